@@ -1,0 +1,168 @@
+//! What can be wrong with an ask, and the stable codes that callers branch on.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::{Capacity, Count, EndReason, ExternalId, SemaphoreName};
+
+/// A field is malformed or out of its bounds. Says which field and which bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {problem}")]
+pub struct Invalid {
+    field: Cow<'static, str>,
+    problem: Cow<'static, str>,
+}
+
+impl Invalid {
+    /// A `problem` that reads on after the field's name: `capacity` `is -1, it goes from 0 …`.
+    pub fn new(
+        field: impl Into<Cow<'static, str>>,
+        problem: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+
+    /// The field's name, as in the JSON of the HTTP API.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+}
+
+/// Why a well-formed command was not done. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A semaphore that the command names does not exist.
+    #[error("semaphore {} does not exist; create it first", Names(.0))]
+    UnknownSemaphore(Vec<SemaphoreName>),
+    /// No request has this id.
+    #[error("request \"{0}\" does not exist")]
+    UnknownRequest(ExternalId),
+    /// The ask is for more permits than the semaphore has at all.
+    #[error("{asked} permits of \"{semaphore}\" can never be granted, its capacity is {capacity}")]
+    ExceedsCapacity {
+        /// The semaphore.
+        semaphore: SemaphoreName,
+        /// What was asked of it.
+        asked: Count,
+        /// What it has.
+        capacity: Capacity,
+    },
+    /// There is no room now on these semaphores.
+    #[error("no room now on semaphore {}", Names(.0))]
+    Exhausted(Vec<SemaphoreName>),
+    /// The id stands for a request with other permits or another owner.
+    #[error("external_id \"{0}\" stands for another ask; pick another id")]
+    IdempotencyConflict(ExternalId),
+    /// The request has ended.
+    #[error("request \"{external_id}\" has ended: {reason}")]
+    RequestEnded {
+        /// The request.
+        external_id: ExternalId,
+        /// How it ended.
+        reason: EndReason,
+    },
+    /// The request has no time to live to renew, and none was given.
+    #[error("ttl_ms is missing, and request \"{0}\" was acquired without one")]
+    NoTtl(ExternalId),
+    /// The semaphore can't be deleted while permits are held.
+    #[error("semaphore \"{name}\" can't be deleted while {in_use} permits are held")]
+    SemaphoreInUse {
+        /// The semaphore.
+        name: SemaphoreName,
+        /// The permits held.
+        in_use: u32,
+    },
+}
+
+impl Refusal {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::UnknownSemaphore(_) => Code::UnknownSemaphore,
+            Refusal::UnknownRequest(_) => Code::UnknownRequest,
+            Refusal::ExceedsCapacity { .. } => Code::ExceedsCapacity,
+            Refusal::Exhausted(_) => Code::Exhausted,
+            Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
+            Refusal::RequestEnded { .. } => Code::RequestEnded,
+            Refusal::NoTtl(_) => Code::InvalidRequest,
+            Refusal::SemaphoreInUse { .. } => Code::SemaphoreInUse,
+        }
+    }
+}
+
+struct Names<'a>(&'a [SemaphoreName]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.0.iter().enumerate() {
+            write!(f, "{}\"{name}\"", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
+        /// What went wrong, in one stable word: the `code` of the HTTP API's problem documents.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($(#[$doc])* $code,)*
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &[Code] = &[$(Code::$code,)*];
+
+            /// The word.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$code => $text,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Malformed, or out of bounds.
+    InvalidRequest = "invalid_request",
+    /// Asks for more than the semaphore has at all.
+    ExceedsCapacity = "exceeds_capacity",
+    /// No such semaphore.
+    UnknownSemaphore = "unknown_semaphore",
+    /// No such request.
+    UnknownRequest = "unknown_request",
+    /// The semaphore is held.
+    SemaphoreInUse = "semaphore_in_use",
+    /// The id stands for another ask.
+    IdempotencyConflict = "idempotency_conflict",
+    /// The request has ended.
+    RequestEnded = "request_ended",
+    /// No room now, or not within the wait.
+    Exhausted = "exhausted",
+    /// Who is asking is not known.
+    Unauthenticated = "unauthenticated",
+    /// Who is asking may not.
+    Forbidden = "forbidden",
+    /// The store did not answer; try again.
+    StoreUnavailable = "store_unavailable",
+    /// Too much is asked at once; try again.
+    Overloaded = "overloaded",
+    /// A defect, in Lockhouse or in what lies under it.
+    Internal = "internal",
+}
+
+impl Code {
+    /// The code that `text` spells.
+    pub fn parse(text: &str) -> Option<Code> {
+        Code::ALL.iter().copied().find(|code| code.as_str() == text)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

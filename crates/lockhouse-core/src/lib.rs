@@ -1,0 +1,30 @@
+//! The words and the rules of Lockhouse, a distributed counting semaphore.
+//!
+//! Everything that decides who gets permits is here, in one pure function: [`decide()`] takes what a
+//! store has [`Loaded`] and a list of [`Command`]s, and says what each command is answered and
+//! which [`Changes`] the store must save. It does no I/O and reads no clock, so every store that
+//! runs it under its locks obeys the same rules.
+//!
+//! A new kind of store implements [`Store`](store::Store) and keeps its contract.
+
+mod ask;
+mod command;
+mod decide;
+mod error;
+mod footprint;
+mod numbers;
+mod request;
+mod semaphore;
+pub mod store;
+mod text;
+
+pub use ask::{Ask, MAX_SEMAPHORES_A_REQUEST};
+pub use command::{Command, Outcome, Reply};
+pub use decide::{Changes, Decision, Ended, Loaded, Renewed, decide};
+pub use error::{Code, Invalid, Refusal};
+pub use footprint::Footprint;
+pub use jiff::Timestamp;
+pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
+pub use request::{EndReason, Permit, Request, State};
+pub use semaphore::{CapacityChange, Semaphore};
+pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};

@@ -1,0 +1,135 @@
+//! Requests: what was granted, and how it ended.
+
+use std::fmt;
+
+use crate::{Count, ExternalId, Owner, SemaphoreName, Timestamp, Ttl};
+
+/// A granted ask, live or ended. An ask that was refused leaves no request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The idempotency key.
+    pub external_id: ExternalId,
+    /// Who holds, if they said.
+    pub owner: Option<Owner>,
+    /// Live or ended.
+    pub state: State,
+    /// What was granted, in byte order of the semaphores' names.
+    pub permits: Vec<Permit>,
+    /// The time to live that it was last given.
+    pub ttl: Option<Ttl>,
+    /// When it expires, by the store's clock.
+    pub expires_at: Option<Timestamp>,
+    /// When it was granted, by the store's clock.
+    pub created_at: Timestamp,
+}
+
+impl Request {
+    /// Whether it still counts against its semaphores.
+    pub fn is_live(&self) -> bool {
+        self.state == State::Acquired
+    }
+
+    /// Whether its time has passed at `now`, swept or not (P4).
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.is_live() && self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+
+    /// Why it ended, if it has.
+    pub fn end_reason(&self) -> Option<EndReason> {
+        match self.state {
+            State::Acquired => None,
+            State::Released { reason, .. } => Some(reason),
+        }
+    }
+
+    /// When it ended, if it has.
+    pub fn released_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Acquired => None,
+            State::Released { at, .. } => Some(at),
+        }
+    }
+}
+
+/// What a request holds on one semaphore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// The semaphore.
+    pub semaphore: SemaphoreName,
+    /// How many of its permits.
+    pub count: Count,
+    /// A number that rises with every grant on the semaphore (P7).
+    pub fence: u64,
+}
+
+/// Live, then ended. Never back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Held.
+    Acquired,
+    /// Ended, and its permits are back.
+    Released {
+        /// Why.
+        reason: EndReason,
+        /// When, by the store's clock.
+        at: Timestamp,
+    },
+}
+
+impl State {
+    /// The word that the HTTP API uses.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            State::Acquired => "acquired",
+            State::Released { .. } => "released",
+        }
+    }
+}
+
+/// Why a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndReason {
+    /// Its holder gave it back.
+    Released,
+    /// Its time to live passed.
+    Expired,
+    /// Its owner is gone.
+    OwnerDead,
+    /// It was held too long without a time to live.
+    Stale,
+    /// An operator ended it.
+    Forced,
+}
+
+impl EndReason {
+    /// All of them.
+    pub const ALL: [EndReason; 5] = [
+        EndReason::Released,
+        EndReason::Expired,
+        EndReason::OwnerDead,
+        EndReason::Stale,
+        EndReason::Forced,
+    ];
+
+    /// The word that stores and the HTTP API use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            EndReason::Released => "released",
+            EndReason::Expired => "expired",
+            EndReason::OwnerDead => "owner_dead",
+            EndReason::Stale => "stale",
+            EndReason::Forced => "forced",
+        }
+    }
+
+    /// The reason that `text` spells.
+    pub fn parse(text: &str) -> Option<EndReason> {
+        EndReason::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

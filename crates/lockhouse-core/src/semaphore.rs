@@ -1,0 +1,67 @@
+//! Semaphores and the audit of their capacities.
+
+use crate::{Capacity, Note, Owner, SemaphoreName, Timestamp};
+
+/// A named pool of permits, as a store keeps it.
+///
+/// A deleted semaphore stays, so that its fence goes on when the name comes back (P7). A name that
+/// was only just made ready for its first definition looks the same: deleted, with nothing in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Semaphore {
+    /// Its name.
+    pub name: SemaphoreName,
+    /// How many permits it has.
+    pub capacity: Capacity,
+    /// How many of them are held. More than the capacity after a resize below what was held.
+    pub in_use: u32,
+    /// The fence of the last grant; 0 before the first.
+    pub fence: u64,
+    /// When it was first defined, by the store's clock; anew when it comes back.
+    pub created_at: Timestamp,
+    /// When its capacity was last set, by the store's clock.
+    pub updated_at: Timestamp,
+    /// When it was deleted.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl Semaphore {
+    /// A name made ready for its first definition.
+    pub fn made_ready(name: SemaphoreName, now: Timestamp) -> Self {
+        Self {
+            name,
+            capacity: Capacity::CLOSED,
+            in_use: 0,
+            fence: 0,
+            created_at: now,
+            updated_at: now,
+            deleted_at: Some(now),
+        }
+    }
+
+    /// Whether it is there for callers.
+    pub fn exists(&self) -> bool {
+        self.deleted_at.is_none()
+    }
+
+    /// How many permits could be granted now. Never below 0.
+    pub fn available(&self) -> u32 {
+        self.capacity.value().saturating_sub(self.in_use)
+    }
+}
+
+/// One change of a semaphore's capacity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacityChange {
+    /// The semaphore.
+    pub semaphore: SemaphoreName,
+    /// What it was.
+    pub old_capacity: Capacity,
+    /// What it became.
+    pub new_capacity: Capacity,
+    /// Who changed it, if they said.
+    pub changed_by: Option<Owner>,
+    /// Why, if they said.
+    pub note: Option<Note>,
+    /// When, by the store's clock.
+    pub changed_at: Timestamp,
+}

@@ -1,0 +1,165 @@
+//! What keeps the permits: the [`Store`] trait and its errors.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{
+    CapacityChange, Command, ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName,
+};
+
+/// Commands to decide and save in one commit.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// What to do, in this order.
+    pub commands: Vec<Command>,
+    /// What the commands touch, as far as it is known beforehand.
+    pub footprint: Footprint,
+}
+
+impl Batch {
+    /// A batch of `commands` that touch what they name, and nothing else that is known yet.
+    pub fn new(commands: Vec<Command>) -> Self {
+        let footprint = Footprint::of(&commands, []);
+        Self { commands, footprint }
+    }
+}
+
+/// A piece of a listing.
+#[derive(Clone, Debug)]
+pub struct Page<K> {
+    /// Begin after this key; without it, at the first.
+    pub after: Option<K>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Keeps semaphores and requests, durably, for any number of processes at once.
+///
+/// # Contract
+/// - [`transact`](Store::transact) is the only call that changes permits. It takes effect in full
+///   or not at all, and is serializable against every other `transact` on the same store by any
+///   process: between reading what [`decide`](crate::decide()) is given and the commit of its
+///   changes, nobody else may have changed any of it. A store that locks takes its locks in the
+///   order of the [`Footprint`]; one that is optimistic makes its write conditional on what it
+///   read, and begins again when the condition fails.
+/// - [`Loaded::now`](crate::Loaded::now) is the store's clock, read after the locks were held.
+/// - When `transact` answers, its changes survive a crash of the store.
+/// - A batch of which nothing must be saved writes nothing.
+/// - An error says truly whether the batch may have been applied
+///   ([`Error::maybe_applied`]). After an error the store holds no lock and no half-read connection.
+/// - Every call ends within 10 s, one way or the other; a wait for a lock within 5 s.
+/// - Dropping the future of a call leaves the store usable; the call may still take effect.
+/// - The reads see what is committed, and wait for no lock.
+/// - Names and ids are compared by bytes.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Locks and loads what the batch touches, decides, saves and commits.
+    ///
+    /// One outcome a command, in their order.
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error>;
+
+    /// The semaphore called `name`, if it exists and is not deleted.
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
+
+    /// Semaphores that are not deleted, in byte order of their names.
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
+
+    /// The request known by `external_id`, live or ended.
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error>;
+
+    /// Live requests that hold permits of `on`, or of any semaphore, in byte order of their ids.
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error>;
+
+    /// The latest changes of the capacity of `name`, newest first, at most `limit`.
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error>;
+
+    /// Brings the schema up to this version. Any number of processes may do so at once; each
+    /// returns when the schema is there.
+    async fn migrate(&self) -> Result<(), Error>;
+
+    /// Whether the store answers and its schema is the one that this version needs.
+    async fn ready(&self) -> Result<(), Error>;
+}
+
+/// What kind of trouble a store has, which says what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Somebody else was in the way: a deadlock, a lock wait that ran out, a serialization
+    /// failure. Nothing was applied; try the whole batch again.
+    Conflict,
+    /// The connection or the server was lost, or could not be had. Nothing was applied; try again
+    /// on a fresh connection.
+    Unavailable,
+    /// The commit was sent and its answer was lost. Ask again to find out.
+    Unknown,
+    /// The store turned down what it was sent; trying the same again is no use. In a batch of
+    /// several commands one of them may be to blame, so each may be tried on its own.
+    Rejected,
+    /// The schema is missing, older or newer than what this version needs.
+    Schema,
+    /// The URL or its options make no sense.
+    Configuration,
+}
+
+/// What went wrong in a store.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    context: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`; `context` says what was being done.
+    pub fn new(kind: Kind, context: impl Into<String>) -> Self {
+        Self { kind, context: context.into(), source: None }
+    }
+
+    /// The same with what caused it.
+    pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether trying again can help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.kind, Kind::Conflict | Kind::Unavailable | Kind::Unknown)
+    }
+
+    /// Whether the batch may have been applied.
+    pub fn maybe_applied(&self) -> bool {
+        self.kind == Kind::Unknown
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.context)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,168 @@
+//! Names, ids and owners: short text that is valid once you hold it.
+//!
+//! All three share one rule: 1 to 255 bytes of UTF-8, no control characters, no white space at
+//! either end. They are compared byte by byte, so `Job-1` and `job-1` are two.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::Invalid;
+
+/// The longest name, id or owner, in bytes of UTF-8.
+pub const MAX_TEXT_BYTES: usize = 255;
+
+/// The longest note on a capacity change, in bytes of UTF-8.
+pub const MAX_NOTE_BYTES: usize = 1024;
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        ///
+        /// 1 to 255 bytes of UTF-8, no control characters, no white space at either end.
+        /// Cloning is cheap.
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks `text` and keeps it.
+            ///
+            /// # Errors
+            /// [`Invalid`] names the field and the bound that the text breaks.
+            pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
+                check($field, text.as_ref()).map(|text| Self(text.into()))
+            }
+
+            /// The text itself.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                Self::parse(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
+    };
+}
+
+text!(
+    /// The name of a semaphore.
+    SemaphoreName,
+    "semaphore"
+);
+text!(
+    /// The idempotency key of a request, picked by the client.
+    ExternalId,
+    "external_id"
+);
+text!(
+    /// Free text that says who holds: a job id, a host and pid.
+    Owner,
+    "owner"
+);
+
+/// Why a capacity was changed, in the words of who changed it: at most 1024 bytes, may be empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note(Arc<str>);
+
+impl Note {
+    /// Checks `text` and keeps it.
+    ///
+    /// # Errors
+    /// [`Invalid`] when the text is longer than 1024 bytes or has control characters other than
+    /// line breaks and tabs.
+    pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
+        let text = text.as_ref();
+        if text.len() > MAX_NOTE_BYTES {
+            let problem = format!("is {} bytes long, the most is {MAX_NOTE_BYTES}", text.len());
+            return Err(Invalid::new("note", problem));
+        }
+        if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+            return Err(Invalid::new("note", "has a control character"));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The text itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn check<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
+    if text.is_empty() {
+        return Err(Invalid::new(field, "is empty, it takes 1 to 255 bytes"));
+    }
+    if text.len() > MAX_TEXT_BYTES {
+        let problem = format!("is {} bytes long, the most is {MAX_TEXT_BYTES}", text.len());
+        return Err(Invalid::new(field, problem));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Invalid::new(field, "has a control character"));
+    }
+    if text.trim() != text {
+        return Err(Invalid::new(field, "has white space at an end"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_255_bytes_is_the_longest() {
+        assert!(SemaphoreName::parse("x".repeat(255)).is_ok());
+        let refused = SemaphoreName::parse("x".repeat(256)).unwrap_err();
+        assert_eq!(refused.to_string(), "semaphore is 256 bytes long, the most is 255");
+        assert!(SemaphoreName::parse("é".repeat(128)).is_err(), "bytes count, not characters");
+    }
+
+    #[test]
+    fn empty_padded_and_control_text_is_refused() {
+        for text in ["", " a", "a ", "\u{a0}a", "a\n", "a\0b", "a\u{85}b"] {
+            assert!(ExternalId::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ids_differ_by_case() {
+        assert_ne!(ExternalId::parse("Job-1").unwrap(), ExternalId::parse("job-1").unwrap());
+    }
+
+    #[test]
+    fn a_note_may_be_empty_and_have_lines() {
+        assert!(Note::parse("").is_ok());
+        assert!(Note::parse("more room\nfor the night").is_ok());
+        assert!(Note::parse("\0").is_err());
+        assert!(Note::parse("x".repeat(1025)).is_err());
+    }
+}
