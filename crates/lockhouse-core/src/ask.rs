@@ -31,16 +31,26 @@ impl Ask {
         let mut named = BTreeMap::new();
         for (semaphore, count) in permits {
             if named.contains_key(&semaphore) {
-                return Err(Invalid::new("permits", format!("name \"{semaphore}\" twice")));
+                return Err(Invalid::new(
+                    "permits",
+                    format!("name \"{semaphore}\" twice"),
+                ));
             }
             named.insert(semaphore, count);
         }
         if !(1..=MAX_SEMAPHORES_A_REQUEST).contains(&named.len()) {
-            let problem =
-                format!("name {} semaphores, it takes 1 to {MAX_SEMAPHORES_A_REQUEST}", named.len());
+            let problem = format!(
+                "name {} semaphores, it takes 1 to {MAX_SEMAPHORES_A_REQUEST}",
+                named.len()
+            );
             return Err(Invalid::new("permits", problem));
         }
-        Ok(Self { external_id, owner: None, ttl: None, permits: named })
+        Ok(Self {
+            external_id,
+            owner: None,
+            ttl: None,
+            permits: named,
+        })
     }
 
     /// What is asked for, in byte order of the names.
@@ -64,7 +74,9 @@ mod tests {
     use super::*;
 
     fn ask(names: impl IntoIterator<Item = String>) -> Result<Ask, Invalid> {
-        let names = names.into_iter().map(|n| (SemaphoreName::parse(n).unwrap(), Count::ONE));
+        let names = names
+            .into_iter()
+            .map(|n| (SemaphoreName::parse(n).unwrap(), Count::ONE));
         Ask::new(ExternalId::parse("a").unwrap(), names)
     }
 

@@ -48,7 +48,10 @@ pub enum Command {
 impl Command {
     /// A release by the holder.
     pub fn release(external_id: ExternalId) -> Self {
-        Command::End { external_id, reason: EndReason::Released }
+        Command::End {
+            external_id,
+            reason: EndReason::Released,
+        }
     }
 
     /// The request that it is about, if it is about one.
@@ -70,7 +73,10 @@ impl Command {
             Command::Acquire(ask) => (None, Some(ask)),
             Command::Renew { .. } | Command::End { .. } => (None, None),
         };
-        one.into_iter().chain(ask.into_iter().flat_map(|ask| ask.permits().map(|(name, _)| name)))
+        one.into_iter().chain(
+            ask.into_iter()
+                .flat_map(|ask| ask.permits().map(|(name, _)| name)),
+        )
     }
 }
 

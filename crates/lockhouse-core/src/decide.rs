@@ -87,7 +87,10 @@ pub struct Ended {
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
     let outcomes = commands.iter().map(|command| scene.run(command)).collect();
-    Decision { outcomes, changes: scene.changes() }
+    Decision {
+        outcomes,
+        changes: scene.changes(),
+    }
 }
 
 /// The state as the commands so far have left it, and which parts they touched.
@@ -117,15 +120,30 @@ impl Scene {
     }
 
     fn run(&mut self, command: &Command) -> Outcome {
-        let expired_now = command.external_id().is_some_and(|id| self.end_if_expired(id));
+        let expired_now = command
+            .external_id()
+            .is_some_and(|id| self.end_if_expired(id));
         match command {
-            Command::Define { name, capacity, must_exist, changed_by, note } => {
-                self.define(name, *capacity, *must_exist, changed_by.as_ref(), note.as_ref())
-            }
+            Command::Define {
+                name,
+                capacity,
+                must_exist,
+                changed_by,
+                note,
+            } => self.define(
+                name,
+                *capacity,
+                *must_exist,
+                changed_by.as_ref(),
+                note.as_ref(),
+            ),
             Command::Delete { name } => self.delete(name),
             Command::Acquire(ask) => self.acquire(ask),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
-            Command::End { external_id, reason } => self.end_by(external_id, *reason, expired_now),
+            Command::End {
+                external_id,
+                reason,
+            } => self.end_by(external_id, *reason, expired_now),
         }
     }
 
@@ -162,7 +180,10 @@ impl Scene {
             semaphore.updated_at = now;
             self.written.insert(name.clone());
         }
-        Ok(Reply::Defined { semaphore: semaphore.clone(), created })
+        Ok(Reply::Defined {
+            semaphore: semaphore.clone(),
+            created,
+        })
     }
 
     fn delete(&mut self, name: &SemaphoreName) -> Outcome {
@@ -172,7 +193,10 @@ impl Scene {
             .filter(|semaphore| semaphore.exists())
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         if semaphore.in_use > 0 {
-            return Err(Refusal::SemaphoreInUse { name: name.clone(), in_use: semaphore.in_use });
+            return Err(Refusal::SemaphoreInUse {
+                name: name.clone(),
+                in_use: semaphore.in_use,
+            });
         }
         semaphore.deleted_at = Some(self.now);
         self.written.insert(name.clone());
@@ -185,14 +209,18 @@ impl Scene {
                 _ if !ask.is_that_of(request) => {
                     Err(Refusal::IdempotencyConflict(ask.external_id.clone()))
                 }
-                State::Acquired => Ok(Reply::Granted { request: request.clone(), now: false }),
+                State::Acquired => Ok(Reply::Granted {
+                    request: request.clone(),
+                    now: false,
+                }),
                 State::Released { reason, .. } => Err(ended(&ask.external_id, reason)),
             };
         }
         self.check_room(ask)?;
         let request = self.grant(ask);
         self.granted.insert(ask.external_id.clone());
-        self.requests.insert(ask.external_id.clone(), request.clone());
+        self.requests
+            .insert(ask.external_id.clone(), request.clone());
         Ok(Reply::Granted { request, now: true })
     }
 
@@ -231,11 +259,18 @@ impl Scene {
     fn grant(&mut self, ask: &Ask) -> Request {
         let mut permits = Vec::with_capacity(ask.permits().len());
         for (name, count) in ask.permits() {
-            let semaphore = self.semaphores.get_mut(name).expect("check_room has seen it");
+            let semaphore = self
+                .semaphores
+                .get_mut(name)
+                .expect("check_room has seen it");
             semaphore.in_use += count.value();
             semaphore.fence += 1;
             self.written.insert(name.clone());
-            permits.push(Permit { semaphore: name.clone(), count, fence: semaphore.fence });
+            permits.push(Permit {
+                semaphore: name.clone(),
+                count,
+                fence: semaphore.fence,
+            });
         }
         Request {
             external_id: ask.external_id.clone(),
@@ -256,7 +291,9 @@ impl Scene {
         if let Some(reason) = request.end_reason() {
             return Err(ended(external_id, reason));
         }
-        let ttl = ttl.or(request.ttl).ok_or_else(|| Refusal::NoTtl(external_id.clone()))?;
+        let ttl = ttl
+            .or(request.ttl)
+            .ok_or_else(|| Refusal::NoTtl(external_id.clone()))?;
         request.ttl = Some(ttl);
         request.expires_at = Some(after(self.now, ttl));
         self.renewed.insert(external_id.clone());
@@ -264,20 +301,31 @@ impl Scene {
     }
 
     fn end_by(&mut self, id: &ExternalId, reason: EndReason, expired_now: bool) -> Outcome {
-        let request =
-            self.requests.get(id).ok_or_else(|| Refusal::UnknownRequest(id.clone()))?;
+        let request = self
+            .requests
+            .get(id)
+            .ok_or_else(|| Refusal::UnknownRequest(id.clone()))?;
         if reason == EndReason::Expired {
-            return Ok(Reply::Ended { request: request.clone(), now: expired_now });
+            return Ok(Reply::Ended {
+                request: request.clone(),
+                now: expired_now,
+            });
         }
         let now = request.is_live();
         if now {
             self.end(id, reason);
         }
-        Ok(Reply::Ended { request: self.requests[id].clone(), now })
+        Ok(Reply::Ended {
+            request: self.requests[id].clone(),
+            now,
+        })
     }
 
     fn end_if_expired(&mut self, id: &ExternalId) -> bool {
-        let expired = self.requests.get(id).is_some_and(|request| request.has_expired(self.now));
+        let expired = self
+            .requests
+            .get(id)
+            .is_some_and(|request| request.has_expired(self.now));
         if expired {
             self.end(id, EndReason::Expired);
         }
@@ -286,8 +334,14 @@ impl Scene {
 
     /// P2 and P3: a live request's permits come back, once.
     fn end(&mut self, external_id: &ExternalId, reason: EndReason) {
-        let request = self.requests.get_mut(external_id).expect("the caller has seen it live");
-        request.state = State::Released { reason, at: self.now };
+        let request = self
+            .requests
+            .get_mut(external_id)
+            .expect("the caller has seen it live");
+        request.state = State::Released {
+            reason,
+            at: self.now,
+        };
         for permit in &request.permits {
             let semaphore = self
                 .semaphores
@@ -310,13 +364,23 @@ impl Scene {
             })
         });
         let ended = self.ended.iter().filter(loaded).filter_map(|id| {
-            let State::Released { reason, at } = self.requests.get(id)?.state else { return None };
-            Some(Ended { external_id: id.clone(), reason, at })
+            let State::Released { reason, at } = self.requests.get(id)?.state else {
+                return None;
+            };
+            Some(Ended {
+                external_id: id.clone(),
+                reason,
+                at,
+            })
         });
         Changes {
             renewed: renewed.collect(),
             ended: ended.collect(),
-            granted: self.granted.iter().filter_map(|id| self.requests.get(id).cloned()).collect(),
+            granted: self
+                .granted
+                .iter()
+                .filter_map(|id| self.requests.get(id).cloned())
+                .collect(),
             semaphores: self
                 .written
                 .iter()
@@ -328,7 +392,10 @@ impl Scene {
 }
 
 fn ended(external_id: &ExternalId, reason: EndReason) -> Refusal {
-    Refusal::RequestEnded { external_id: external_id.clone(), reason }
+    Refusal::RequestEnded {
+        external_id: external_id.clone(),
+        reason,
+    }
 }
 
 /// `now` plus `ttl`. The longest is 366 days, so the end of time is not reached by a sane clock.

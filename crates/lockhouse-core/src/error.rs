@@ -15,11 +15,11 @@ pub struct Invalid {
 
 impl Invalid {
     /// A `problem` that reads on after the field's name: `capacity` `is -1, it goes from 0 …`.
-    pub fn new(
-        field: impl Into<Cow<'static, str>>,
-        problem: impl Into<Cow<'static, str>>,
-    ) -> Self {
-        Self { field: field.into(), problem: problem.into() }
+    pub fn new(field: impl Into<Cow<'static, str>>, problem: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
     }
 
     /// The field's name, as in the JSON of the HTTP API.

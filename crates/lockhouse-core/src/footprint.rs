@@ -20,10 +20,7 @@ pub struct Footprint {
 
 impl Footprint {
     /// What `commands` name, and `also` the semaphores that their requests are known to hold.
-    pub fn of<'a>(
-        commands: &[Command],
-        also: impl IntoIterator<Item = &'a SemaphoreName>,
-    ) -> Self {
+    pub fn of<'a>(commands: &[Command], also: impl IntoIterator<Item = &'a SemaphoreName>) -> Self {
         let mut footprint = Self::default();
         footprint.semaphores.extend(also.into_iter().cloned());
         for command in commands {
@@ -37,7 +34,12 @@ impl Footprint {
     pub fn grow(&mut self, loaded: &Loaded) -> bool {
         let before = self.semaphores.len();
         for request in loaded.requests.values().filter(|request| request.is_live()) {
-            self.semaphores.extend(request.permits.iter().map(|permit| permit.semaphore.clone()));
+            self.semaphores.extend(
+                request
+                    .permits
+                    .iter()
+                    .map(|permit| permit.semaphore.clone()),
+            );
         }
         self.semaphores.len() > before
     }

@@ -86,7 +86,10 @@ impl Ttl {
             .filter(|ms| (1..=most).contains(&u128::from(*ms)))
             .map(|ms| Self { ms })
             .ok_or_else(|| {
-                Invalid::new("ttl_ms", format!("is {ms}, it goes from 1 to {most} (366 days)"))
+                Invalid::new(
+                    "ttl_ms",
+                    format!("is {ms}, it goes from 1 to {most} (366 days)"),
+                )
             })
     }
 
@@ -115,7 +118,10 @@ fn in_bounds(field: &'static str, number: i128, least: u32) -> Result<u32, Inval
         .ok()
         .filter(|number| (least..=MAX_COUNT).contains(number))
         .ok_or_else(|| {
-            Invalid::new(field, format!("is {number}, it goes from {least} to {MAX_COUNT}"))
+            Invalid::new(
+                field,
+                format!("is {number}, it goes from {least} to {MAX_COUNT}"),
+            )
         })
 }
 
@@ -130,7 +136,10 @@ mod tests {
         assert!(Count::new(i32::MAX).is_ok());
         assert!(Count::new(1_i64 << 31).is_err());
         let refused = Capacity::new(-1).unwrap_err();
-        assert_eq!(refused.to_string(), "capacity is -1, it goes from 0 to 2147483647");
+        assert_eq!(
+            refused.to_string(),
+            "capacity is -1, it goes from 0 to 2147483647"
+        );
     }
 
     #[test]

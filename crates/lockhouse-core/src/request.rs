@@ -124,7 +124,9 @@ impl EndReason {
 
     /// The reason that `text` spells.
     pub fn parse(text: &str) -> Option<EndReason> {
-        EndReason::ALL.into_iter().find(|reason| reason.as_str() == text)
+        EndReason::ALL
+            .into_iter()
+            .find(|reason| reason.as_str() == text)
     }
 }
 

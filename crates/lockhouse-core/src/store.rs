@@ -22,7 +22,10 @@ impl Batch {
     /// A batch of `commands` that touch what they name, and nothing else that is known yet.
     pub fn new(commands: Vec<Command>) -> Self {
         let footprint = Footprint::of(&commands, []);
-        Self { commands, footprint }
+        Self {
+            commands,
+            footprint,
+        }
     }
 }
 
@@ -77,11 +80,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Vec<Request>, Error>;
 
     /// The latest changes of the capacity of `name`, newest first, at most `limit`.
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error>;
+    async fn history(&self, name: &SemaphoreName, limit: u32)
+    -> Result<Vec<CapacityChange>, Error>;
 
     /// Brings the schema up to this version. Any number of processes may do so at once; each
     /// returns when the schema is there.
@@ -123,7 +123,11 @@ pub struct Error {
 impl Error {
     /// An error of `kind`; `context` says what was being done.
     pub fn new(kind: Kind, context: impl Into<String>) -> Self {
-        Self { kind, context: context.into(), source: None }
+        Self {
+            kind,
+            context: context.into(),
+            source: None,
+        }
     }
 
     /// The same with what caused it.
@@ -139,7 +143,10 @@ impl Error {
 
     /// Whether trying again can help.
     pub fn is_transient(&self) -> bool {
-        matches!(self.kind, Kind::Conflict | Kind::Unavailable | Kind::Unknown)
+        matches!(
+            self.kind,
+            Kind::Conflict | Kind::Unavailable | Kind::Unknown
+        )
     }
 
     /// Whether the batch may have been applied.

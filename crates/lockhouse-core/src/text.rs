@@ -105,7 +105,10 @@ impl Note {
             let problem = format!("is {} bytes long, the most is {MAX_NOTE_BYTES}", text.len());
             return Err(Invalid::new("note", problem));
         }
-        if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        if text
+            .chars()
+            .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+        {
             return Err(Invalid::new("note", "has a control character"));
         }
         Ok(Self(text.into()))
@@ -142,8 +145,14 @@ mod tests {
     fn a_name_of_255_bytes_is_the_longest() {
         assert!(SemaphoreName::parse("x".repeat(255)).is_ok());
         let refused = SemaphoreName::parse("x".repeat(256)).unwrap_err();
-        assert_eq!(refused.to_string(), "semaphore is 256 bytes long, the most is 255");
-        assert!(SemaphoreName::parse("é".repeat(128)).is_err(), "bytes count, not characters");
+        assert_eq!(
+            refused.to_string(),
+            "semaphore is 256 bytes long, the most is 255"
+        );
+        assert!(
+            SemaphoreName::parse("é".repeat(128)).is_err(),
+            "bytes count, not characters"
+        );
     }
 
     #[test]
@@ -155,7 +164,10 @@ mod tests {
 
     #[test]
     fn ids_differ_by_case() {
-        assert_ne!(ExternalId::parse("Job-1").unwrap(), ExternalId::parse("job-1").unwrap());
+        assert_ne!(
+            ExternalId::parse("Job-1").unwrap(),
+            ExternalId::parse("job-1").unwrap()
+        );
     }
 
     #[test]

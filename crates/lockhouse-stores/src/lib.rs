@@ -1,0 +1,42 @@
+//! Where Lockhouse keeps its permits: one folder a store, and [`open`] to have one by its URL.
+//!
+//! Every store locks and loads a footprint, calls [`decide`](lockhouse_core::decide()) and saves
+//! what it says; none knows a rule of its own. To add one: a folder, a feature, a line in
+//! [`open`], and a line in the conformance suite.
+
+mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::sync::Arc;
+
+use lockhouse_core::store::{Error, Kind, Store};
+
+pub use memory::Memory;
+
+/// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…` or `mariadb://…`.
+///
+/// Nothing is connected to yet; the first call does that. `memory:` is a new store every time.
+///
+/// # Errors
+/// [`Kind::Configuration`] when the URL is malformed, or names a store that is unknown or was not
+/// built in.
+pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
+    let (scheme, rest) = url.split_once(':').ok_or_else(|| {
+        configuration(format!(
+            "\"{url}\" is not a URL; try sqlite:PATH or mysql://USER@HOST/NAME"
+        ))
+    })?;
+    match scheme {
+        "memory" if rest.is_empty() => Ok(Arc::new(Memory::new())),
+        _ => Err(configuration(format!(
+            "no store is called \"{scheme}:\" in this build"
+        ))),
+    }
+}
+
+fn configuration(context: String) -> Error {
+    Error::new(Kind::Configuration, context)
+}

@@ -1,0 +1,1 @@
+//! A distributed counting semaphore on the database you already run.

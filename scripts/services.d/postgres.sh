@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+#
+# PostgreSQL, from the machine's own release. It refuses to run as root, and is
+# then run as the account that its package makes.
+
+# shellcheck disable=SC2034 # read by `stop`
+STOP_SIGNAL=INT # TERM would wait for the clients to leave
+
+missing_packages() { [[ -x $(program postgres) ]] || echo postgresql; }
+
+prepare() {
+  if ((EUID == 0)); then chown postgres: "$SOCKETS"; fi
+  mkdir "$DATA"
+  if ((EUID == 0)); then chown postgres: "$DATA"; fi
+  # The checkout may lie in a folder that only root may enter.
+  if ! as_owner test -w "$DATA"; then
+    rmdir "$DATA"
+    DATA=$SOCKETS/data
+  fi
+  as_owner "$(program initdb)" --pgdata="$DATA" --username=postgres --auth=trust \
+    --encoding=UTF8 --locale=C.UTF-8
+}
+
+start() {
+  detach "${owner[@]}" "$(program postgres)" -D "$DATA" -c listen_addresses=127.0.0.1 -c port="$PORT" \
+    -c unix_socket_directories="$SOCKETS" -c max_connections=600
+}
+
+version() {
+  timeout 5 "$(program psql)" -X -A -t -h "$SOCKETS" -p "$PORT" -U postgres -c 'SHOW server_version'
+}
+
+url() { printf 'postgres://postgres@127.0.0.1:%s/postgres\n' "$PORT"; }
+
+# The newest of the versions that are installed side by side.
+program() { printf '%s\n' /usr/lib/postgresql/*/bin/"$1" | sort -V | tail -n 1; }
+
+as_owner() { (cd / && "${owner[@]}" "$@"); }
+
+owner=()
+if ((EUID == 0)); then owner=(setpriv --reuid=postgres --regid=postgres --init-groups); fi
