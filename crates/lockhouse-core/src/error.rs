@@ -22,6 +22,16 @@ impl Invalid {
         }
     }
 
+    /// The same problem, on the field called `field`.
+    pub fn on(self, field: impl Into<Cow<'static, str>>) -> Self {
+        Self { field: field.into(), ..self }
+    }
+
+    /// What is wrong with the field.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
     /// The field's name, as in the JSON of the HTTP API.
     pub fn field(&self) -> &str {
         &self.field

@@ -1,1 +1,51 @@
-//! A distributed counting semaphore on the database you already run.
+//! A distributed counting semaphore on the database that you already run.
+//!
+//! N workers, on any number of machines, may do a thing at once, and no more. Permits are counted,
+//! durable, asked for on several semaphores in one all-or-nothing request, safe to retry by an id
+//! that you pick, and fenced for whatever lies downstream.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), lockhouse::Error> {
+//! use lockhouse::Lockhouse;
+//!
+//! let lockhouse = Lockhouse::connect("memory:").await?; // or mysql://app@db/lockhouse
+//! lockhouse.define("backup-slots", 10).await?;
+//!
+//! let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+//! println!("backing up under fence {}", permit.fence("backup-slots"));
+//! permit.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same [`Lockhouse`] works embedded, on a database's URL, and remote, on the URL of a
+//! `lockhouse serve`.
+
+mod client;
+mod define;
+mod engine;
+mod error;
+mod holding;
+mod permit;
+#[cfg(feature = "remote")]
+mod remote;
+mod request;
+mod semaphore;
+mod service;
+pub mod wire;
+
+pub use client::Lockhouse;
+pub use define::Define;
+pub use error::Error;
+pub use holding::Lost;
+pub use lockhouse_core::store;
+pub use lockhouse_core::{
+    Ask, Capacity, CapacityChange, Code, Command, Count, EndReason, ExternalId, Invalid, Note,
+    Outcome, Owner, Refusal, Reply, Request, State, Timestamp, Ttl,
+};
+pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
+pub use permit::Permit;
+pub use request::RequestBuilder;
+pub use semaphore::Semaphore;
+pub use service::{Released, SemaphoreStatus};

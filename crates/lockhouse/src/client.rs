@@ -1,0 +1,237 @@
+//! [`Lockhouse`]: the one type to begin with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::store::{Page, Store};
+use lockhouse_core::{
+    Ask, CapacityChange, Command, ExternalId, Invalid, Reply, Request, SemaphoreName, Ttl,
+};
+
+use crate::engine::Engine;
+use crate::service::Service;
+use crate::{Define, Error, Released, RequestBuilder, Semaphore, SemaphoreStatus};
+
+/// The most rows of a listing in one piece.
+const MAX_PAGE: u32 = 1000;
+
+/// A way to semaphores: in a database that this process talks to, or behind a server.
+///
+/// Cloning is cheap, and clones share their connections and their queue.
+#[derive(Clone, Debug)]
+pub struct Lockhouse {
+    service: Arc<dyn Service>,
+}
+
+impl Lockhouse {
+    /// Connects to where the permits live: `sqlite:PATH`, `mysql://…`, `mariadb://…`, `memory:`,
+    /// or a server's `http://…` or `https://…`.
+    ///
+    /// On a database this brings the schema up to date first; a user without the right to do so
+    /// can connect once somebody else has (`lockhouse migrate`).
+    ///
+    /// # Errors
+    /// `invalid_request` when the URL makes no sense, `store_unavailable` when nobody answers
+    /// there within 10 s.
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
+        let url = url.as_ref();
+        let lockhouse = Self::with_store(lockhouse_stores::open(url)?);
+        lockhouse.migrate().await?;
+        Ok(lockhouse)
+    }
+
+    /// An engine of its own on any store. The store must have been
+    /// [migrated](Lockhouse::migrate).
+    pub fn with_store(store: Arc<dyn Store>) -> Self {
+        Self {
+            service: Arc::new(Engine::new(store)),
+        }
+    }
+
+    pub(crate) fn service(&self) -> &dyn Service {
+        &*self.service
+    }
+
+    /// Creates the semaphore `name` with `capacity`, or gives it that capacity if it exists.
+    /// Await it; or first say more with [`Define`].
+    ///
+    /// A capacity below what is held revokes nothing; nothing is granted until there is room.
+    pub fn define(&self, name: impl AsRef<str>, capacity: impl Into<i128>) -> Define {
+        Define::new(self, name.as_ref(), capacity.into())
+    }
+
+    /// Deletes the semaphore `name`. Its name may come back, and its fences then go on.
+    ///
+    /// # Errors
+    /// `unknown_semaphore`; `semaphore_in_use` while permits are held; `store_unavailable`.
+    pub async fn delete(&self, name: impl AsRef<str>) -> Result<(), Error> {
+        let name = SemaphoreName::parse(name)?;
+        match self
+            .service
+            .execute(Command::Delete { name }, Duration::ZERO)
+            .await?
+        {
+            Reply::Deleted => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A handle on the semaphore `name`, in the manner of `tokio::sync::Semaphore`. Nothing is
+    /// checked yet.
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.clone(), name.as_ref())
+    }
+
+    /// An ask for permits under an id that you pick. The same ask with the same id gives the same
+    /// grant, any number of times (P5).
+    pub fn request(&self, external_id: impl AsRef<str>) -> RequestBuilder {
+        RequestBuilder::new(self.clone(), external_id.as_ref())
+    }
+
+    /// Grants all of `ask` or nothing, waiting at most `wait` for room; also says whether it was
+    /// granted by this call rather than before.
+    ///
+    /// This is what [`request`](Lockhouse::request) comes to, without a [`Permit`](crate::Permit):
+    /// nothing renews the hold, and only [`release`](Lockhouse::release) or its time ends it.
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `exceeds_capacity`, `exhausted`, `idempotency_conflict`,
+    /// `request_ended`, `store_unavailable`, `overloaded`.
+    pub async fn acquire(&self, ask: Ask, wait: Duration) -> Result<(Request, bool), Error> {
+        match self.service.execute(Command::Acquire(ask), wait).await? {
+            Reply::Granted { request, now } => Ok((request, now)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Pushes the expiry of a live request to now plus `ttl`, or plus the time to live that it
+    /// was last given.
+    ///
+    /// # Errors
+    /// `unknown_request`, `request_ended`, `store_unavailable`; `invalid_request` when neither is
+    /// there.
+    pub async fn renew(
+        &self,
+        external_id: impl AsRef<str>,
+        ttl: Option<Duration>,
+    ) -> Result<Request, Error> {
+        let external_id = ExternalId::parse(external_id)?;
+        let ttl = ttl.map(Ttl::new).transpose()?;
+        match self
+            .service
+            .execute(Command::Renew { external_id, ttl }, Duration::ZERO)
+            .await?
+        {
+            Reply::Renewed(request) => Ok(request),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends a live request and gives its permits back. Again is no error: it then says that the
+    /// request had ended before.
+    ///
+    /// # Errors
+    /// `unknown_request`, `store_unavailable`.
+    pub async fn release(&self, external_id: impl AsRef<str>) -> Result<Released, Error> {
+        let release = Command::release(ExternalId::parse(external_id)?);
+        match self.service.execute(release, Duration::ZERO).await? {
+            Reply::Ended { request, now } => Ok(Released { request, now }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The request known by `external_id`, live or ended.
+    ///
+    /// # Errors
+    /// `unknown_request`, `store_unavailable`.
+    pub async fn find(&self, external_id: impl AsRef<str>) -> Result<Request, Error> {
+        self.service.request(&ExternalId::parse(external_id)?).await
+    }
+
+    /// One semaphore.
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `store_unavailable`.
+    pub async fn status(&self, name: impl AsRef<str>) -> Result<SemaphoreStatus, Error> {
+        self.service.semaphore(&SemaphoreName::parse(name)?).await
+    }
+
+    /// Semaphores in byte order of their names: at most `limit` (1 to 1000) of those after
+    /// `after`.
+    ///
+    /// # Errors
+    /// `invalid_request`, `store_unavailable`.
+    pub async fn semaphores(
+        &self,
+        after: Option<&SemaphoreName>,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreStatus>, Error> {
+        self.service.semaphores(&page(after, limit)?).await
+    }
+
+    /// Live requests that hold permits of `on`, or of any semaphore, in byte order of their ids:
+    /// at most `limit` (1 to 1000) of those after `after`.
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    pub async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        after: Option<&ExternalId>,
+        limit: u32,
+    ) -> Result<Vec<Request>, Error> {
+        self.service.holders(on, &page(after, limit)?).await
+    }
+
+    /// The latest changes of a semaphore's capacity, newest first, at most `limit` (1 to 1000).
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    pub async fn history(
+        &self,
+        name: impl AsRef<str>,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        let name = SemaphoreName::parse(name)?;
+        self.service.history(&name, bounded(limit)?).await
+    }
+
+    /// Brings a database's schema up to date; any number of processes may at once. A server has
+    /// done so itself, so there this only asks whether it is ready.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn migrate(&self) -> Result<(), Error> {
+        self.service.migrate().await
+    }
+
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.service.ready().await
+    }
+}
+
+fn page<K: Clone>(after: Option<&K>, limit: u32) -> Result<Page<K>, Invalid> {
+    Ok(Page {
+        after: after.cloned(),
+        limit: bounded(limit)?,
+    })
+}
+
+fn bounded(limit: u32) -> Result<u32, Invalid> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(Invalid::new(
+        "limit",
+        format!("is {limit}, it goes from 1 to {MAX_PAGE}"),
+    ))
+}
+
+/// A reply to another command than the one that was sent.
+pub(crate) fn unexpected(reply: &Reply) -> Error {
+    Error::Internal(format!("unexpected reply {reply:?}"))
+}

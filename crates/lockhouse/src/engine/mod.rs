@@ -1,0 +1,189 @@
+//! The engine: many callers, few transactions.
+//!
+//! A call becomes a [`Command`] in the queue of the [`lanes`]. A lane takes a batch of commands
+//! that share semaphores, and [`attempt`] has the store decide them all in one transaction, again
+//! where that can help. A call that finds no room and may wait is parked in [`waiting`] and
+//! tries again when permits come back here, or after a while, as they may have come back through
+//! another process.
+//!
+//! None of it is needed for the promises, which the store keeps; it makes them fast.
+
+mod attempt;
+mod known;
+mod lanes;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse_core::store::{Page, Store};
+use lockhouse_core::{
+    Ask, CapacityChange, Command, ExternalId, Outcome, Refusal, Reply, Request, SemaphoreName,
+};
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::service::{SemaphoreStatus, Service};
+use known::Known;
+use lanes::Lanes;
+use waiting::Waiting;
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    store: Arc<dyn Store>,
+    lanes: Lanes,
+    shared: Arc<Shared>,
+}
+
+/// What calls and lanes both use.
+#[derive(Debug)]
+struct Shared {
+    known: Known,
+    waiting: Waiting,
+}
+
+impl Engine {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let shared = Arc::new(Shared {
+            known: Known::new(),
+            waiting: Waiting::default(),
+        });
+        let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
+        Self {
+            store,
+            lanes,
+            shared,
+        }
+    }
+
+    /// One try.
+    async fn submit(&self, command: Command) -> Result<Reply, Error> {
+        let touches = self.touches(&command).await?;
+        Ok(self.lanes.submit(command, touches).await??)
+    }
+
+    /// The semaphores that `command` touches. For a command on a request they are those that the
+    /// request holds: known here if it was granted here, else read.
+    async fn touches(&self, command: &Command) -> Result<Vec<SemaphoreName>, Error> {
+        let (Command::Renew { external_id, .. } | Command::End { external_id, .. }) = command
+        else {
+            return Ok(command.semaphores().cloned().collect());
+        };
+        if let Some(names) = self.shared.known.semaphores(external_id) {
+            return Ok(names);
+        }
+        let request = attempt::read(|| self.store.request(external_id)).await?;
+        let live = request.filter(Request::is_live);
+        Ok(live.map_or_else(Vec::new, |request| names(&request)))
+    }
+
+    async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+        // A wait too long for the clock is one without an end.
+        let until = Instant::now().checked_add(wait);
+        let mut place = None;
+        loop {
+            let full = match self.submit(Command::Acquire(ask.clone())).await {
+                Err(Error::Refused(Refusal::Exhausted(full))) if !wait.is_zero() => full,
+                other => return other,
+            };
+            let Some(place) = &mut place else {
+                // Permits may have come back before there was a place: try once more at once.
+                place = Some(
+                    self.shared
+                        .waiting
+                        .park(ask.permits().map(|(name, _)| name)),
+                );
+                continue;
+            };
+            if !place.rung_until(until).await {
+                return Err(Refusal::Exhausted(full).into());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Service for Engine {
+    async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
+        match command {
+            Command::Acquire(ask) => self.acquire(ask, wait).await,
+            other => self.submit(other).await,
+        }
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
+        let semaphore = attempt::read(|| self.store.semaphore(name))
+            .await?
+            .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        let waiting = self.shared.waiting.on(name);
+        Ok(SemaphoreStatus { semaphore, waiting })
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
+        let semaphores = attempt::read(|| self.store.semaphores(page)).await?;
+        let status = semaphores.into_iter().map(|semaphore| {
+            let waiting = self.shared.waiting.on(&semaphore.name);
+            SemaphoreStatus { semaphore, waiting }
+        });
+        Ok(status.collect())
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
+        let request = attempt::read(|| self.store.request(external_id)).await?;
+        Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        if let Some(name) = on {
+            self.semaphore(name).await?;
+        }
+        attempt::read(|| self.store.holders(on, page)).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.semaphore(name).await?;
+        attempt::read(|| self.store.history(name, limit)).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        attempt::read(|| self.store.migrate()).await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        attempt::read(|| self.store.ready()).await
+    }
+}
+
+impl Shared {
+    /// Takes note of what was decided, and wakes those whom it may help.
+    fn learn(&self, outcome: &Outcome) {
+        match outcome {
+            Ok(Reply::Granted { request, .. }) => self.known.insert(request),
+            Ok(Reply::Ended { request, .. }) if !request.is_live() => {
+                self.known.remove(&request.external_id);
+                self.waiting
+                    .ring(request.permits.iter().map(|permit| &permit.semaphore));
+            }
+            Ok(Reply::Defined { semaphore, .. }) => self.waiting.ring([&semaphore.name]),
+            Err(Refusal::RequestEnded { external_id, .. }) => self.known.remove(external_id),
+            _ => {}
+        }
+    }
+}
+
+fn names(request: &Request) -> Vec<SemaphoreName> {
+    request
+        .permits
+        .iter()
+        .map(|permit| permit.semaphore.clone())
+        .collect()
+}

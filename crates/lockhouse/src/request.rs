@@ -1,0 +1,183 @@
+//! Asking for permits on one or more semaphores.
+
+use std::time::Duration;
+
+use lockhouse_core::{Ask, Count, ExternalId, Invalid, Owner, Request, SemaphoreName, Ttl};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::{Error, Lockhouse, Permit};
+
+/// The time to live of a hold that says nothing else.
+pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+/// An ask in the making; see [`Lockhouse::request`].
+///
+/// Values are checked when it is sent, so that a chain of calls needs one `?`.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is asked until acquire or try_acquire"]
+pub struct RequestBuilder {
+    lockhouse: Lockhouse,
+    external_id: String,
+    /// Nobody else knows the id, so a grant that its caller gave up on may be given back.
+    anonymous: bool,
+    permits: Vec<(String, u32)>,
+    owner: Option<String>,
+    ttl: Option<Duration>,
+    wait: Option<Duration>,
+}
+
+impl RequestBuilder {
+    pub(crate) fn new(lockhouse: Lockhouse, external_id: &str) -> Self {
+        Self {
+            lockhouse,
+            external_id: external_id.to_owned(),
+            anonymous: false,
+            permits: Vec::new(),
+            owner: None,
+            ttl: Some(DEFAULT_TTL),
+            wait: None,
+        }
+    }
+
+    pub(crate) fn anonymous(lockhouse: Lockhouse) -> Self {
+        let id = uuid::Uuid::now_v7().to_string();
+        Self {
+            anonymous: true,
+            ..Self::new(lockhouse, &id)
+        }
+    }
+
+    /// Adds `count` permits of `semaphore`. Name each semaphore once.
+    pub fn permits(mut self, semaphore: impl Into<String>, count: u32) -> Self {
+        self.permits.push((semaphore.into(), count));
+        self
+    }
+
+    /// Who will hold.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// How long the hold outlives its last renewal, by the store's clock; 30 s unless said. The
+    /// [`Permit`] renews it every third of that.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// The hold lasts until it is released, even if this process dies.
+    pub fn without_ttl(mut self) -> Self {
+        self.ttl = None;
+        self
+    }
+
+    /// How long [`acquire`](RequestBuilder::acquire) waits for room at most; without this, as long
+    /// as it takes.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Waits for room on all the semaphores at once, and takes it.
+    ///
+    /// The same id with the same permits and owner gives the same grant again, also from another
+    /// process (P5).
+    ///
+    /// Dropping the future gives up the place in the queue. If the grant was made in that very
+    /// moment it ends by its time to live; the same call again would find it.
+    ///
+    /// # Errors
+    /// `exhausted` when there was no room within the wait; `invalid_request`,
+    /// `unknown_semaphore`, `exceeds_capacity`, `idempotency_conflict`, `request_ended`,
+    /// `store_unavailable`, `overloaded`.
+    pub async fn acquire(self) -> Result<Permit, Error> {
+        let wait = self.wait.unwrap_or(Duration::MAX);
+        self.send(wait).await
+    }
+
+    /// Takes the permits if there is room on all the semaphores now.
+    ///
+    /// # Errors
+    /// As [`acquire`](RequestBuilder::acquire).
+    pub async fn try_acquire(self) -> Result<Permit, Error> {
+        self.send(Duration::ZERO).await
+    }
+
+    async fn send(self, wait: Duration) -> Result<Permit, Error> {
+        let ask = self.ask()?;
+        let mut abandoned = self
+            .anonymous
+            .then(|| Abandoned::new(&self.lockhouse, &ask));
+        let asked_at = Instant::now();
+        let (request, granted_now) = self.lockhouse.acquire(ask, wait).await?;
+        let (request, sent_at) = self.fresh(request, granted_now, asked_at).await?;
+        if let Some(abandoned) = &mut abandoned {
+            abandoned.disarm();
+        }
+        Ok(Permit::new(self.lockhouse, request, sent_at))
+    }
+
+    /// The request with a time, by this process's clock, from which its time to live surely runs:
+    /// a grant of another moment than when it was asked for is renewed first (P8).
+    async fn fresh(
+        &self,
+        request: Request,
+        granted_now: bool,
+        asked_at: Instant,
+    ) -> Result<(Request, Instant), Error> {
+        let Some(ttl) = request.ttl else {
+            return Ok((request, asked_at));
+        };
+        if granted_now && asked_at.elapsed() <= ttl.as_duration() / 6 {
+            return Ok((request, asked_at));
+        }
+        let renewed_at = Instant::now();
+        let request = self.lockhouse.renew(&request.external_id, self.ttl).await?;
+        Ok((request, renewed_at))
+    }
+
+    fn ask(&self) -> Result<Ask, Invalid> {
+        let permits = self
+            .permits
+            .iter()
+            .map(|(name, count)| Ok((SemaphoreName::parse(name)?, Count::new(*count)?)))
+            .collect::<Result<Vec<_>, Invalid>>()?;
+        let mut ask = Ask::new(ExternalId::parse(&self.external_id)?, permits)?;
+        ask.owner = self.owner.as_deref().map(Owner::parse).transpose()?;
+        ask.ttl = self.ttl.map(Ttl::new).transpose()?;
+        Ok(ask)
+    }
+}
+
+/// Gives back what may be granted to a caller who went away (P10). Only for ids that nobody else
+/// knows: another id may have been asked for again by somebody who is still there.
+struct Abandoned {
+    lockhouse: Lockhouse,
+    external_id: Option<ExternalId>,
+}
+
+impl Abandoned {
+    fn new(lockhouse: &Lockhouse, ask: &Ask) -> Self {
+        Self {
+            lockhouse: lockhouse.clone(),
+            external_id: Some(ask.external_id.clone()),
+        }
+    }
+
+    fn disarm(&mut self) {
+        self.external_id = None;
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        let (Some(external_id), Ok(runtime)) = (self.external_id.take(), Handle::try_current())
+        else {
+            return;
+        };
+        let lockhouse = self.lockhouse.clone();
+        runtime.spawn(async move { lockhouse.release(external_id).await });
+    }
+}

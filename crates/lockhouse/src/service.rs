@@ -1,0 +1,49 @@
+//! What a [`Lockhouse`](crate::Lockhouse) needs done, by an engine in this process or by a server.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse_core::store::Page;
+use lockhouse_core::{
+    CapacityChange, Command, ExternalId, Reply, Request, Semaphore, SemaphoreName,
+};
+
+use crate::Error;
+
+#[async_trait]
+pub(crate) trait Service: std::fmt::Debug + Send + Sync {
+    /// Does one command. An acquire that finds no room waits its turn for at most `wait`.
+    ///
+    /// Dropping the future gives up a place in the queue; a command that has begun goes on.
+    async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error>;
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error>;
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error>;
+    async fn request(&self, external_id: &ExternalId) -> Result<Request, Error>;
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error>;
+    async fn history(&self, name: &SemaphoreName, limit: u32)
+    -> Result<Vec<CapacityChange>, Error>;
+    async fn migrate(&self) -> Result<(), Error>;
+    async fn ready(&self) -> Result<(), Error>;
+}
+
+/// A semaphore, and who waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SemaphoreStatus {
+    /// The semaphore as the store has it.
+    pub semaphore: Semaphore,
+    /// How many calls wait for it in this process, or in the server that answered.
+    pub waiting: u32,
+}
+
+/// What a release did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The request as it is now.
+    pub request: Request,
+    /// Whether this call ended it; if not, it had ended before.
+    pub now: bool,
+}
