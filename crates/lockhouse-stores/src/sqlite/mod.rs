@@ -1,1 +1,153 @@
-//! SQLite.
+//! A store in one SQLite file, for any number of processes on one machine.
+//!
+//! A batch runs in one `BEGIN IMMEDIATE` transaction: it has the file's only write lock from the
+//! start, so what it loads stays as it is until its changes are committed. The file is in WAL
+//! mode, so reads see the last commit and wait for nobody; with `synchronous=FULL` a commit is on
+//! the disk when it is answered.
+
+mod connections;
+mod error;
+mod load;
+mod read;
+mod rows;
+mod save;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod url;
+
+use async_trait::async_trait;
+use lockhouse_core::store::{Batch, Error, Page, Store};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Outcome, Request, Semaphore, SemaphoreName, decide,
+};
+
+use connections::Connections;
+
+/// Keeps permits in one SQLite file on a local disk.
+///
+/// - **Clock**: SQLite runs in this process, so the store's clock is this machine's, read once the
+///   write lock is held. All the processes that share the file share it.
+/// - **Lock**: one batch at a time. Within a process they go first come, first served; between
+///   processes whoever looks first when the lock is free. A wait for it ends within 5 s.
+/// - **Cancellation**: a call whose future is dropped while it waits for its turn does nothing;
+///   later it runs to its end.
+/// - **Runtime**: calls need Tokio with its timer on, and run on its threads that may block.
+/// - Network file systems don't share WAL between machines: use a database server there.
+///
+/// ```
+/// use lockhouse_stores::Sqlite;
+///
+/// let store = Sqlite::open("sqlite:/var/lib/lockhouse/permits.db")?;
+/// # Ok::<(), lockhouse_core::store::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Sqlite {
+    connections: Connections,
+    #[cfg(feature = "sabotage")]
+    no_lock: bool,
+}
+
+impl Sqlite {
+    /// A store in the file of `sqlite:PATH`, where PATH is relative or absolute, or
+    /// `sqlite:///PATH`, where it is absolute. PATH is taken as it is: `%20` is no space; it can
+    /// have no `?`.
+    ///
+    /// Nothing is opened yet. [`migrate`](Store::migrate) creates the file, and its folder if
+    /// that is missing; before that the other calls fail.
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL names no
+    /// file or has parameters.
+    pub fn open(url: &str) -> Result<Self, Error> {
+        let location = url::parse(url)?;
+        Ok(Self {
+            connections: Connections::new(&location.file),
+            #[cfg(feature = "sabotage")]
+            no_lock: location.no_lock,
+        })
+    }
+
+    /// A store that forgets the lock: it loads on one connection, saves on another, and does not
+    /// look what happened in between.
+    #[cfg(feature = "sabotage")]
+    async fn transact_without_lock(&self, batch: Batch) -> Result<Vec<Outcome>, Error> {
+        let decide = move |snapshot: &rusqlite::Connection| {
+            Ok(decide(load::loaded(snapshot, &batch)?, &batch.commands))
+        };
+        let decision = self.connections.read(decide).await?;
+        let save = move |transaction: rusqlite::Transaction<'_>| {
+            save::changes(&transaction, &decision.changes)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(decision.outcomes)
+        };
+        self.connections.write(save).await
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        let batch = batch.clone();
+        #[cfg(feature = "sabotage")]
+        if self.no_lock {
+            return self.transact_without_lock(batch).await;
+        }
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let decision = decide(load::loaded(&transaction, &batch)?, &batch.commands);
+            if !decision.changes.is_empty() {
+                save::changes(&transaction, &decision.changes)?;
+                transaction.commit().map_err(error::commit)?;
+            }
+            Ok(decision.outcomes)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let name = name.clone();
+        let work = move |snapshot: &_| load::semaphore(snapshot, &name);
+        let found = self.connections.read(work).await?;
+        Ok(found.filter(Semaphore::exists))
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| read::semaphores(snapshot, &page);
+        self.connections.read(work).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        let external_id = external_id.clone();
+        let work = move |snapshot: &_| load::request(snapshot, &external_id);
+        self.connections.read(work).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        let (on, page) = (on.cloned(), page.clone());
+        let work = move |snapshot: &_| read::holders(snapshot, on.as_ref(), &page);
+        self.connections.read(work).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        let name = name.clone();
+        let work = move |snapshot: &_| read::history(snapshot, &name, limit);
+        self.connections.read(work).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.connections.migrate().await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.connections.read(|_| Ok(())).await
+    }
+}

@@ -1,0 +1,112 @@
+//! The reads, each on one snapshot of what is committed.
+
+use lockhouse_core::store::{Error, Page};
+use lockhouse_core::{CapacityChange, ExternalId, Request, Semaphore, SemaphoreName};
+use rusqlite::{Connection, Params, Row, params};
+
+use super::error::cannot;
+use super::{load, rows};
+
+pub(super) const LIST_SEMAPHORES: &str = "
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at
+    FROM lockhouse_semaphore WHERE deleted_at IS NULL AND name > ?1 ORDER BY name LIMIT ?2";
+
+pub(super) const LIST_LIVE: &str = "
+    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at
+    FROM lockhouse_permit_request
+    WHERE state = 'ACQUIRED' AND external_id > ?1 ORDER BY external_id LIMIT ?2";
+
+/// CROSS JOIN: from the semaphore's live permits to their requests, whatever the planner thinks.
+pub(super) const LIST_LIVE_ON: &str = "
+    SELECT request.id, external_id, owner, request.state, end_reason, ttl_ms, expires_at,
+        created_at, released_at
+    FROM lockhouse_permit AS permit
+    CROSS JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
+    WHERE permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?3)
+        AND permit.state = 'ACQUIRED' AND external_id > ?1
+    ORDER BY external_id LIMIT ?2";
+
+pub(super) const LIST_CAPACITY_CHANGES: &str = "
+    SELECT old_capacity, new_capacity, changed_by, note, changed_at
+    FROM lockhouse_capacity_change
+    WHERE semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?1)
+    ORDER BY id DESC LIMIT ?2";
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[
+    LIST_SEMAPHORES,
+    LIST_LIVE,
+    LIST_LIVE_ON,
+    LIST_CAPACITY_CHANGES,
+];
+
+pub(super) fn semaphores(
+    connection: &Connection,
+    page: &Page<SemaphoreName>,
+) -> Result<Vec<Semaphore>, Error> {
+    list(
+        connection,
+        LIST_SEMAPHORES,
+        params![after(page), page.limit],
+        rows::semaphore,
+    )
+}
+
+pub(super) fn holders(
+    connection: &Connection,
+    on: Option<&SemaphoreName>,
+    page: &Page<ExternalId>,
+) -> Result<Vec<Request>, Error> {
+    let found = match on {
+        None => list(
+            connection,
+            LIST_LIVE,
+            params![after(page), page.limit],
+            rows::request,
+        )?,
+        Some(name) => {
+            let key = params![after(page), page.limit, name.as_str()];
+            list(connection, LIST_LIVE_ON, key, rows::request)?
+        }
+    };
+    let with_permits = found.into_iter().map(|(id, mut request)| {
+        load::add_permits(connection, id, &mut request)?;
+        Ok(request)
+    });
+    with_permits.collect()
+}
+
+pub(super) fn history(
+    connection: &Connection,
+    name: &SemaphoreName,
+    limit: u32,
+) -> Result<Vec<CapacityChange>, Error> {
+    let change = |row: &Row<'_>| rows::capacity_change(row, name);
+    list(
+        connection,
+        LIST_CAPACITY_CHANGES,
+        params![name.as_str(), limit],
+        change,
+    )
+}
+
+fn list<T>(
+    connection: &Connection,
+    sql: &str,
+    key: impl Params,
+    parse: impl Fn(&Row<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let cannot = cannot("list what it keeps");
+    let mut select = connection.prepare_cached(sql).map_err(&cannot)?;
+    let mut found = select.query(key).map_err(&cannot)?;
+    let mut list = Vec::new();
+    while let Some(row) = found.next().map_err(&cannot)? {
+        list.push(parse(row)?);
+    }
+    Ok(list)
+}
+
+/// The key to begin after. No name or id is empty, so all come after "".
+fn after<K: AsRef<str>>(page: &Page<K>) -> &str {
+    page.after.as_ref().map_or("", AsRef::as_ref)
+}

@@ -1,0 +1,153 @@
+//! Rows, read into the words of the core. A row that does not fit is an error, never a panic.
+
+use lockhouse_core::store::Error;
+use lockhouse_core::{
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, Permit, Request,
+    Semaphore, SemaphoreName, State, Timestamp, Ttl,
+};
+use rusqlite::Row;
+use rusqlite::types::FromSql;
+
+use super::error::unreadable;
+
+/// The `state` of what is live.
+pub(super) const ACQUIRED: &str = "ACQUIRED";
+/// The `state` of what has ended.
+pub(super) const RELEASED: &str = "RELEASED";
+
+/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at`.
+pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_semaphore",
+    };
+    Ok(Semaphore {
+        name: cells.text(0, SemaphoreName::parse)?,
+        capacity: cells.number(1, Capacity::new)?,
+        in_use: cells.number(2, u32::try_from)?,
+        fence: cells.number(3, u64::try_from)?,
+        created_at: cells.number(4, Timestamp::from_microsecond)?,
+        updated_at: cells.number(5, Timestamp::from_microsecond)?,
+        deleted_at: cells.number_some(6, Timestamp::from_microsecond)?,
+    })
+}
+
+/// Of `id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at`:
+/// the id, and the request without its permits.
+pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit_request",
+    };
+    let request = Request {
+        external_id: cells.text(1, ExternalId::parse)?,
+        owner: cells.text_some(2, Owner::parse)?,
+        state: cells.state()?,
+        permits: Vec::new(),
+        ttl: cells.number_some(5, Ttl::from_ms)?,
+        expires_at: cells.number_some(6, Timestamp::from_microsecond)?,
+        created_at: cells.number(7, Timestamp::from_microsecond)?,
+    };
+    Ok((cells.get(0)?, request))
+}
+
+/// Of `name, count, fence`.
+pub(super) fn permit(row: &Row<'_>) -> Result<Permit, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit",
+    };
+    Ok(Permit {
+        semaphore: cells.text(0, SemaphoreName::parse)?,
+        count: cells.number(1, Count::new)?,
+        fence: cells.number(2, u64::try_from)?,
+    })
+}
+
+/// Of `old_capacity, new_capacity, changed_by, note, changed_at`, for `semaphore`.
+pub(super) fn capacity_change(
+    row: &Row<'_>,
+    semaphore: &SemaphoreName,
+) -> Result<CapacityChange, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_capacity_change",
+    };
+    Ok(CapacityChange {
+        semaphore: semaphore.clone(),
+        old_capacity: cells.number(0, Capacity::new)?,
+        new_capacity: cells.number(1, Capacity::new)?,
+        changed_by: cells.text_some(2, Owner::parse)?,
+        note: cells.text_some(3, Note::parse)?,
+        changed_at: cells.number(4, Timestamp::from_microsecond)?,
+    })
+}
+
+type Why = Box<dyn std::error::Error + Send + Sync>;
+
+/// One row of the table `of`.
+struct Cells<'a> {
+    row: &'a Row<'a>,
+    of: &'static str,
+}
+
+impl Cells<'_> {
+    fn get<T: FromSql>(&self, column: usize) -> Result<T, Error> {
+        self.row.get(column).map_err(|why| self.bad(column, why))
+    }
+
+    fn number<T, E: Into<Why>>(
+        &self,
+        column: usize,
+        parse: impl FnOnce(i64) -> Result<T, E>,
+    ) -> Result<T, Error> {
+        parse(self.get(column)?).map_err(|why| self.bad(column, why))
+    }
+
+    fn number_some<T, E: Into<Why>>(
+        &self,
+        column: usize,
+        parse: impl FnOnce(i64) -> Result<T, E>,
+    ) -> Result<Option<T>, Error> {
+        let number: Option<i64> = self.get(column)?;
+        let parsed = number.map(parse).transpose();
+        parsed.map_err(|why| self.bad(column, why))
+    }
+
+    fn text<T, E: Into<Why>>(
+        &self,
+        column: usize,
+        parse: impl FnOnce(String) -> Result<T, E>,
+    ) -> Result<T, Error> {
+        parse(self.get(column)?).map_err(|why| self.bad(column, why))
+    }
+
+    fn text_some<T, E: Into<Why>>(
+        &self,
+        column: usize,
+        parse: impl FnOnce(String) -> Result<T, E>,
+    ) -> Result<Option<T>, Error> {
+        let text: Option<String> = self.get(column)?;
+        let parsed = text.map(parse).transpose();
+        parsed.map_err(|why| self.bad(column, why))
+    }
+
+    /// Of `state, end_reason` and `released_at`, at 3, 4 and 8.
+    fn state(&self) -> Result<State, Error> {
+        let state: String = self.get(3)?;
+        let reason = |text: String| EndReason::parse(&text).ok_or(format!("it is \"{text}\""));
+        match state.as_str() {
+            ACQUIRED => Ok(State::Acquired),
+            RELEASED => Ok(State::Released {
+                reason: self.text(4, reason)?,
+                at: self.number(8, Timestamp::from_microsecond)?,
+            }),
+            _ => Err(self.bad(3, format!("it is \"{state}\""))),
+        }
+    }
+
+    fn bad(&self, column: usize, why: impl Into<Why>) -> Error {
+        let name = self.row.as_ref().column_name(column).unwrap_or("?");
+        unreadable(format_args!("{}.{name}", self.of), why)
+    }
+}

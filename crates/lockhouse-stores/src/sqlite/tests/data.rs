@@ -1,0 +1,150 @@
+use lockhouse_core::store::Kind;
+use lockhouse_core::{EndReason, Owner};
+
+use super::*;
+
+#[tokio::test]
+async fn names_and_ids_are_compared_and_listed_by_bytes() {
+    let (_place, store) = Place::migrated().await;
+    // Two spellings of é, and a dotless i: alike in other collations.
+    let names = ["Z", "a", "a b", "cafe\u{301}", "café", "i", "z", "ı", "𝄞"];
+    let mut commands: Vec<_> = names.iter().map(|name| define(name, 9)).collect();
+    let ids = ["Job-1", "job-1", "jöb-1"];
+    commands.extend(ids.iter().map(|id| acquire(id, "a")));
+    for outcome in store.transact(&Batch::new(commands)).await.unwrap() {
+        outcome.unwrap();
+    }
+    let listed = store.semaphores(&first(100)).await.unwrap();
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|semaphore| semaphore.name.as_str())
+        .collect();
+    assert_eq!(listed, names);
+    let holders = store.holders(None, &first(100)).await.unwrap();
+    let holders: Vec<_> = holders
+        .iter()
+        .map(|request| request.external_id.as_str())
+        .collect();
+    assert_eq!(holders, ids);
+    assert_eq!(store.semaphore(&name("A")).await.unwrap(), None);
+    assert_eq!(store.request(&id("JOB-1")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_answer_is_what_is_read_later() {
+    let (_place, store) = Place::migrated().await;
+    let defined = run(&store, define("a", 5)).await.unwrap().unwrap();
+    let read = store.semaphore(&name("a")).await.unwrap().unwrap();
+    assert_eq!(
+        defined,
+        Reply::Defined {
+            semaphore: read,
+            created: true
+        }
+    );
+
+    let mut ask = Ask::new(id("r"), [(name("a"), Count::new(2).unwrap())]).unwrap();
+    ask.owner = Some(Owner::parse("host 7").unwrap());
+    let request = granted(run(&store, Command::Acquire(ask)).await);
+    assert_eq!(store.request(&id("r")).await.unwrap().unwrap(), request);
+
+    let ttl = Some(Ttl::from_ms(1_500).unwrap());
+    let renew = Command::Renew {
+        external_id: id("r"),
+        ttl,
+    };
+    let renewed = run(&store, renew).await.unwrap().unwrap();
+    let read = store.request(&id("r")).await.unwrap().unwrap();
+    assert_eq!(renewed, Reply::Renewed(read));
+
+    let force = Command::End {
+        external_id: id("r"),
+        reason: EndReason::Forced,
+    };
+    let ended = run(&store, force).await.unwrap().unwrap();
+    let read = store.request(&id("r")).await.unwrap().unwrap();
+    assert_eq!(
+        ended,
+        Reply::Ended {
+            request: read,
+            now: true
+        }
+    );
+    assert!(
+        store
+            .holders(Some(&name("a")), &first(9))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_large_batch_is_one_commit() {
+    let (_place, store) = Place::migrated().await;
+    let semaphores: Vec<_> = (0..64).map(|i| format!("s-{i:02}")).collect();
+    let defined = semaphores.iter().map(|name| define(name, 1_000)).collect();
+    store.transact(&Batch::new(defined)).await.unwrap();
+    let asks = (0..600).map(|i| {
+        let all = semaphores
+            .iter()
+            .map(|semaphore| (name(semaphore), Count::ONE));
+        Command::Acquire(Ask::new(id(&format!("r-{i}")), all).unwrap())
+    });
+    let outcomes = store.transact(&Batch::new(asks.collect())).await.unwrap();
+    assert!(outcomes.iter().all(Result::is_ok));
+    let released = (0..600).map(|i| Command::release(id(&format!("r-{i}"))));
+    store
+        .transact(&Batch::new(released.collect()))
+        .await
+        .unwrap();
+    let after = store.semaphores(&first(100)).await.unwrap();
+    assert!(
+        after
+            .iter()
+            .all(|semaphore| semaphore.in_use == 0 && semaphore.fence == 600)
+    );
+}
+
+#[tokio::test]
+async fn a_row_that_can_not_be_read_is_an_error_that_names_its_column() {
+    for (damage, column) in [
+        (
+            "UPDATE lockhouse_semaphore SET name = ' a'",
+            "lockhouse_permit.name",
+        ),
+        (
+            "UPDATE lockhouse_permit SET count = 1 << 40",
+            "lockhouse_permit.count",
+        ),
+        (
+            "UPDATE lockhouse_permit_request SET ttl_ms = 0",
+            "lockhouse_permit_request.ttl_ms",
+        ),
+        (
+            "UPDATE lockhouse_permit_request SET owner = ''",
+            "lockhouse_permit_request.owner",
+        ),
+        (
+            "UPDATE lockhouse_permit_request SET expires_at = 9223372036854775807",
+            "lockhouse_permit_request.expires_at",
+        ),
+        (
+            "UPDATE lockhouse_permit_request
+             SET state = 'RELEASED', end_reason = 'whim', released_at = 0",
+            "lockhouse_permit_request.end_reason",
+        ),
+    ] {
+        let (place, store) = Place::migrated().await;
+        run(&store, define("a", 1)).await.unwrap().unwrap();
+        granted(run(&store, acquire("r", "a")).await);
+        place.connect().execute(damage, ()).unwrap();
+        for error in [
+            store.request(&id("r")).await.unwrap_err(),
+            run(&store, Command::release(id("r"))).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), Kind::Rejected, "{error}");
+            assert!(error.to_string().contains(column), "{error}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is SQLite's own. What every store must do is in the conformance suite.
+
+mod data;
+mod locking;
+mod opening;
+mod plans;
+
+use std::path::PathBuf;
+
+use lockhouse_core::store::{Batch, Error, Page, Store};
+use lockhouse_core::{
+    Ask, Capacity, Command, Count, ExternalId, Outcome, Reply, Request, SemaphoreName, Ttl,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::Sqlite;
+
+/// A folder of its own, and the file in it.
+struct Place {
+    folder: TempDir,
+    file: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("permits.db");
+        Self { folder, file }
+    }
+
+    /// A place with a schema, and a store on it.
+    async fn migrated() -> (Self, Sqlite) {
+        let place = Self::new();
+        let store = place.store();
+        store.migrate().await.unwrap();
+        (place, store)
+    }
+
+    fn store(&self) -> Sqlite {
+        Sqlite::open(&format!("sqlite:{}", self.file.display())).unwrap()
+    }
+
+    /// A connection that is not the store's.
+    fn connect(&self) -> Connection {
+        Connection::open(&self.file).unwrap()
+    }
+}
+
+fn name(text: &str) -> SemaphoreName {
+    SemaphoreName::parse(text).unwrap()
+}
+
+fn id(text: &str) -> ExternalId {
+    ExternalId::parse(text).unwrap()
+}
+
+fn define(semaphore: &str, capacity: u32) -> Command {
+    Command::Define {
+        name: name(semaphore),
+        capacity: Capacity::new(capacity).unwrap(),
+        must_exist: false,
+        changed_by: None,
+        note: None,
+    }
+}
+
+fn acquire(external_id: &str, semaphore: &str) -> Command {
+    let mut ask = Ask::new(id(external_id), [(name(semaphore), Count::ONE)]).unwrap();
+    ask.ttl = Some(Ttl::from_ms(60_000).unwrap());
+    Command::Acquire(ask)
+}
+
+fn first<K>(limit: u32) -> Page<K> {
+    Page { after: None, limit }
+}
+
+async fn run(store: &Sqlite, command: Command) -> Result<Outcome, Error> {
+    let mut outcomes = store.transact(&Batch::new(vec![command])).await?;
+    Ok(outcomes.remove(0))
+}
+
+/// What a command that was granted says.
+fn granted(outcome: Result<Outcome, Error>) -> Request {
+    match outcome.unwrap().unwrap() {
+        Reply::Granted { request, .. } => request,
+        other => panic!("not granted: {other:?}"),
+    }
+}

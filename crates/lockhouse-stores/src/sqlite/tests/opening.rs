@@ -1,0 +1,135 @@
+use std::fs;
+use std::sync::Arc;
+
+use lockhouse_core::store::{Error, Kind};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn eight_may_open_and_migrate_a_new_file_at_once() {
+    for _ in 0..10 {
+        let place = Place::new();
+        let together = Arc::new(Barrier::new(8));
+        let mut all = JoinSet::new();
+        for i in 0..8 {
+            let (store, together) = (place.store(), Arc::clone(&together));
+            all.spawn(async move {
+                together.wait().await;
+                store.migrate().await?;
+                store.ready().await?;
+                run(&store, define(&format!("of-{i}"), 1)).await
+            });
+        }
+        while let Some(defined) = all.join_next().await {
+            defined.unwrap().unwrap().unwrap();
+        }
+        let of_all = place.store().semaphores(&first(100)).await.unwrap();
+        assert_eq!(of_all.len(), 8);
+        let count = "SELECT count(*) FROM lockhouse_schema_version";
+        let applied: u32 = place
+            .connect()
+            .query_row(count, (), |row| row.get(0))
+            .unwrap();
+        assert_eq!(applied, 1);
+    }
+}
+
+#[tokio::test]
+async fn migrating_again_needs_no_lock() {
+    let (place, _) = Place::migrated().await;
+    let other = place.connect();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    place.store().migrate().await.unwrap();
+}
+
+/// All calls but `migrate`.
+async fn errors_of_all_calls(store: &Sqlite) -> Vec<Error> {
+    vec![
+        run(store, define("a", 1)).await.unwrap_err(),
+        store.semaphore(&name("a")).await.unwrap_err(),
+        store.semaphores(&first(1)).await.unwrap_err(),
+        store.request(&id("a")).await.unwrap_err(),
+        store.holders(None, &first(1)).await.unwrap_err(),
+        store.history(&name("a"), 1).await.unwrap_err(),
+        store.ready().await.unwrap_err(),
+    ]
+}
+
+#[tokio::test]
+async fn without_a_schema_all_calls_say_to_migrate() {
+    let place = Place::new();
+    let store = place.store();
+    let missing = errors_of_all_calls(&store).await;
+    assert!(!place.file.exists(), "asking creates nothing");
+    fs::write(&place.file, "").unwrap();
+    let empty = errors_of_all_calls(&store).await;
+    for error in missing.iter().chain(&empty) {
+        assert_eq!(error.kind(), Kind::Schema, "{error}");
+        assert!(error.to_string().contains("`lockhouse migrate`"), "{error}");
+    }
+    store.migrate().await.unwrap();
+    store.ready().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_schema_newer_than_known_is_refused_also_on_open_connections() {
+    let (place, store) = Place::migrated().await;
+    run(&store, define("a", 1)).await.unwrap().unwrap();
+    store.ready().await.unwrap();
+    let newer = "INSERT INTO lockhouse_schema_version VALUES (1000, 0)";
+    place.connect().execute(newer, ()).unwrap();
+    let mut errors = errors_of_all_calls(&store).await;
+    errors.push(store.migrate().await.unwrap_err());
+    for error in errors {
+        assert_eq!(error.kind(), Kind::Schema, "{error}");
+        assert!(error.to_string().contains("use a newer one"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn missing_folders_are_created_and_paths_may_have_spaces() {
+    let place = Place::new();
+    let file = place
+        .folder
+        .path()
+        .join("my files/deep down/per mits 100%.db");
+    for url in [
+        format!("sqlite:{}", file.display()),
+        format!("sqlite://{}", file.display()),
+    ] {
+        let store = Sqlite::open(&url).unwrap();
+        store.migrate().await.unwrap();
+        store.ready().await.unwrap();
+        assert!(file.is_file());
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_can_not_be_created_is_named() {
+    let place = Place::new();
+    fs::write(place.folder.path().join("taken"), "").unwrap();
+    let folder = place.folder.path().join("taken/deep");
+    let store = Sqlite::open(&format!("sqlite:{}/permits.db", folder.display())).unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Configuration);
+    assert!(
+        error.to_string().contains(folder.to_str().unwrap()),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused_and_left_alone() {
+    let place = Place::new();
+    let text = "no database, but long enough to look like the head of one\n".repeat(20);
+    fs::write(&place.file, &text).unwrap();
+    let error = place.store().migrate().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Configuration, "{error}");
+    assert_eq!(fs::read_to_string(&place.file).unwrap(), text);
+
+    let store = Sqlite::open(&format!("sqlite:{}", place.folder.path().display())).unwrap();
+    let error = store.migrate().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+}

@@ -1,0 +1,104 @@
+//! `sqlite:PATH`, taken apart.
+
+use std::path::{self, PathBuf};
+
+use lockhouse_core::store::Error;
+
+use crate::configuration;
+
+/// What a URL says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    /// Absolute, so that it stays the same file when the process changes its folder.
+    pub(super) file: PathBuf,
+    /// Whether to forget the lock, for tests.
+    #[cfg(feature = "sabotage")]
+    pub(super) no_lock: bool,
+}
+
+/// Everything between `sqlite:` and the first `?` is the path, as it is: `%20` is no space.
+pub(super) fn parse(url: &str) -> Result<Location, Error> {
+    let rest = url
+        .strip_prefix("sqlite:")
+        .ok_or_else(|| configuration(format!("\"{url}\" does not begin with sqlite:")))?;
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let file = match place.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => {
+            return Err(configuration(format!(
+                "\"{url}\" names no file: write sqlite:///folder/file for an absolute path, \
+                 sqlite:folder/file for a relative one"
+            )));
+        }
+        None => place,
+    };
+    if file.is_empty() {
+        return Err(configuration(format!(
+            "\"{url}\" names no file; try sqlite:lockhouse.db"
+        )));
+    }
+    if file == ":memory:" {
+        let problem = "SQLite in memory can't be shared by connections; use memory: instead";
+        return Err(configuration(problem.into()));
+    }
+    let file = path::absolute(file)
+        .map_err(|source| configuration(format!("\"{url}\" has no full path")).caused_by(source))?;
+    #[cfg(feature = "sabotage")]
+    if parameters == "sabotage=no_lock" {
+        let no_lock = true;
+        return Ok(Location { file, no_lock });
+    }
+    if !parameters.is_empty() {
+        return Err(configuration(format!(
+            "\"{parameters}\" is no parameter of an sqlite: URL"
+        )));
+    }
+    Ok(Location {
+        file,
+        #[cfg(feature = "sabotage")]
+        no_lock: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_core::store::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_path_may_be_absolute_or_relative_and_is_taken_as_it_is() {
+        let file = |url| parse(url).unwrap().file;
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(file("sqlite:/var/lib/a.db"), PathBuf::from("/var/lib/a.db"));
+        assert_eq!(file("sqlite:///var/lib/a.db"), file("sqlite:/var/lib/a.db"));
+        assert_eq!(file("sqlite:a.db"), here.join("a.db"));
+        assert_eq!(
+            file("sqlite:my files/a%20b.db"),
+            here.join("my files/a%20b.db")
+        );
+        assert_eq!(file("sqlite:file:a.db"), here.join("file:a.db"));
+    }
+
+    #[cfg(not(feature = "sabotage"))]
+    #[test]
+    fn sabotage_is_built_for_tests_only() {
+        assert!(parse("sqlite:a.db?sabotage=no_lock").is_err());
+    }
+
+    #[test]
+    fn a_url_without_a_file_or_with_an_unknown_parameter_is_refused() {
+        for url in [
+            "sqlite:",
+            "sqlite://",
+            "sqlite://host/a.db",
+            "sqlite::memory:",
+            "sqlite:?",
+            "sqlite:a.db?mode=rwc",
+            "sqlite:a.db?sabotage=all",
+            "mysql://host/a",
+        ] {
+            assert_eq!(parse(url).unwrap_err().kind(), Kind::Configuration, "{url}");
+        }
+    }
+}
