@@ -20,7 +20,10 @@ prepare() {
 }
 
 start() {
+  # A database to try things in; tests make their own.
+  echo 'CREATE DATABASE IF NOT EXISTS lockhouse;' >"$SOCKETS/init.sql"
   detach mariadbd --no-defaults "${as_root[@]}" --datadir="$DATA" --socket="$SOCKETS/mysql.sock" \
+    --init-file="$SOCKETS/init.sql" \
     --bind-address=127.0.0.1 --port="$PORT" --max-connections=600 \
     --innodb-flush-log-at-trx-commit=1 --sync-binlog=1
 }
