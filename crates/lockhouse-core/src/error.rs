@@ -24,7 +24,10 @@ impl Invalid {
 
     /// The same problem, on the field called `field`.
     pub fn on(self, field: impl Into<Cow<'static, str>>) -> Self {
-        Self { field: field.into(), ..self }
+        Self {
+            field: field.into(),
+            ..self
+        }
     }
 
     /// What is wrong with the field.
@@ -156,6 +159,10 @@ codes! {
     Unauthenticated = "unauthenticated",
     /// Who is asking may not.
     Forbidden = "forbidden",
+    /// The HTTP API has no such path.
+    NotFound = "not_found",
+    /// The HTTP API's path does not take that method.
+    MethodNotAllowed = "method_not_allowed",
     /// The store did not answer; try again.
     StoreUnavailable = "store_unavailable",
     /// Too much is asked at once; try again.

@@ -15,6 +15,10 @@ use std::sync::Arc;
 use lockhouse_core::store::{Error, Kind, Store};
 
 pub use memory::Memory;
+#[cfg(feature = "mysql")]
+pub use mysql::MySql;
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 
 /// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…` or `mariadb://…`.
 ///
@@ -31,6 +35,10 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
     })?;
     match scheme {
         "memory" if rest.is_empty() => Ok(Arc::new(Memory::new())),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(Sqlite::open(url)?)),
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(Arc::new(MySql::open(url)?)),
         _ => Err(configuration(format!(
             "no store is called \"{scheme}:\" in this build"
         ))),

@@ -10,10 +10,7 @@ use lockhouse_core::{
 
 use crate::engine::Engine;
 use crate::service::Service;
-use crate::{Define, Error, Released, RequestBuilder, Semaphore, SemaphoreStatus};
-
-/// The most rows of a listing in one piece.
-const MAX_PAGE: u32 = 1000;
+use crate::{Define, Error, Released, RequestBuilder, Semaphore, SemaphoreStatus, wire};
 
 /// A way to semaphores: in a database that this process talks to, or behind a server.
 ///
@@ -28,13 +25,19 @@ impl Lockhouse {
     /// or a server's `http://…` or `https://…`.
     ///
     /// On a database this brings the schema up to date first; a user without the right to do so
-    /// can connect once somebody else has (`lockhouse migrate`).
+    /// can connect once somebody else has (`lockhouse migrate`). A server is first asked by the
+    /// first call.
     ///
     /// # Errors
-    /// `invalid_request` when the URL makes no sense, `store_unavailable` when nobody answers
-    /// there within 10 s.
+    /// `invalid_request` when the URL makes no sense, `store_unavailable` when the database does
+    /// not answer within 10 s.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
         let url = url.as_ref();
+        #[cfg(feature = "remote")]
+        if url.starts_with("http://") || url.starts_with("https://") {
+            let service = Arc::new(crate::remote::Remote::new(url)?);
+            return Ok(Self { service });
+        }
         let lockhouse = Self::with_store(lockhouse_stores::open(url)?);
         lockhouse.migrate().await?;
         Ok(lockhouse)
@@ -193,7 +196,9 @@ impl Lockhouse {
         limit: u32,
     ) -> Result<Vec<CapacityChange>, Error> {
         let name = SemaphoreName::parse(name)?;
-        self.service.history(&name, bounded(limit)?).await
+        self.service
+            .history(&name, wire::limit(limit.into())?)
+            .await
     }
 
     /// Brings a database's schema up to date; any number of processes may at once. A server has
@@ -217,18 +222,8 @@ impl Lockhouse {
 fn page<K: Clone>(after: Option<&K>, limit: u32) -> Result<Page<K>, Invalid> {
     Ok(Page {
         after: after.cloned(),
-        limit: bounded(limit)?,
+        limit: wire::limit(limit.into())?,
     })
-}
-
-fn bounded(limit: u32) -> Result<u32, Invalid> {
-    if (1..=MAX_PAGE).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(Invalid::new(
-        "limit",
-        format!("is {limit}, it goes from 1 to {MAX_PAGE}"),
-    ))
 }
 
 /// A reply to another command than the one that was sent.

@@ -2,11 +2,9 @@
 
 use std::future::IntoFuture;
 use std::pin::Pin;
-use std::time::Duration;
 
-use lockhouse_core::{Capacity, Command, Invalid, Note, Owner, Reply, SemaphoreName};
+use lockhouse_core::{Capacity, Command, Invalid, Note, Owner, SemaphoreName};
 
-use crate::client::unexpected;
 use crate::{Error, Lockhouse, SemaphoreStatus};
 
 /// A definition of a semaphore, done by awaiting it; see [`Lockhouse::define`].
@@ -58,21 +56,7 @@ impl Define {
     /// `store_unavailable`.
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
         let command = self.command()?;
-        match self
-            .lockhouse
-            .service()
-            .execute(command, Duration::ZERO)
-            .await?
-        {
-            Reply::Defined { semaphore, created } => Ok((
-                SemaphoreStatus {
-                    semaphore,
-                    waiting: 0,
-                },
-                created,
-            )),
-            other => Err(unexpected(&other)),
-        }
+        self.lockhouse.service().define(command).await
     }
 
     fn command(&self) -> Result<Command, Invalid> {

@@ -39,10 +39,18 @@ impl fmt::Display for Lost {
 /// Renews one request until it is dropped or the hold is lost.
 #[derive(Debug)]
 pub(crate) struct Holding {
-    lost: watch::Receiver<Option<Lost>>,
+    standing: watch::Receiver<Standing>,
     task: Option<JoinHandle<()>>,
     /// Open as long as nothing can say that a hold without a time to live is lost.
-    _never: Option<watch::Sender<Option<Lost>>>,
+    _never: Option<watch::Sender<Standing>>,
+}
+
+/// How a hold stands.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// When it counts as lost unless renewed before.
+    until: Option<Instant>,
+    lost: Option<Lost>,
 }
 
 impl Holding {
@@ -53,35 +61,40 @@ impl Holding {
         ttl: Option<Ttl>,
         sent_at: Instant,
     ) -> Self {
-        let (sender, lost) = watch::channel(None);
+        let until = ttl.map(|ttl| give_up_at(sent_at, ttl.as_duration()));
+        let (sender, standing) = watch::channel(Standing { until, lost: None });
         let Some(ttl) = ttl else {
             return Self {
-                lost,
+                standing,
                 task: None,
                 _never: Some(sender),
             };
         };
         let renewing = renew(lockhouse.clone(), external_id.clone(), ttl, sent_at, sender);
         Self {
-            lost,
+            standing,
             task: Some(tokio::spawn(renewing)),
             _never: None,
         }
     }
 
     pub(crate) async fn lost(&self) -> Lost {
-        let mut lost = self.lost.clone();
-        let known = lost
-            .wait_for(Option::is_some)
+        let mut standing = self.standing.clone();
+        let known = standing
+            .wait_for(|standing| standing.lost.is_some())
             .await
             .ok()
-            .and_then(|lost| *lost);
+            .and_then(|standing| standing.lost);
         // The task ends without a word only when the permit was given up.
         known.unwrap_or(Lost::Unknown)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.lost.borrow().is_some()
+        self.standing.borrow().lost.is_some()
+    }
+
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        self.standing.borrow().until
     }
 }
 
@@ -98,18 +111,19 @@ async fn renew(
     external_id: ExternalId,
     ttl: Ttl,
     sent_at: Instant,
-    lost: watch::Sender<Option<Lost>>,
+    standing: watch::Sender<Standing>,
 ) {
     let ttl = ttl.as_duration();
     let (every, again) = (ttl / 3, (ttl / 12).min(Duration::from_secs(1)));
-    let mut give_up_at = sent_at + ttl - ttl / 10;
+    let mut until = give_up_at(sent_at, ttl);
     let mut next = sent_at + every;
     let why = loop {
         sleep_until(next).await;
         let sent_at = Instant::now();
-        match timeout_at(give_up_at, lockhouse.renew(&external_id, Some(ttl))).await {
+        match timeout_at(until, lockhouse.renew(&external_id, Some(ttl))).await {
             Ok(Ok(_)) => {
-                give_up_at = sent_at + ttl - ttl / 10;
+                until = give_up_at(sent_at, ttl);
+                standing.send_modify(|standing| standing.until = Some(until));
                 next = sent_at + every;
             }
             Ok(Err(Error::Refused(Refusal::RequestEnded { reason, .. }))) => {
@@ -122,11 +136,16 @@ async fn renew(
             }
             Err(_) => break Lost::NotRenewed,
         }
-        if next >= give_up_at {
-            sleep_until(give_up_at).await;
+        if next >= until {
+            sleep_until(until).await;
             break Lost::NotRenewed;
         }
     };
     tracing::error!(%external_id, %why, "a hold was lost");
-    lost.send_replace(Some(why));
+    standing.send_modify(|standing| standing.lost = Some(why));
+}
+
+/// When a hold of `ttl` that was asked for at `sent_at` counts as lost.
+fn give_up_at(sent_at: Instant, ttl: Duration) -> Instant {
+    sent_at + ttl - ttl / 10
 }

@@ -22,6 +22,7 @@
 //! The same [`Lockhouse`] works embedded, on a database's URL, and remote, on the URL of a
 //! `lockhouse serve`.
 
+mod again;
 mod client;
 mod define;
 mod engine;

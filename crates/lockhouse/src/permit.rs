@@ -74,6 +74,13 @@ impl Permit {
         self.holding.lost().await
     }
 
+    /// Until when the hold is surely not somebody else's, by this process's monotonic clock: a
+    /// tenth of its time to live before the store could end it. Every renewal moves it on, and if
+    /// none does, [`lost`](Permit::lost) resolves then. A hold without a time to live has none.
+    pub fn held_until(&self) -> Option<std::time::Instant> {
+        self.holding.held_until().map(Instant::into_std)
+    }
+
     /// Whether the hold is lost.
     pub fn is_lost(&self) -> bool {
         self.holding.is_lost()

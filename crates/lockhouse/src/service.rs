@@ -16,6 +16,8 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     ///
     /// Dropping the future gives up a place in the queue; a command that has begun goes on.
     async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error>;
+    /// Does a [`Command::Define`]; also says whether the semaphore was created.
+    async fn define(&self, define: Command) -> Result<(SemaphoreStatus, bool), Error>;
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error>;
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error>;
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error>;

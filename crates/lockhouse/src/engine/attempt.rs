@@ -9,14 +9,14 @@
 
 use std::time::Duration;
 
+use lockhouse_core::Outcome;
 use lockhouse_core::store::{Batch, Error, Kind, Store};
-use lockhouse_core::{Command, Outcome, Refusal, Reply};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
+
+use crate::again::{self, RETRIES};
 
 /// Within the 10 s that a caller is promised an answer in.
 pub(super) const PATIENCE: Duration = Duration::from_millis(9_500);
-
-const RETRIES: u32 = 3;
 
 /// Decides and saves `batch`, before `deadline`.
 pub(super) async fn transact(
@@ -28,7 +28,12 @@ pub(super) async fn transact(
     let mut retry = 0;
     loop {
         let error = match timeout_at(deadline, store.transact(batch)).await {
-            Ok(Ok(outcomes)) if asked_before => return Ok(as_the_first(batch, outcomes)),
+            Ok(Ok(outcomes)) if asked_before => {
+                let pairs = batch.commands.iter().zip(outcomes);
+                return Ok(pairs
+                    .map(|(command, outcome)| again::as_the_first(command, outcome))
+                    .collect());
+            }
             Ok(Ok(outcomes)) => return Ok(outcomes),
             Ok(Err(error)) => error,
             Err(_) => {
@@ -69,13 +74,7 @@ where
 
 /// Waits 10 to 20 ms, 40 to 80 ms, 160 to 320 ms; false if the deadline would pass meanwhile.
 async fn pause(retry: u32, deadline: Instant) -> bool {
-    let least = 10 << (2 * retry);
-    let pause = Duration::from_millis(fastrand::u64(least..=2 * least));
-    if Instant::now() + pause >= deadline {
-        return false;
-    }
-    sleep(pause).await;
-    true
+    again::pause(Duration::from_millis(10), Duration::ZERO, retry, deadline).await
 }
 
 fn unknown(error: Error) -> Error {
@@ -87,50 +86,4 @@ fn unknown(error: Error) -> Error {
         "the answer to a commit was lost, and asking again failed",
     )
     .caused_by(error)
-}
-
-/// The outcomes that the first try would have had, given those of asking again.
-fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>) -> Vec<Outcome> {
-    let pairs = batch.commands.iter().zip(outcomes);
-    pairs
-        .map(|(command, outcome)| match (command, outcome) {
-            (
-                Command::End { reason, .. },
-                Ok(Reply::Ended {
-                    request,
-                    now: false,
-                }),
-            ) if request.end_reason() == Some(*reason) => Ok(Reply::Ended { request, now: true }),
-            (Command::Delete { .. }, Err(Refusal::UnknownSemaphore(_))) => Ok(Reply::Deleted),
-            (_, outcome) => outcome,
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lockhouse_core::store::Batch;
-    use lockhouse_core::{ExternalId, SemaphoreName};
-
-    #[test]
-    fn a_deletion_asked_again_after_a_lost_answer_is_a_deletion() {
-        let name = SemaphoreName::parse("a").unwrap();
-        let batch = Batch::new(vec![
-            Command::Delete { name: name.clone() },
-            Command::Renew {
-                external_id: ExternalId::parse("x").unwrap(),
-                ttl: None,
-            },
-        ]);
-        let unknown = Refusal::UnknownRequest(ExternalId::parse("x").unwrap());
-        let second = vec![
-            Err(Refusal::UnknownSemaphore(vec![name])),
-            Err(unknown.clone()),
-        ];
-        assert_eq!(
-            as_the_first(&batch, second),
-            [Ok(Reply::Deleted), Err(unknown)]
-        );
-    }
 }

@@ -24,6 +24,7 @@ use lockhouse_core::{
 use tokio::time::Instant;
 
 use crate::Error;
+use crate::client::unexpected;
 use crate::service::{SemaphoreStatus, Service};
 use known::Known;
 use lanes::Lanes;
@@ -109,6 +110,16 @@ impl Service for Engine {
         match command {
             Command::Acquire(ask) => self.acquire(ask, wait).await,
             other => self.submit(other).await,
+        }
+    }
+
+    async fn define(&self, define: Command) -> Result<(SemaphoreStatus, bool), Error> {
+        match self.submit(define).await? {
+            Reply::Defined { semaphore, created } => {
+                let waiting = self.shared.waiting.on(&semaphore.name);
+                Ok((SemaphoreStatus { semaphore, waiting }, created))
+            }
+            other => Err(unexpected(&other)),
         }
     }
 

@@ -1,1 +1,233 @@
-//! remote
+//! Semaphores behind a server: each call goes over HTTP to a `lockhouse serve`.
+//!
+//! Every command is safe to repeat, so a connection that fails, an answer that is lost and a
+//! server that says "try again" are [asked again](exchange) up to three times, within 10 s. A long
+//! wait for room is cut into calls of at most 20 s, as proxies end calls on which nothing moves.
+
+mod address;
+mod exchange;
+mod tls;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse_core::store::{self, Page};
+use lockhouse_core::{
+    Ask, Capacity, CapacityChange, Command, EndReason, ExternalId, Note, Owner, Refusal, Reply,
+    Request, SemaphoreName, Ttl,
+};
+use reqwest::header::IF_MATCH;
+use reqwest::{Client, StatusCode};
+use tokio::time::Instant;
+
+use crate::again::as_the_first;
+use crate::service::{SemaphoreStatus, Service};
+use crate::{Error, wire};
+use address::Address;
+use exchange::{Answer, Asked, PATIENCE};
+
+/// The longest wait of one call.
+const LONGEST_CALL: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+pub(crate) struct Remote {
+    client: Client,
+    address: Address,
+}
+
+impl Remote {
+    /// Nothing is connected to yet.
+    pub(crate) fn new(url: &str) -> Result<Self, store::Error> {
+        let address = Address::parse(url)?;
+        let client = exchange::client(&address)?;
+        Ok(Self { client, address })
+    }
+
+    async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Reply, Error> {
+        // A wait too long for the clock is one without an end.
+        let until = Instant::now().checked_add(wait);
+        loop {
+            let now = Instant::now();
+            let longest = now + LONGEST_CALL;
+            let call_until = until.map_or(longest, |until| until.clamp(now, longest));
+            let full = match self.acquire_until(ask, call_until).await {
+                Err(Error::Refused(Refusal::Exhausted(full))) => full,
+                other => return other,
+            };
+            if until.is_some_and(|until| until <= Instant::now()) {
+                return Err(Refusal::Exhausted(full).into());
+            }
+        }
+    }
+
+    async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<Reply, Error> {
+        let url = self.address.request(&ask.external_id, &[])?;
+        let asked = self.ask(until + PATIENCE, || {
+            let wait = until.saturating_duration_since(Instant::now());
+            let body = wire::Acquire::of(ask, wait);
+            self.client.put(url.clone()).json(&body)
+        });
+        let answer = asked.await.result?;
+        Ok(Reply::Granted {
+            now: answer.status == StatusCode::CREATED,
+            request: self.read::<wire::Request, _>(&answer)?,
+        })
+    }
+
+    async fn delete(&self, name: &SemaphoreName) -> Result<Asked, Error> {
+        let url = self.address.semaphore(name, &[])?;
+        let build = || self.client.delete(url.clone());
+        Ok(self.ask(Instant::now() + PATIENCE, build).await)
+    }
+
+    async fn renew(&self, external_id: &ExternalId, ttl: Option<Ttl>) -> Result<Reply, Error> {
+        let url = self.address.request(external_id, &["renew"])?;
+        let body = wire::Renew {
+            ttl_ms: ttl.map(|ttl| ttl.as_ms().cast_signed()),
+        };
+        let build = || self.client.post(url.clone()).json(&body);
+        let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
+        Ok(Reply::Renewed(self.read::<wire::Request, _>(&answer)?))
+    }
+
+    async fn release(&self, external_id: &ExternalId) -> Result<Asked, Error> {
+        let url = self.address.request(external_id, &[])?;
+        let build = || self.client.delete(url.clone());
+        Ok(self.ask(Instant::now() + PATIENCE, build).await)
+    }
+
+    /// `Ok` for what the server answered, be it a refusal.
+    fn ended(&self, asked: Asked, command: &Command) -> Result<Reply, Error> {
+        let asked_before = asked.asked_before;
+        let outcome = match asked.result {
+            Ok(answer) => Ok(self.end_reply(&answer, command)?),
+            Err(Error::Refused(refusal)) => Err(refusal),
+            Err(error) => return Err(error),
+        };
+        if asked_before {
+            return Ok(as_the_first(command, outcome)?);
+        }
+        Ok(outcome?)
+    }
+
+    fn end_reply(&self, answer: &Answer, command: &Command) -> Result<Reply, Error> {
+        if matches!(command, Command::Delete { .. }) {
+            return Ok(Reply::Deleted);
+        }
+        let released: wire::Released = self.json(answer)?;
+        Ok(Reply::Ended {
+            now: released.released,
+            request: self.made(released.request)?,
+        })
+    }
+
+    async fn get(&self, url: reqwest::Url) -> Result<Answer, Error> {
+        let build = || self.client.get(url.clone());
+        self.ask(Instant::now() + PATIENCE, build).await.result
+    }
+}
+
+#[async_trait]
+impl Service for Remote {
+    async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
+        match &command {
+            Command::Define { .. } => {
+                let (status, created) = self.define(command).await?;
+                let semaphore = status.semaphore;
+                Ok(Reply::Defined { semaphore, created })
+            }
+            Command::Delete { name } => self.ended(self.delete(name).await?, &command),
+            Command::Acquire(ask) => self.acquire(ask, wait).await,
+            Command::Renew { external_id, ttl } => self.renew(external_id, *ttl).await,
+            Command::End {
+                external_id,
+                reason: EndReason::Released,
+            } => self.ended(self.release(external_id).await?, &command),
+            other => Err(Error::Internal(format!("no server can be asked {other:?}"))),
+        }
+    }
+
+    async fn define(&self, define: Command) -> Result<(SemaphoreStatus, bool), Error> {
+        let Command::Define {
+            name,
+            capacity,
+            must_exist,
+            changed_by,
+            note,
+        } = define
+        else {
+            return Err(Error::Internal(format!("{define:?} defines nothing")));
+        };
+        let url = self.address.semaphore(&name, &[])?;
+        let body = wire::Define {
+            capacity: Capacity::value(capacity).into(),
+            changed_by: changed_by.as_ref().map(Owner::to_string),
+            note: note.as_ref().map(Note::as_str).map(str::to_owned),
+        };
+        let build = || {
+            let request = self.client.put(url.clone()).json(&body);
+            match must_exist {
+                true => request.header(IF_MATCH, "*"),
+                false => request,
+            }
+        };
+        let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
+        let status = self.read::<wire::Semaphore, _>(&answer)?;
+        Ok((status, answer.status == StatusCode::CREATED))
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
+        let answer = self.get(self.address.semaphore(name, &[])?).await?;
+        self.read::<wire::Semaphore, _>(&answer)
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
+        let url = self.address.page(self.address.semaphores(), page);
+        let answer = self.get(url).await?;
+        self.made_all(self.json::<wire::Semaphores>(&answer)?.semaphores)
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
+        let answer = self.get(self.address.request(external_id, &[])?).await?;
+        self.read::<wire::Request, _>(&answer)
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        let Some(name) = on else {
+            let url = self.address.page(self.address.requests(), page);
+            let answer = self.get(url).await?;
+            return self.made_all(self.json::<wire::Requests>(&answer)?.requests);
+        };
+        let url = self.address.semaphore(name, &["holders"])?;
+        let answer = self.get(self.address.page(url, page)).await?;
+        self.made_all(self.json::<wire::Holders>(&answer)?.holders)
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        let mut url = self.address.semaphore(name, &["history"])?;
+        url.query_pairs_mut()
+            .append_pair("limit", &limit.to_string());
+        let answer = self.get(url).await?;
+        let changes = self.json::<wire::History>(&answer)?.changes;
+        let changes = changes.into_iter().map(|change| change.of(name));
+        changes
+            .collect::<Result<_, _>>()
+            .map_err(|invalid| self.nonsense(&invalid))
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.ready().await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.get(self.address.readyz()).await.map(drop)
+    }
+}

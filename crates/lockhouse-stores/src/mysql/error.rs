@@ -1,0 +1,233 @@
+//! What the server and the driver say, as [`store::Error`](Error).
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Error, Kind};
+use sqlx::mysql::MySqlDatabaseError;
+
+use Kind::{Configuration, Conflict, Rejected, Schema, Unavailable, Unknown};
+
+/// Server error codes, under the names that MySQL and MariaDB give them.
+pub(super) mod code {
+    // Somebody else was in the way.
+    pub(crate) const CHECKREAD: u16 = 1020;
+    pub(crate) const DUP_ENTRY: u16 = 1062;
+    pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
+    pub(crate) const LOCK_TABLE_FULL: u16 = 1206;
+    pub(crate) const LOCK_DEADLOCK: u16 = 1213;
+    pub(crate) const TRANSACTION_ROLLBACK_DURING_COMMIT: u16 = 3101;
+    pub(crate) const LOCK_NOWAIT: u16 = 3572;
+
+    // This server, or this connection, can't do it now.
+    pub(crate) const DISK_FULL: u16 = 1021;
+    pub(crate) const GET_ERRNO: u16 = 1030;
+    pub(crate) const OUTOFMEMORY: u16 = 1037;
+    pub(crate) const CON_COUNT_ERROR: u16 = 1040;
+    pub(crate) const OUT_OF_RESOURCES: u16 = 1041;
+    /// Galera's "not yet prepared for application use".
+    pub(crate) const UNKNOWN_COM_ERROR: u16 = 1047;
+    pub(crate) const SERVER_SHUTDOWN: u16 = 1053;
+    pub(crate) const RECORD_FILE_FULL: u16 = 1114;
+    pub(crate) const ABORTING_CONNECTION: u16 = 1152;
+    pub(crate) const NET_READ_ERROR: u16 = 1158;
+    pub(crate) const NET_READ_INTERRUPTED: u16 = 1159;
+    pub(crate) const NET_ERROR_ON_WRITE: u16 = 1160;
+    pub(crate) const NET_WRITE_INTERRUPTED: u16 = 1161;
+    pub(crate) const NEW_ABORTING_CONNECTION: u16 = 1184;
+    pub(crate) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
+    pub(crate) const USER_LIMIT_REACHED: u16 = 1226;
+    pub(crate) const OPTION_PREVENTS_STATEMENT: u16 = 1290;
+    pub(crate) const QUERY_INTERRUPTED: u16 = 1317;
+    pub(crate) const READ_ONLY_TRANSACTION: u16 = 1792;
+    pub(crate) const READ_ONLY_MODE: u16 = 1836;
+    /// MariaDB's "connection was killed".
+    pub(crate) const CONNECTION_KILLED: u16 = 1927;
+    /// MariaDB's `max_statement_time`.
+    pub(crate) const STATEMENT_TIMEOUT: u16 = 1969;
+    pub(crate) const SERVER_OFFLINE_MODE: u16 = 3032;
+    pub(crate) const SERVER_ISNT_AVAILABLE: u16 = 3168;
+    pub(crate) const SESSION_WAS_KILLED: u16 = 3169;
+    pub(crate) const CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
+
+    // The tables are not as they should be.
+    pub(crate) const BAD_FIELD: u16 = 1054;
+    pub(crate) const NO_SUCH_TABLE: u16 = 1146;
+
+    // Somebody has to set something right.
+    pub(crate) const DBACCESS_DENIED: u16 = 1044;
+    pub(crate) const ACCESS_DENIED: u16 = 1045;
+    pub(crate) const BAD_DB: u16 = 1049;
+    pub(crate) const UNKNOWN_CHARACTER_SET: u16 = 1115;
+    pub(crate) const HOST_IS_BLOCKED: u16 = 1129;
+    pub(crate) const HOST_NOT_PRIVILEGED: u16 = 1130;
+    pub(crate) const TABLEACCESS_DENIED: u16 = 1142;
+    pub(crate) const COLUMNACCESS_DENIED: u16 = 1143;
+    pub(crate) const SPECIFIC_ACCESS_DENIED: u16 = 1227;
+    pub(crate) const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
+    pub(crate) const UNKNOWN_COLLATION: u16 = 1273;
+    pub(crate) const BINLOG_ROW_MODE_AND_STMT_ENGINE: u16 = 1665;
+    pub(crate) const ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
+    pub(crate) const MUST_CHANGE_PASSWORD: u16 = 1820;
+    pub(crate) const MUST_CHANGE_PASSWORD_LOGIN: u16 = 1862;
+    pub(crate) const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
+
+    // A migration has done this already.
+    pub(crate) const TABLE_EXISTS: u16 = 1050;
+    pub(crate) const DUP_FIELDNAME: u16 = 1060;
+    pub(crate) const DUP_KEYNAME: u16 = 1061;
+    pub(crate) const CANT_DROP_FIELD_OR_KEY: u16 = 1091;
+}
+
+/// Why a script did not get through.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The driver, or through it the server, reports an error.
+    Driver(sqlx::Error),
+    /// No answer in time.
+    Late(Duration),
+}
+
+impl Trouble {
+    /// Whether it is the server that says what is wrong.
+    pub(super) fn is_servers_word(&self) -> bool {
+        self.code().is_some()
+    }
+
+    /// Whether the connection can be used again, after a rollback.
+    pub(super) fn spares_connection(&self) -> bool {
+        self.is_servers_word() && self.kind() != Unavailable
+    }
+
+    /// The error of a script whose COMMIT was not reached.
+    pub(super) fn before_commit(self, context: &str) -> Error {
+        let kind = self.kind();
+        self.with_kind(kind, context)
+    }
+
+    /// The error of a script whose COMMIT may have been reached. Only a server that says that it
+    /// rolled back is believed.
+    pub(super) fn at_commit(self, context: &str) -> Error {
+        let kind = match self.code() {
+            Some(
+                code::CHECKREAD
+                | code::LOCK_WAIT_TIMEOUT
+                | code::LOCK_DEADLOCK
+                | code::TRANSACTION_ROLLBACK_DURING_COMMIT
+                | code::OPTION_PREVENTS_STATEMENT
+                | code::READ_ONLY_MODE,
+            ) => self.kind(),
+            _ => Unknown,
+        };
+        self.with_kind(kind, context)
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Trouble::Late(_) => Unavailable,
+            Trouble::Driver(sqlx::Error::Configuration(_) | sqlx::Error::Tls(_)) => Configuration,
+            Trouble::Driver(_) => self.code().map_or(Unavailable, kind),
+        }
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Trouble::Driver(error) => driver_code(error),
+            Trouble::Late(_) => None,
+        }
+    }
+
+    fn with_kind(self, kind: Kind, context: &str) -> Error {
+        let advice = self.code().and_then(advice);
+        match (self, advice) {
+            (Trouble::Driver(source), Some(advice)) => {
+                Error::new(kind, format!("{context}: {advice}")).caused_by(source)
+            }
+            (Trouble::Driver(source), None) => Error::new(kind, context).caused_by(source),
+            (Trouble::Late(after), _) => {
+                Error::new(kind, format!("{context}: no answer within {after:.1?}"))
+            }
+        }
+    }
+}
+
+/// What to do about it.
+fn advice(code: u16) -> Option<&'static str> {
+    Some(match code {
+        code::BAD_DB => "the database does not exist; make it with CREATE DATABASE",
+        code::BAD_FIELD | code::NO_SUCH_TABLE => "the schema is not there; run `lockhouse migrate`",
+        code::ACCESS_DENIED | code::ACCESS_DENIED_NO_PASSWORD => {
+            "check the user and the password in the URL"
+        }
+        code::UNKNOWN_CHARACTER_SET | code::UNKNOWN_COLLATION => {
+            "the server is too old; it takes MySQL 8.0.17 or MariaDB 10.6"
+        }
+        _ => return None,
+    })
+}
+
+/// The server's code for what caused `error`, if it was the server that said so.
+pub(super) fn server_code(error: &Error) -> Option<u16> {
+    let source = std::error::Error::source(error)?;
+    driver_code(source.downcast_ref()?)
+}
+
+fn driver_code(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?;
+    Some(error.try_downcast_ref::<MySqlDatabaseError>()?.number())
+}
+
+fn kind(code: u16) -> Kind {
+    match code {
+        code::CHECKREAD
+        | code::DUP_ENTRY
+        | code::LOCK_WAIT_TIMEOUT
+        | code::LOCK_TABLE_FULL
+        | code::LOCK_DEADLOCK
+        | code::TRANSACTION_ROLLBACK_DURING_COMMIT
+        | code::LOCK_NOWAIT => Conflict,
+        code::DISK_FULL
+        | code::GET_ERRNO
+        | code::OUTOFMEMORY
+        | code::CON_COUNT_ERROR
+        | code::OUT_OF_RESOURCES
+        | code::UNKNOWN_COM_ERROR
+        | code::SERVER_SHUTDOWN
+        | code::RECORD_FILE_FULL
+        | code::ABORTING_CONNECTION
+        | code::NET_READ_ERROR
+        | code::NET_READ_INTERRUPTED
+        | code::NET_ERROR_ON_WRITE
+        | code::NET_WRITE_INTERRUPTED
+        | code::NEW_ABORTING_CONNECTION
+        | code::TOO_MANY_USER_CONNECTIONS
+        | code::USER_LIMIT_REACHED
+        | code::OPTION_PREVENTS_STATEMENT
+        | code::QUERY_INTERRUPTED
+        | code::READ_ONLY_TRANSACTION
+        | code::READ_ONLY_MODE
+        | code::CONNECTION_KILLED
+        | code::STATEMENT_TIMEOUT
+        | code::SERVER_OFFLINE_MODE
+        | code::SERVER_ISNT_AVAILABLE
+        | code::SESSION_WAS_KILLED
+        | code::CLIENT_INTERACTION_TIMEOUT => Unavailable,
+        code::BAD_FIELD | code::NO_SUCH_TABLE => Schema,
+        code::DBACCESS_DENIED
+        | code::ACCESS_DENIED
+        | code::BAD_DB
+        | code::UNKNOWN_CHARACTER_SET
+        | code::HOST_IS_BLOCKED
+        | code::HOST_NOT_PRIVILEGED
+        | code::TABLEACCESS_DENIED
+        | code::COLUMNACCESS_DENIED
+        | code::SPECIFIC_ACCESS_DENIED
+        | code::NOT_SUPPORTED_AUTH_MODE
+        | code::UNKNOWN_COLLATION
+        | code::BINLOG_ROW_MODE_AND_STMT_ENGINE
+        | code::ACCESS_DENIED_NO_PASSWORD
+        | code::MUST_CHANGE_PASSWORD
+        | code::MUST_CHANGE_PASSWORD_LOGIN
+        | code::SECURE_TRANSPORT_REQUIRED => Configuration,
+        _ => Rejected,
+    }
+}

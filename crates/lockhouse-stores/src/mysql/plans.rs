@@ -1,0 +1,130 @@
+//! The plans that the locking depends on, as real servers choose them.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use lockhouse_core::{Changes, EndReason, Ended, ExternalId, Footprint, SemaphoreName, Timestamp};
+use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
+
+use super::ids::Ids;
+use super::pool::Lease;
+use super::sql::Script;
+use super::{Inner, MySql, load, save, schema};
+
+const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
+const MARIADB: &str = "LOCKHOUSE_TEST_MARIADB_URL";
+
+#[tokio::test]
+async fn mysql_finds_what_it_locks_by_the_unique_indexes() {
+    finds_what_it_locks_by_the_unique_indexes(MYSQL).await;
+}
+
+#[tokio::test]
+async fn mariadb_finds_what_it_locks_by_the_unique_indexes() {
+    finds_what_it_locks_by_the_unique_indexes(MARIADB).await;
+}
+
+/// A scan would lock what is not asked for; a sort would mean that rows are locked in another
+/// order than theirs.
+async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));
+    let mut admin = MySqlConnection::connect(&base).await.unwrap();
+    let create = format!("CREATE DATABASE {database}");
+    admin.execute(create.as_str()).await.unwrap();
+
+    let store = MySql::open(&format!("{base}{database}")).unwrap();
+    schema::migrate(&store.0).await.unwrap();
+    let mut rows = 0;
+    for more in [0, 1, 1, 48, 1950] {
+        fill(&store.0, rows, rows + more).await;
+        rows += more;
+        for asked in [1, 2, 64, 1500, 12_000] {
+            let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
+            if variable == MYSQL {
+                run(&mut lease, "SET explain_format='TRADITIONAL'").await;
+            }
+            let load = load::script(&footprint(asked), true);
+            let save = ended(asked);
+            let statements = load.text().split(';').chain(save.text().split(';'));
+            for statement in statements.filter(|s| s.contains("FROM") || s.contains("UPDATE")) {
+                let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
+                for step in plan {
+                    let access: Option<String> = step.try_get_unchecked("type").unwrap();
+                    let extra: Option<String> = step.try_get_unchecked("Extra").unwrap();
+                    let (access, extra) = (access.unwrap_or_default(), extra.unwrap_or_default());
+                    let by_index = ["", "const", "eq_ref", "ref", "range"].contains(&&*access);
+                    assert!(
+                        by_index && !extra.contains("filesort"),
+                        "{access} {extra}: {rows} rows, {asked} asked: {statement:.120}"
+                    );
+                }
+            }
+        }
+    }
+    let remove = format!("DROP DATABASE {database}");
+    admin.execute(remove.as_str()).await.unwrap();
+}
+
+async fn fill(store: &Inner, from: usize, to: usize) {
+    let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
+    for i in from..to {
+        let id = i + 1;
+        let rows = format!(
+            "INSERT INTO lockhouse_semaphore VALUES \
+             ({id},'s{i:06}',1,1,1,SYSDATE(6),SYSDATE(6),NULL);\
+             INSERT INTO lockhouse_permit_request VALUES \
+             ({id},'r{i:06}',NULL,'ACQUIRED',NULL,NULL,NULL,SYSDATE(6),NULL);\
+             INSERT INTO lockhouse_permit VALUES ({id},{id},1,1,'ACQUIRED')"
+        );
+        let mut script = Script::new();
+        for statement in rows.split(';') {
+            script.add(statement);
+        }
+        lease.run(&script, "filling").await.unwrap();
+    }
+    let tables = "lockhouse_semaphore,lockhouse_permit_request,lockhouse_permit";
+    run(&mut lease, &format!("ANALYZE TABLE {tables}")).await;
+}
+
+fn footprint(asked: usize) -> Footprint {
+    let semaphores = (0..asked).map(|i| SemaphoreName::parse(format!("s{i:06}")).unwrap());
+    let requests = (0..asked).map(|i| ExternalId::parse(format!("r{i:06}")).unwrap());
+    Footprint {
+        semaphores: semaphores.collect(),
+        requests: requests.collect(),
+    }
+}
+
+/// The end of `asked` requests.
+fn ended(asked: usize) -> Script {
+    let mut ids = load::RowIds::default();
+    let mut changes = Changes::default();
+    for (id, external_id) in (1..).zip(footprint(asked).requests) {
+        ids.requests.insert(external_id.clone(), id);
+        changes.ended.push(Ended {
+            external_id,
+            reason: EndReason::Released,
+            at: Timestamp::UNIX_EPOCH,
+        });
+    }
+    save::script(&changes, &ids, &Ids::new(), Timestamp::UNIX_EPOCH).unwrap()
+}
+
+async fn run(lease: &mut Lease, statement: &str) -> Vec<sqlx::mysql::MySqlRow> {
+    let mut answers = lease.run(&Script::of(statement), "a plan").await.unwrap();
+    answers.pop().unwrap()
+}
+
+/// The server of the environment variable. Without it, the test is left out and says so, unless
+/// all tests are demanded.
+fn server(variable: &str) -> Option<String> {
+    let url = std::env::var(variable).ok();
+    if url.is_none() {
+        let all = std::env::var("LOCKHOUSE_TEST_FULL").is_ok_and(|full| full == "1");
+        assert!(!all, "{variable} is not set");
+        let left_out = format!("left out a test of plans: {variable} is not set\n");
+        std::io::stderr().write_all(left_out.as_bytes()).unwrap();
+    }
+    url
+}

@@ -1,0 +1,214 @@
+//! The connections of one store: a few, opened when they are needed, and lent one call at a time.
+//!
+//! Not the driver's pool: that one pings after every use, and it hides why it could not connect
+//! behind a timeout.
+//!
+//! - A connection goes back only when it is known to be clean: no transaction open, no answer
+//!   unread. In any other case, a panic or a cut-off task among them, it is closed, and the server
+//!   rolls back.
+//! - One that was idle for a second is pinged first. When one is found broken, the other idle ones
+//!   are dropped with it: if the server has restarted, that costs one attempt, not one each.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lockhouse_core::store::{Error, Kind};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::{Answers, Connection, Failed};
+use super::sql::Script;
+use super::url::Location;
+
+/// How long to wait for a free connection, and then for the server to accept a new one.
+const LEND: Duration = Duration::from_secs(3);
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// How long a call may take, all in all. What follows it, a rollback, still ends within 10 s.
+const CALL: Duration = Duration::from_secs(9);
+
+/// How long a rollback may take before the connection is closed instead.
+const ROLLBACK: Duration = Duration::from_millis(500);
+
+/// After so long without use a connection is pinged first.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// After so long without use a connection is closed.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// Lends connections to one database.
+#[derive(Debug)]
+pub(super) struct Pool {
+    location: Location,
+    places: Arc<Semaphore>,
+    idle: Mutex<Vec<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Pool {
+    /// A pool that has not connected yet.
+    pub(super) fn new(location: Location) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(location.connections)),
+            location,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Where the database is, for messages.
+    pub(super) fn display(&self) -> &str {
+        &self.location.display
+    }
+
+    /// A connection for a call that does `work` for at most so long.
+    pub(super) async fn lend(self: &Arc<Self>, work: Duration) -> Result<Lease, Error> {
+        let asked = Instant::now();
+        let place = timeout_at(asked + LEND, Arc::clone(&self.places).acquire_owned()).await;
+        let Ok(Ok(place)) = place else {
+            let busy = format!(
+                "all {} connections to {} are busy",
+                self.location.connections, self.location.display
+            );
+            return Err(Error::new(Kind::Unavailable, busy));
+        };
+        let connection = match self.reuse().await {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        Ok(Lease {
+            pool: Arc::clone(self),
+            connection: Some(connection),
+            clean: true,
+            deadline: (Instant::now() + work).min(asked + CALL),
+            _place: place,
+        })
+    }
+
+    async fn reuse(&self) -> Option<Connection> {
+        let mut last = {
+            let mut idle = self.idle();
+            let now = Instant::now();
+            idle.retain(|idle| now - idle.since < IDLE);
+            idle.pop()?
+        };
+        if last.since.elapsed() < FRESH || last.connection.is_alive().await {
+            return Some(last.connection);
+        }
+        self.drop_idle();
+        None
+    }
+
+    async fn connect(&self) -> Result<Connection, Error> {
+        let Location {
+            driver, display, ..
+        } = &self.location;
+        let opened = timeout_at(Instant::now() + CONNECT, Connection::open(driver, display));
+        opened.await.unwrap_or_else(|_| {
+            let silent = format!("connecting to {display}: no answer within {CONNECT:?}");
+            Err(Error::new(Kind::Unavailable, silent))
+        })
+    }
+
+    fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        drop(idle);
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that is lent to one call, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pool: Arc<Pool>,
+    /// None after it turned out to be broken.
+    connection: Option<Connection>,
+    /// Whether the next call may have it as it is.
+    clean: bool,
+    deadline: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    /// Runs `script`, and cleans up when that fails: after an error no transaction is open, and
+    /// unless the error is [`Kind::Unknown`] the script has changed nothing.
+    pub(super) async fn run(&mut self, script: &Script, context: &str) -> Result<Answers, Error> {
+        let connection = self.connection.as_mut().ok_or_else(|| gone(context))?;
+        if !connection.takes(script) {
+            self.roll_back().await;
+            let too_large = format!(
+                "{context}: {} bytes of SQL are more than the server's max_allowed_packet",
+                script.text().len()
+            );
+            return Err(Error::new(Kind::Rejected, too_large));
+        }
+        self.clean = false;
+        match connection.run(script, self.deadline).await {
+            Ok(answers) => {
+                self.clean = !script.leaves_open();
+                Ok(answers)
+            }
+            Err(failed) => Err(self.clean_up(failed, script.commit_at(), context).await),
+        }
+    }
+
+    /// Ends the transaction, if one is open, without its changes. Closes the connection if that
+    /// can't be done.
+    pub(super) async fn roll_back(&mut self) {
+        if self.clean {
+            return;
+        }
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let rollback = Script::of("ROLLBACK");
+        let deadline = Instant::now() + ROLLBACK;
+        match connection.run(&rollback, deadline).await {
+            Ok(_) => self.clean = true,
+            Err(_) => self.connection = None,
+        }
+    }
+
+    async fn clean_up(&mut self, failed: Failed, commit: Option<usize>, context: &str) -> Error {
+        let Failed { finished, trouble } = failed;
+        let spared = trouble.spares_connection();
+        // The server stops at the first statement that fails, and says so. Without its word the
+        // COMMIT may have been done.
+        let error = match commit {
+            Some(commit) if !trouble.is_servers_word() || finished >= commit => {
+                trouble.at_commit(context)
+            }
+            _ => trouble.before_commit(context),
+        };
+        if spared && error.kind() != Kind::Unknown {
+            self.roll_back().await;
+        } else {
+            self.connection = None;
+            self.pool.drop_idle();
+        }
+        error
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take().filter(|_| self.clean) {
+            let since = Instant::now();
+            self.pool.idle().push(Idle { connection, since });
+        }
+    }
+}
+
+fn gone(context: &str) -> Error {
+    Error::new(
+        Kind::Unavailable,
+        format!("{context}: the connection was lost"),
+    )
+}

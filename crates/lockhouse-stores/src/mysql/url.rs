@@ -1,0 +1,158 @@
+//! What a `mysql://` URL says.
+
+use std::fmt;
+
+use lockhouse_core::store::{Error, Kind};
+use sqlx::ConnectOptions as _;
+use sqlx::mysql::MySqlConnectOptions;
+use url::Url;
+
+/// How many connections there are at most, unless the URL says.
+const CONNECTIONS: usize = 16;
+
+/// The parameters that the driver reads, as they are spelt there.
+const DRIVER_PARAMETERS: [&str; 9] = [
+    "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
+];
+
+/// Where the database is, and how to use it.
+#[derive(Clone)]
+pub(super) struct Location {
+    /// For the driver. Has the password in it.
+    pub(super) driver: MySqlConnectOptions,
+    /// For messages: `HOST:PORT/DATABASE`, without user and password.
+    pub(super) display: String,
+    /// At most so many connections.
+    pub(super) connections: usize,
+    /// Whether to lock what is loaded. Only tests say no.
+    pub(super) locks: bool,
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.display)
+    }
+}
+
+/// Reads `mysql://USER:PASSWORD@HOST:PORT/DATABASE?…`.
+pub(super) fn parse(text: &str) -> Result<Location, Error> {
+    let url = Url::parse(text)
+        .map_err(|error| configuration("the URL is malformed".to_owned()).caused_by(error))?;
+    let mut connections = CONNECTIONS;
+    #[cfg_attr(not(feature = "sabotage"), expect(unused_mut))]
+    let mut locks = true;
+    for (key, value) in url.query_pairs() {
+        match &*key {
+            "connections" => connections = parse_connections(&value)?,
+            #[cfg(feature = "sabotage")]
+            "sabotage" if value == "no_lock" => locks = false,
+            driver if DRIVER_PARAMETERS.contains(&driver) => {}
+            _ => {
+                return Err(configuration(format!(
+                    "the URL has \"{key}\", and takes connections, ssl-mode, ssl-ca, ssl-cert, \
+                     ssl-key and socket"
+                )));
+            }
+        }
+    }
+    if !url.has_authority() {
+        return Err(names_no_database());
+    }
+    let driver = MySqlConnectOptions::from_url(&url)
+        .map_err(|error| configuration("the URL makes no sense".to_owned()).caused_by(error))?;
+    let database = driver.get_database().unwrap_or_default();
+    if database.is_empty() || database.contains('/') {
+        return Err(names_no_database());
+    }
+    let display = format!("{}:{}/{database}", driver.get_host(), driver.get_port());
+    // The driver looks an IPv6 address up by name while it has its brackets.
+    let host = driver.get_host().trim_matches(['[', ']']).to_owned();
+    // The session is set in one round trip, by `connection`.
+    let driver = driver
+        .host(&host)
+        .pipes_as_concat(false)
+        .no_engine_substitution(false)
+        .timezone(None)
+        .set_names(false)
+        .disable_statement_logging();
+    Ok(Location {
+        driver,
+        display,
+        connections,
+        locks,
+    })
+}
+
+fn parse_connections(value: &str) -> Result<usize, Error> {
+    let connections = value.parse().ok();
+    connections
+        .filter(|connections| (1..=1000).contains(connections))
+        .ok_or_else(|| {
+            configuration(format!(
+                "connections is \"{value}\", it goes from 1 to 1000"
+            ))
+        })
+}
+
+fn names_no_database() -> Error {
+    let shape = "the URL names no database; it reads mysql://USER@HOST/DATABASE";
+    configuration(shape.to_owned())
+}
+
+fn configuration(context: String) -> Error {
+    Error::new(Kind::Configuration, context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        let error = parse(url).map(|location| location.display).unwrap_err();
+        assert_eq!(error.kind(), Kind::Configuration);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let location =
+            parse("mariadb://app:secret@db:3307/permits?connections=4&ssl-mode=disabled");
+        let location = location.unwrap();
+        assert_eq!(location.display, "db:3307/permits");
+        assert_eq!(location.connections, 4);
+        assert!(location.locks);
+    }
+
+    #[test]
+    fn an_ipv6_address_has_no_brackets_for_the_driver() {
+        let location = parse("mysql://app@[::1]/permits").unwrap();
+        assert_eq!(location.driver.get_host(), "::1");
+        assert_eq!(location.display, "[::1]:3306/permits");
+    }
+
+    #[test]
+    fn a_url_without_a_database_is_refused() {
+        for url in [
+            "mysql://app@db",
+            "mysql://app@db/",
+            "mysql://app@db/a/b",
+            "mysql:permits",
+            "mysql:/permits",
+        ] {
+            assert!(refused(url).contains("names no database"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_or_senseless_is_refused_without_telling_the_password() {
+        let refusals = [
+            refused("mysql://app:secret@db/permits?charset=latin1"),
+            refused("mysql://app:secret@db/permits?connections=0"),
+            refused("mysql://app:secret@db/permits?ssl-mode=perhaps"),
+            refused("mysql://app:secret@db:port/permits"),
+        ];
+        for refusal in refusals {
+            assert!(!refusal.contains("secret"), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Locks: what waits for what, for how long, and in which order.
+
+use std::time::{Duration, Instant};
+
+use lockhouse_core::store::{Batch, Kind, Store};
+use lockhouse_core::{Command, Footprint, Reply, Timestamp};
+
+use crate::database::{
+    Database, acquire, define, granted, id, insist, name, on_both_servers, one, release, run,
+    semaphore, text,
+};
+
+on_both_servers! {
+    a_lock_wait_ends_after_5_s_as_a_conflict,
+    the_clock_is_read_after_the_locks_are_held,
+    what_is_not_asked_for_is_not_waited_for,
+    new_requests_on_different_semaphores_do_not_get_in_each_others_way,
+    many_tasks_over_three_semaphores_in_any_order_do_not_deadlock,
+    a_release_finds_the_semaphores_that_it_does_not_name,
+    a_batch_of_600_acquires_and_600_releases_is_done,
+    names_that_are_made_at_the_same_time_are_made_once,
+    reads_wait_for_no_lock,
+    a_call_that_nobody_waits_for_is_still_done,
+}
+
+const LOCK: &str = "START TRANSACTION; SELECT * FROM lockhouse_semaphore WHERE name=";
+
+async fn a_lock_wait_ends_after_5_s_as_a_conflict(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let mut other = database.session().await;
+    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+
+    let started = Instant::now();
+    let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
+    let waited = started.elapsed();
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    let about_5_s = Duration::from_secs(4)..Duration::from_millis(6500);
+    assert!(about_5_s.contains(&waited), "{waited:?}");
+
+    run(&mut other, "ROLLBACK").await;
+    assert!(granted(one(&store, acquire("x", &["a"])).await.unwrap()).1);
+}
+
+/// P8.
+async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let (mut other, mut observer) = (database.session().await, database.session().await);
+    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { one(&store, acquire("x", &["a"])).await }
+    });
+    database.lock_waits(&mut observer, 1).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let released = text(&mut other, "SELECT UTC_TIMESTAMP(6)").await;
+    run(&mut other, "COMMIT").await;
+
+    let (request, _) = granted(waiting.await.unwrap().unwrap());
+    let released: Timestamp = (released.replace(' ', "T") + "Z").parse().unwrap();
+    assert!(
+        request.created_at >= released,
+        "{} before {released}",
+        request.created_at
+    );
+}
+
+async fn what_is_not_asked_for_is_not_waited_for(database: &Database) {
+    let store = database.migrated().await;
+    for semaphore in ["a", "b", "c"] {
+        one(&store, define(semaphore, 9)).await.unwrap().unwrap();
+    }
+    granted(one(&store, acquire("m", &["b"])).await.unwrap());
+
+    // All that is to do with "b" and with "m" is locked, so is a request that is not there yet.
+    let mut other = database.session().await;
+    let lock_all = format!(
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; {LOCK}'b' FOR UPDATE; \
+         SELECT * FROM lockhouse_permit_request WHERE external_id='m' FOR UPDATE; \
+         SELECT * FROM lockhouse_permit FOR UPDATE; \
+         INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
+         VALUES (1,'o','ACQUIRED',SYSDATE(6))"
+    );
+    run(&mut other, &lock_all).await;
+
+    let started = Instant::now();
+    granted(one(&store, acquire("l", &["a"])).await.unwrap());
+    granted(one(&store, acquire("n", &["a", "c"])).await.unwrap());
+    granted(one(&store, acquire("p", &["c"])).await.unwrap());
+    one(&store, release("l")).await.unwrap().unwrap();
+    one(&store, release("n")).await.unwrap().unwrap();
+    one(&store, define("c", 10)).await.unwrap().unwrap();
+    one(&store, define("bb", 1)).await.unwrap().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3));
+    run(&mut other, "ROLLBACK").await;
+}
+
+/// Gap locks would make them deadlock.
+async fn new_requests_on_different_semaphores_do_not_get_in_each_others_way(database: &Database) {
+    let store = database.migrated().await;
+    let tasks = (0..16).map(|task| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let own = format!("own-{task}");
+            insist(&store, define(&own, 100)).await.unwrap();
+            for round in 0..20 {
+                let batch = (0..3).map(|i| acquire(format!("{i}-{round}-{task}"), &[&own]));
+                let batch = Batch::new(batch.collect());
+                for outcome in store.transact(&batch).await.unwrap() {
+                    granted(outcome);
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+/// P6.
+async fn many_tasks_over_three_semaphores_in_any_order_do_not_deadlock(database: &Database) {
+    let store = database.migrated().await;
+    let semaphores = ["a", "b", "c"];
+    for semaphore in semaphores {
+        one(&store, define(semaphore, 100)).await.unwrap().unwrap();
+    }
+    let tasks = (0..16).map(|task| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for round in 0..20 {
+                let mut asked = semaphores;
+                fastrand::shuffle(&mut asked);
+                let external_id = format!("{task}-{round}");
+                let asked = &asked[..2 + round % 2];
+                granted(one(&store, acquire(&external_id, asked)).await.unwrap());
+                one(&store, release(&external_id)).await.unwrap().unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    for called in semaphores {
+        assert_eq!(semaphore(&store, called).await.in_use, 0);
+    }
+}
+
+async fn a_release_finds_the_semaphores_that_it_does_not_name(database: &Database) {
+    let store = database.migrated().await;
+    for semaphore in ["a", "b"] {
+        one(&store, define(semaphore, 1)).await.unwrap().unwrap();
+    }
+    granted(one(&store, acquire("x", &["a", "b"])).await.unwrap());
+    let batch = Batch {
+        commands: vec![release("x"), acquire("y", &["b"])],
+        footprint: Footprint::of(&[release("x"), acquire("y", &["b"])], []),
+    };
+    let outcomes = store.transact(&batch).await.unwrap();
+    assert!(matches!(outcomes[0], Ok(Reply::Ended { now: true, .. })));
+    assert_eq!(semaphore(&store, "a").await.in_use, 0);
+    assert_eq!(semaphore(&store, "b").await.in_use, 1);
+}
+
+async fn a_batch_of_600_acquires_and_600_releases_is_done(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 600)).await.unwrap().unwrap();
+    one(&store, define("b", 600)).await.unwrap().unwrap();
+    let acquires = |round: &str| -> Vec<Command> {
+        let both = |i| acquire(format!("{round}-{i}"), &["a", "b"]);
+        (0..600).map(both).collect()
+    };
+    let first = store
+        .transact(&Batch::new(acquires("first")))
+        .await
+        .unwrap();
+    let first: Vec<_> = first
+        .into_iter()
+        .map(|outcome| granted(outcome).0)
+        .collect();
+    let mut commands: Vec<_> = (0..600).map(|i| release(format!("first-{i}"))).collect();
+    commands.extend(acquires("second"));
+    let outcomes = store.transact(&Batch::new(commands)).await.unwrap();
+    assert!(outcomes.iter().all(Result::is_ok));
+
+    let in_use = semaphore(&store, "a").await;
+    assert_eq!((in_use.in_use, in_use.fence), (600, 1200));
+    let again = store.request(&id("first-7")).await.unwrap().unwrap();
+    assert_eq!(again.permits, first[7].permits);
+    assert!(!again.is_live());
+    let page = lockhouse_core::store::Page {
+        after: None,
+        limit: 1000,
+    };
+    assert_eq!(
+        store.holders(Some(&name("b")), &page).await.unwrap().len(),
+        600
+    );
+}
+
+async fn names_that_are_made_at_the_same_time_are_made_once(database: &Database) {
+    let store = database.migrated().await;
+    let tasks = (0..8).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move { insist(&store, define("a", 3)).await.unwrap() })
+    });
+    let mut created = 0;
+    for task in tasks.collect::<Vec<_>>() {
+        if let Reply::Defined { created: true, .. } = task.await.unwrap() {
+            created += 1;
+        }
+    }
+    assert_eq!(created, 1);
+}
+
+async fn reads_wait_for_no_lock(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    granted(one(&store, acquire("x", &["a"])).await.unwrap());
+    let mut other = database.session().await;
+    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+    run(
+        &mut other,
+        "UPDATE lockhouse_permit_request SET owner='nobody'",
+    )
+    .await;
+
+    let started = Instant::now();
+    semaphore(&store, "a").await;
+    let request = store.request(&id("x")).await.unwrap().unwrap();
+    assert_eq!(request.owner, None);
+    store.history(&name("a"), 10).await.unwrap();
+    store.ready().await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(1));
+    run(&mut other, "ROLLBACK").await;
+}
+
+async fn a_call_that_nobody_waits_for_is_still_done(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let (mut other, mut observer) = (database.session().await, database.session().await);
+    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+
+    let call = one(&store, acquire("x", &["a"]));
+    let gone = tokio::time::timeout(Duration::from_millis(50), call).await;
+    assert!(gone.is_err());
+    database.lock_waits(&mut observer, 1).await;
+    run(&mut other, "ROLLBACK").await;
+
+    while store.request(&id("x")).await.unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(semaphore(&store, "a").await.in_use, 1);
+}

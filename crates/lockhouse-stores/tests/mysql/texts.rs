@@ -1,0 +1,145 @@
+//! Texts: compared byte by byte, and never taken for SQL.
+
+use lockhouse_core::store::{Batch, Kind, Page, Store};
+use lockhouse_core::{Ask, Capacity, Command, Count, Note, Owner, Refusal, SemaphoreName};
+
+use crate::database::{Database, acquire, define, granted, id, name, number, on_both_servers, one};
+
+on_both_servers! {
+    names_that_differ_in_a_byte_are_two,
+    any_text_comes_back_as_it_was,
+    lists_are_in_byte_order,
+    a_batch_that_the_server_can_not_take_is_rejected,
+}
+
+async fn names_that_differ_in_a_byte_are_two(database: &Database) {
+    let store = database.migrated().await;
+    let alike = [
+        "Job-1",
+        "job-1",
+        "é",
+        "e\u{301}",
+        "ss",
+        "ß",
+        "a",
+        "a\u{200b}",
+        "ａ",
+        "１",
+        "1",
+    ];
+    for (i, text) in (1..).zip(alike) {
+        one(&store, define(text, i)).await.unwrap().unwrap();
+    }
+    for (i, text) in (1..).zip(alike) {
+        let found = store.semaphore(&name(text)).await.unwrap().unwrap();
+        assert_eq!(found.capacity, Capacity::new(i).unwrap(), "{text:?}");
+        assert_eq!(found.name.as_str(), text);
+        assert!(granted(one(&store, acquire(text, &[text])).await.unwrap()).1);
+    }
+    for text in ["JOB-1", "b", "E\u{301}"] {
+        let outcome = one(&store, acquire("other", &[text])).await.unwrap();
+        assert_eq!(outcome, Err(Refusal::UnknownSemaphore(vec![name(text)])));
+    }
+}
+
+async fn any_text_comes_back_as_it_was(database: &Database) {
+    let store = database.migrated().await;
+    let mut texts: Vec<String> = [
+        "'; DROP TABLE lockhouse_semaphore; --",
+        "\\",
+        "\\'",
+        "''",
+        "\"`",
+        "x'00'",
+        "%_",
+        "🚀👩‍👩‍👧",
+        "/*!99999 x */",
+        "\u{10ffff}",
+    ]
+    .map(str::to_owned)
+    .into();
+    texts.extend([255 / 4, 255 / 3].map(|n| "🚀".repeat(n.min(63))));
+    texts.push("x".repeat(255));
+    texts.extend((0..50).map(|seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let chars = std::iter::repeat_with(|| random.char('!'..)).filter(|c| !c.is_control());
+        chars.take(60).collect::<String>().trim().to_owned()
+    }));
+    texts.retain(|text| SemaphoreName::parse(text).is_ok());
+    assert!(texts.len() > 40);
+
+    let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=DATABASE()";
+    let mut session = database.session().await;
+    let tables_before = number(&mut session, tables).await;
+    for text in &texts {
+        let note = Note::parse(text).unwrap();
+        let by = Owner::parse(text).unwrap();
+        one(&store, define(text, 1)).await.unwrap().unwrap();
+        let resize = Command::Define {
+            name: name(text),
+            capacity: Capacity::new(2).unwrap(),
+            must_exist: true,
+            changed_by: Some(by.clone()),
+            note: Some(note.clone()),
+        };
+        one(&store, resize).await.unwrap().unwrap();
+        let mut ask = Ask::new(id(text), [(name(text), Count::ONE)]).unwrap();
+        ask.owner = Some(by.clone());
+        let (request, _) = granted(one(&store, Command::Acquire(ask)).await.unwrap());
+        assert_eq!(store.request(&id(text)).await.unwrap().unwrap(), request);
+        let history = store.history(&name(text), 10).await.unwrap();
+        assert_eq!(history[0].changed_by, Some(by));
+        assert_eq!(history[0].note, Some(note));
+    }
+    assert_eq!(number(&mut session, tables).await, tables_before);
+}
+
+async fn lists_are_in_byte_order(database: &Database) {
+    let store = database.migrated().await;
+    let mut texts = [
+        "b", "B", "a", "ä", "a!", "a b", "🚀", "\u{ffee}", "~", "Z", "a1", "a10",
+    ];
+    for text in texts {
+        one(&store, define(text, 1)).await.unwrap().unwrap();
+        granted(one(&store, acquire(text, &[text])).await.unwrap());
+    }
+    texts.sort_unstable();
+    let mut page = Page {
+        after: None,
+        limit: 5,
+    };
+    let mut listed = Vec::new();
+    loop {
+        let semaphores = store.semaphores(&page).await.unwrap();
+        let Some(last) = semaphores.last() else { break };
+        page.after = Some(last.name.clone());
+        listed.extend(semaphores.into_iter().map(|s| s.name.as_str().to_owned()));
+    }
+    assert_eq!(listed, texts);
+
+    let all = Page {
+        after: Some(id(texts[2])),
+        limit: 100,
+    };
+    let holders = store.holders(None, &all).await.unwrap();
+    let ids: Vec<_> = holders
+        .iter()
+        .map(|holder| holder.external_id.as_str())
+        .collect();
+    assert_eq!(ids, texts[3..]);
+}
+
+async fn a_batch_that_the_server_can_not_take_is_rejected(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let most = number(&mut database.session().await, "SELECT @@max_allowed_packet").await;
+    let too_many = most / 500 + 1;
+    let commands = (0..too_many).map(|i| acquire(format!("{i:0255}"), &["a"]));
+    let error = store
+        .transact(&Batch::new(commands.collect()))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Rejected, "{error}");
+    assert!(error.to_string().contains("max_allowed_packet"), "{error}");
+    granted(one(&store, acquire("x", &["a"])).await.unwrap());
+}

@@ -1,0 +1,206 @@
+//! Where the server is, and the URL of each of its resources.
+//!
+//! A name or an id is one segment of the path, percent-encoded, whatever is in it: `a/b`, `%2F`
+//! and `?` come through as they are. Only `.` and `..` can't: to a URL they mean "here" and "one
+//! up" however they are spelt, `%2E%2E` too, and every client and proxy on the way may resolve
+//! them. So they are refused here rather than sent to another resource.
+
+use lockhouse_core::store::{Error, Kind, Page};
+use lockhouse_core::{ExternalId, Invalid, SemaphoreName};
+use reqwest::Url;
+
+use crate::wire;
+
+#[derive(Clone)]
+pub(super) struct Address {
+    base: Url,
+    /// The same without credentials, for messages.
+    shown: String,
+}
+
+/// A name as one segment of a path.
+struct Segment<'a> {
+    field: &'static str,
+    text: &'a str,
+}
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self, Error> {
+        let base = Url::parse(url).map_err(|error| {
+            // The URL is not repeated: it may have a password in it.
+            Error::new(Kind::Configuration, "the server's URL is malformed").caused_by(error)
+        })?;
+        let mut plain = base.clone();
+        // These fail only for URLs that can't have credentials.
+        let _ = plain.set_username("");
+        let _ = plain.set_password(None);
+        let shown = plain.as_str().trim_end_matches('/').to_owned();
+        if base.query().is_some() || base.fragment().is_some() {
+            let context = format!("{shown} has a query or a fragment, a server's URL has neither");
+            return Err(Error::new(Kind::Configuration, context));
+        }
+        Ok(Self { base, shown })
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.base.scheme() == "https"
+    }
+
+    /// The URL to show, without credentials.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    pub(super) fn readyz(&self) -> Url {
+        self.join(["readyz"])
+    }
+
+    pub(super) fn semaphores(&self) -> Url {
+        self.join(["v1", "semaphores"])
+    }
+
+    pub(super) fn requests(&self) -> Url {
+        self.join(["v1", "requests"])
+    }
+
+    /// A semaphore, or what is `below` it.
+    pub(super) fn semaphore(&self, name: &SemaphoreName, below: &[&str]) -> Result<Url, Invalid> {
+        let segment = Segment {
+            field: "semaphore",
+            text: name.as_str(),
+        };
+        self.named("semaphores", &segment, below)
+    }
+
+    /// A request, or what is `below` it.
+    pub(super) fn request(&self, id: &ExternalId, below: &[&str]) -> Result<Url, Invalid> {
+        let segment = Segment {
+            field: "external_id",
+            text: id.as_str(),
+        };
+        self.named("requests", &segment, below)
+    }
+
+    /// The piece `page` of the listing at `url`.
+    pub(super) fn page<K: AsRef<str>>(&self, mut url: Url, page: &Page<K>) -> Url {
+        let mut query = url.query_pairs_mut();
+        query.append_pair("limit", &page.limit.to_string());
+        if let Some(after) = &page.after {
+            query.append_pair("cursor", &wire::cursor(after.as_ref()));
+        }
+        drop(query);
+        url
+    }
+
+    fn named(&self, of: &str, segment: &Segment<'_>, below: &[&str]) -> Result<Url, Invalid> {
+        if matches!(segment.text, "." | "..") {
+            let problem = format!(
+                "is \"{}\", which the path of a URL can't hold",
+                segment.text
+            );
+            return Err(Invalid::new(segment.field, problem));
+        }
+        let segments = ["v1", of, segment.text].into_iter();
+        Ok(self.join(segments.chain(below.iter().copied())))
+    }
+
+    /// The base with `segments`, each percent-encoded as one.
+    fn join<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(segments);
+        }
+        url
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> String {
+        let address = Address::parse("http://host").unwrap();
+        let name = SemaphoreName::parse(name).unwrap();
+        let url = address.semaphore(&name, &["holders"]).unwrap();
+        assert_eq!((url.query(), url.fragment()), (None, None));
+        url.path().to_owned()
+    }
+
+    #[test]
+    fn a_name_is_one_segment_whatever_is_in_it() {
+        let names = [
+            ("a", "a"),
+            ("a/b", "a%2Fb"),
+            ("/", "%2F"),
+            ("%2F", "%252F"),
+            ("%2e%2E", "%252e%252E"),
+            (".a", ".a"),
+            ("...", "..."),
+            ("../a", "..%2Fa"),
+            ("a?b#c", "a%3Fb%23c"),
+            ("a b", "a%20b"),
+            ("a\\b", "a%5Cb"),
+            ("é", "%C3%A9"),
+            ("job::1", "job::1"),
+        ];
+        for (name, segment) in names {
+            let expected = format!("/v1/semaphores/{segment}/holders");
+            assert_eq!(path(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn dots_alone_are_refused() {
+        let address = Address::parse("http://host").unwrap();
+        for dots in [".", ".."] {
+            let name = SemaphoreName::parse(dots).unwrap();
+            let refused = address.semaphore(&name, &[]).unwrap_err();
+            assert_eq!(refused.field(), "semaphore");
+            let id = ExternalId::parse(dots).unwrap();
+            let refused = address.request(&id, &["renew"]).unwrap_err();
+            assert_eq!(refused.field(), "external_id");
+        }
+    }
+
+    #[test]
+    fn the_path_of_the_base_is_kept() {
+        for base in ["https://host:1/locks", "https://host:1/locks/"] {
+            let address = Address::parse(base).unwrap();
+            assert_eq!(address.readyz().as_str(), "https://host:1/locks/readyz");
+            assert_eq!(address.shown(), "https://host:1/locks");
+        }
+    }
+
+    #[test]
+    fn credentials_are_sent_and_never_shown() {
+        let address = Address::parse("http://ann:secret@host/").unwrap();
+        assert!(address.semaphores().as_str().contains("secret"));
+        assert!(!address.shown().contains("ann"));
+        assert!(!format!("{address:?}").contains("secret"));
+        let refused = Address::parse("http://ann:secret@ho st/").unwrap_err();
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+    }
+
+    #[test]
+    fn a_page_names_its_limit_and_where_it_begins() {
+        let address = Address::parse("http://host").unwrap();
+        let page = |after: Option<&str>| {
+            let after = after.map(|name| SemaphoreName::parse(name).unwrap());
+            address.page(address.semaphores(), &Page { after, limit: 7 })
+        };
+        assert_eq!(page(None).query(), Some("limit=7"));
+        assert_eq!(page(Some("a")).query(), Some("limit=7&cursor=YQ"));
+    }
+
+    #[test]
+    fn a_url_with_a_query_is_refused() {
+        assert!(Address::parse("http://host/?a=b").is_err());
+        assert!(Address::parse("http://host/#a").is_err());
+    }
+}

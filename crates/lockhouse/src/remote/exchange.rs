@@ -1,0 +1,279 @@
+//! One call to the server: asked, and asked again where that can help.
+//!
+//! - No connection: nothing was sent, so it is simply asked again.
+//! - A connection lost, no answer in time, a proxy's 502 or 504: the call may have been done.
+//!   It is asked again, and its answer then read as the first one's (P9).
+//! - 503: the server says to try again, and after how long.
+//!
+//! All of it ends by the caller's deadline.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use lockhouse_core::Code;
+use lockhouse_core::store::{self, Kind};
+use reqwest::header::{LOCATION, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use super::address::Address;
+use super::{Remote, tls};
+use crate::again::{RETRIES, pause};
+use crate::wire::Problem;
+use crate::{Error, Invalid};
+
+/// Within the 10 s that a caller is promised an answer in, beyond the wait asked for. Longer than
+/// the server takes to give up on its store, so that it is the server's word that the caller gets.
+pub(super) const PATIENCE: Duration = Duration::from_millis(9_900);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Shorter than any server or proxy keeps an idle connection, so that seldom one is used that the
+/// other side is about to close.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// How many times more a server that says "try again" is asked.
+const BUSY_RETRIES: u32 = 2;
+
+/// What came of a call.
+pub(super) struct Asked {
+    /// Whether it may have been done before the try that `result` is of.
+    pub(super) asked_before: bool,
+    pub(super) result: Result<Answer, Error>,
+}
+
+/// An answer that says yes.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    body: Vec<u8>,
+}
+
+/// An answer that says no, or none.
+struct Failure {
+    error: Error,
+    /// If the server says to try again: after how long.
+    busy: Option<Duration>,
+}
+
+pub(super) fn client(address: &Address) -> Result<Client, store::Error> {
+    Client::builder()
+        .tls_backend_preconfigured(tls::config(address.is_encrypted())?)
+        // A redirect may turn a PUT into a GET; who gave the URL should know where it leads.
+        .redirect(Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .user_agent(concat!("lockhouse/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| {
+            store::Error::new(Kind::Configuration, "no HTTP client can be made").caused_by(error)
+        })
+}
+
+impl Remote {
+    /// Sends what `build` makes, each time anew, until there is an answer or `deadline` passes.
+    pub(super) async fn ask(
+        &self,
+        deadline: Instant,
+        build: impl Fn() -> RequestBuilder + Send,
+    ) -> Asked {
+        let mut asked_before = false;
+        let mut retry = 0;
+        loop {
+            let failure = match self.once(deadline, build()).await {
+                Ok(answer) => {
+                    return Asked {
+                        asked_before,
+                        result: Ok(answer),
+                    };
+                }
+                Err(failure) => failure,
+            };
+            let most = failure.busy.map_or(RETRIES, |_| BUSY_RETRIES);
+            let least = failure.busy.unwrap_or_default();
+            let again = failure.may_do_better() && retry < most;
+            if !again || !pause(FIRST_PAUSE, least, retry, deadline).await {
+                return Asked {
+                    asked_before,
+                    result: Err(failure.after(asked_before)),
+                };
+            }
+            asked_before |= failure.error.maybe_applied();
+            retry += 1;
+            tracing::debug!(error = %failure.error, retry, "asking the server again");
+        }
+    }
+
+    async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Answer, Failure> {
+        let request = build.build().map_err(|error| {
+            let text = format!("no request can be made: {}", cause(&error.without_url()));
+            Failure::last(Error::Internal(text))
+        })?;
+        // Of a read nothing can have been applied.
+        let lost = match *request.method() {
+            Method::GET => Kind::Unavailable,
+            _ => Kind::Unknown,
+        };
+        let exchange = async {
+            let response = self.client.execute(request).await?;
+            let (status, hint) = (response.status(), Hint::of(&response));
+            let body = response.bytes().await?;
+            Ok::<_, reqwest::Error>((status, hint, body.to_vec()))
+        };
+        let (status, hint, body) = match timeout_at(deadline, exchange).await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(error)) if error.is_connect() => {
+                let what = format!("{} can't be reached", self.address.shown());
+                return Err(Failure::of(Kind::Unavailable, what, Some(&error)));
+            }
+            Ok(Err(error)) => {
+                let what = format!("the connection to {} was lost", self.address.shown());
+                return Err(Failure::of(lost, what, Some(&error)));
+            }
+            Err(_) => {
+                let what = format!("{} did not answer in time", self.address.shown());
+                return Err(Failure::of(lost, what, None));
+            }
+        };
+        if status.is_success() {
+            return Ok(Answer { status, body });
+        }
+        Err(self.failure(status, &hint, &body, lost))
+    }
+
+    /// The error that an answer tells of.
+    fn failure(&self, status: StatusCode, hint: &Hint, body: &[u8], lost: Kind) -> Failure {
+        let busy = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(hint.retry_after);
+        let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
+        let of_no_api = [Code::NotFound, Code::MethodNotAllowed].map(Code::as_str);
+        if !problem.code.is_empty() && !of_no_api.contains(&problem.code.as_str()) {
+            return Failure {
+                error: problem.into(),
+                busy,
+            };
+        }
+        // Not the words of a server: those of a proxy before it, or of something else.
+        let url = self.address.shown();
+        let what = format!("{url} answered {status}");
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => Failure {
+                busy,
+                ..Failure::of(Kind::Unavailable, what, None)
+            },
+            StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => Failure::of(lost, what, None),
+            StatusCode::UNAUTHORIZED => Failure::last(Error::Denied {
+                code: Code::Unauthenticated,
+                detail: what,
+            }),
+            StatusCode::FORBIDDEN => Failure::last(Error::Denied {
+                code: Code::Forbidden,
+                detail: what,
+            }),
+            _ => {
+                let to = hint.location.as_deref();
+                let to = to.map(|to| format!(" to {to}")).unwrap_or_default();
+                let what = format!("{what}{to}; is it the URL of a lockhouse server?");
+                Failure::of(Kind::Configuration, what, None)
+            }
+        }
+    }
+
+    /// What the answer holds.
+    pub(super) fn json<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
+        serde_json::from_slice(&answer.body).map_err(|error| self.nonsense(&error))
+    }
+
+    /// What the answer holds, as the word of the library that it stands for.
+    pub(super) fn read<W, T>(&self, answer: &Answer) -> Result<T, Error>
+    where
+        W: DeserializeOwned,
+        T: TryFrom<W, Error = Invalid>,
+    {
+        self.made(self.json::<W>(answer)?)
+    }
+
+    pub(super) fn made<W, T: TryFrom<W, Error = Invalid>>(&self, wire: W) -> Result<T, Error> {
+        T::try_from(wire).map_err(|invalid| self.nonsense(&invalid))
+    }
+
+    pub(super) fn made_all<W, T: TryFrom<W, Error = Invalid>>(
+        &self,
+        wire: Vec<W>,
+    ) -> Result<Vec<T>, Error> {
+        wire.into_iter().map(|wire| self.made(wire)).collect()
+    }
+
+    pub(super) fn nonsense(&self, why: &dyn std::error::Error) -> Error {
+        let url = self.address.shown();
+        Error::Internal(format!(
+            "{url} answered what no lockhouse server does: {why}"
+        ))
+    }
+}
+
+impl Failure {
+    fn of(kind: Kind, what: String, source: Option<&reqwest::Error>) -> Self {
+        let error = store::Error::new(kind, what);
+        let error = match source {
+            Some(source) => error.caused_by(cause(source)),
+            None => error,
+        };
+        Self::last(error)
+    }
+
+    fn last(error: impl Into<Error>) -> Self {
+        Self {
+            error: error.into(),
+            busy: None,
+        }
+    }
+
+    /// Whether asking again can help. One who was refused for want of room asks again by waiting.
+    fn may_do_better(&self) -> bool {
+        match &self.error {
+            Error::Store(error) => error.is_transient(),
+            Error::Overloaded => true,
+            _ => false,
+        }
+    }
+
+    /// The error of the last try, given that one before may have been done.
+    fn after(self, asked_before: bool) -> Error {
+        if !asked_before || !self.may_do_better() || self.error.maybe_applied() {
+            return self.error;
+        }
+        let what = "the answer to a call was lost, and asking again failed";
+        store::Error::new(Kind::Unknown, what)
+            .caused_by(self.error)
+            .into()
+    }
+}
+
+/// What the headers of an answer say beside it.
+struct Hint {
+    retry_after: Duration,
+    location: Option<String>,
+}
+
+impl Hint {
+    fn of(response: &Response) -> Self {
+        let text = |name| response.headers().get(name)?.to_str().ok();
+        let seconds = text(RETRY_AFTER).and_then(|text| text.parse().ok());
+        Self {
+            retry_after: Duration::from_secs(seconds.unwrap_or_default()),
+            location: text(LOCATION).map(str::to_owned),
+        }
+    }
+}
+
+/// What lies at the bottom of `error`, which itself says little.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    while let Some(below) = cause.and_then(|cause| cause.source()) {
+        cause = Some(below);
+    }
+    cause.map_or_else(|| error.to_string(), ToString::to_string)
+}

@@ -1,0 +1,40 @@
+//! TLS by rustls on ring, with the machine's own trust. No provider is installed for the process:
+//! which one it uses elsewhere is the program's affair.
+
+use std::sync::Arc;
+
+use lockhouse_core::store::{Error, Kind};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use rustls_platform_verifier::Verifier;
+
+/// What a client needs for `https://`, or for no more than `http://`. The latter must work on a
+/// machine that trusts nobody, as a small container may.
+pub(super) fn config(is_encrypted: bool) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = builder(Arc::clone(&provider))?;
+    if !is_encrypted {
+        let trusts_nobody = RootCertStore::empty();
+        return Ok(builder
+            .with_root_certificates(trusts_nobody)
+            .with_no_client_auth());
+    }
+    let verifier = Verifier::new(provider)
+        .map_err(|error| unusable("no trusted certificates on this machine", error))?;
+    Ok(builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth())
+}
+
+fn builder(
+    provider: Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable("TLS can't be set up", error))
+}
+
+fn unusable(context: &str, error: rustls::Error) -> Error {
+    Error::new(Kind::Configuration, context).caused_by(error)
+}

@@ -1,0 +1,47 @@
+//! Where the next piece of a listing begins. Callers pass it back as they got it; what is in it,
+//! the last key, is nobody else's business.
+
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use lockhouse_core::Invalid;
+
+/// The cursor to go on after `key`.
+pub fn cursor(key: &str) -> String {
+    URL_SAFE_NO_PAD.encode(key)
+}
+
+/// The key that `cursor` goes on after.
+///
+/// # Errors
+/// [`Invalid`] on `cursor` when it is not one that [`cursor`](cursor()) made.
+pub fn key<K: FromStr>(cursor: &str) -> Result<K, Invalid> {
+    URL_SAFE_NO_PAD
+        .decode(cursor)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| Invalid::new("cursor", "is none that a listing gave as next"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockhouse_core::SemaphoreName;
+
+    #[test]
+    fn a_cursor_leads_back_to_its_key() {
+        for name in ["a", "a/b?c=d&e", "é 🛶", "..", &"x".repeat(255)] {
+            let read: SemaphoreName = key(&cursor(name)).unwrap();
+            assert_eq!(read.as_str(), name);
+        }
+    }
+
+    #[test]
+    fn what_no_listing_gave_is_refused() {
+        for text in ["", "*", "a b", "_w", &cursor("\n")] {
+            assert!(key::<SemaphoreName>(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Errors over HTTP: problem documents (RFC 9457) with a stable `code`, and the members from which
+//! the client makes the very same [`Refusal`] again.
+
+use lockhouse_core::store::{self, Kind};
+use lockhouse_core::{
+    Capacity, Code, Count, EndReason, ExternalId, Invalid, Refusal, SemaphoreName,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// A problem document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Problem {
+    /// What kind of problem it is, as a URI. Says no more than `code` does.
+    #[serde(rename = "type")]
+    pub uri: String,
+    /// The kind of problem in a few words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What went wrong this time, and what to do.
+    pub detail: String,
+    /// The stable word to branch on.
+    pub code: String,
+    /// `invalid_request`: the field that is malformed or out of bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The request that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// `request_ended`: why it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_reason: Option<String>,
+    /// The semaphores that there are not, that lack room, that have too few permits, or that are
+    /// held.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub semaphores: Vec<String>,
+    /// `exceeds_capacity`: how many permits were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u32>,
+    /// `exceeds_capacity`: how many there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// `semaphore_in_use`: how many permits are held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<u32>,
+    /// `store_unavailable`: what was asked for may have been done; the same call again tells.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_applied: bool,
+}
+
+impl Problem {
+    /// A problem of the kind `code`, under the status that goes with it.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        let (status, title) = status_and_title(code);
+        Self {
+            uri: format!("urn:lockhouse:problem:{code}"),
+            title: title.to_owned(),
+            status,
+            detail: detail.into(),
+            code: code.to_string(),
+            ..Self::default()
+        }
+    }
+
+    /// A body, a query or a path that can't be read: 400, where a value out of bounds is 422.
+    pub fn malformed(invalid: &Invalid) -> Self {
+        Self {
+            status: 400,
+            ..Self::invalid(invalid)
+        }
+    }
+
+    /// After how many seconds the same call may do better.
+    pub fn retry_after_s(&self) -> Option<u32> {
+        match Code::parse(&self.code)? {
+            Code::Exhausted | Code::StoreUnavailable | Code::Overloaded => Some(1),
+            _ => None,
+        }
+    }
+
+    fn invalid(invalid: &Invalid) -> Self {
+        Self {
+            field: Some(invalid.field().to_owned()),
+            ..Self::new(Code::InvalidRequest, invalid.to_string())
+        }
+    }
+
+    fn refused(refusal: &Refusal) -> Self {
+        let text = |id: &ExternalId| Some(id.to_string());
+        let names = |names: &[SemaphoreName]| names.iter().map(SemaphoreName::to_string).collect();
+        let problem = Self::new(refusal.code(), refusal.to_string());
+        match refusal {
+            Refusal::UnknownSemaphore(semaphores) | Refusal::Exhausted(semaphores) => Self {
+                semaphores: names(semaphores),
+                ..problem
+            },
+            Refusal::UnknownRequest(id) | Refusal::IdempotencyConflict(id) => Self {
+                external_id: text(id),
+                ..problem
+            },
+            Refusal::ExceedsCapacity {
+                semaphore,
+                asked,
+                capacity,
+            } => Self {
+                semaphores: vec![semaphore.to_string()],
+                asked: Some(asked.value()),
+                capacity: Some(capacity.value()),
+                ..problem
+            },
+            Refusal::RequestEnded {
+                external_id,
+                reason,
+            } => Self {
+                external_id: text(external_id),
+                end_reason: Some(reason.to_string()),
+                ..problem
+            },
+            Refusal::NoTtl(id) => Self {
+                external_id: text(id),
+                field: Some("ttl_ms".into()),
+                ..problem
+            },
+            Refusal::SemaphoreInUse { name, in_use } => Self {
+                semaphores: vec![name.to_string()],
+                in_use: Some(*in_use),
+                ..problem
+            },
+            _ => problem,
+        }
+    }
+
+    /// The refusal that it tells of, if its members are all there.
+    fn refusal(&self, code: Code) -> Option<Refusal> {
+        let external_id = || ExternalId::parse(self.external_id.as_deref()?).ok();
+        let names = || -> Option<Vec<_>> {
+            let names = self.semaphores.iter().map(SemaphoreName::parse);
+            names.collect::<Result<_, _>>().ok()
+        };
+        let name = || SemaphoreName::parse(self.semaphores.first()?).ok();
+        Some(match code {
+            Code::UnknownSemaphore => Refusal::UnknownSemaphore(names()?),
+            Code::Exhausted => Refusal::Exhausted(names()?),
+            Code::UnknownRequest => Refusal::UnknownRequest(external_id()?),
+            Code::IdempotencyConflict => Refusal::IdempotencyConflict(external_id()?),
+            Code::InvalidRequest => Refusal::NoTtl(external_id()?),
+            Code::ExceedsCapacity => Refusal::ExceedsCapacity {
+                semaphore: name()?,
+                asked: Count::new(self.asked?).ok()?,
+                capacity: Capacity::new(self.capacity?).ok()?,
+            },
+            Code::RequestEnded => Refusal::RequestEnded {
+                external_id: external_id()?,
+                reason: EndReason::parse(self.end_reason.as_deref()?)?,
+            },
+            Code::SemaphoreInUse => Refusal::SemaphoreInUse {
+                name: name()?,
+                in_use: self.in_use?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn status_and_title(code: Code) -> (u16, &'static str) {
+    match code {
+        Code::InvalidRequest => (422, "The request is malformed or out of bounds"),
+        Code::ExceedsCapacity => (422, "More is asked for than there is at all"),
+        Code::UnknownSemaphore => (404, "There is no such semaphore"),
+        Code::UnknownRequest => (404, "There is no such request"),
+        Code::NotFound => (404, "There is no such path"),
+        Code::MethodNotAllowed => (405, "The path does not take this method"),
+        Code::SemaphoreInUse => (409, "The semaphore is held"),
+        Code::IdempotencyConflict => (409, "The id stands for another ask"),
+        Code::RequestEnded => (410, "The request has ended"),
+        Code::Exhausted => (423, "There is no room now"),
+        Code::Unauthenticated => (401, "Who asks is not known"),
+        Code::Forbidden => (403, "Who asks may not"),
+        Code::StoreUnavailable => (503, "The store did not answer"),
+        Code::Overloaded => (503, "Too much is asked at once"),
+        _ => (500, "A defect"),
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Invalid(invalid) => Self::invalid(invalid),
+            Error::Refused(refusal) => Self::refused(refusal),
+            Error::Store(error) => {
+                // A store that turns down what it is sent, or whose URL makes no sense, is not the
+                // caller's fault.
+                let code = match error.kind() {
+                    Kind::Rejected | Kind::Configuration => Code::Internal,
+                    _ => Code::StoreUnavailable,
+                };
+                Self {
+                    maybe_applied: error.maybe_applied(),
+                    ..Self::new(code, error.to_string())
+                }
+            }
+            Error::Overloaded | Error::Denied { .. } | Error::Internal(_) => {
+                Self::new(error.code(), error.to_string())
+            }
+        }
+    }
+}
+
+/// The error that the problem was made of, as far as callers can tell them apart: a store's
+/// transient troubles all come back as [`Kind::Unavailable`], or as [`Kind::Unknown`] if something
+/// may have been applied.
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        let Some(code) = Code::parse(&problem.code) else {
+            return Error::Internal(problem.detail);
+        };
+        if let Some(refusal) = problem.refusal(code) {
+            return refusal.into();
+        }
+        match (code, problem.field) {
+            (Code::InvalidRequest, Some(field)) => {
+                let text = problem.detail.strip_prefix(&field).map(str::trim_start);
+                let text = text.unwrap_or(&problem.detail).to_owned();
+                Invalid::new(field, text).into()
+            }
+            (Code::Unauthenticated | Code::Forbidden, _) => Error::Denied {
+                code,
+                detail: problem.detail,
+            },
+            (Code::StoreUnavailable, _) if problem.maybe_applied => {
+                store::Error::new(Kind::Unknown, problem.detail).into()
+            }
+            (Code::StoreUnavailable, _) => {
+                store::Error::new(Kind::Unavailable, problem.detail).into()
+            }
+            (Code::Overloaded, _) => Error::Overloaded,
+            _ => Error::Internal(problem.detail),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusals() -> Vec<Refusal> {
+        let name = |name| SemaphoreName::parse(name).unwrap();
+        let id = ExternalId::parse("job-1::é").unwrap();
+        let ended = EndReason::ALL.map(|reason| Refusal::RequestEnded {
+            external_id: id.clone(),
+            reason,
+        });
+        let mut refusals = vec![
+            Refusal::UnknownSemaphore(vec![name("a"), name("b/c")]),
+            Refusal::UnknownRequest(id.clone()),
+            Refusal::ExceedsCapacity {
+                semaphore: name("a"),
+                asked: Count::new(3).unwrap(),
+                capacity: Capacity::CLOSED,
+            },
+            Refusal::Exhausted(vec![name("a"), name("b")]),
+            Refusal::IdempotencyConflict(id.clone()),
+            Refusal::NoTtl(id),
+            Refusal::SemaphoreInUse {
+                name: name("a"),
+                in_use: 7,
+            },
+        ];
+        refusals.extend(ended);
+        refusals
+    }
+
+    /// Through JSON and back.
+    fn sent(error: &Error) -> (Problem, Error) {
+        let text = serde_json::to_string(&Problem::from(error)).unwrap();
+        let problem: Problem = serde_json::from_str(&text).unwrap();
+        (problem.clone(), Error::from(problem))
+    }
+
+    #[test]
+    fn every_refusal_comes_back_as_it_was_sent() {
+        for refusal in refusals() {
+            let (problem, back) = sent(&refusal.clone().into());
+            assert_eq!(problem.code, refusal.code().as_str());
+            assert!(
+                matches!(&back, Error::Refused(back) if *back == refusal),
+                "{back:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_error_comes_back_as_one_to_treat_alike() {
+        let store = |kind| Error::from(store::Error::new(kind, "asking the store"));
+        let denied = |code| Error::Denied {
+            code,
+            detail: "send a token".into(),
+        };
+        let errors = [
+            Error::Invalid(Invalid::new("permits", "name \"a\" twice")),
+            store(Kind::Conflict),
+            store(Kind::Unavailable),
+            store(Kind::Unknown),
+            store(Kind::Rejected),
+            Error::Overloaded,
+            denied(Code::Unauthenticated),
+            denied(Code::Forbidden),
+            Error::Internal("a lane ended".into()),
+        ];
+        for error in errors {
+            let (problem, back) = sent(&error);
+            assert_eq!(back.code(), error.code());
+            assert_eq!(back.to_string(), error.to_string());
+            assert_eq!(back.is_transient(), error.is_transient(), "{error:?}");
+            assert_eq!(back.maybe_applied(), error.maybe_applied(), "{error:?}");
+            let may_do_better = problem.retry_after_s().is_some();
+            assert_eq!(may_do_better, error.is_transient(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_field_comes_back_as_it_was_sent() {
+        let invalid = Invalid::new("capacity", "is -1, it goes from 0 to 2147483647");
+        let problem = Problem::malformed(&invalid);
+        assert_eq!(
+            (problem.status, problem.field.as_deref()),
+            (400, Some("capacity"))
+        );
+        assert!(matches!(Error::from(problem), Error::Invalid(back) if back == invalid));
+    }
+
+    #[test]
+    fn a_schema_of_another_version_is_the_stores_trouble() {
+        let schema = Error::from(store::Error::new(Kind::Schema, "the schema is newer"));
+        assert_eq!(sent(&schema).0.status, 503);
+    }
+
+    #[test]
+    fn a_code_of_a_later_version_is_told_in_its_own_words() {
+        let text = r#"{"code":"quota_exceeded","status":429,"detail":"no more today","x":1}"#;
+        let problem: Problem = serde_json::from_str(text).unwrap();
+        assert_eq!(Error::from(problem).to_string(), "no more today");
+    }
+
+    #[test]
+    fn statuses_are_those_of_the_contract() {
+        let statuses = Code::ALL
+            .iter()
+            .map(|code| (code.as_str(), Problem::new(*code, "").status));
+        let expected = [
+            ("invalid_request", 422),
+            ("exceeds_capacity", 422),
+            ("unknown_semaphore", 404),
+            ("unknown_request", 404),
+            ("semaphore_in_use", 409),
+            ("idempotency_conflict", 409),
+            ("request_ended", 410),
+            ("exhausted", 423),
+            ("unauthenticated", 401),
+            ("forbidden", 403),
+            ("not_found", 404),
+            ("method_not_allowed", 405),
+            ("store_unavailable", 503),
+            ("overloaded", 503),
+            ("internal", 500),
+        ];
+        assert!(statuses.eq(expected));
+    }
+}

@@ -1,0 +1,329 @@
+//! Permit requests: asking, and what was granted.
+
+use std::time::Duration;
+
+use lockhouse_core::{
+    Ask, Count, EndReason, ExternalId, Invalid, Owner, SemaphoreName, State, Timestamp, Ttl,
+};
+use serde::{Deserialize, Serialize};
+
+use super::MAX_WAIT;
+use super::object::objects;
+
+/// What `PUT /v1/requests/{external_id}` takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acquire {
+    /// What is asked for.
+    #[serde(deserialize_with = "objects")]
+    pub permits: Vec<AskedPermit>,
+    /// Who will hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// How long the hold lasts unless renewed; without it, until released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<i64>,
+    /// How long to wait for room, at most 24 hours; without it, not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<i64>,
+}
+
+/// What is asked of one semaphore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskedPermit {
+    /// The semaphore.
+    pub semaphore: String,
+    /// How many of its permits; 1 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+}
+
+/// What `POST /v1/requests/{external_id}/renew` takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Renew {
+    /// The new time to live; without it, the one last given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<i64>,
+}
+
+/// A granted request, live or ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The idempotency key.
+    pub external_id: String,
+    /// `acquired` or `released`.
+    pub state: String,
+    /// Why it ended, once it has.
+    pub end_reason: Option<String>,
+    /// Who holds, if they said.
+    pub owner: Option<String>,
+    /// What was granted, in byte order of the semaphores' names.
+    pub permits: Vec<Permit>,
+    /// The time to live that it was last given.
+    pub ttl_ms: Option<u64>,
+    /// When it expires.
+    pub expires_at: Option<Timestamp>,
+    /// When it was granted.
+    pub created_at: Timestamp,
+    /// When it ended, once it has.
+    pub released_at: Option<Timestamp>,
+}
+
+/// What a request holds on one semaphore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permit {
+    /// The semaphore.
+    pub semaphore: String,
+    /// How many of its permits.
+    pub count: u32,
+    /// A number that rises with every grant on the semaphore.
+    pub fence: u64,
+}
+
+/// What a release did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// Whether this call ended the request; if not, it had ended before.
+    pub released: bool,
+    /// The request as it is now.
+    #[serde(flatten)]
+    pub request: Request,
+}
+
+/// A piece of the list of live requests, in byte order of their ids.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// Where the next piece begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// A piece of the list of those that hold permits of a semaphore, in byte order of their ids.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holders {
+    /// The requests.
+    pub holders: Vec<Request>,
+    /// Where the next piece begins, if there is one.
+    pub next: Option<String>,
+}
+
+impl Acquire {
+    /// The body that asks for `ask` and waits at most `wait`, rounded up to a millisecond.
+    pub fn of(ask: &Ask, wait: Duration) -> Self {
+        let permits = ask.permits().map(|(semaphore, count)| AskedPermit {
+            semaphore: semaphore.to_string(),
+            count: Some(count.value().into()),
+        });
+        let wait_ms = wait.min(MAX_WAIT).as_nanos().div_ceil(1_000_000);
+        Self {
+            permits: permits.collect(),
+            owner: ask.owner.as_ref().map(Owner::to_string),
+            ttl_ms: ask.ttl.map(|ttl| ttl.as_ms().cast_signed()),
+            // At most a day of milliseconds.
+            wait_ms: Some(wait_ms as i64),
+        }
+    }
+
+    /// What it asks for under `external_id`, and for how long it waits.
+    ///
+    /// # Errors
+    /// [`Invalid`] on the first field that is out of bounds.
+    pub fn parse(self, external_id: ExternalId) -> Result<(Ask, Duration), Invalid> {
+        let permits = self
+            .permits
+            .iter()
+            .map(AskedPermit::parse)
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut ask = Ask::new(external_id, permits)?;
+        ask.owner = self.owner.map(Owner::parse).transpose()?;
+        ask.ttl = self.ttl_ms.map(Ttl::from_ms).transpose()?;
+        Ok((ask, wait(self.wait_ms.unwrap_or(0))?))
+    }
+}
+
+impl AskedPermit {
+    fn parse(&self) -> Result<(SemaphoreName, Count), Invalid> {
+        let count = self.count.map_or(Ok(Count::ONE), Count::new)?;
+        Ok((SemaphoreName::parse(&self.semaphore)?, count))
+    }
+}
+
+fn wait(ms: i64) -> Result<Duration, Invalid> {
+    u64::try_from(ms)
+        .ok()
+        .map(Duration::from_millis)
+        .filter(|wait| *wait <= MAX_WAIT)
+        .ok_or_else(|| {
+            let most = MAX_WAIT.as_millis();
+            Invalid::new(
+                "wait_ms",
+                format!("is {ms}, it goes from 0 to {most} (24 hours)"),
+            )
+        })
+}
+
+impl From<&lockhouse_core::Request> for Request {
+    fn from(request: &lockhouse_core::Request) -> Self {
+        let permits = request.permits.iter().map(|permit| Permit {
+            semaphore: permit.semaphore.to_string(),
+            count: permit.count.value(),
+            fence: permit.fence,
+        });
+        Self {
+            external_id: request.external_id.to_string(),
+            state: request.state.as_str().to_owned(),
+            end_reason: request.end_reason().map(|reason| reason.to_string()),
+            owner: request.owner.as_ref().map(Owner::to_string),
+            permits: permits.collect(),
+            ttl_ms: request.ttl.map(Ttl::as_ms),
+            expires_at: request.expires_at,
+            created_at: request.created_at,
+            released_at: request.released_at(),
+        }
+    }
+}
+
+impl TryFrom<Request> for lockhouse_core::Request {
+    type Error = Invalid;
+
+    fn try_from(request: Request) -> Result<Self, Invalid> {
+        let state = request.state()?;
+        let permits = request.permits.into_iter().map(|permit| {
+            Ok(lockhouse_core::Permit {
+                semaphore: SemaphoreName::parse(&permit.semaphore)?,
+                count: Count::new(permit.count)?,
+                fence: permit.fence,
+            })
+        });
+        Ok(Self {
+            external_id: ExternalId::parse(&request.external_id)?,
+            owner: request.owner.map(Owner::parse).transpose()?,
+            state,
+            permits: permits.collect::<Result<_, _>>()?,
+            ttl: request.ttl_ms.map(Ttl::from_ms).transpose()?,
+            expires_at: request.expires_at,
+            created_at: request.created_at,
+        })
+    }
+}
+
+impl Request {
+    fn state(&self) -> Result<State, Invalid> {
+        let reason = self.end_reason.as_deref().and_then(EndReason::parse);
+        match (self.state.as_str(), reason, self.released_at) {
+            ("acquired", None, None) => Ok(State::Acquired),
+            ("released", Some(reason), Some(at)) => Ok(State::Released { reason, at }),
+            _ => Err(Invalid::new(
+                "state",
+                "is not acquired, nor released with a known end_reason and a released_at",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> ExternalId {
+        ExternalId::parse("job-1").unwrap()
+    }
+
+    fn ask() -> Ask {
+        let name = |name| SemaphoreName::parse(name).unwrap();
+        let permits = [
+            (name("b"), Count::new(i32::MAX).unwrap()),
+            (name("a"), Count::ONE),
+        ];
+        let mut ask = Ask::new(id(), permits).unwrap();
+        ask.owner = Some(Owner::parse("ann").unwrap());
+        ask.ttl = Some(Ttl::from_ms(60_000).unwrap());
+        ask
+    }
+
+    #[test]
+    fn an_ask_comes_back_as_it_was_sent() {
+        let sent =
+            serde_json::to_string(&Acquire::of(&ask(), Duration::from_nanos(1_000_001))).unwrap();
+        let read: Acquire = serde_json::from_str(&sent).unwrap();
+        assert_eq!(
+            read.parse(id()).unwrap(),
+            (ask(), Duration::from_millis(2)),
+            "a wait is rounded up"
+        );
+    }
+
+    #[test]
+    fn what_is_not_said_is_one_permit_without_ttl_nor_wait() {
+        let body: Acquire = serde_json::from_str(r#"{"permits":[{"semaphore":"a"}]}"#).unwrap();
+        let (ask, wait) = body.parse(id()).unwrap();
+        assert_eq!(
+            ask.permits().map(|(_, count)| count).collect::<Vec<_>>(),
+            [Count::ONE]
+        );
+        assert_eq!((ask.owner, ask.ttl, wait), (None, None, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_value_out_of_bounds_names_its_field() {
+        let bodies = [
+            ("count", r#"{"permits":[{"semaphore":"a","count":0}]}"#),
+            ("semaphore", r#"{"permits":[{"semaphore":""}]}"#),
+            ("permits", r#"{"permits":[]}"#),
+            ("owner", r#"{"permits":[{"semaphore":"a"}],"owner":" "}"#),
+            (
+                "ttl_ms",
+                r#"{"permits":[{"semaphore":"a"}],"ttl_ms":9223372036854775807}"#,
+            ),
+            ("wait_ms", r#"{"permits":[{"semaphore":"a"}],"wait_ms":-1}"#),
+            (
+                "wait_ms",
+                r#"{"permits":[{"semaphore":"a"}],"wait_ms":86400001}"#,
+            ),
+        ];
+        for (field, body) in bodies {
+            let body: Acquire = serde_json::from_str(body).unwrap();
+            assert_eq!(body.parse(id()).unwrap_err().field(), field);
+        }
+    }
+
+    #[test]
+    fn a_request_comes_back_as_it_was_sent() {
+        let ended = |reason| State::Released {
+            reason,
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let states = EndReason::ALL
+            .into_iter()
+            .map(ended)
+            .chain([State::Acquired]);
+        for state in states {
+            let request = lockhouse_core::Request {
+                external_id: id(),
+                owner: ask().owner,
+                state,
+                permits: vec![lockhouse_core::Permit {
+                    semaphore: SemaphoreName::parse("a").unwrap(),
+                    count: Count::ONE,
+                    fence: u64::MAX,
+                }],
+                ttl: ask().ttl,
+                expires_at: Some("2026-01-02T03:04:05.000006Z".parse().unwrap()),
+                created_at: Timestamp::UNIX_EPOCH,
+            };
+            let sent = Released {
+                released: true,
+                request: Request::from(&request),
+            };
+            let read: Released =
+                serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
+            assert_eq!(
+                lockhouse_core::Request::try_from(read.request).unwrap(),
+                request
+            );
+        }
+    }
+}

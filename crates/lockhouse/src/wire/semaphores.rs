@@ -1,0 +1,181 @@
+//! Semaphores, and the audit of their capacities.
+
+use lockhouse_core::{Capacity, Invalid, Note, Owner, SemaphoreName, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::SemaphoreStatus;
+
+/// What `PUT /v1/semaphores/{name}` takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Define {
+    /// The capacity from now on.
+    pub capacity: i64,
+    /// Who says so, for the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_by: Option<String>,
+    /// Why, for the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A semaphore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Semaphore {
+    /// Its name.
+    pub name: String,
+    /// How many permits it has.
+    pub capacity: u32,
+    /// How many of them are held.
+    pub in_use: u32,
+    /// How many could be granted now. Never below 0.
+    pub available: u32,
+    /// How many calls wait for it in the server that answers.
+    pub waiting: u32,
+    /// The fence of the last grant; 0 before the first.
+    pub fence: u64,
+    /// When it was defined.
+    pub created_at: Timestamp,
+    /// When its capacity was last set.
+    pub updated_at: Timestamp,
+}
+
+/// A piece of the list of semaphores, in byte order of their names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Semaphores {
+    /// The semaphores.
+    pub semaphores: Vec<Semaphore>,
+    /// Where the next piece begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// One change of a capacity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapacityChange {
+    /// What it was.
+    pub old_capacity: u32,
+    /// What it became.
+    pub new_capacity: u32,
+    /// Who changed it, if they said.
+    pub changed_by: Option<String>,
+    /// Why, if they said.
+    pub note: Option<String>,
+    /// When.
+    pub changed_at: Timestamp,
+}
+
+/// The latest changes of a semaphore's capacity, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// The changes.
+    pub changes: Vec<CapacityChange>,
+}
+
+impl From<&SemaphoreStatus> for Semaphore {
+    fn from(status: &SemaphoreStatus) -> Self {
+        let semaphore = &status.semaphore;
+        Self {
+            name: semaphore.name.to_string(),
+            capacity: semaphore.capacity.value(),
+            in_use: semaphore.in_use,
+            available: semaphore.available(),
+            waiting: status.waiting,
+            fence: semaphore.fence,
+            created_at: semaphore.created_at,
+            updated_at: semaphore.updated_at,
+        }
+    }
+}
+
+impl TryFrom<Semaphore> for SemaphoreStatus {
+    type Error = Invalid;
+
+    fn try_from(semaphore: Semaphore) -> Result<Self, Invalid> {
+        Ok(Self {
+            semaphore: lockhouse_core::Semaphore {
+                name: SemaphoreName::parse(&semaphore.name)?,
+                capacity: Capacity::new(semaphore.capacity)?,
+                in_use: semaphore.in_use,
+                fence: semaphore.fence,
+                created_at: semaphore.created_at,
+                updated_at: semaphore.updated_at,
+                deleted_at: None,
+            },
+            waiting: semaphore.waiting,
+        })
+    }
+}
+
+impl From<&lockhouse_core::CapacityChange> for CapacityChange {
+    fn from(change: &lockhouse_core::CapacityChange) -> Self {
+        Self {
+            old_capacity: change.old_capacity.value(),
+            new_capacity: change.new_capacity.value(),
+            changed_by: change.changed_by.as_ref().map(Owner::to_string),
+            note: change.note.as_ref().map(|note| note.as_str().to_owned()),
+            changed_at: change.changed_at,
+        }
+    }
+}
+
+impl CapacityChange {
+    /// The change as one of the semaphore `name`.
+    ///
+    /// # Errors
+    /// [`Invalid`] when a value is out of bounds.
+    pub fn of(self, name: &SemaphoreName) -> Result<lockhouse_core::CapacityChange, Invalid> {
+        Ok(lockhouse_core::CapacityChange {
+            semaphore: name.clone(),
+            old_capacity: Capacity::new(self.old_capacity)?,
+            new_capacity: Capacity::new(self.new_capacity)?,
+            changed_by: self.changed_by.map(Owner::parse).transpose()?,
+            note: self.note.map(Note::parse).transpose()?,
+            changed_at: self.changed_at,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_semaphore_comes_back_as_it_was_sent() {
+        let status = SemaphoreStatus {
+            semaphore: lockhouse_core::Semaphore {
+                name: SemaphoreName::parse("a/b").unwrap(),
+                capacity: Capacity::new(3).unwrap(),
+                in_use: 5,
+                fence: u64::MAX,
+                created_at: Timestamp::UNIX_EPOCH,
+                updated_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
+                deleted_at: None,
+            },
+            waiting: 2,
+        };
+        let sent = serde_json::to_value(Semaphore::from(&status)).unwrap();
+        assert_eq!(
+            sent["available"], 0,
+            "in use beyond the capacity is not below 0"
+        );
+        assert_eq!(sent["updated_at"], "2026-01-02T03:04:05.678901Z");
+        let read: Semaphore = serde_json::from_value(sent).unwrap();
+        assert_eq!(SemaphoreStatus::try_from(read).unwrap(), status);
+    }
+
+    #[test]
+    fn a_capacity_change_comes_back_as_it_was_sent() {
+        let name = SemaphoreName::parse("a").unwrap();
+        let change = lockhouse_core::CapacityChange {
+            semaphore: name.clone(),
+            old_capacity: Capacity::CLOSED,
+            new_capacity: Capacity::new(i32::MAX).unwrap(),
+            changed_by: Some(Owner::parse("ann").unwrap()),
+            note: Some(Note::parse("more\nroom").unwrap()),
+            changed_at: Timestamp::UNIX_EPOCH,
+        };
+        let sent = serde_json::to_string(&CapacityChange::from(&change)).unwrap();
+        let read: CapacityChange = serde_json::from_str(&sent).unwrap();
+        assert_eq!(read.of(&name).unwrap(), change);
+    }
+}
