@@ -1,0 +1,152 @@
+//! Bodies: JSON, whatever the content type says, of at most 64 KiB, read in full within 10 s.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
+use lockhouse::wire::{MAX_BODY_BYTES, Object};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::failure::Failure;
+
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of a body that is too long is read all the same, so that a caller that is still
+/// sending it gets to see the answer.
+const MOST_DISCARDED: usize = 1024 * 1024;
+
+/// A body. As an answer it is one too.
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// A body that may be left out.
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        parse(&read(request.into_body()).await?).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJson<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        let body = read(request.into_body()).await?;
+        if body.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        parse(&body).map(Self)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+async fn read(body: Body) -> Result<Vec<u8>, Failure> {
+    match timeout(READ_TIMEOUT, collect(body)).await {
+        Ok(read) => read,
+        Err(_) => Err(Failure::malformed("body", "did not arrive within 10 s")
+            .under(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
+async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {
+    let (mut read, mut discarded) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Failure::malformed("body", format!("broke off: {error}")))?;
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        if discarded == 0 && read.len() + data.len() <= MAX_BODY_BYTES {
+            read.extend_from_slice(data);
+            continue;
+        }
+        discarded += data.len();
+        if discarded > MOST_DISCARDED {
+            break;
+        }
+    }
+    if discarded > 0 {
+        let problem = format!("is too long, the most is {MAX_BODY_BYTES} bytes (64 KiB)");
+        return Err(Failure::malformed("body", problem).under(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    Ok(read)
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let Object(parsed) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let field = match error.path().to_string() {
+            path if path == "." || error.inner().is_syntax() || error.inner().is_eof() => {
+                "body".to_owned()
+            }
+            path => path,
+        };
+        Failure::malformed(field, format!("can't be read: {}", error.inner()))
+    })?;
+    let ended = deserializer.end();
+    ended.map_err(|error| Failure::malformed("body", format!("can't be read: {error}")))?;
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockhouse::wire::{Acquire, Define};
+
+    fn status_and_detail<T: DeserializeOwned>(body: &str) -> String {
+        let failure = parse::<T>(body.as_bytes()).err().unwrap();
+        format!("{failure:?}")
+    }
+
+    #[test]
+    fn what_can_not_be_read_names_the_field() {
+        let permits = |permit: &str| format!(r#"{{"permits":[{{"semaphore":"a"}},{permit}]}}"#);
+        let acquires = [
+            (
+                permits(r#"{"semaphore":7}"#),
+                "permits[1].semaphore can't be read: invalid type",
+            ),
+            (
+                permits(r#"{"semaphore":"b","count":1.5}"#),
+                "permits[1].count can't be read",
+            ),
+            (permits(r#"{"semaphore":"b","x":1}"#), "unknown field `x`"),
+            (permits(r#"{"count":1}"#), "missing field `semaphore`"),
+            (permits("").replace("[{", "[{{"), "body can't be read: "),
+        ];
+        for (body, expected) in acquires {
+            let detail = status_and_detail::<Acquire>(&body);
+            assert!(detail.contains(expected), "{body}: {detail}");
+        }
+        let defines = [
+            ("", "body can't be read: EOF"),
+            ("{\"capacity\":1", "body can't be read: EOF"),
+            ("{\"capacity\":1}x", "body can't be read: trailing"),
+            ("[]", "body can't be read: invalid"),
+            (
+                "{\"capacity\":1,\"capacity\":2}",
+                "duplicate field `capacity`",
+            ),
+            (
+                "{\"capacity\":99999999999999999999}",
+                "capacity can't be read: invalid type",
+            ),
+        ];
+        for (body, expected) in defines {
+            let detail = status_and_detail::<Define>(body);
+            assert!(detail.contains(expected), "{body}: {detail}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! `/`: a page that shows the semaphores. It needs nothing but the API.
+
+use axum::http::header::{CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{Html, IntoResponse};
+
+const PAGE: &str = include_str!("console.html");
+
+/// Nothing from elsewhere, and nobody may frame it.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(crate) async fn get() -> impl IntoResponse {
+    let headers = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, Html(PAGE))
+}

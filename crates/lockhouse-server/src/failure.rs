@@ -1,0 +1,74 @@
+//! Answers that say no: problem documents.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use lockhouse::wire::Problem;
+use lockhouse::{Code, Error, Invalid};
+
+/// A call that failed, and how to say so.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Problem>);
+
+impl Failure {
+    /// What can't be read at all.
+    pub(crate) fn malformed(
+        field: impl Into<std::borrow::Cow<'static, str>>,
+        problem: impl Into<std::borrow::Cow<'static, str>>,
+    ) -> Self {
+        Self(Box::new(Problem::malformed(&Invalid::new(field, problem))))
+    }
+
+    /// The same under another status than its code's own.
+    pub(crate) fn under(mut self, status: StatusCode) -> Self {
+        self.0.status = status.as_u16();
+        self
+    }
+
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self(Box::new(Problem::new(code, detail)))
+    }
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(Box::new(Problem::from(&error.into())))
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Self(problem) = self;
+        let status =
+            StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                tracing::warn!(
+                    code = problem.code,
+                    detail = problem.detail,
+                    "a call failed"
+                );
+            }
+            status if status.is_server_error() => {
+                tracing::error!(
+                    code = problem.code,
+                    detail = problem.detail,
+                    "a call failed"
+                );
+            }
+            _ => {}
+        }
+        // Strings and numbers under fixed names: they always make JSON.
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(seconds) = problem.retry_after_s() {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}

@@ -1,0 +1,42 @@
+//! Lockhouse over HTTP: the API under `/v1`, its metrics, and a page to look at.
+//!
+//! A server keeps nothing that matters: run as many as you like on one database. What a caller
+//! sees is written down in [`openapi.json`](OPENAPI), which the server also gives out.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use lockhouse::Lockhouse;
+//! use tokio::net::TcpListener;
+//!
+//! let lockhouse = Lockhouse::connect("memory:").await?;
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let url = format!("http://{}", listener.local_addr()?);
+//! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+//! let server = tokio::spawn(lockhouse_server::serve(lockhouse, listener, stopped));
+//!
+//! let client = Lockhouse::connect(url).await?;
+//! client.define("backup-slots", 10).await?;
+//! drop(stop);
+//! server.await??;
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod console;
+mod failure;
+mod health;
+mod metrics;
+mod openapi;
+mod paging;
+mod path;
+mod requests;
+mod router;
+mod semaphores;
+mod serve;
+mod stopping;
+
+pub use openapi::OPENAPI;
+pub use router::router;
+pub use serve::serve;

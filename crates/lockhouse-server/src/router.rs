@@ -1,0 +1,181 @@
+//! Which path leads to which handler, and what surrounds them all.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{FromRef, Request};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, Method, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post, put};
+use lockhouse::{Code, Lockhouse};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::trace::TraceLayer;
+
+use crate::failure::Failure;
+use crate::metrics::{self, Metrics};
+use crate::stopping::Stopping;
+use crate::{console, health, openapi, requests, semaphores};
+
+/// What handlers take from.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    lockhouse: Lockhouse,
+    stopping: Stopping,
+    metrics: Arc<Metrics>,
+}
+
+/// The whole HTTP service on `lockhouse`, to be served by other means than
+/// [`serve`](crate::serve()), or within another service.
+pub fn router(lockhouse: Lockhouse) -> Router {
+    let (_, never) = Stopping::new();
+    with_stopping(lockhouse, never)
+}
+
+pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping) -> Router {
+    let app = App {
+        lockhouse,
+        stopping,
+        metrics: Arc::new(Metrics::new()),
+    };
+    let mut router = Router::new();
+    for (path, route) in routes() {
+        router = router.route(path, route);
+    }
+    router
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(middleware::from_fn(uncached))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
+        .layer(TraceLayer::new_for_http().on_failure(()))
+        .with_state(app)
+}
+
+fn routes() -> [(&'static str, MethodRouter<App>); 12] {
+    [
+        ("/v1/semaphores", get(semaphores::list)),
+        (
+            "/v1/semaphores/{name}",
+            put(semaphores::put)
+                .get(semaphores::get)
+                .delete(semaphores::delete),
+        ),
+        ("/v1/semaphores/{name}/holders", get(semaphores::holders)),
+        ("/v1/semaphores/{name}/history", get(semaphores::history)),
+        ("/v1/requests", get(requests::list)),
+        (
+            "/v1/requests/{external_id}",
+            put(requests::put)
+                .get(requests::get)
+                .delete(requests::delete),
+        ),
+        ("/v1/requests/{external_id}/renew", post(requests::renew)),
+        ("/healthz", get(health::healthz)),
+        ("/readyz", get(health::readyz)),
+        ("/metrics", get(metrics::get)),
+        ("/openapi.json", get(openapi::get)),
+        ("/", get(console::get)),
+    ]
+}
+
+async fn no_such_path(uri: Uri) -> Failure {
+    let detail = format!("there is no {}; see /openapi.json", uri.path());
+    Failure::new(Code::NotFound, detail)
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> Failure {
+    let detail = format!(
+        "{} does not take {method}; see the Allow header",
+        uri.path()
+    );
+    Failure::new(Code::MethodNotAllowed, detail)
+}
+
+fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(panic = text, "a handler panicked");
+    Failure::new(Code::Internal, "the server has a defect; its log says more").into_response()
+}
+
+/// Every answer is of the moment.
+async fn uncached(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+impl FromRef<App> for Lockhouse {
+    fn from_ref(app: &App) -> Self {
+        app.lockhouse.clone()
+    }
+}
+
+impl FromRef<App> for Stopping {
+    fn from_ref(app: &App) -> Self {
+        app.stopping.clone()
+    }
+}
+
+impl FromRef<App> for Arc<Metrics> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.metrics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use axum::body::Body;
+    use axum::http::header::ALLOW;
+    use tower::ServiceExt;
+
+    type Methods = BTreeMap<String, BTreeSet<String>>;
+
+    /// By asking each route for a method that none takes.
+    async fn methods_of_the_routes() -> Methods {
+        let router = router(Lockhouse::connect("memory:").await.unwrap());
+        let mut methods = Methods::new();
+        for (path, _) in routes() {
+            let request = Request::builder()
+                .method("BREW")
+                .uri(path.replace(['{', '}'], ""))
+                .body(Body::empty())
+                .unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 405);
+            let allow = response.headers()[ALLOW].to_str().unwrap();
+            let allow = allow.split(',').map(str::to_lowercase);
+            methods.insert(
+                path.to_owned(),
+                allow.filter(|method| method != "head").collect(),
+            );
+        }
+        methods
+    }
+
+    fn methods_of_the_contract() -> Methods {
+        let contract: serde_json::Value = serde_json::from_str(crate::OPENAPI).unwrap();
+        let paths = contract["paths"].as_object().unwrap();
+        let methods = paths.iter().map(|(path, item)| {
+            let methods = item
+                .as_object()
+                .unwrap()
+                .keys()
+                .filter(|key| *key != "parameters");
+            (path.clone(), methods.cloned().collect())
+        });
+        methods.collect()
+    }
+
+    #[tokio::test]
+    async fn the_contract_has_the_routes_and_their_methods() {
+        assert_eq!(methods_of_the_routes().await, methods_of_the_contract());
+    }
+}

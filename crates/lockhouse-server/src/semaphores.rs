@@ -1,0 +1,96 @@
+//! `/v1/semaphores`: defining, listing, deleting, who holds and how capacities changed.
+
+use axum::extract::State;
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, StatusCode};
+use lockhouse::wire::{self, Define, History, Holders, Semaphores};
+use lockhouse::{ExternalId, Lockhouse, SemaphoreName};
+
+use crate::body::Json;
+use crate::failure::Failure;
+use crate::paging::{Limit, Paging};
+use crate::path::Named;
+
+pub(crate) async fn put(
+    State(lockhouse): State<Lockhouse>,
+    Named(name): Named<SemaphoreName>,
+    headers: HeaderMap,
+    Json(body): Json<Define>,
+) -> Result<(StatusCode, Json<wire::Semaphore>), Failure> {
+    let mut define = lockhouse.define(&name, body.capacity);
+    if must_exist(&headers)? {
+        define = define.must_exist();
+    }
+    if let Some(who) = body.changed_by {
+        define = define.changed_by(who);
+    }
+    if let Some(note) = body.note {
+        define = define.note(note);
+    }
+    let (semaphore, created) = define.send().await?;
+    let status = match created {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    Ok((status, Json(wire::Semaphore::from(&semaphore))))
+}
+
+/// `If-Match: *` asks for a semaphore that exists. Semaphores have no entity tags.
+fn must_exist(headers: &HeaderMap) -> Result<bool, Failure> {
+    match headers.get(IF_MATCH).map(|value| value.as_bytes()) {
+        None => Ok(false),
+        Some(b"*") => Ok(true),
+        Some(_) => Err(Failure::malformed("If-Match", "takes nothing but *")),
+    }
+}
+
+pub(crate) async fn get(
+    State(lockhouse): State<Lockhouse>,
+    Named(name): Named<SemaphoreName>,
+) -> Result<Json<wire::Semaphore>, Failure> {
+    let semaphore = lockhouse.status(&name).await?;
+    Ok(Json(wire::Semaphore::from(&semaphore)))
+}
+
+pub(crate) async fn delete(
+    State(lockhouse): State<Lockhouse>,
+    Named(name): Named<SemaphoreName>,
+) -> Result<StatusCode, Failure> {
+    lockhouse.delete(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn list(
+    State(lockhouse): State<Lockhouse>,
+    paging: Paging<SemaphoreName>,
+) -> Result<Json<Semaphores>, Failure> {
+    let after = paging.after.as_ref();
+    let listed = lockhouse.semaphores(after, paging.limit).await?;
+    let mut next = None;
+    if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
+        let name = &last.semaphore.name;
+        let more = lockhouse.semaphores(Some(name), 1).await?;
+        next = (!more.is_empty()).then(|| wire::cursor(name.as_str()));
+    }
+    let semaphores = listed.iter().map(wire::Semaphore::from).collect();
+    Ok(Json(Semaphores { semaphores, next }))
+}
+
+pub(crate) async fn holders(
+    State(lockhouse): State<Lockhouse>,
+    Named(name): Named<SemaphoreName>,
+    paging: Paging<ExternalId>,
+) -> Result<Json<Holders>, Failure> {
+    let (holders, next) = crate::requests::page(&lockhouse, Some(&name), &paging).await?;
+    Ok(Json(Holders { holders, next }))
+}
+
+pub(crate) async fn history(
+    State(lockhouse): State<Lockhouse>,
+    Named(name): Named<SemaphoreName>,
+    Limit(limit): Limit,
+) -> Result<Json<History>, Failure> {
+    let changes = lockhouse.history(&name, limit).await?;
+    let changes = changes.iter().map(wire::CapacityChange::from).collect();
+    Ok(Json(History { changes }))
+}

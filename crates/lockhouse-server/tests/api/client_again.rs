@@ -1,0 +1,248 @@
+//! P9 over HTTP: what the client does when answers are lost, connections fail and servers are busy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::flaky::{self, Fate, answer};
+use crate::server::Server;
+use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Refusal, SemaphoreName};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+const LOST: [Fate; 4] = [Fate::Lost; 4];
+
+fn ask(id: &str) -> Ask {
+    let permits = [(SemaphoreName::parse("a").unwrap(), Count::ONE)];
+    Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap()
+}
+
+/// A server with one semaphore of which "held" holds one, and a client that loses answers.
+async fn losing(fates: &[Fate]) -> (Server, Lockhouse) {
+    let server = Server::start().await;
+    server.lockhouse.define("a", 2).await.unwrap();
+    server
+        .lockhouse
+        .acquire(ask("held"), Duration::ZERO)
+        .await
+        .unwrap();
+    let url = flaky::proxy(server.address, fates).await;
+    (server, Lockhouse::connect(url).await.unwrap())
+}
+
+/// P9.
+#[tokio::test]
+async fn a_release_whose_answer_is_lost_is_a_release() {
+    let (_server, client) = losing(&LOST[..3]).await;
+    assert!(client.release("held").await.unwrap().now);
+    assert!(!client.release("held").await.unwrap().now);
+}
+
+/// P9.
+#[tokio::test]
+async fn a_deletion_whose_answer_is_lost_is_a_deletion() {
+    let (server, client) = losing(&LOST[..1]).await;
+    server.lockhouse.release("held").await.unwrap();
+    client.delete("a").await.unwrap();
+    let again = client.delete("a").await.unwrap_err();
+    assert!(matches!(
+        again,
+        Error::Refused(Refusal::UnknownSemaphore(_))
+    ));
+}
+
+/// P5, P9.
+#[tokio::test]
+async fn a_grant_whose_answer_is_lost_is_granted_once() {
+    let (server, client) = losing(&LOST[..2]).await;
+    let (request, _) = client.acquire(ask("x"), Duration::ZERO).await.unwrap();
+    assert_eq!(request, server.lockhouse.find("x").await.unwrap());
+    let status = server.lockhouse.status("a").await.unwrap();
+    assert_eq!((status.semaphore.in_use, status.semaphore.fence), (2, 2));
+}
+
+#[tokio::test]
+async fn a_permit_outlives_lost_answers() {
+    let (_server, client) = losing(&[Fate::Lost, Fate::Passed, Fate::Lost]).await;
+    let permit = client.semaphore("a").acquire().await.unwrap();
+    assert!(permit.release().await.unwrap().now);
+}
+
+/// P9: what may have been done is told from what was not.
+#[tokio::test]
+async fn after_three_tries_more_the_caller_is_told_that_it_may_have_been_done() {
+    let (server, client) = losing(&LOST).await;
+    let error = client.release("held").await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable);
+    assert!(error.maybe_applied() && error.is_transient(), "{error:?}");
+    assert!(!server.lockhouse.find("held").await.unwrap().is_live());
+
+    let (_server, client) = losing(&LOST).await;
+    let error = client.find("held").await.unwrap_err();
+    assert!(!error.maybe_applied(), "a read applies nothing: {error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable_and_told_by_its_url() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = format!("http://ann:secret@{address}/locks");
+    let client = Lockhouse::connect(url).await.unwrap();
+    let begun = Instant::now();
+    let error = client.release("x").await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable);
+    assert!(error.is_transient() && !error.maybe_applied(), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("http://{address}/locks can't be reached")),
+        "{text}"
+    );
+    assert!(
+        text.contains("refused") && !text.contains("secret"),
+        "{text}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_in_time_answers() {
+    let server = Server::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = Lockhouse::connect(format!("http://{address}"))
+        .await
+        .unwrap();
+    let returning = async {
+        // Past the first try, and before the last.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let listener = TcpListener::bind(address).await.unwrap();
+        tokio::spawn(lockhouse_server::serve(
+            server.lockhouse.clone(),
+            listener,
+            std::future::pending::<()>(),
+        ));
+    };
+    let (ready, ()) = tokio::join!(client.ready(), returning);
+    ready.unwrap();
+}
+
+/// A server that answers the first calls so, and later ones as if there were no semaphores.
+async fn at_first(calls: usize, first: String) -> (Lockhouse, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let url = flaky::server(move |nth, _| {
+        count.fetch_add(1, SeqCst);
+        match nth < calls {
+            true => first.clone(),
+            false => answer(200, "", r#"{"semaphores":[],"next":null}"#),
+        }
+    });
+    (Lockhouse::connect(url.await).await.unwrap(), asked)
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_three_times() {
+    let busy = answer(503, "", r#"{"code":"overloaded","detail":"later"}"#);
+    let (client, asked) = at_first(2, busy.clone()).await;
+    assert!(client.semaphores(None, 1).await.unwrap().is_empty());
+    assert_eq!(asked.load(SeqCst), 3);
+
+    let (client, asked) = at_first(3, busy).await;
+    let error = client.semaphores(None, 1).await.unwrap_err();
+    assert_eq!((error.code(), asked.load(SeqCst)), (Code::Overloaded, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_says_when_to_ask_again() {
+    let (client, _) = at_first(1, answer(503, "retry-after: 1\r\n", "")).await;
+    let begun = Instant::now();
+    client.semaphores(None, 1).await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+
+    let (client, asked) = at_first(9, answer(503, "retry-after: 3600\r\n", "")).await;
+    let error = client.semaphores(None, 1).await.unwrap_err();
+    assert_eq!(
+        (error.code(), asked.load(SeqCst)),
+        (Code::StoreUnavailable, 1)
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_that_lost_the_server_is_asked_again() {
+    for status in [502, 504] {
+        let (client, asked) = at_first(2, answer(status, "", "<html>")).await;
+        client.semaphores(None, 1).await.unwrap();
+        assert_eq!(asked.load(SeqCst), 3);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_lockhouse_server_is_told_so() {
+    let moved = answer(301, "location: https://elsewhere/\r\n", "");
+    for first in [answer(404, "", "<html>"), moved, answer(405, "", "{}")] {
+        let (client, asked) = at_first(9, first).await;
+        let error = client.semaphores(None, 1).await.unwrap_err();
+        assert_eq!(
+            (error.code(), asked.load(SeqCst)),
+            (Code::InvalidRequest, 1)
+        );
+        assert!(
+            error
+                .to_string()
+                .contains("is it the URL of a lockhouse server?"),
+            "{error}"
+        );
+    }
+    let (client, _) = at_first(9, answer(200, "", "<html>")).await;
+    let error = client.semaphores(None, 1).await.unwrap_err();
+    assert_eq!(error.code(), Code::Internal);
+}
+
+/// What the caller is promised, whatever the server does.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_answered_ends_within_10_s() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Lockhouse::connect(format!("http://{}", silent.local_addr().unwrap()))
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    let error = client.release("x").await.unwrap_err();
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(error.maybe_applied(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_long_wait_is_cut_into_calls_of_20_s() {
+    let full = answer(423, "", r#"{"code":"exhausted","semaphores":["a"]}"#);
+    let (waits, mut waited) = tokio::sync::mpsc::unbounded_channel();
+    let url = flaky::server(move |nth, call| {
+        let (_, body) = call.split_once("\r\n\r\n").unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        waits.send(body["wait_ms"].as_u64().unwrap()).unwrap();
+        match nth {
+            0 | 1 => full.clone(),
+            _ => answer(
+                409,
+                "",
+                r#"{"code":"idempotency_conflict","external_id":"x"}"#,
+            ),
+        }
+    });
+    let client = Lockhouse::connect(url.await).await.unwrap();
+    for (wait, expected) in [
+        (Duration::from_secs(50), 19_000..=20_000),
+        (Duration::MAX, 19_000..=20_000),
+    ] {
+        let refused = client.acquire(ask("x"), wait).await.unwrap_err();
+        assert_eq!(refused.code(), Code::IdempotencyConflict);
+        while let Ok(wait_ms) = waited.try_recv() {
+            assert!(expected.contains(&wait_ms), "{wait_ms}");
+        }
+    }
+}

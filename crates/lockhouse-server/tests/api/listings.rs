@@ -1,0 +1,113 @@
+//! Lists: in byte order, in pieces, each row once.
+
+use crate::server::Server;
+use serde_json::Value;
+
+async fn define(server: &Server, names: impl IntoIterator<Item = String>) {
+    for name in names {
+        server.lockhouse.define(name, 1000).await.unwrap();
+    }
+}
+
+async fn acquire(server: &Server, semaphore: &str, ids: impl IntoIterator<Item = String>) {
+    for id in ids {
+        let body = serde_json::json!({"permits": [{"semaphore": semaphore}]}).to_string();
+        server
+            .put(&format!("/v1/requests/{id}"), &body)
+            .await
+            .is(201);
+    }
+}
+
+/// All pieces of at most `limit`, and how many there were.
+async fn all(
+    server: &Server,
+    path: &str,
+    rows: &str,
+    key: &str,
+    limit: usize,
+) -> (Vec<String>, usize) {
+    let (mut all, mut pieces, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let piece = server
+            .get(&format!("{path}?limit={limit}{cursor}"))
+            .await
+            .is(200)
+            .json();
+        let found = piece[rows].as_array().unwrap();
+        assert!(found.len() <= limit);
+        all.extend(
+            found
+                .iter()
+                .map(|row| row[key].as_str().unwrap().to_owned()),
+        );
+        pieces += 1;
+        match &piece["next"] {
+            Value::String(next) => cursor = format!("&cursor={next}"),
+            next => {
+                assert!(next.is_null());
+                return (all, pieces);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn semaphores_come_in_byte_order_and_in_pieces() {
+    let server = Server::start().await;
+    let mut names: Vec<_> = ["b", "a", "Z", "é", "a/b", "a b", "..", "z?&=%", "🛶"]
+        .map(String::from)
+        .into();
+    define(&server, names.clone()).await;
+    names.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+    for (limit, pieces) in [(1, 9), (2, 5), (3, 3), (8, 2), (9, 1), (1000, 1)] {
+        let listed = all(&server, "/v1/semaphores", "semaphores", "name", limit).await;
+        assert_eq!(listed, (names.clone(), pieces), "limit {limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_piece_has_100_rows_unless_asked_otherwise() {
+    let server = Server::start().await;
+    define(&server, (0..101).map(|i| format!("{i:03}"))).await;
+    let piece = server.get("/v1/semaphores").await.json();
+    assert_eq!(piece["semaphores"].as_array().unwrap().len(), 100);
+    let next = piece["next"].as_str().unwrap();
+    let rest = server
+        .get(&format!("/v1/semaphores?cursor={next}"))
+        .await
+        .json();
+    assert_eq!(rest["semaphores"][0]["name"], "100");
+    assert!(rest["next"].is_null());
+}
+
+#[tokio::test]
+async fn an_empty_list_is_a_list() {
+    let server = Server::start().await;
+    let empty = serde_json::json!({"semaphores": [], "next": null});
+    assert_eq!(server.get("/v1/semaphores").await.is(200).json(), empty);
+    let empty = serde_json::json!({"requests": [], "next": null});
+    assert_eq!(server.get("/v1/requests").await.is(200).json(), empty);
+}
+
+#[tokio::test]
+async fn holders_and_requests_are_the_live_ones() {
+    let server = Server::start().await;
+    define(&server, ["a".into(), "b".into()]).await;
+    acquire(&server, "a", (0..5).map(|i| format!("a{i}"))).await;
+    acquire(&server, "b", (0..4).map(|i| format!("b{i}"))).await;
+    server.call("DELETE", "/v1/requests/a2", "").await.is(200);
+
+    let path = "/v1/semaphores/a/holders";
+    let (holders, pieces) = all(&server, path, "holders", "external_id", 2).await;
+    assert_eq!((holders.join(" ").as_str(), pieces), ("a0 a1 a3 a4", 2));
+    let (requests, pieces) = all(&server, "/v1/requests", "requests", "external_id", 3).await;
+    assert_eq!(
+        (requests.join(" ").as_str(), pieces),
+        ("a0 a1 a3 a4 b0 b1 b2 b3", 3)
+    );
+    server
+        .get("/v1/semaphores/c/holders")
+        .await
+        .is_problem(404, "unknown_semaphore");
+}

@@ -1,0 +1,22 @@
+//! The HTTP API from outside: a server on a loopback port, over a store in memory, and callers who
+//! write HTTP by hand or use the client.
+
+// In a test that is how a thing is asserted.
+#![allow(clippy::unwrap_used)]
+
+mod bodies;
+mod client;
+mod client_again;
+mod concurrency;
+mod contract;
+mod flaky;
+mod listings;
+mod observing;
+mod outages;
+mod paths;
+mod requests;
+mod semaphores;
+mod server;
+mod slow_callers;
+mod stopping;
+mod waiting;

@@ -1,0 +1,81 @@
+//! Health, metrics and the page.
+
+use crate::server::{Server, until};
+
+#[tokio::test]
+async fn a_server_with_its_store_is_alive_and_ready() {
+    let server = Server::start().await;
+    server.get("/healthz").await.is(200);
+    server.get("/readyz").await.is(200);
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_route_and_status_not_by_name() {
+    let server = Server::start().await;
+    for name in ["a", "b"] {
+        server
+            .put(&format!("/v1/semaphores/{name}"), r#"{"capacity":1}"#)
+            .await
+            .is(201);
+    }
+    server.get("/v1/semaphores/c").await.is(404);
+    server.get("/nowhere").await.is(404);
+    server.call("BREW", "/", "").await.is(405);
+    let metrics = server.get("/metrics").await;
+    assert!(
+        metrics
+            .header("content-type")
+            .unwrap()
+            .starts_with("application/openmetrics-text")
+    );
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    for line in [
+        r#"lockhouse_http_requests_total{method="PUT",route="/v1/semaphores/{name}",status="201"} 2"#,
+        r#"lockhouse_http_requests_total{method="GET",route="/v1/semaphores/{name}",status="404"} 1"#,
+        r#"lockhouse_http_requests_total{method="GET",route="none",status="404"} 1"#,
+        r#"lockhouse_http_requests_total{method="other",route="/",status="405"} 1"#,
+        r#"lockhouse_http_request_duration_seconds_count{method="PUT",route="/v1/semaphores/{name}"} 2"#,
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in\n{text}"
+        );
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_hangs_up_is_counted() {
+    let server = Server::start().await;
+    server
+        .put("/v1/semaphores/a", r#"{"capacity":1}"#)
+        .await
+        .is(201);
+    server
+        .put("/v1/requests/x", r#"{"permits":[{"semaphore":"a"}]}"#)
+        .await
+        .is(201);
+    let client = server.client().await;
+    let waiting = tokio::spawn(async move { client.semaphore("a").acquire().await });
+    until("one waits", || async { server.waiting("a").await == 1 }).await;
+    waiting.abort();
+    until("it is counted", || async {
+        let metrics = server.get("/metrics").await;
+        String::from_utf8_lossy(&metrics.body).contains(r#"status="499"} 1"#)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_page_needs_nothing_from_elsewhere() {
+    let server = Server::start().await;
+    let page = server.get("/").await;
+    assert_eq!(
+        page.is(200).header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'"));
+    let text = String::from_utf8_lossy(&page.body).into_owned();
+    assert!(!text.contains("://") && !text.contains("innerHTML"));
+}

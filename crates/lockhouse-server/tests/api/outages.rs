@@ -1,0 +1,134 @@
+//! A store that is out: what callers are told.
+
+use std::sync::{Arc, Mutex};
+
+use crate::contract::Contract;
+use crate::server::Server;
+use async_trait::async_trait;
+use lockhouse::Lockhouse;
+use lockhouse_core::store::{Batch, Error, Kind, Page, Store};
+use lockhouse_core::{CapacityChange, ExternalId, Outcome, Request, Semaphore, SemaphoreName};
+use lockhouse_stores::Memory;
+
+#[derive(Debug, Default)]
+struct Unreliable {
+    memory: Memory,
+    trouble: Mutex<Option<Kind>>,
+}
+
+impl Unreliable {
+    fn has(&self, trouble: Option<Kind>) {
+        *self.trouble.lock().unwrap() = trouble;
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match *self.trouble.lock().unwrap() {
+            Some(kind) => Err(Error::new(kind, "the store has trouble")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Unreliable {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        self.check()?;
+        self.memory.transact(batch).await
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.check()?;
+        self.memory.semaphore(name).await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.check()?;
+        self.memory.semaphores(page).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        self.check()?;
+        self.memory.request(external_id).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        self.check()?;
+        self.memory.holders(on, page).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.check()?;
+        self.memory.history(name, limit).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.check()
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.check()
+    }
+}
+
+const ASK: &str = r#"{"permits":[{"semaphore":"a"}]}"#;
+
+#[tokio::test]
+async fn a_store_that_is_out_is_503_and_the_same_call_does_later() {
+    let store = Arc::new(Unreliable::default());
+    let server = Server::on(Lockhouse::with_store(store.clone())).await;
+    server
+        .put("/v1/semaphores/a", r#"{"capacity":1}"#)
+        .await
+        .is(201);
+    store.has(Some(Kind::Unavailable));
+    for answer in [
+        server.put("/v1/requests/x", ASK).await,
+        server.get("/v1/semaphores/a").await,
+        server.get("/readyz").await,
+    ] {
+        let problem = answer.is_problem(503, "store_unavailable");
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        assert!(problem["maybe_applied"].is_null());
+    }
+    let answer = server.get("/readyz").await;
+    Contract::read().holds("GET", "/readyz", &answer);
+    server.get("/healthz").await.is(200);
+
+    store.has(None);
+    server.get("/readyz").await.is(200);
+    server.put("/v1/requests/x", ASK).await.is(201);
+}
+
+/// P9.
+#[tokio::test]
+async fn what_may_have_been_applied_is_told() {
+    let store = Arc::new(Unreliable::default());
+    let server = Server::on(Lockhouse::with_store(store.clone())).await;
+    store.has(Some(Kind::Unknown));
+    let answer = server.put("/v1/semaphores/a", r#"{"capacity":1}"#).await;
+    assert_eq!(
+        answer.is_problem(503, "store_unavailable")["maybe_applied"],
+        true
+    );
+    let error = server.client().await.define("a", 1).await.unwrap_err();
+    assert!(error.maybe_applied(), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_the_store_turns_down_is_a_defect() {
+    let store = Arc::new(Unreliable::default());
+    let server = Server::on(Lockhouse::with_store(store.clone())).await;
+    store.has(Some(Kind::Rejected));
+    let answer = server.get("/v1/semaphores/a").await;
+    answer.is_problem(500, "internal");
+    Contract::read().holds("GET", "/v1/semaphores/{name}", &answer);
+    assert_eq!(answer.header("retry-after"), None);
+}

@@ -1,0 +1,110 @@
+//! A graceful stop: nothing that is under way is broken off.
+
+use std::time::Duration;
+
+use crate::server::{Server, until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+async fn full() -> Server {
+    let server = Server::start().await;
+    server
+        .put("/v1/semaphores/a", r#"{"capacity":1}"#)
+        .await
+        .is(201);
+    server
+        .put("/v1/requests/x", r#"{"permits":[{"semaphore":"a"}]}"#)
+        .await
+        .is(201);
+    server
+}
+
+#[tokio::test]
+async fn who_waits_is_told_to_ask_again() {
+    let mut server = full().await;
+    let lockhouse = server.lockhouse.clone();
+    let url = server.address;
+    let waiting = tokio::spawn(async move {
+        let mut stream = TcpStream::connect(url).await.unwrap();
+        let body = r#"{"permits":[{"semaphore":"a"}],"wait_ms":60000}"#;
+        let head = "PUT /v1/requests/y HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
+        let call = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(call.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    });
+    until("one waits", || async { server.waiting("a").await == 1 }).await;
+    let begun = Instant::now();
+    server.stop();
+    let answer = waiting.await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+    assert!(answer.contains("store_unavailable"), "{answer}");
+    server.stopped().await;
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(lockhouse.find("y").await.is_err(), "nothing was granted");
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_any_more_and_idle_connections_end() {
+    let mut server = full().await;
+    let address = server.address;
+    // One that is used and kept, one that is not used yet, one that is in the middle of a head.
+    let client = server.client().await;
+    client.ready().await.unwrap();
+    let unused = TcpStream::connect(address).await.unwrap();
+    let mut begun = TcpStream::connect(address).await.unwrap();
+    begun.write_all(b"GET /healthz HT").await.unwrap();
+    let since = Instant::now();
+    server.stop();
+    server.stopped().await;
+    assert!(
+        since.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(TcpStream::connect(address).await.is_err());
+    drop(unused);
+}
+
+/// A body that is on its way is waited for.
+#[tokio::test]
+async fn a_call_under_way_is_answered() {
+    let mut server = full().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: a\r\ncontent-length: 14\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The second call is answered only after the server has read the first one's head.
+    server.get("/healthz").await.is(200);
+    let address = server.address;
+    server.stop();
+    until("nobody is let in", || async {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
+    stream.write_all(br#"{"capacity":7}"#).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    server.stopped().await;
+}
+
+/// The clock is paused, and jumps ahead when nobody has anything to do.
+#[tokio::test(start_paused = true)]
+async fn who_never_ends_a_call_does_not_keep_the_server() {
+    let mut server = full().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: a\r\ncontent-length: 14\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    server.get("/healthz").await.is(200);
+    let since = Instant::now();
+    server.stop();
+    server.stopped().await;
+    assert!(
+        since.elapsed() <= Duration::from_secs(12),
+        "{:?}",
+        since.elapsed()
+    );
+}
