@@ -1,0 +1,102 @@
+//! What may be typed: the options that all verbs share.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser};
+
+use crate::failure::Failure;
+use crate::output::Format;
+use crate::place::Place;
+use crate::verbs::Verb;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0     done
+  1     refused: unknown semaphore or request, conflict, request ended, asks for too much …
+  64    usage: arguments that make no sense, values out of bounds
+  69    the store or the server does not answer
+  75    no permit in time
+  76    the hold was lost while the command ran
+  126   the command cannot be executed
+  127   the command was not found
+  128+n ended by signal n; else `run` exits as its command did
+
+Examples:
+  lockhouse create backup-slots 10
+  lockhouse run -s backup-slots -- restic backup /home
+  lockhouse list
+
+`lockhouse help VERB` has more on each.";
+
+/// N workers, on any number of machines, may do a thing at once, and no more
+///
+/// Lockhouse counts permits in a database: a semaphore has a capacity, and at most so many of its
+/// permits are held at once. `lockhouse run` holds some while a command runs.
+#[derive(Debug, Parser)]
+#[command(name = "lockhouse", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Global {
+    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, memory:, or a server's
+    /// http(s)://…; unless said, an SQLite file in your state folder
+    #[arg(
+        long,
+        global = true,
+        env = "LOCKHOUSE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    url: Option<String>,
+    /// How to print results, and errors
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        default_value_t = Format::Table,
+        value_name = "FORMAT"
+    )]
+    pub(crate) output: Format,
+}
+
+impl Global {
+    pub(crate) fn place(&self) -> Result<Place, Failure> {
+        Place::new(self.url.clone())
+    }
+}
+
+/// The output that `args` ask for, though they are not understood as a whole.
+pub(crate) fn output_in(args: impl IntoIterator<Item = OsString>) -> Format {
+    let mut args = args.into_iter().take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        let asked = match arg.to_str() {
+            Some("-ojson" | "-o=json" | "--output=json") => true,
+            Some("-o" | "--output") => args.next().is_some_and(|format| format == "json"),
+            _ => false,
+        };
+        if asked {
+            return Format::Json;
+        }
+    }
+    Format::Table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_is_known_without_the_rest() {
+        let output = |line: &str| output_in(line.split(' ').map(OsString::from));
+        assert_eq!(output("lockhouse frob -o json"), Format::Json);
+        assert_eq!(output("lockhouse --output=json show"), Format::Json);
+        assert_eq!(output("lockhouse show json"), Format::Table);
+        assert_eq!(output("lockhouse run -- jq -o json"), Format::Table);
+    }
+}

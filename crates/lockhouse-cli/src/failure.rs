@@ -1,0 +1,163 @@
+//! What went wrong, told on stderr with what to do about it.
+
+use lockhouse::store::Kind;
+use lockhouse::wire::Problem;
+use lockhouse::{Code, Error, Refusal, SemaphoreName};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::output::{Format, complain};
+
+/// Why a verb did not do what it should.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library, or who it talked to, said no.
+    Lockhouse(Error),
+    /// A signal asked to end. Nothing was left behind.
+    Interrupted(Signal),
+    /// Something of this process's own.
+    Other { exit: Exit, message: String },
+}
+
+impl Failure {
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::with_exit(Exit::REFUSED, message)
+    }
+
+    pub(crate) fn with_exit(exit: Exit, message: impl Into<String>) -> Self {
+        Self::Other {
+            exit,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Failure::Lockhouse(error) => error.code().into(),
+            Failure::Interrupted(signal) => Exit::of_signal(*signal),
+            Failure::Other { exit, .. } => *exit,
+        }
+    }
+
+    /// Tells people, or programs. Whoever interrupts knows.
+    pub(crate) fn report(&self, output: Format) {
+        match (self, output) {
+            (Failure::Interrupted(_), _) => {}
+            (_, Format::Json) => complain(&self.problem()),
+            (Failure::Lockhouse(error), Format::Table) => {
+                complain(&format!("lockhouse: {error}"));
+                if let Some(hint) = hint(error) {
+                    complain(&format!("  try: {hint}"));
+                }
+            }
+            (Failure::Other { message, .. }, Format::Table) => {
+                complain(&format!("lockhouse: {message}"));
+            }
+        }
+    }
+
+    /// The problem document.
+    fn problem(&self) -> String {
+        let problem = match self {
+            Failure::Lockhouse(Error::Store(error)) if error.kind() == Kind::Configuration => {
+                // A server would be to blame for its URL; here it is who typed it.
+                Problem::new(Code::InvalidRequest, error.to_string())
+            }
+            Failure::Lockhouse(error) => Problem::from(error),
+            Failure::Interrupted(signal) => return own_problem("interrupted", signal.as_str()),
+            Failure::Other { exit, message } => {
+                let code = match *exit {
+                    Exit::USAGE => Code::InvalidRequest.as_str(),
+                    Exit::LOST => "hold_lost",
+                    Exit::NOT_FOUND => "command_not_found",
+                    Exit::NOT_EXECUTABLE => "command_not_executable",
+                    _ => "failed",
+                };
+                return own_problem(code, message);
+            }
+        };
+        serde_json::to_string(&problem).unwrap_or(problem.detail)
+    }
+}
+
+/// The problem document of what no server has a part in, so that it has no HTTP status.
+fn own_problem(code: &str, detail: &str) -> String {
+    json!({
+        "type": format!("urn:lockhouse:problem:{code}"),
+        "title": code.replace('_', " "),
+        "detail": detail,
+        "code": code,
+    })
+    .to_string()
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Lockhouse(error)
+    }
+}
+
+/// What to do, where there is something.
+fn hint(error: &Error) -> Option<String> {
+    let Error::Refused(refusal) = error else {
+        return match error.code() {
+            Code::StoreUnavailable => Some("the same again later; is --url right?".into()),
+            _ => None,
+        };
+    };
+    match refusal {
+        Refusal::UnknownSemaphore(names) => {
+            let name = names.first()?;
+            Some(format!("lockhouse create {} CAPACITY", word(name.as_str())))
+        }
+        Refusal::UnknownRequest(_) => Some("lockhouse holders, for all that is held".into()),
+        Refusal::ExceedsCapacity {
+            semaphore, asked, ..
+        } => Some(format!(
+            "lockhouse resize {} {asked}",
+            word(semaphore.as_str())
+        )),
+        Refusal::Exhausted(names) => Some(format!(
+            "a longer --wait; lockhouse holders {} says who holds",
+            word(names.first().map_or("", SemaphoreName::as_str))
+        )),
+        Refusal::IdempotencyConflict(_) => {
+            Some("another --id, or the same permits and --owner as before".into())
+        }
+        Refusal::RequestEnded { .. } => Some("another --id: one is good for one hold".into()),
+        Refusal::NoTtl(id) => Some(format!("lockhouse renew {} --ttl 60s", word(id.as_str()))),
+        Refusal::SemaphoreInUse { name, .. } => Some(format!(
+            "lockhouse holders {} says who holds",
+            word(name.as_str())
+        )),
+        _ => None,
+    }
+}
+
+/// `text` as one word of a shell.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    if text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_can_be_pasted() {
+        let unknown = |name| Refusal::UnknownSemaphore(vec![SemaphoreName::parse(name).unwrap()]);
+        assert_eq!(
+            hint(&unknown("backup-slots").into()).unwrap(),
+            "lockhouse create backup-slots CAPACITY"
+        );
+        assert_eq!(
+            hint(&unknown("ann's $HOME").into()).unwrap(),
+            r"lockhouse create 'ann'\''s $HOME' CAPACITY"
+        );
+    }
+}

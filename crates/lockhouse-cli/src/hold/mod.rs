@@ -1,0 +1,117 @@
+//! Running a command for as long as its permits are held.
+//!
+//! The hold ends when the command ends, whatever else it left running. If the hold is lost first,
+//! all of the command's process [`group`] is stopped before anybody else can be granted it: at the
+//! last, the [permit](Permit) counts as lost a tenth of its time to live before the store could end
+//! it, SIGTERM comes then, and SIGKILL after half of that margin. Processes that leave the group
+//! (`setsid`, the jobs of an interactive shell) are out of reach.
+
+mod group;
+mod guard;
+mod signals;
+mod terminal;
+mod waiting;
+
+use std::future::pending;
+use std::io::ErrorKind;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use lockhouse::{Lost, Permit};
+use nix::sys::signal::{Signal, kill};
+use tokio::process::Command;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use group::Group;
+use terminal::Terminal;
+
+pub(crate) use guard::{duty as guard_duty, guard};
+pub(crate) use signals::{ENDING, Signals};
+pub(crate) use waiting::{Waiter, or_signal};
+
+/// The longest that a command is given between SIGTERM and SIGKILL once its hold is lost.
+const MOST_GRACE: Duration = Duration::from_secs(10);
+
+/// How a command that ran under a hold came to its end.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By itself.
+    Command(ExitStatus),
+    /// It was stopped, or ended by itself when it was too late.
+    Lost(Lost),
+}
+
+/// Runs `command` under `permit`, which has the time to live `ttl`, and hands `signals` on to it.
+pub(crate) async fn run(
+    command: Command,
+    permit: &Permit,
+    ttl: Duration,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
+    let grace = (ttl / 20).min(MOST_GRACE);
+    let kill_at = || permit.held_until().map(|until| until + grace);
+
+    let mut group = Group::open(grace)
+        .map_err(|error| Failure::other(format!("cannot start a guard: {error}")))?;
+    if let Some(at) = kill_at() {
+        group.kill_at(at).await;
+    }
+    let mut terminal = Terminal::open(group.id())?;
+    let program = command.as_std().get_program().to_owned();
+    let mut child = group
+        .spawn(command)
+        .map_err(|error| cannot_run(&program.to_string_lossy(), &error))?;
+    let leader = group::pid(&child);
+    if let (Some(terminal), Some(leader)) = (&mut terminal, leader) {
+        terminal.begin(leader);
+    }
+    // Often enough that the guard hears of a late renewal well before it would act.
+    let mut renewed = interval((ttl / 40).clamp(Duration::from_millis(1), Duration::from_secs(5)));
+    renewed.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            lost = permit.lost() => {
+                let kill_at = Instant::now() + grace;
+                group.stop(&mut child, kill_at).await;
+                return Ok(Ended::Lost(lost));
+            }
+            ended = child.wait() => {
+                group.dismiss().await;
+                let status = ended
+                    .map_err(|error| Failure::other(format!("cannot wait for it: {error}")))?;
+                // Perhaps by the guard, while this process was stopped.
+                let too_late = permit.held_until().is_some_and(|until| until <= Instant::now());
+                return Ok(if too_late { Ended::Lost(Lost::NotRenewed) } else { Ended::Command(status) });
+            }
+            signal = signals.next() => match leader {
+                // A message to the program; what it started may not expect one.
+                Some(leader) if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) => {
+                    let _ = kill(leader, signal);
+                }
+                _ => group.signal(signal),
+            },
+            () = tend(&mut terminal) => {}
+            _ = renewed.tick() => if let Some(at) = kill_at() {
+                group.kill_at(at).await;
+            },
+        }
+    }
+}
+
+async fn tend(terminal: &mut Option<Terminal>) {
+    match terminal {
+        Some(terminal) => terminal.tend().await,
+        None => pending().await,
+    }
+}
+
+fn cannot_run(program: &str, error: &std::io::Error) -> Failure {
+    let (exit, problem) = match error.kind() {
+        ErrorKind::NotFound => (Exit::NOT_FOUND, "not found".into()),
+        _ => (Exit::NOT_EXECUTABLE, error.to_string()),
+    };
+    Failure::with_exit(exit, format!("cannot run {program}: {problem}"))
+}

@@ -1,0 +1,98 @@
+//! Signals that this process gets.
+
+use std::fs;
+use std::future::{poll_fn, ready};
+use std::task::Poll;
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix;
+
+use crate::failure::Failure;
+
+/// Those that ask a process to end, as `timeout`, a terminal or a service manager sends them.
+pub(crate) const ENDING: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
+/// Catches signals for as long as the process lives; they are kept until somebody asks.
+pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    /// Catches `signals`, but for those that this process was started to ignore, as under `nohup`.
+    pub(crate) fn listen(signals: impl IntoIterator<Item = Signal>) -> Result<Self, Failure> {
+        let ignored = ignored();
+        let heard = signals
+            .into_iter()
+            .filter(|signal| ignored & (1 << (*signal as i32 - 1)) == 0)
+            .map(|signal| Ok((signal, stream(signal)?)))
+            .collect::<Result<_, Failure>>()?;
+        Ok(Self(heard))
+    }
+
+    /// The next signal.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.0 {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The next signal that asks to end; others are passed over.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if ENDING.contains(&signal) {
+                return signal;
+            }
+        }
+    }
+
+    /// A signal that asked to end until now, if one did.
+    pub(crate) async fn ended(&mut self) -> Option<Signal> {
+        // Lets the runtime look for signals that were caught and not handed on yet.
+        tokio::task::yield_now().await;
+        tokio::select! {
+            biased;
+            signal = self.end() => Some(signal),
+            () = ready(()) => None,
+        }
+    }
+}
+
+pub(super) fn stream(signal: Signal) -> Result<unix::Signal, Failure> {
+    unix::signal(unix::SignalKind::from_raw(signal as i32))
+        .map_err(|error| Failure::other(format!("cannot listen to {signal}: {error}")))
+}
+
+/// One bit a signal that this process ignores, from the lowest for signal 1. Only Linux tells.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_process_ignores_is_known() {
+        // Rust ignores SIGPIPE from the start.
+        assert_ne!(ignored() & (1 << (Signal::SIGPIPE as i32 - 1)), 0);
+        assert_eq!(ignored() & (1 << (Signal::SIGTERM as i32 - 1)), 0);
+    }
+}

@@ -1,0 +1,102 @@
+//! The `lockhouse` command: N workers, on any number of machines, may do a thing at once, and no
+//! more.
+//!
+//! [`args`] says what may be typed; [`verbs`] has one file for each verb; [`hold`] runs a command
+//! for as long as its permits are held.
+
+mod args;
+#[cfg(test)]
+mod examples;
+mod exit;
+mod failure;
+mod hold;
+mod output;
+mod place;
+mod table;
+mod verbs;
+mod want;
+mod who;
+
+use std::env;
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime;
+use tracing_subscriber::EnvFilter;
+
+use args::Cli;
+use exit::Exit;
+use failure::Failure;
+use output::Format;
+use verbs::Verb;
+
+fn main() -> ExitCode {
+    if let Some(grace) = hold::guard_duty(env::args_os()) {
+        return hold::guard(grace).into();
+    }
+    let exit = match Cli::try_parse() {
+        Ok(cli) => lockhouse(cli),
+        Err(error) => misread(&error),
+    };
+    exit.into()
+}
+
+/// The arguments were not understood, or ask for help.
+fn misread(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        // A reader that went away is no error.
+        let _ = error.print();
+        return Exit::OK;
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    let failure = Failure::with_exit(Exit::USAGE, text);
+    failure.report(args::output_in(env::args_os()));
+    failure.exit()
+}
+
+fn lockhouse(cli: Cli) -> Exit {
+    let output = cli.global.output;
+    let done = match cli.verb {
+        Verb::Completions(completions) => completions.perform(),
+        verb => perform(verb, cli.global),
+    };
+    done.unwrap_or_else(|failure| {
+        failure.report(output);
+        failure.exit()
+    })
+}
+
+fn perform(verb: Verb, global: args::Global) -> Result<Exit, Failure> {
+    let serves = matches!(verb, Verb::Serve(_));
+    log(match global.output {
+        _ if serves => "info",
+        Format::Table => "warn",
+        // Programs read one thing on stderr: what went wrong.
+        Format::Json => "off",
+    });
+    // A verb does one thing; and the hold's renewals must not depend on a second core.
+    let mut runtime = if serves {
+        runtime::Builder::new_multi_thread()
+    } else {
+        runtime::Builder::new_current_thread()
+    };
+    let runtime = runtime
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::other(format!("cannot start: {error}")))?;
+    let done = runtime.block_on(verb.perform(&global));
+    // What is still under way was given up: don't wait for it.
+    runtime.shutdown_background();
+    done
+}
+
+/// Logs to stderr, from `level` on unless RUST_LOG says otherwise.
+fn log(level: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+}

@@ -1,0 +1,142 @@
+//! Columns, times and durations for people.
+
+use std::time::Duration;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use lockhouse::{Request, Timestamp};
+
+/// What stands where there is nothing.
+pub(crate) const NOTHING: &str = "-";
+
+/// Rows under a head, in columns three spaces apart.
+pub(crate) fn rows<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = bare();
+    table.set_header(head);
+    for row in rows {
+        table.add_row(row.map(one_line));
+    }
+    finished(table)
+}
+
+/// One thing a line, each under its name.
+pub(crate) fn facts<const N: usize>(facts: [(&str, String); N]) -> String {
+    let mut table = bare();
+    for (name, value) in facts {
+        table.add_row([format!("{name}:"), one_line(value)]);
+    }
+    finished(table)
+}
+
+/// A request, one row a permit.
+pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> String {
+    let now = Timestamp::now();
+    let permits = requests.into_iter().flat_map(|request| {
+        request.permits.iter().map(move |permit| {
+            [
+                request.external_id.to_string(),
+                or_nothing(request.owner.as_ref()),
+                permit.semaphore.to_string(),
+                permit.count.to_string(),
+                permit.fence.to_string(),
+                relative(request.created_at, now),
+                request
+                    .expires_at
+                    .map_or_else(|| NOTHING.into(), |expires_at| relative(expires_at, now)),
+            ]
+        })
+    });
+    rows(
+        [
+            "ID",
+            "OWNER",
+            "SEMAPHORE",
+            "COUNT",
+            "FENCE",
+            "GRANTED",
+            "EXPIRES",
+        ],
+        permits,
+    )
+}
+
+pub(crate) fn or_nothing(text: Option<impl ToString>) -> String {
+    text.map_or_else(|| NOTHING.into(), |text| text.to_string())
+}
+
+/// `2026-05-04 13:02:01 UTC`.
+pub(crate) fn absolute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// `in 25s`, `3m 10s ago`. By this machine's clock, which may differ from the store's.
+pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
+    let apart = at.duration_since(now);
+    if apart.is_positive() {
+        format!("in {}", duration(apart.unsigned_abs()))
+    } else {
+        format!("{} ago", duration(apart.unsigned_abs()))
+    }
+}
+
+/// Its two largest units, in whole seconds.
+fn duration(duration: Duration) -> String {
+    let seconds = Duration::from_secs((duration.as_millis() as u64 + 500) / 1000);
+    let text = humantime::format_duration(seconds).to_string();
+    let largest: Vec<_> = text.split(' ').take(2).collect();
+    largest.join(" ")
+}
+
+fn bare() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+fn finished(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 3));
+    }
+    table.trim_fmt()
+}
+
+/// A note may have lines and tabs; a row has none.
+fn one_line(text: String) -> String {
+    text.replace(['\n', '\r', '\t'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_without_blanks_at_the_end() {
+        let cells = [["backup-slots", "10"], ["é", "2\n3"]];
+        let table = rows(["NAME", "NOTE"], cells.map(|row| row.map(str::to_owned)));
+        assert_eq!(
+            table,
+            "NAME           NOTE\nbackup-slots   10\né              2 3"
+        );
+    }
+
+    #[test]
+    fn facts_have_no_head() {
+        let facts = facts([("Name", "a".into()), ("Capacity", "3".into())]);
+        assert_eq!(facts, "Name:       a\nCapacity:   3");
+    }
+
+    #[test]
+    fn times_are_told_in_two_units() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let at = |text: &str| relative(text.parse().unwrap(), now);
+        assert_eq!(at("2026-01-01T00:00:25.4Z"), "in 25s");
+        assert_eq!(at("2025-12-31T23:59:58Z"), "2s ago");
+        assert_eq!(at("2025-12-30T20:18:57Z"), "1day 3h ago");
+        assert_eq!(at("2026-01-01T00:00:00Z"), "0s ago");
+        assert_eq!(absolute(now), "2026-01-01 00:00:00 UTC");
+    }
+}

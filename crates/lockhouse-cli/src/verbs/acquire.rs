@@ -1,0 +1,60 @@
+//! `lockhouse acquire`.
+
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::wire;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hold::{ENDING, Signals, Waiter, or_signal};
+use crate::table;
+use crate::want::Wanted;
+
+/// Take permits, all or none, and leave them held
+///
+/// Prints the request, one line a permit: its id, by which to renew or release it, and the fence
+/// on each semaphore. Nothing renews it. Without --ttl it is held until it is released. Asking
+/// again with the same id and the same permits finds the same grant.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse acquire -s backup-slots --ttl 5m
+  lockhouse acquire -s backup-slots -s network=2 --wait 30s --id job-abc-123
+  id=$(lockhouse acquire -s backup-slots -o json | jq -r .external_id)")]
+pub(crate) struct Acquire {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// How long to wait for room at most: 30s, 5m, 1h30m
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0s",
+        value_parser = humantime::parse_duration
+    )]
+    wait: Duration,
+    /// How long it is held unless renewed: 30s, 5m, 1h30m; unless said, until released
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    ttl: Option<Duration>,
+}
+
+impl Acquire {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let mut signals = Signals::listen(ENDING)?;
+        let ask = self.wanted.ask(self.ttl)?;
+        let lockhouse = or_signal(global.place()?.connect(), &mut signals).await?;
+        let waiter = Waiter {
+            lockhouse: &lockhouse,
+            ask: &ask,
+            alone: self.wanted.id.is_none(),
+        };
+        let acquiring = lockhouse.acquire(ask.clone(), self.wait);
+        let (request, _) = waiter.until_granted(acquiring, &mut signals).await?;
+        global.output.print(
+            || wire::Request::from(&request),
+            || table::requests([&request]),
+        )?;
+        Ok(Exit::OK)
+    }
+}

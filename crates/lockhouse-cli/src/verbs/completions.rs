@@ -1,0 +1,31 @@
+//! `lockhouse completions`.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output;
+
+/// Print a script that completes lockhouse's arguments in a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse completions bash > ~/.local/share/bash-completion/completions/lockhouse
+  lockhouse completions zsh > ~/.zfunc/_lockhouse
+  lockhouse completions fish > ~/.config/fish/completions/lockhouse.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn perform(self) -> Result<Exit, Failure> {
+        // Into memory first: it panics when what it writes to is gone.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "lockhouse", &mut script);
+        output::bytes(&script)?;
+        Ok(Exit::OK)
+    }
+}

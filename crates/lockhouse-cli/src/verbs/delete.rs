@@ -1,0 +1,30 @@
+//! `lockhouse delete`.
+
+use clap::Args;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Delete a semaphore that nobody holds
+///
+/// Prints that it did; with -o json nothing. If the name comes back, its fences go on.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse delete backup-slots")]
+pub(crate) struct Delete {
+    /// The semaphore
+    name: String,
+}
+
+impl Delete {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let lockhouse = global.place()?.connect().await?;
+        lockhouse.delete(&self.name).await?;
+        global
+            .output
+            .say(|| format!("semaphore \"{}\" deleted", self.name))?;
+        Ok(Exit::OK)
+    }
+}

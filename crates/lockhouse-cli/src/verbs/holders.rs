@@ -1,0 +1,51 @@
+//! `lockhouse holders`.
+
+use clap::Args;
+use lockhouse::{Request, SemaphoreName, wire};
+
+use super::PAGE;
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::table;
+
+/// List who holds permits, of one semaphore or of any
+///
+/// Prints one line for each permit that a live request holds: its id and owner, how many of which
+/// semaphore, the fence, when it was granted and when it expires unless renewed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse holders
+  lockhouse holders backup-slots
+  lockhouse holders backup-slots -o json | jq -r '.holders[].owner'")]
+pub(crate) struct Holders {
+    /// Only those who hold permits of this semaphore
+    name: Option<String>,
+}
+
+impl Holders {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let on = self.name.map(SemaphoreName::parse).transpose();
+        let on = on.map_err(lockhouse::Error::from)?;
+        let lockhouse = global.place()?.connect().await?;
+        let mut all: Vec<Request> = Vec::new();
+        loop {
+            let after = all.last().map(|request| &request.external_id);
+            let page = lockhouse.holders(on.as_ref(), after, PAGE).await?;
+            let more = page.len() == PAGE as usize;
+            all.extend(page);
+            if !more {
+                break;
+            }
+        }
+        global.output.print(
+            || wire::Holders {
+                holders: all.iter().map(wire::Request::from).collect(),
+                next: None,
+            },
+            || table::requests(&all),
+        )?;
+        Ok(Exit::OK)
+    }
+}

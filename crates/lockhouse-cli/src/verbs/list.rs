@@ -1,0 +1,68 @@
+//! `lockhouse list`.
+
+use clap::Args;
+use lockhouse::{SemaphoreStatus, wire};
+
+use super::PAGE;
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::table;
+
+/// List all semaphores
+///
+/// Prints one line a semaphore, in byte order of the names: its capacity, how much of it is held,
+/// how many permits could be granted now, how many wait for it in the server that answers, and the
+/// fence of its last grant.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse list
+  lockhouse list -o json | jq -r '.semaphores[] | select(.available == 0) | .name'")]
+pub(crate) struct List {}
+
+impl List {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let lockhouse = global.place()?.connect().await?;
+        let mut all: Vec<SemaphoreStatus> = Vec::new();
+        loop {
+            let after = all.last().map(|status| &status.semaphore.name);
+            let page = lockhouse.semaphores(after, PAGE).await?;
+            let more = page.len() == PAGE as usize;
+            all.extend(page);
+            if !more {
+                break;
+            }
+        }
+        global.output.print(
+            || wire::Semaphores {
+                semaphores: all.iter().map(wire::Semaphore::from).collect(),
+                next: None,
+            },
+            || columns(&all),
+        )?;
+        Ok(Exit::OK)
+    }
+}
+
+fn columns(all: &[SemaphoreStatus]) -> String {
+    let rows = all.iter().map(|SemaphoreStatus { semaphore, waiting }| {
+        [
+            semaphore.name.to_string(),
+            semaphore.capacity.to_string(),
+            semaphore.in_use.to_string(),
+            semaphore.available().to_string(),
+            waiting.to_string(),
+            semaphore.fence.to_string(),
+        ]
+    });
+    let head = [
+        "NAME",
+        "CAPACITY",
+        "IN USE",
+        "AVAILABLE",
+        "WAITING",
+        "FENCE",
+    ];
+    table::rows(head, rows)
+}

@@ -1,0 +1,64 @@
+//! The verbs, one file each.
+
+mod acquire;
+mod completions;
+mod create;
+mod delete;
+mod history;
+mod holders;
+mod list;
+mod migrate;
+mod release;
+mod renew;
+mod resize;
+mod run;
+mod serve;
+mod show;
+
+use clap::Subcommand;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// The most rows that the library gives in one piece.
+const PAGE: u32 = 1000;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Serve(serve::Serve),
+    Create(create::Create),
+    Resize(resize::Resize),
+    List(list::List),
+    Show(show::Show),
+    Delete(delete::Delete),
+    History(history::History),
+    Run(run::Run),
+    Acquire(acquire::Acquire),
+    Renew(renew::Renew),
+    Release(release::Release),
+    Holders(holders::Holders),
+    Migrate(migrate::Migrate),
+    Completions(completions::Completions),
+}
+
+impl Verb {
+    pub(crate) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        match self {
+            Verb::Serve(verb) => verb.perform(global).await,
+            Verb::Create(verb) => verb.perform(global).await,
+            Verb::Resize(verb) => verb.perform(global).await,
+            Verb::List(verb) => verb.perform(global).await,
+            Verb::Show(verb) => verb.perform(global).await,
+            Verb::Delete(verb) => verb.perform(global).await,
+            Verb::History(verb) => verb.perform(global).await,
+            Verb::Run(verb) => verb.perform(global).await,
+            Verb::Acquire(verb) => verb.perform(global).await,
+            Verb::Renew(verb) => verb.perform(global).await,
+            Verb::Release(verb) => verb.perform(global).await,
+            Verb::Holders(verb) => verb.perform(global).await,
+            Verb::Migrate(verb) => verb.perform(global).await,
+            Verb::Completions(verb) => verb.perform(),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `lockhouse renew`.
+
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::wire;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::table;
+
+/// Push the expiry of a live request to now plus its time to live
+///
+/// Prints the request, one line a permit. A request that has ended, or whose time has passed,
+/// can't be renewed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse renew job-abc-123
+  lockhouse renew job-abc-123 --ttl 5m")]
+pub(crate) struct Renew {
+    /// The request
+    id: String,
+    /// The new time to live: 30s, 5m, 1h30m; unless said, the one it was last given
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    ttl: Option<Duration>,
+}
+
+impl Renew {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let lockhouse = global.place()?.connect().await?;
+        let request = lockhouse.renew(&self.id, self.ttl).await?;
+        global.output.print(
+            || wire::Request::from(&request),
+            || table::requests([&request]),
+        )?;
+        Ok(Exit::OK)
+    }
+}

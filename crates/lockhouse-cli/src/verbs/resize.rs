@@ -1,0 +1,52 @@
+//! `lockhouse resize`.
+
+use clap::Args;
+use lockhouse::wire;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::who;
+
+/// Change the capacity of a semaphore that exists
+///
+/// Prints what it has become. A capacity below what is held revokes nothing; nothing is granted
+/// until there is room.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse resize backup-slots 20 --note 'new disks'
+  lockhouse resize backup-slots 0")]
+pub(crate) struct Resize {
+    /// The semaphore
+    name: String,
+    /// How many permits it has from now on; 0 closes it
+    #[arg(allow_negative_numbers = true)]
+    capacity: i64,
+    /// Why, for its history
+    #[arg(long)]
+    note: Option<String>,
+}
+
+impl Resize {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let lockhouse = global.place()?.connect().await?;
+        let mut define = lockhouse
+            .define(&self.name, self.capacity)
+            .must_exist()
+            .changed_by(who::user_and_host());
+        if let Some(note) = self.note {
+            define = define.note(note);
+        }
+        let status = define.await?;
+        global.output.print(
+            || wire::Semaphore::from(&status),
+            || {
+                let semaphore = &status.semaphore;
+                let (name, capacity) = (&semaphore.name, semaphore.capacity);
+                format!("semaphore \"{name}\" resized to capacity {capacity}")
+            },
+        )?;
+        Ok(Exit::OK)
+    }
+}

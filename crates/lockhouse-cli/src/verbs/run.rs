@@ -1,0 +1,170 @@
+//! `lockhouse run`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::{Ask, Code, Lockhouse, Lost, Permit, Released, RequestBuilder};
+use nix::sys::signal::Signal;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hold::{self, ENDING, Ended, Signals, Waiter, or_signal};
+use crate::output::complain;
+use crate::want::Wanted;
+use crate::who;
+
+/// How long giving the permits back may take.
+const RELEASED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Hold permits while a command runs
+///
+/// Waits for the permits, runs the command, renews them every third of the TTL, gives them back
+/// when the command ends, and exits as it did. Prints nothing of its own.
+///
+/// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
+/// JSON object) and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed on to it. If the
+/// hold is lost, it and all that it started gets SIGTERM and then SIGKILL, before anybody else can
+/// be granted the permits. The hold ends when the command does, even if it left something running.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
+64 usage, 69 store unavailable, 75 no permit in time, 76 hold lost, 1 refused otherwise.
+
+Examples:
+  lockhouse run -s backup-slots -- restic backup /home
+  lockhouse run -s backup-slots -s network=2 --wait 10m -- sh -c 'echo $LOCKHOUSE_FENCES'
+  lockhouse run -s deploy --wait 0s -- ./deploy.sh || echo 'somebody else deploys'")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// How long to wait for room at most: 30s, 5m, 1h30m
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = humantime::parse_duration
+    )]
+    wait: Duration,
+    /// How long the permits stay held if this machine dies: 30s, 5m, 1h30m
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = humantime::parse_duration
+    )]
+    ttl: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(super) async fn perform(mut self, global: &Global) -> Result<Exit, Failure> {
+        let handed_on = ENDING.into_iter().chain([Signal::SIGUSR1, Signal::SIGUSR2]);
+        let mut signals = Signals::listen(handed_on)?;
+        let alone = self.wanted.id.is_none() || self.wanted.owner.is_none();
+        self.wanted.owner.get_or_insert_with(who::this_process);
+        let ask = self.wanted.ask(Some(self.ttl))?;
+
+        let lockhouse = or_signal(global.place()?.connect(), &mut signals).await?;
+        let waiter = Waiter {
+            lockhouse: &lockhouse,
+            ask: &ask,
+            alone,
+        };
+        let acquiring = self.request(&lockhouse, &ask).acquire();
+        let permit = waiter.until_granted(acquiring, &mut signals).await?;
+        let ended = match signals.ended().await {
+            Some(signal) => Err(Failure::Interrupted(signal)),
+            None => hold::run(self.child(&permit), &permit, self.ttl, &mut signals).await,
+        };
+        self.finish(permit, ended).await
+    }
+
+    fn request(&self, lockhouse: &Lockhouse, ask: &Ask) -> RequestBuilder {
+        let mut request = lockhouse
+            .request(&ask.external_id)
+            .ttl(self.ttl)
+            .wait(self.wait);
+        for (semaphore, count) in ask.permits() {
+            request = request.permits(semaphore.as_str(), count.value());
+        }
+        match &ask.owner {
+            Some(owner) => request.owner(owner.as_str()),
+            None => request,
+        }
+    }
+
+    fn child(&self, permit: &Permit) -> Command {
+        let fences: serde_json::Map<_, _> = permit
+            .fences()
+            .map(|(semaphore, fence)| (semaphore.to_owned(), fence.into()))
+            .collect();
+        // At least one: clap requires it.
+        let mut command = Command::new(&self.command[0]);
+        command
+            .args(&self.command[1..])
+            .env("LOCKHOUSE_EXTERNAL_ID", permit.external_id().as_str())
+            .env(
+                "LOCKHOUSE_FENCES",
+                serde_json::Value::from(fences).to_string(),
+            );
+        let mut all = permit.fences();
+        match (all.next(), all.next()) {
+            (Some((_, fence)), None) => command.env("LOCKHOUSE_FENCE", fence.to_string()),
+            // One run in another must not be taken for the outer one.
+            _ => command.env_remove("LOCKHOUSE_FENCE"),
+        };
+        command
+    }
+
+    /// Gives the permits back, and says how it all ended.
+    async fn finish(&self, permit: Permit, ended: Result<Ended, Failure>) -> Result<Exit, Failure> {
+        let id = permit.external_id().to_string();
+        // Of a hold that is lost there is not much left to give back.
+        let within = match &ended {
+            Ok(Ended::Lost(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
+            _ => RELEASED_WITHIN,
+        };
+        let released = timeout(within, permit.release()).await;
+        match ended? {
+            Ended::Lost(why) => Err(lost(&id, why, "the command was stopped")),
+            Ended::Command(status) => {
+                if let Some(why) = ended_before(&id, released) {
+                    return Err(lost(&id, why, "the command had ended by itself"));
+                }
+                Ok(Exit::of_command(status))
+            }
+        }
+    }
+}
+
+/// Whether the hold had ended before it was released. One that can't be released now ends with its
+/// time to live, which is no reason to call the command's work off.
+fn ended_before(
+    id: &str,
+    released: Result<Result<Released, lockhouse::Error>, tokio::time::error::Elapsed>,
+) -> Option<Lost> {
+    let problem = match released {
+        Ok(Ok(released)) if released.now => return None,
+        Ok(Ok(released)) => return released.request.end_reason().map(Lost::Ended),
+        Ok(Err(error)) if error.code() == Code::UnknownRequest => return Some(Lost::Unknown),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the store did not answer in time".into(),
+    };
+    complain(&format!(
+        "lockhouse: request \"{id}\" could not be given back, it ends with its TTL: {problem}"
+    ));
+    None
+}
+
+fn lost(id: &str, why: Lost, then: &str) -> Failure {
+    Failure::with_exit(
+        Exit::LOST,
+        format!("the hold of request \"{id}\" was lost: {why}; {then}"),
+    )
+}

@@ -1,0 +1,82 @@
+//! `lockhouse serve`.
+
+use clap::Args;
+use nix::sys::signal::Signal;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hold::{Signals, or_signal};
+use crate::{output, place};
+
+/// Serve a store over HTTP
+///
+/// Prints one line once it listens, and logs to stderr (RUST_LOG says what; info unless said).
+/// SIGTERM or SIGINT stops it once what is under way is done; a second one stops it at once. It
+/// keeps no state of its own: run as many as you like on one database.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse serve --url mysql://app@db/lockhouse
+  lockhouse serve --listen 0.0.0.0:7117
+  lockhouse list --url http://127.0.0.1:7117")]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 takes a free one
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:7117",
+        value_parser = host_and_port
+    )]
+    listen: String,
+}
+
+impl Serve {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let place = global.place()?;
+        if place.is_server() {
+            return Err(place::invalid(
+                "is a server's; to serve takes a store: sqlite:PATH, mysql://…, memory:",
+            ));
+        }
+        let mut signals = Signals::listen([Signal::SIGINT, Signal::SIGTERM])?;
+        // First the port: it is the likelier to be taken, and cheaper to find out about.
+        let cannot_listen =
+            |error| Failure::other(format!("cannot listen on {}: {error}", self.listen));
+        let listener = TcpListener::bind(&self.listen)
+            .await
+            .map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
+        let lockhouse = or_signal(place.connect(), &mut signals).await?;
+        output::line(&format!(
+            "lockhouse serves {} on http://{address}",
+            place.public()
+        ))?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(async move {
+            let first = signals.end().await;
+            tracing::info!(signal = %first, "stopping once what is under way is done");
+            // It is gone only if the server has ended already.
+            let _ = stop.send(());
+            let second = signals.end().await;
+            std::process::exit(Exit::of_signal(second).code());
+        });
+        let shutdown = async {
+            let _ = stopped.await;
+        };
+        lockhouse_server::serve(lockhouse, listener, shutdown)
+            .await
+            .map_err(|error| Failure::other(format!("the server failed: {error}")))?;
+        Ok(Exit::OK)
+    }
+}
+
+fn host_and_port(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':');
+    match parts {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.into()),
+        _ => Err("takes HOST:PORT, such as 127.0.0.1:7117 or [::1]:0".into()),
+    }
+}

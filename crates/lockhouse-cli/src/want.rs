@@ -1,0 +1,105 @@
+//! What `acquire` and `run` ask for.
+
+use std::convert::Infallible;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::{Ask, Count, Error, ExternalId, Invalid, Owner, SemaphoreName, Ttl};
+
+/// The options that `acquire` and `run` share.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Wanted {
+    /// A semaphore, and how many of its permits; 1 unless said. Again for each semaphore: all are
+    /// granted at once or none
+    #[arg(
+        short,
+        long = "semaphore",
+        value_name = "NAME[=COUNT]",
+        required = true
+    )]
+    semaphores: Vec<Want>,
+    /// The idempotency key: asking again with the same id and the same permits finds the same
+    /// grant. A fresh UUID unless said
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    /// Who holds: a job id, a host and pid
+    #[arg(long)]
+    pub(crate) owner: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn ask(&self, ttl: Option<Duration>) -> Result<Ask, Error> {
+        let permits = self
+            .semaphores
+            .iter()
+            .map(|want| Ok((SemaphoreName::parse(&want.name)?, Count::new(want.count)?)))
+            .collect::<Result<Vec<_>, Invalid>>()?;
+        let external_id = match &self.id {
+            Some(id) => ExternalId::parse(id)?,
+            None => ExternalId::parse(uuid::Uuid::now_v7().to_string())?,
+        };
+        let mut ask = Ask::new(external_id, permits)?;
+        ask.owner = self.owner.as_deref().map(Owner::parse).transpose()?;
+        ask.ttl = ttl.map(Ttl::new).transpose()?;
+        Ok(ask)
+    }
+}
+
+/// `NAME[=COUNT]`, not yet checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Want {
+    name: String,
+    count: i128,
+}
+
+impl FromStr for Want {
+    type Err = Infallible;
+
+    /// What follows the last `=` is a count if it is a number; else the `=` is part of the name.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let counted = text.rsplit_once('=').and_then(|(name, count)| {
+            let digits = count.strip_prefix(['+', '-']).unwrap_or(count);
+            let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            is_number.then(|| (name, count.parse().unwrap_or(i128::MAX)))
+        });
+        let (name, count) = counted.unwrap_or((text, 1));
+        Ok(Self {
+            name: name.to_owned(),
+            count,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_after_the_last_equals_sign_is_a_count() {
+        for (text, name, count) in [
+            ("a", "a", 1),
+            ("a=3", "a", 3),
+            ("a=b", "a=b", 1),
+            ("a=b=3", "a=b", 3),
+            ("a=3=1", "a=3", 1),
+            ("a=", "a=", 1),
+            ("a=-", "a=-", 1),
+            ("a=-1", "a", -1),
+            ("a=0", "a", 0),
+            ("a=1.5", "a=1.5", 1),
+            ("=2", "", 2),
+        ] {
+            let want = text.parse();
+            let name = name.to_owned();
+            assert_eq!(want, Ok(Want { name, count }), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_count_beyond_all_bounds_is_a_count_still() {
+        let want: Want = format!("a={}", "9".repeat(60)).parse().unwrap();
+        assert_eq!(want.name, "a");
+        assert!(Count::new(want.count).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! Exit codes, and what stderr says with them.
+
+mod house;
+
+use std::net::TcpListener;
+
+use house::{Done, House};
+use serde_json::Value;
+
+/// Through both outputs: the exit code, what people read, and the problem's code.
+#[track_caller]
+fn refused(house: &House, args: &[&str], exit: i32, people: &str, code: &str) {
+    let done = house.done(args);
+    assert_eq!((done.code, &*done.stdout), (exit, ""), "{done:?}");
+    assert!(done.stderr.starts_with("lockhouse: "), "{done:?}");
+    assert!(done.stderr.contains(people), "{done:?}");
+    let done = house.done(&[&["-o", "json"], args].concat());
+    assert_eq!((done.code, &*done.stdout), (exit, ""), "{done:?}");
+    assert_eq!(problem(&done)["code"], code, "{done:?}");
+}
+
+fn problem(done: &Done) -> Value {
+    serde_json::from_str(&done.stderr).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+#[test]
+fn what_the_store_refuses_is_1() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "2"]);
+        house.text(&["acquire", "-s", "a", "--id", "job"]);
+        house.text(&["acquire", "-s", "a", "--id", "ended"]);
+        house.text(&["release", "ended"]);
+        let refused = |args: &[&str], people, code| refused(&house, args, 1, people, code);
+        refused(
+            &["show", "b"],
+            "try: lockhouse create b CAPACITY",
+            "unknown_semaphore",
+        );
+        refused(
+            &["acquire", "-s", "b"],
+            "\"b\" does not exist",
+            "unknown_semaphore",
+        );
+        refused(
+            &["run", "-s", "b", "--", "true"],
+            "lockhouse create b",
+            "unknown_semaphore",
+        );
+        refused(&["renew", "x"], "try: lockhouse holders", "unknown_request");
+        refused(
+            &["acquire", "-s", "a=3"],
+            "try: lockhouse resize a 3",
+            "exceeds_capacity",
+        );
+        refused(
+            &["delete", "a"],
+            "try: lockhouse holders a",
+            "semaphore_in_use",
+        );
+        let other_ask = ["acquire", "-s", "a=2", "--id", "job"];
+        refused(&other_ask, "try: another --id", "idempotency_conflict");
+        refused(&["renew", "ended"], "has ended: released", "request_ended");
+        refused(
+            &["acquire", "-s", "a", "--id", "ended"],
+            "try: another --id",
+            "request_ended",
+        );
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_64() {
+    let house = House::on_a_store();
+    let refused = |args: &[&str], people| refused(&house, args, 64, people, "invalid_request");
+    refused(&["frob"], "unrecognized subcommand 'frob'");
+    refused(&["create", "a", "many"], "invalid value 'many'");
+    refused(&["create", "a", "-1"], "capacity is -1");
+    refused(&["create", " a", "1"], "white space at an end");
+    refused(&["acquire"], "--semaphore");
+    refused(&["acquire", "-s", "a=0"], "count is 0");
+    refused(
+        &["acquire", "-s", "a=99999999999999999999"],
+        "count is 99999999999999999999",
+    );
+    refused(&["acquire", "-s", "a", "-s", "a=2"], "name \"a\" twice");
+    refused(
+        &["acquire", "-s", "a", "--ttl", "soon"],
+        "invalid value 'soon'",
+    );
+    refused(&["acquire", "-s", "a", "--ttl", "0s"], "ttl_ms is 0");
+    refused(&["run", "-s", "a"], "COMMAND");
+    refused(&["run", "-s", "a", "true"], "unexpected argument 'true'");
+    refused(
+        &["run", "-s", "a", "--owner", "", "--", "true"],
+        "owner is empty",
+    );
+    refused(&["serve", "--listen", "7117"], "HOST:PORT");
+    refused(
+        &["serve", "--url", "http://127.0.0.1:7117"],
+        "to serve takes a store",
+    );
+    refused(&["list", "--url", "oracle://db"], "oracle");
+    refused(&["list", "--url", "nowhere"], "is not a URL");
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_69() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let house = House::on_a_store();
+    refused(
+        &house,
+        &["list", "--url", &url],
+        69,
+        "is --url right?",
+        "store_unavailable",
+    );
+}
+
+#[test]
+fn no_permit_in_time_is_75() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "1"]);
+        house.text(&["create", "b", "1"]);
+        house.text(&["acquire", "-s", "a"]);
+        let acquire = ["acquire", "-s", "a", "-s", "b"];
+        refused(&house, &acquire, 75, "semaphore \"a\"\n", "exhausted");
+        let run = [
+            "run", "-s", "a", "-s", "b", "--wait", "50ms", "--", "echo", "no",
+        ];
+        refused(
+            &house,
+            &run,
+            75,
+            "lockhouse holders a says who holds",
+            "exhausted",
+        );
+        assert_eq!(house.in_use("b"), 0, "all or nothing");
+    }
+}
+
+#[test]
+fn help_and_version_are_0() {
+    let house = House::on_a_store();
+    for args in [
+        &["--help"][..],
+        &["help", "run"],
+        &["run", "-h"],
+        &["--version"],
+    ] {
+        assert!(house.text(args).contains("ockhouse"), "{args:?}");
+    }
+    let help = house.text(&["--help"]);
+    for code in ["64", "69", "75", "76", "126", "127", "128+n"] {
+        assert!(
+            help.contains(&format!("\n  {code} ")),
+            "{code} is not listed"
+        );
+    }
+    assert_eq!(house.done(&[]).code, 64);
+}

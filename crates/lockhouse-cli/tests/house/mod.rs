@@ -1,0 +1,257 @@
+//! A place with semaphores for one test, and the command to use them.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use lockhouse::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct House {
+    folder: TempDir,
+    url: String,
+    server: Option<Running>,
+}
+
+impl House {
+    /// On an SQLite file of its own.
+    pub(crate) fn on_a_store() -> Self {
+        let mut house = Self {
+            folder: tempfile::tempdir().unwrap(),
+            url: String::new(),
+            server: None,
+        };
+        house.url = house.store();
+        house
+    }
+
+    /// On a server of its own, in front of an SQLite file.
+    pub(crate) fn behind_a_server() -> Self {
+        let mut house = Self::on_a_store();
+        let (server, url) = house.serve("127.0.0.1:0");
+        house.url = url;
+        house.server = Some(server);
+        house
+    }
+
+    /// A server on this house's store, and its URL.
+    pub(crate) fn serve(&self, listen: &str) -> (Running, String) {
+        let mut server = self.start(&["serve", "--listen", listen]);
+        let line = server.line();
+        let (_, url) = line.rsplit_once(" on ").expect(&line);
+        (server, url.to_owned())
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The URL of the store, be there a server before it or not.
+    pub(crate) fn store(&self) -> String {
+        format!("sqlite:{}", self.path("permits.db").display())
+    }
+
+    /// What `lockhouse` prints on the store, past the server.
+    pub(crate) fn json_of_store(&self, args: &[&str]) -> Value {
+        self.json(&[&["--url", &self.store()], args].concat())
+    }
+
+    /// A path in a folder of the test's own.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `lockhouse` with `args`, not yet started.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        command
+            .args(args)
+            .env("LOCKHOUSE_URL", &self.url)
+            .env_remove("RUST_LOG");
+        command
+    }
+
+    /// Runs `lockhouse` to its end.
+    pub(crate) fn done(&self, args: &[&str]) -> Done {
+        let output = self.command(args).stdin(Stdio::null()).output().unwrap();
+        Done::from(output)
+    }
+
+    /// What `lockhouse` prints, when it does what it should.
+    pub(crate) fn text(&self, args: &[&str]) -> String {
+        let done = self.done(args);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done.stdout
+    }
+
+    /// The same with `-o json`.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        // Before whatever comes after a --.
+        let args = [&["-o", "json"], args].concat();
+        serde_json::from_str(&self.text(&args)).unwrap()
+    }
+
+    /// Starts `lockhouse`, with its stdin and stdout in our hands.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        Running::new(self.command(args))
+    }
+
+    /// Starts a shell script under the only permit of a new semaphore, `a`.
+    pub(crate) fn run(&self, options: &[&str], script: &str) -> Running {
+        self.text(&["create", "a", "1"]);
+        let run = ["run", "-s", "a"];
+        self.start(&[&run, options, &["--", "sh", "-c", script]].concat())
+    }
+
+    /// When what is held of `semaphore` expires, by the store.
+    pub(crate) fn expires_at(&self, semaphore: &str) -> Timestamp {
+        let holders = self.json_of_store(&["holders", semaphore]);
+        let expires_at = holders["holders"][0]["expires_at"].as_str();
+        expires_at.expect("it is held").parse().unwrap()
+    }
+
+    /// How many permits of `semaphore` are held.
+    pub(crate) fn in_use(&self, semaphore: &str) -> u64 {
+        self.json(&["show", semaphore])["in_use"].as_u64().unwrap()
+    }
+
+    /// Ends the server at once, with no time to say goodbye.
+    pub(crate) fn kill_server(&mut self) {
+        self.server.take().unwrap().signal(Signal::SIGKILL);
+    }
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        Self {
+            code: code(output.status),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// As a shell has it.
+fn code(status: ExitStatus) -> i32 {
+    let signal = || 128 + status.signal().unwrap();
+    status.code().unwrap_or_else(signal)
+}
+
+/// A command that runs. Killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn new(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    /// The next line that it prints; empty at the end.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.truncate(line.trim_end().len());
+        line
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    /// Writes `text` to its stdin.
+    pub(crate) fn write(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Closes its stdin.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Waits for its end, however it comes.
+    pub(crate) fn end(mut self) -> Done {
+        let status = eventually("the command ends", || self.child.try_wait().unwrap());
+        let mut stdout = String::new();
+        let mut stderr = String::new();
+        self.stdout.read_to_string(&mut stdout).unwrap();
+        let mut pipe = self.child.stderr.take().unwrap();
+        pipe.read_to_string(&mut stderr).unwrap();
+        Done {
+            code: code(status),
+            stdout,
+            stderr,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `look` finds something.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until `look` is true.
+pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
+    eventually(what, || look().then_some(()));
+}
+
+/// Whether the process `pid` runs; one that has ended and was not waited for does not.
+pub(crate) fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+    state.is_some_and(|state| !"ZX".contains(state))
+}
+
+/// Whether tests are run so that `signal` is ignored, as in the background of a script.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = u64::from_str_radix(bits.unwrap().trim(), 16).unwrap();
+    bits & (1 << (signal as i32 - 1)) != 0
+}

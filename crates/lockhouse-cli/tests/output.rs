@@ -1,0 +1,155 @@
+//! What goes to stdout, and where.
+
+mod house;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use house::{Done, House, Running};
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+/// What the HTTP API answers to a GET.
+fn get(house: &House, path: &str) -> Value {
+    let address = house.url().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let call = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(call.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+#[test]
+fn json_is_what_the_http_api_answers() {
+    let house = House::behind_a_server();
+    house.text(&["create", "a", "3"]);
+    house.text(&["resize", "a", "2", "--note", "n"]);
+    let acquired = house.json(&["acquire", "-s", "a", "--id", "job", "--ttl", "1h"]);
+    for json in [House::json, House::json_of_store] {
+        let json = |args| json(&house, args);
+        assert_eq!(json(&["show", "a"]), get(&house, "/v1/semaphores/a"));
+        assert_eq!(json(&["list"]), get(&house, "/v1/semaphores"));
+        assert_eq!(
+            json(&["history", "a"]),
+            get(&house, "/v1/semaphores/a/history")
+        );
+        assert_eq!(
+            json(&["holders", "a"]),
+            get(&house, "/v1/semaphores/a/holders")
+        );
+    }
+    assert_eq!(acquired, get(&house, "/v1/requests/job"));
+    let problem = get(&house, "/v1/semaphores/b");
+    let done = house.done(&["show", "b", "-o", "json"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&done.stderr).unwrap(),
+        problem
+    );
+}
+
+#[test]
+fn listings_have_all_pages() {
+    let house = House::behind_a_server();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let lockhouse = Lockhouse::connect(house.store()).await.unwrap();
+        lockhouse.define("many", 2000).await.unwrap();
+        let mut calls = JoinSet::new();
+        for i in 0..1001 {
+            let lockhouse = lockhouse.clone();
+            calls.spawn(async move {
+                let name = format!("semaphore-{i}");
+                lockhouse.define(&name, 1).await.unwrap();
+                let id = ExternalId::parse(format!("job-{i}")).unwrap();
+                let permit = (SemaphoreName::parse("many").unwrap(), Count::ONE);
+                let ask = Ask::new(id, [permit]).unwrap();
+                lockhouse.acquire(ask, Default::default()).await.unwrap();
+            });
+        }
+        while let Some(call) = calls.join_next().await {
+            call.unwrap();
+        }
+    });
+    for json in [House::json, House::json_of_store] {
+        let rows = |args, of| json(&house, args)[of].as_array().unwrap().len();
+        assert_eq!(rows(&["list"], "semaphores"), 1002);
+        assert_eq!(rows(&["holders"], "holders"), 1001);
+        assert_eq!(rows(&["holders", "many"], "holders"), 1001);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "1"]);
+    for args in [
+        &["list"][..],
+        &["show", "a", "-o", "json"],
+        &["completions", "bash"],
+        &["--help"],
+        &["acquire", "-s", "a"],
+    ] {
+        let mut command = house.command(args);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let done = Done::from(command.stdout(writer).output().unwrap());
+        assert_eq!((done.code, &*done.stderr), (0, ""), "{args:?}");
+    }
+}
+
+#[test]
+fn completions_are_for_what_people_type() {
+    let house = House::on_a_store();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = house.text(&["completions", shell]);
+        assert!(script.contains("holders"), "{shell}");
+        assert!(!script.contains("guard"), "{shell}");
+    }
+    assert_eq!(house.done(&["completions", "edlin"]).code, 64);
+}
+
+#[test]
+fn without_a_url_the_permits_live_in_the_state_folder() {
+    let house = House::on_a_store();
+    let homeless = || {
+        let mut command = house.command(&["create", "a", "1"]);
+        for name in ["LOCKHOUSE_URL", "XDG_STATE_HOME", "HOME"] {
+            command.env_remove(name);
+        }
+        command
+    };
+    let file = "lockhouse/lockhouse.db";
+
+    let state = house.path("state");
+    let done = homeless().env("XDG_STATE_HOME", &state).output().unwrap();
+    assert_eq!(Done::from(done).code, 0);
+    assert!(state.join(file).exists());
+
+    let home = house.path("home");
+    let done = homeless()
+        .env("HOME", &home)
+        .env("LOCKHOUSE_URL", "")
+        .output();
+    assert_eq!(Done::from(done.unwrap()).code, 0);
+    assert!(home.join(".local/state").join(file).exists());
+
+    let done = Done::from(homeless().output().unwrap());
+    assert_eq!(done.code, 64);
+    assert!(done.stderr.contains("no home folder"), "{done:?}");
+}
+
+#[test]
+fn logs_go_to_stderr_if_asked_for() {
+    let house = House::on_a_store();
+    let mut command = house.command(&["list"]);
+    command.env("RUST_LOG", "trace");
+    let done = Running::new(command).end();
+    assert!(done.stdout.starts_with("NAME"), "{done:?}");
+    assert!(house.done(&["list"]).stderr.is_empty());
+}

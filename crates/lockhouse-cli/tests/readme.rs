@@ -1,0 +1,154 @@
+//! The README does what it says: each of its command blocks is run here, as printed.
+//!
+//! Three things differ from a reader's machine: `cargo` builds without optimizing, which takes
+//! minutes less; the port is a free one; and the state folder is a fresh one.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lockhouse_testkit::place;
+
+#[test]
+fn the_tour_works_as_printed() {
+    let Some(mysql) = place::server_url("LOCKHOUSE_TEST_MYSQL_URL") else {
+        return;
+    };
+    fresh_database(&mysql);
+    let home = Home::new();
+    let script = blocks("sh tour")
+        .join("\n")
+        .replace("7117", &free_port().to_string());
+
+    let output = home.bash(&script).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let erred = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{erred}");
+    for expected in [
+        "backing up under fence 1",
+        "end 1",
+        "end 2",
+        "end 3",
+        "job-abc-123",
+        r#"fences: {"gpu":1,"network":1}"#,
+        "lockhouse serves",
+        "one client has the GPU",
+        r#""external_id":"job-2","state":"acquired""#,
+        r#""released":true"#,
+    ] {
+        assert!(
+            said.contains(expected),
+            "{expected:?} is not in:\n{said}\n{erred}"
+        );
+    }
+}
+
+#[test]
+fn the_first_command_serves() {
+    let home = Home::new();
+    let [serve] = &blocks("sh")[..1] else {
+        panic!("there is a first block")
+    };
+    assert!(serve.contains("-- serve"), "{serve}");
+    let command = format!("exec {} --listen 127.0.0.1:0", serve.trim());
+    let mut serving = home.bash(&command).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.contains("http://127.0.0.1:"), "{line:?}");
+    let pid = serving.id().to_string();
+    Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(serving.wait().unwrap().success());
+}
+
+#[test]
+fn the_second_command_is_the_one_that_runs_this() {
+    let [_, test] = &blocks("sh")[..] else {
+        panic!("there are two commands")
+    };
+    assert_eq!(test.trim(), "scripts/test");
+}
+
+/// The README's code blocks that begin with this line after the fence.
+fn blocks(kind: &str) -> Vec<String> {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut found = Vec::new();
+    let mut lines = readme.lines();
+    while let Some(line) = lines.next() {
+        if line.strip_prefix("```") == Some(kind) {
+            let block = lines.by_ref().take_while(|line| *line != "```");
+            found.push(block.map(|line| format!("{line}\n")).collect());
+        }
+    }
+    found
+}
+
+/// A reader with a fresh home.
+struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cargo = folder.path().join("cargo");
+        let real = env!("CARGO");
+        let shim = format!(
+            "#!/bin/sh\n\
+             case $1 in\n\
+             install) exec {real} \"$@\" --debug --quiet --root {home:?} ;;\n\
+             run) shift 2; exec {real} run --quiet \"$@\" ;;\n\
+             *) exit 1 ;;\n\
+             esac\n",
+            home = folder.path(),
+        );
+        fs::write(&cargo, shim).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { folder }
+    }
+
+    fn bash(&self, script: &str) -> Command {
+        let home = self.folder.path();
+        let path = std::env::var("PATH").unwrap();
+        let mut bash = Command::new("bash");
+        bash.args(["-euc", script])
+            .current_dir(root())
+            .env(
+                "PATH",
+                format!("{}:{}/bin:{path}", home.display(), home.display()),
+            )
+            .env("XDG_STATE_HOME", home.join("state"))
+            .env_remove("LOCKHOUSE_URL")
+            .stdin(Stdio::null());
+        bash
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_owned()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// The tour's own database, empty.
+fn fresh_database(server: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(place::empty_database(server, "lockhouse"));
+}

@@ -1,0 +1,144 @@
+//! A hold that is lost takes the command and all that it started with it, in time.
+
+mod house;
+
+use house::{House, Running, runs, until};
+use lockhouse::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Ignores SIGTERM, as does what it starts; prints both their pids.
+const STUBBORN: &str = "trap '' TERM
+                        sh -c 'while :; do sleep 0.02; done' & echo $$ $!
+                        while :; do sleep 0.02; done";
+
+/// Starts [`STUBBORN`]; its pid, and that of what it started.
+fn stubborn(house: &House, options: &[&str]) -> (Running, [String; 2]) {
+    let mut run = house.run(options, STUBBORN);
+    let line = run.line();
+    let (child, grandchild) = line.split_once(' ').unwrap();
+    let pids = [child.to_owned(), grandchild.to_owned()];
+    (run, pids)
+}
+
+/// Waits until both have ended, which must be before the hold does.
+fn end_in_time(house: &House, pids: &[String; 2]) {
+    until("the tree is stopped", || !pids.iter().any(|pid| runs(pid)));
+    let now = Timestamp::now();
+    let expires_at = house.expires_at("a");
+    assert!(now < expires_at, "stopped {now}, held until {expires_at}");
+}
+
+#[test]
+fn a_hold_is_renewed_while_the_command_runs() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        let mut run = house.run(&["--ttl", "600ms"], "echo up; cat");
+        assert_eq!(run.line(), "up");
+        let first = house.expires_at("a");
+        until("it is renewed", || {
+            house.expires_at("a").duration_since(first).as_millis() > 1000
+        });
+        run.close_stdin();
+        assert_eq!(run.end().code, 0);
+    }
+}
+
+/// consul #9788: cut off, and the command ran on for 90 s.
+#[test]
+fn a_tree_whose_hold_cannot_be_renewed_is_stopped_before_it_expires() {
+    let mut house = House::behind_a_server();
+    let (run, pids) = stubborn(&house, &["--ttl", "2s"]);
+    house.kill_server();
+    end_in_time(&house, &pids);
+    let done = run.end();
+    assert_eq!(done.code, 76);
+    assert!(
+        done.stderr
+            .contains("was lost: it could not be renewed in time"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_tree_whose_run_is_killed_is_stopped_before_the_hold_expires() {
+    let house = House::on_a_store();
+    let (run, pids) = stubborn(&house, &["--ttl", "2s"]);
+    run.signal(Signal::SIGKILL);
+    end_in_time(&house, &pids);
+}
+
+#[test]
+fn a_tree_whose_run_is_stopped_is_killed_before_the_hold_expires() {
+    let house = House::on_a_store();
+    let (run, pids) = stubborn(&house, &["--ttl", "2s"]);
+    run.signal(Signal::SIGSTOP);
+    end_in_time(&house, &pids);
+    run.signal(Signal::SIGCONT);
+    let done = run.end();
+    assert_eq!(done.code, 76, "{done:?}");
+}
+
+#[test]
+fn a_guard_that_is_gone_is_not_missed() {
+    let house = House::on_a_store();
+    let mut run = house.run(&[], "echo $$; cat");
+    let command = run.line();
+    let of_run = format!("/proc/{0}/task/{0}/children", run.pid());
+    let children = std::fs::read_to_string(of_run).unwrap();
+    let guards: Vec<_> = children
+        .split_whitespace()
+        .filter(|pid| *pid != command)
+        .collect();
+    let [guard] = guards[..] else {
+        panic!("besides the command {command} there is the guard: {children}")
+    };
+    kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL).unwrap();
+    run.close_stdin();
+    assert_eq!(run.end().code, 0);
+    assert_eq!(house.in_use("a"), 0);
+}
+
+#[test]
+fn a_command_whose_hold_somebody_ended_may_end_in_order() {
+    let house = House::on_a_store();
+    let script = "trap 'echo tidying up; exit 0' TERM; echo up; while :; do sleep 0.02; done";
+    let mut run = house.run(&["--ttl", "3s", "--id", "job"], script);
+    assert_eq!(run.line(), "up");
+    house.text(&["release", "job"]);
+    assert_eq!(run.line(), "tidying up");
+    let done = run.end();
+    assert_eq!(done.code, 76);
+    assert!(
+        done.stderr
+            .contains("\"job\" was lost: it was ended: released"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_loss_that_is_found_out_at_the_end_is_a_loss() {
+    let house = House::on_a_store();
+    let mut run = house.run(
+        &["--ttl", "1h", "--id", "job", "-o", "json"],
+        "echo up; cat",
+    );
+    assert_eq!(run.line(), "up");
+    house.text(&["release", "job"]);
+    run.close_stdin();
+    let done = run.end();
+    let problem: Value = serde_json::from_str(&done.stderr).unwrap();
+    assert_eq!((done.code, &problem["code"]), (76, &"hold_lost".into()));
+}
+
+#[test]
+fn a_command_that_ended_in_time_has_ended_well_though_nothing_can_be_given_back() {
+    let mut house = House::behind_a_server();
+    let mut run = house.run(&["--ttl", "1h"], "echo up; cat; exit 5");
+    assert_eq!(run.line(), "up");
+    house.kill_server();
+    run.close_stdin();
+    let done = run.end();
+    assert_eq!(done.code, 5);
+    assert!(done.stderr.contains("could not be given back"), "{done:?}");
+}

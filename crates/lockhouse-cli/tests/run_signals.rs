@@ -1,0 +1,141 @@
+//! Signals to `run`: handed on to its command, or the end of a wait.
+
+mod house;
+
+use std::time::{Duration, Instant};
+
+use house::{House, is_ignored, runs, until};
+use nix::sys::signal::Signal;
+
+#[test]
+fn signals_are_handed_on_to_the_command() {
+    let house = House::on_a_store();
+    let script = "for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done
+                  echo up
+                  while :; do sleep 0.02; done";
+    let mut run = house.run(&[], script);
+    assert_eq!(run.line(), "up");
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+    ] {
+        // A test in the background of a script has some ignored, and run leaves it at that.
+        if !is_ignored(signal) {
+            run.signal(signal);
+            assert_eq!(format!("SIG{}", run.line()), signal.as_str());
+        }
+    }
+}
+
+/// consul #2022: the shell was killed, what it had started lived on.
+#[test]
+fn what_the_command_started_ends_with_it() {
+    let house = House::on_a_store();
+    let mut run = house.run(&[], "sleep 1000 & echo $!; wait");
+    let grandchild = run.line();
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.end().code, 143);
+    until("the grandchild ends", || !runs(&grandchild));
+    assert_eq!(house.in_use("a"), 0);
+}
+
+#[test]
+fn a_message_to_the_command_is_not_for_what_it_started() {
+    let house = House::on_a_store();
+    let script = "trap 'echo got it' USR1; sleep 1000 & echo $!; wait; wait";
+    let mut run = house.run(&[], script);
+    let grandchild = run.line();
+    run.signal(Signal::SIGUSR1);
+    assert_eq!(run.line(), "got it");
+    assert!(runs(&grandchild));
+    run.signal(Signal::SIGTERM);
+    until("the grandchild ends", || !runs(&grandchild));
+}
+
+#[test]
+fn a_command_may_take_its_time_to_end() {
+    let house = House::on_a_store();
+    let script = "trap 'echo ending; read go; exit 3' TERM; echo up; while :; do sleep 0.02; done";
+    let mut run = house.run(&[], script);
+    assert_eq!(run.line(), "up");
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.line(), "ending");
+    assert_eq!(
+        house.in_use("a"),
+        1,
+        "it is held until the command has ended"
+    );
+    run.write("go\n");
+    assert_eq!(run.end().code, 3);
+    assert_eq!(house.in_use("a"), 0);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_permit() {
+    let house = House::behind_a_server();
+    house.text(&["create", "a", "1"]);
+    for verb in ["run", "acquire"] {
+        house.text(&["acquire", "-s", "a", "--id", verb]);
+        let started = house.path(verb);
+        let command = ["--", "touch", started.to_str().unwrap()];
+        let command = if verb == "run" { &command[..] } else { &[] };
+        let waiting = house.start(&[&[verb, "-s", "a", "--wait", "1h"], command].concat());
+        until("it waits", || house.json(&["show", "a"])["waiting"] == 1);
+        waiting.signal(Signal::SIGTERM);
+        let done = waiting.end();
+        assert_eq!((done.code, &*done.stderr), (143, ""), "{verb}");
+        until("nobody waits", || {
+            house.json(&["show", "a"])["waiting"] == 0
+        });
+        house.text(&["release", verb]);
+        assert_eq!(house.in_use("a"), 0, "{verb}");
+        assert!(!started.exists());
+    }
+}
+
+/// consul #1210: the command started after the signal to end. P10: nothing leaks.
+#[test]
+fn a_signal_at_any_moment_leaves_nothing_held() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "1"]);
+        for round in 0..40 {
+            let started = house.path(&format!("started-{round}"));
+            let script = format!("echo $$ > {}; exec sleep 1000", started.display());
+            let run = house.start(&["run", "-s", "a", "--", "sh", "-c", &script]);
+            // From before it listens until well after the command runs.
+            let at = Instant::now() + Duration::from_micros(500 * round);
+            while Instant::now() < at {
+                std::hint::spin_loop();
+            }
+            run.signal(Signal::SIGTERM);
+            assert_eq!(run.end().code, 143, "{round}");
+            assert_eq!(house.in_use("a"), 0, "{round}");
+            let pid = std::fs::read_to_string(&started).unwrap_or_default();
+            assert!(!runs(pid.trim()), "{round}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_in_a_queue_at_any_moment_leaves_nothing_held() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "1"]);
+        for round in 0..20 {
+            house.text(&["acquire", "-s", "a", "--id", &format!("{round}")]);
+            let run = house.start(&["run", "-s", "a", "--", "sleep", "1000"]);
+            let release = house.start(&["release", &format!("{round}")]);
+            let at = Instant::now() + Duration::from_millis(2 * round);
+            while Instant::now() < at {
+                std::hint::spin_loop();
+            }
+            run.signal(Signal::SIGTERM);
+            assert_eq!(run.end().code, 143, "{round}");
+            assert_eq!(release.end().code, 0, "{round}");
+            assert_eq!(house.in_use("a"), 0, "{round}");
+        }
+    }
+}

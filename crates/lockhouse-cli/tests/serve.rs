@@ -1,0 +1,80 @@
+//! `lockhouse serve`.
+
+mod house;
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use house::{House, until};
+use nix::sys::signal::Signal;
+
+fn address(url: &str) -> &str {
+    url.strip_prefix("http://").unwrap()
+}
+
+#[test]
+fn the_line_it_prints_has_the_store_and_the_real_port() {
+    let house = House::on_a_store();
+    let mut server = house.start(&["serve", "--listen", "127.0.0.1:0"]);
+    let line = server.line();
+    let begin = format!("lockhouse serves {} on http://127.0.0.1:", house.url());
+    assert!(line.starts_with(&begin), "{line}");
+    let url = line.rsplit_once(' ').unwrap().1;
+    house.text(&["create", "a", "1", "--url", url]);
+    assert_eq!(house.in_use("a"), 0, "it is the same store");
+}
+
+#[test]
+fn a_signal_stops_it_in_order() {
+    let house = House::on_a_store();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        if house::is_ignored(signal) {
+            continue;
+        }
+        let (server, url) = house.serve("127.0.0.1:0");
+        server.signal(signal);
+        let done = server.end();
+        assert_eq!(done.code, 0, "{done:?}");
+        assert!(TcpStream::connect(address(&url)).is_err());
+    }
+}
+
+#[test]
+fn a_second_signal_stops_it_at_once() {
+    let house = House::on_a_store();
+    let (server, url) = house.serve("127.0.0.1:0");
+    let address = address(&url);
+    let mut call = TcpStream::connect(address).unwrap();
+    let unfinished = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: a\r\n\
+                      content-type: application/json\r\ncontent-length: 99\r\n\r\n{";
+    call.write_all(unfinished.as_bytes()).unwrap();
+    // What comes on a later connection is read later.
+    house.text(&["list", "--url", &url]);
+    server.signal(Signal::SIGTERM);
+    until("it takes no more calls", || {
+        TcpStream::connect(address).is_err()
+    });
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.end().code, 143);
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let house = House::on_a_store();
+    let (_server, url) = house.serve("127.0.0.1:0");
+    let done = house.done(&["serve", "--listen", address(&url)]);
+    assert_eq!((done.code, &*done.stdout), (1, ""));
+    let begin = format!("lockhouse: cannot listen on {}: ", address(&url));
+    assert!(done.stderr.starts_with(&begin), "{done:?}");
+}
+
+#[test]
+fn it_serves_a_store_in_memory_too() {
+    let house = House::on_a_store();
+    let serve = ["serve", "--url", "memory:", "--listen", "127.0.0.1:0"];
+    let mut server = house.start(&serve);
+    let line = server.line();
+    let url = line.strip_prefix("lockhouse serves memory: on ").unwrap();
+    house.text(&["create", "a", "1", "--url", url]);
+    house.text(&["run", "-s", "a", "--url", url, "--", "true"]);
+}

@@ -1,0 +1,183 @@
+//! `run` at a terminal, under a shell with job control.
+
+#![cfg(target_os = "linux")]
+
+mod house;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use house::{House, eventually, until};
+use nix::pty::openpty;
+
+/// Somebody before a terminal, with a shell in it.
+struct Terminal {
+    keys: File,
+    screen: Arc<Mutex<String>>,
+    shell: Child,
+}
+
+impl Terminal {
+    fn new(house: &House) -> Self {
+        house.text(&["create", "a", "1"]);
+        let pty = openpty(None, None).unwrap();
+        let end = || pty.slave.try_clone().unwrap();
+        let shell = Command::new("setsid")
+            .args(["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"])
+            .env("lockhouse", env!("CARGO_BIN_EXE_lockhouse"))
+            .env("LOCKHOUSE_URL", house.url())
+            .env("PS1", "$ ")
+            .env("TERM", "dumb")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let screen = Arc::new(Mutex::new(String::new()));
+        let mut output = File::from(pty.master.try_clone().unwrap());
+        let shown = Arc::clone(&screen);
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..read]).replace('\r', "");
+                shown.lock().unwrap().push_str(&text);
+            }
+        });
+        let mut terminal = Self {
+            keys: pty.master.into(),
+            screen,
+            shell,
+        };
+        // What is typed is not shown, so that what is shown is what was answered.
+        terminal.shows("$ ");
+        terminal
+            .types("bind 'set enable-bracketed-paste off'; stty -echo; set +o emacs; echo set\n");
+        terminal.shows("\nset\n");
+        terminal
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` is shown, and forgets all until then.
+    fn shows(&self, text: &str) {
+        eventually(&format!("{text:?} is shown"), || {
+            let mut screen = self.screen.lock().unwrap();
+            let end = screen.find(text)? + text.len();
+            screen.drain(..end);
+            Some(())
+        });
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("--- shown:\n{}\n---", self.screen.lock().unwrap());
+        }
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+const RUN: &str = "$lockhouse run -s a --";
+
+#[test]
+fn a_command_may_read_the_terminal() {
+    let mut terminal = Terminal::new(&House::on_a_store());
+    terminal.types(&format!(
+        "{RUN} sh -c 'echo up; read x; echo got $x'; echo exit $?\n"
+    ));
+    terminal.shows("up\n");
+    terminal.types("this\n");
+    terminal.shows("got this\n");
+    terminal.shows("exit 0\n");
+    terminal.types("echo and the shell after it\n");
+    terminal.shows("and the shell after it\n");
+}
+
+#[test]
+fn ctrl_c_is_for_the_command() {
+    let mut terminal = Terminal::new(&House::on_a_store());
+    let script = "trap 'echo ending; exit 3' INT; echo up; while :; do sleep 0.02; done";
+    terminal.types(&format!("{RUN} sh -c \"{script}\"; echo exit $?\n"));
+    terminal.shows("up\n");
+    terminal.types("\x03");
+    terminal.shows("ending\n");
+    terminal.shows("exit 3\n");
+}
+
+#[test]
+fn ctrl_z_stops_the_job_and_fg_goes_on_with_it() {
+    let house = House::on_a_store();
+    let mut terminal = Terminal::new(&house);
+    terminal.types(&format!("{RUN} sh -c 'echo up; read x; echo got $x'\n"));
+    for _ in 0..2 {
+        terminal.types("\x1a");
+        terminal.shows("Stopped");
+        terminal.types("echo; echo the shell is back\n");
+        terminal.shows("\nthe shell is back\n");
+        assert_eq!(house.in_use("a"), 1);
+        terminal.types("fg\n");
+        terminal.shows("$lockhouse run");
+    }
+    terminal.types("this\n");
+    terminal.shows("got this\n");
+    until("it is given back", || house.in_use("a") == 0);
+}
+
+#[test]
+fn a_job_in_the_background_that_wants_the_terminal_waits_for_it() {
+    let mut terminal = Terminal::new(&House::on_a_store());
+    terminal.types(&format!("{RUN} sh -c 'read x; echo got $x' &\n"));
+    // As of any job that reads in the background.
+    terminal.types("until jobs | grep Stopped; do :; done; fg\n");
+    terminal.shows("Stopped");
+    terminal.shows("$lockhouse run");
+    terminal.types("this\n");
+    terminal.shows("got this\n");
+}
+
+#[test]
+fn the_rest_of_a_pipeline_keeps_the_terminal() {
+    let mut terminal = Terminal::new(&House::on_a_store());
+    let pager = "sh -c 'cat; read key </dev/tty; echo got $key'";
+    terminal.types(&format!("{RUN} echo text | {pager}\n"));
+    terminal.shows("text\n");
+    terminal.types("q\n");
+    terminal.shows("got q\n");
+}
+
+#[test]
+fn a_command_in_a_pipeline_has_the_terminal_if_it_reaches_for_it() {
+    let mut terminal = Terminal::new(&House::on_a_store());
+    terminal.types(&format!(
+        "{RUN} sh -c 'echo up; read x; echo got $x' | cat\n"
+    ));
+    terminal.shows("up\n");
+    terminal.types("this\n");
+    terminal.shows("got this\n");
+}
+
+#[test]
+fn a_script_goes_on_with_the_terminal_after_it() {
+    let house = House::on_a_store();
+    let mut terminal = Terminal::new(&house);
+    let script = house.path("script");
+    let lines = format!("{RUN} sh -c 'echo up; read x; echo got $x'\nread y\necho and $y\n");
+    std::fs::write(&script, lines).unwrap();
+    terminal.types(&format!("sh {}\n", script.display()));
+    terminal.shows("up\n");
+    terminal.types("\x1a");
+    terminal.shows("Stopped");
+    terminal.types("fg\n");
+    terminal.shows("sh /");
+    terminal.types("this\n");
+    terminal.shows("got this\n");
+    terminal.types("that\n");
+    terminal.shows("and that\n");
+}
