@@ -1,0 +1,189 @@
+//! Whether a database's rows keep P1, P2, P3 and P7.
+//!
+//! A grant's and an end's times are the store's clock, read under the semaphore's lock, and fences
+//! are handed out under the same lock. So the permits of a semaphore, in the order of their fences,
+//! are its history, and P1 can be checked at every grant that ever was, not just now.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::rows::{PermitRow, Rows, SemaphoreRow};
+
+/// What is off, in words; empty if nothing is. The capacities must not have been changed since the
+/// semaphores were created.
+pub fn violations(rows: &Rows) -> Vec<String> {
+    let mut by_semaphore: HashMap<&str, Vec<&PermitRow>> = HashMap::new();
+    for permit in &rows.permits {
+        by_semaphore
+            .entry(&permit.semaphore)
+            .or_default()
+            .push(permit);
+    }
+    let mut found: Vec<String> = rows.permits.iter().filter_map(ends_once).collect();
+    for semaphore in &rows.semaphores {
+        let mut permits = by_semaphore
+            .remove(semaphore.name.as_str())
+            .unwrap_or_default();
+        permits.sort_by_key(|permit| permit.fence);
+        found.extend(conservation(semaphore, &permits));
+        found.extend(fences(semaphore, &permits));
+        found.extend(capacity(semaphore, &permits));
+    }
+    found
+}
+
+/// P3: a request and its permits are live together and end together, with a reason and a time.
+fn ends_once(permit: &PermitRow) -> Option<String> {
+    let ended = permit.released_at.is_some();
+    let whole = permit.state == permit.request_state
+        && permit.end_reason.is_some() == ended
+        && permit.state == if ended { "RELEASED" } else { "ACQUIRED" };
+    (!whole).then(|| format!("P3: {permit:?}"))
+}
+
+/// P2: the counter is the sum of what is live.
+fn conservation(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<String> {
+    let live: i64 = permits
+        .iter()
+        .filter(|p| p.released_at.is_none())
+        .map(|p| p.count)
+        .sum();
+    let (name, in_use) = (&semaphore.name, semaphore.in_use);
+    (live != in_use).then(|| format!("P2: {name}: in_use {in_use}, but {live} are live"))
+}
+
+/// P7: no fence twice, none beyond the semaphore's own, and later grants have greater ones.
+fn fences(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Vec<String> {
+    let name = &semaphore.name;
+    let mut found = Vec::new();
+    for pair in permits.windows(2) {
+        let [a, b] = pair else { continue };
+        if a.fence == b.fence {
+            found.push(format!("P7: {name}: fence {} twice", a.fence));
+        }
+        if a.granted_at > b.granted_at {
+            found.push(format!(
+                "P7: {name}: fence {} was granted after {}",
+                a.fence, b.fence
+            ));
+        }
+    }
+    if let Some(last) = permits.last().filter(|last| last.fence > semaphore.fence) {
+        found.push(format!(
+            "P7: {name}: fence {} is beyond {}",
+            last.fence, semaphore.fence
+        ));
+    }
+    found
+}
+
+/// P1: at every grant, what was live then fits the capacity.
+fn capacity(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<String> {
+    let mut live = 0;
+    let mut endings = BinaryHeap::new();
+    for permit in permits {
+        // What ended in the same microsecond may have ended in the same commit, before the grant.
+        while let Some(Reverse((at, count))) = endings.peek() {
+            if *at > permit.granted_at {
+                break;
+            }
+            live -= count;
+            endings.pop();
+        }
+        live += permit.count;
+        if live > semaphore.capacity {
+            let (name, of) = (&semaphore.name, semaphore.capacity);
+            return Some(format!(
+                "P1: {name}: {live} of {of} at fence {}",
+                permit.fence
+            ));
+        }
+        // One granted and ended by the same commit takes no room from the next grant.
+        if let Some(at) = permit.released_at {
+            endings.push(Reverse((at, permit.count)));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(in_use: i64, permits: &[(i64, i64, i64, Option<i64>)]) -> Rows {
+        let permit = |&(fence, count, granted_at, released_at): &(i64, i64, i64, Option<i64>)| {
+            let state = if released_at.is_some() {
+                "RELEASED"
+            } else {
+                "ACQUIRED"
+            };
+            PermitRow {
+                external_id: format!("r{fence}"),
+                semaphore: "s".into(),
+                count,
+                fence,
+                state: state.into(),
+                request_state: state.into(),
+                end_reason: released_at.map(|_| "released".into()),
+                granted_at,
+                released_at,
+            }
+        };
+        let semaphore = SemaphoreRow {
+            name: "s".into(),
+            capacity: 2,
+            in_use,
+            fence: 9,
+        };
+        Rows {
+            semaphores: vec![semaphore],
+            permits: permits.iter().map(permit).collect(),
+        }
+    }
+
+    fn found(in_use: i64, permits: &[(i64, i64, i64, Option<i64>)]) -> Vec<String> {
+        violations(&rows(in_use, permits))
+            .iter()
+            .map(|text| text[..2].to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_true_history_passes() {
+        let history = [
+            (1, 1, 10, Some(30)),
+            (2, 1, 20, None),
+            (3, 1, 30, Some(30)),
+            (4, 1, 30, None),
+        ];
+        assert!(found(2, &history).is_empty());
+    }
+
+    #[test]
+    fn an_over_grant_long_ago_is_caught() {
+        assert_eq!(
+            found(0, &[(1, 1, 10, Some(30)), (2, 2, 20, Some(30))]),
+            ["P1"]
+        );
+    }
+
+    #[test]
+    fn a_counter_that_drifted_is_caught() {
+        assert_eq!(found(1, &[(1, 1, 10, Some(30))]), ["P2"]);
+        assert_eq!(found(0, &[(1, 1, 10, None)]), ["P2"]);
+    }
+
+    #[test]
+    fn a_permit_that_outlives_its_request_is_caught() {
+        let mut rows = rows(1, &[(1, 1, 10, None)]);
+        rows.permits[0].request_state = "RELEASED".into();
+        assert_eq!(violations(&rows).len(), 1);
+    }
+
+    #[test]
+    fn fences_twice_or_out_of_order_are_caught() {
+        assert_eq!(found(2, &[(1, 1, 10, None), (1, 1, 20, None)]), ["P7"]);
+        assert_eq!(found(2, &[(1, 1, 20, None), (2, 1, 10, None)]), ["P7"]);
+        assert_eq!(found(1, &[(10, 1, 20, None)]), ["P7"]);
+    }
+}

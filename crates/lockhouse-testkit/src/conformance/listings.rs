@@ -1,0 +1,86 @@
+//! Listings are in byte order and come by pages.
+
+use futures_util::future::join_all;
+
+use super::{grant, name};
+use crate::place::Place;
+
+/// Bytes, not letters.
+pub async fn semaphores_are_listed_in_byte_order_by_pages(place: &Place) {
+    let lockhouse = place.client().await;
+    let mut names = [
+        "b", "a", "B", "ä", "a b", "a-b", "aa", "日", "🦀", "0", "\u{ff5e}", "~",
+    ];
+    for name in names {
+        lockhouse.define(name, 1).await.unwrap();
+    }
+    lockhouse.define("a0-deleted", 1).await.unwrap();
+    lockhouse.delete("a0-deleted").await.unwrap();
+    names.sort_unstable();
+
+    for limit in [1, 5, 1000] {
+        let mut seen: Vec<_> = Vec::new();
+        loop {
+            let after = seen.last();
+            let page = lockhouse.semaphores(after, limit).await.unwrap();
+            assert!(page.len() <= limit as usize);
+            if page.is_empty() {
+                break;
+            }
+            seen.extend(page.into_iter().map(|status| status.semaphore.name));
+        }
+        assert!(seen.iter().map(|name| name.as_str()).eq(names), "{seen:?}");
+    }
+}
+
+/// Of one semaphore, or of all; live ones only.
+pub async fn holders_are_listed_by_pages(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 20).await.unwrap();
+    lockhouse.define("t", 20).await.unwrap();
+    let grants = (0..10).map(|i| {
+        let on: &[(&str, u32)] = if i % 2 == 0 {
+            &[("s", 1)]
+        } else {
+            &[("s", 1), ("t", 2)]
+        };
+        let lockhouse = &lockhouse;
+        async move { grant(lockhouse, &format!("r{i}"), on).await.unwrap() }
+    });
+    let mut granted = join_all(grants).await;
+    granted.remove(3);
+    lockhouse.release("r3").await.unwrap();
+
+    let (s, t) = (name("s"), name("t"));
+    for (on, expected) in [(Some(&s), 9), (Some(&t), 4), (None, 9)] {
+        let mut seen: Vec<lockhouse::Request> = Vec::new();
+        loop {
+            let after = seen.last().map(|request| request.external_id.clone());
+            let page = lockhouse.holders(on, after.as_ref(), 3).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            seen.extend(page);
+        }
+        assert_eq!(seen.len(), expected);
+        assert!(
+            seen.iter().all(|request| granted.contains(request)),
+            "whole requests"
+        );
+        assert!(seen.is_sorted_by_key(|request| request.external_id.clone()));
+    }
+}
+
+/// Newest first, and no more than asked for.
+pub async fn history_is_newest_first(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("other", 1).await.unwrap();
+    lockhouse.define("other", 2).await.unwrap();
+    for capacity in 1..=6 {
+        lockhouse.define("s", capacity).await.unwrap();
+    }
+    let history = lockhouse.history("s", 3).await.unwrap();
+    let capacities = history.iter().map(|change| change.new_capacity.value());
+    assert!(capacities.eq([6, 5, 4]));
+    assert_eq!(lockhouse.history("s", 1000).await.unwrap().len(), 5);
+}

@@ -1,0 +1,202 @@
+//! What every store and every way to it must do, one function a rule.
+//!
+//! [`conformance!`](crate::conformance!) stamps out a test for each of them on one kind of place:
+//!
+//! ```ignore
+//! lockhouse_testkit::conformance!(sqlite, lockhouse_testkit::place::sqlite());
+//! ```
+
+mod atomic;
+mod bounds;
+mod callers;
+mod capacity;
+mod definitions;
+mod endings;
+mod fences;
+mod idempotency;
+mod listings;
+mod waiting;
+
+pub use atomic::*;
+pub use bounds::*;
+pub use callers::*;
+pub use capacity::*;
+pub use definitions::*;
+pub use endings::*;
+pub use fences::*;
+pub use idempotency::*;
+pub use listings::*;
+pub use waiting::*;
+
+use std::time::Duration;
+
+use lockhouse::{
+    Ask, Count, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl,
+};
+
+/// Stamps out the suite on one kind of place, as a module of tests.
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident, $place:expr) => {
+        $crate::conformance_of! { $name, $place;
+            // P1, P2
+            permits_are_granted_up_to_the_capacity,
+            a_closed_semaphore_grants_nothing,
+            a_resize_below_use_revokes_nothing_and_grants_nothing,
+            weights_count,
+            many_callers_at_once_never_exceed_the_capacity,
+            more_than_the_capacity_is_never_granted,
+            // P3, P4
+            a_request_ends_once,
+            renewing_pushes_the_expiry,
+            renewing_without_a_ttl_takes_the_last_one,
+            an_ended_request_cannot_be_renewed,
+            an_unknown_request_cannot_be_renewed_or_released,
+            a_request_whose_time_has_passed_cannot_be_renewed,
+            a_request_whose_time_has_passed_was_not_released_by_its_holder,
+            the_ttl_is_recorded,
+            concurrent_releases_end_it_once,
+            // P5
+            the_same_ask_gives_the_same_grant,
+            the_same_ask_from_many_at_once_is_granted_once,
+            another_ask_under_the_same_id_is_a_conflict,
+            after_its_end_an_id_is_never_granted_again,
+            a_refused_ask_leaves_no_trace,
+            ids_are_compared_byte_by_byte,
+            // P6
+            all_or_nothing_over_several_semaphores,
+            any_order_of_names_is_free_of_deadlock,
+            all_unknown_semaphores_are_named,
+            sixty_four_semaphores_in_one_request,
+            // P7
+            fences_rise_with_every_grant,
+            fences_go_on_after_deletion,
+            each_semaphore_has_its_own_fence,
+            // definitions
+            defining_again_with_the_same_capacity_changes_nothing,
+            a_resize_leaves_an_audit_row,
+            a_resize_of_an_unknown_semaphore_is_refused,
+            deletion_is_refused_while_held,
+            a_deleted_semaphore_is_unknown,
+            a_semaphore_comes_back_empty,
+            names_of_every_script_and_sign,
+            many_definitions_of_one_name_at_once_create_it_once,
+            // bounds
+            every_bound_is_checked_with_its_field,
+            the_largest_numbers_and_longest_names_fit,
+            // listings
+            semaphores_are_listed_in_byte_order_by_pages,
+            holders_are_listed_by_pages,
+            history_is_newest_first,
+            // callers
+            one_callers_error_spoils_nobody_elses,
+            a_caller_who_goes_away_breaks_nothing,
+            a_thousand_calls_at_once_are_all_answered,
+            a_dropped_permit_is_given_back,
+            a_held_permit_renews_itself,
+            a_permit_ended_by_another_is_lost,
+            // waiting
+            who_waits_is_granted_when_permits_come_back,
+            who_waits_is_granted_when_the_capacity_grows,
+            a_wait_ends_in_time_and_holds_nothing,
+            who_waits_is_counted,
+            giving_up_a_wait_leaves_nothing,
+        }
+    };
+}
+
+/// One test a function. Use [`conformance!`](crate::conformance!), which names them all.
+#[macro_export]
+macro_rules! conformance_of {
+    ($name:ident, $place:expr; $($rule:ident,)*) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $rule() {
+                    let Some(place) = $place.await else { return };
+                    $crate::conformance::$rule(&place).await;
+                    place.clear().await;
+                }
+            )*
+
+            /// The rules that were stamped out here.
+            #[allow(dead_code)]
+            pub(super) const RULES: &[&str] = &[$(stringify!($rule),)*];
+        }
+    };
+}
+
+/// The names of all the rules in this folder's files, to compare with what the macro names.
+pub fn all_rules() -> Vec<String> {
+    let files = [
+        include_str!("atomic.rs"),
+        include_str!("bounds.rs"),
+        include_str!("callers.rs"),
+        include_str!("capacity.rs"),
+        include_str!("definitions.rs"),
+        include_str!("endings.rs"),
+        include_str!("fences.rs"),
+        include_str!("idempotency.rs"),
+        include_str!("listings.rs"),
+        include_str!("waiting.rs"),
+    ];
+    let lines = files.iter().flat_map(|file| file.lines());
+    let rules = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
+    rules.map(str::to_owned).collect()
+}
+
+/// Long enough for a loaded machine; nothing waits this long unless it is broken.
+const SOON: Duration = Duration::from_secs(20);
+
+fn ask(id: &str, permits: &[(&str, u32)]) -> Ask {
+    let permits = permits
+        .iter()
+        .map(|(semaphore, count)| (name(semaphore), Count::new(*count).unwrap()));
+    Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap()
+}
+
+fn with_ttl(mut ask: Ask, ttl: Duration) -> Ask {
+    ask.ttl = Some(Ttl::new(ttl).unwrap());
+    ask
+}
+
+fn owned_by(mut ask: Ask, owner: &str) -> Ask {
+    ask.owner = Some(Owner::parse(owner).unwrap());
+    ask
+}
+
+fn name(name: &str) -> SemaphoreName {
+    SemaphoreName::parse(name).unwrap()
+}
+
+/// One permit each of `semaphores`, now or an error.
+async fn grant(lockhouse: &Lockhouse, id: &str, permits: &[(&str, u32)]) -> Result<Request, Error> {
+    Ok(lockhouse.acquire(ask(id, permits), Duration::ZERO).await?.0)
+}
+
+async fn in_use(lockhouse: &Lockhouse, semaphore: &str) -> u32 {
+    lockhouse.status(semaphore).await.unwrap().semaphore.in_use
+}
+
+#[track_caller]
+fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
+    match result {
+        Err(Error::Refused(refusal)) => refusal,
+        other => panic!("should have been refused: {other:?}"),
+    }
+}
+
+/// Waits until `check` says true.
+async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
+    let waited = tokio::time::timeout(SOON, async {
+        while !check().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited
+        .await
+        .unwrap_or_else(|_| panic!("not within {SOON:?}: {what}"));
+}

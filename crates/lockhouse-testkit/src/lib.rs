@@ -1,0 +1,9 @@
+//! What Lockhouse's stores are tested with: real servers, a conformance suite that any store
+//! passes by one line, and checks of a database's own rows.
+//!
+//! This crate is for tests, so its functions panic where something is wrong.
+
+pub mod audit;
+pub mod conformance;
+pub mod place;
+pub mod rows;

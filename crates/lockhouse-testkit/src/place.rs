@@ -1,0 +1,162 @@
+//! Places to keep permits for one test each: a store of its own, and any number of clients on it.
+//!
+//! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL` and `LOCKHOUSE_TEST_MARIADB_URL`, as
+//! `scripts/services env` prints them. Where one is missing its tests say so and pass, unless
+//! `LOCKHOUSE_TEST_FULL` is set: then they fail, so that a full run leaves nothing out.
+
+use std::any::Any;
+use std::future::pending;
+use std::io::Write;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use lockhouse::Lockhouse;
+use lockhouse_stores::Memory;
+use sqlx::{Connection, MySqlConnection};
+use tokio::net::TcpListener;
+
+type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
+
+/// A fresh store, and how to have clients on it.
+pub struct Place {
+    url: Option<String>,
+    connect: Connect,
+    database: Option<Database>,
+    _kept: Box<dyn Any + Send + Sync>,
+}
+
+/// A database on a real server, to be dropped afterwards.
+struct Database {
+    server: String,
+    name: String,
+}
+
+impl Place {
+    /// Another client. Each has an engine of its own, as another process would, except on a
+    /// server, where each has connections of its own.
+    pub async fn client(&self) -> Lockhouse {
+        (self.connect)().await
+    }
+
+    /// Where other processes find the same store; there is no such place for `memory`.
+    pub fn url(&self) -> &str {
+        self.url
+            .as_deref()
+            .expect("this place can't be had by a URL")
+    }
+
+    /// Removes what the test left on a real server. A test that fails leaves it, to be looked at.
+    pub async fn clear(self) {
+        let Some(Database { server, name }) = self.database else {
+            return;
+        };
+        let mut connection = MySqlConnection::connect(&server).await.unwrap();
+        let drop = format!("DROP DATABASE `{name}`");
+        sqlx::raw_sql(&drop).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    fn by_url(url: String, kept: impl Any + Send + Sync) -> Self {
+        let to = url.clone();
+        Self {
+            url: Some(url),
+            connect: Box::new(move || {
+                let to = to.clone();
+                Box::pin(async move { Lockhouse::connect(&to).await.unwrap() })
+            }),
+            database: None,
+            _kept: Box::new(kept),
+        }
+    }
+}
+
+/// A store in this process's memory.
+pub async fn memory() -> Option<Place> {
+    let store = Arc::new(Memory::new());
+    let connect: Connect = Box::new(move || {
+        let lockhouse = Lockhouse::with_store(store.clone());
+        Box::pin(async move { lockhouse })
+    });
+    Some(Place {
+        url: None,
+        connect,
+        database: None,
+        _kept: Box::new(()),
+    })
+}
+
+/// An SQLite file.
+pub async fn sqlite() -> Option<Place> {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("lockhouse.db").display());
+    Some(Place::by_url(url, folder))
+}
+
+/// A server on loopback, in this process, on a store in memory.
+pub async fn server() -> Option<Place> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let lockhouse = Lockhouse::with_store(Arc::new(Memory::new()));
+    let serving = tokio::spawn(lockhouse_server::serve(
+        lockhouse,
+        listener,
+        pending::<()>(),
+    ));
+    Some(Place::by_url(url, serving))
+}
+
+/// A database on the real MySQL.
+pub async fn mysql() -> Option<Place> {
+    database("LOCKHOUSE_TEST_MYSQL_URL").await
+}
+
+/// A database on the real MariaDB.
+pub async fn mariadb() -> Option<Place> {
+    database("LOCKHOUSE_TEST_MARIADB_URL").await
+}
+
+async fn database(variable: &str) -> Option<Place> {
+    let server = server_url(variable)?;
+    let name = format!("lockhouse_{}", uuid::Uuid::new_v4().simple());
+    let mut connection = MySqlConnection::connect(&server).await.unwrap();
+    let create = format!("CREATE DATABASE `{name}`");
+    sqlx::raw_sql(&create)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    let mut url = url::Url::parse(&server).unwrap();
+    url.set_path(&name);
+    let mut place = Place::by_url(url.into(), ());
+    place.database = Some(Database { server, name });
+    Some(place)
+}
+
+/// Makes the MySQL database `name` on `server` anew.
+pub async fn empty_database(server: &str, name: &str) {
+    let mut connection = MySqlConnection::connect(server).await.unwrap();
+    let anew = format!("DROP DATABASE IF EXISTS `{name}`; CREATE DATABASE `{name}`");
+    sqlx::raw_sql(&anew).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+/// The URL of a real server, if this run has it.
+///
+/// # Panics
+/// If it is missing and `LOCKHOUSE_TEST_FULL` is set.
+pub fn server_url(variable: &str) -> Option<String> {
+    if let Ok(url) = std::env::var(variable) {
+        return Some(url);
+    }
+    assert!(
+        std::env::var_os("LOCKHOUSE_TEST_FULL").is_none(),
+        "{variable} is not set, and a full run leaves nothing out; use scripts/test"
+    );
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Past the test harness's capture, so that it is seen.
+    let _ = writeln!(
+        std::io::stderr(),
+        "left out: {test} ({variable} is not set)"
+    );
+    None
+}

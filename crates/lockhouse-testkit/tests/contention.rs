@@ -1,0 +1,140 @@
+//! Two processes of 32 tasks each hammer three overlapping semaphores, and the database's own rows
+//! must keep P1, P2, P3 and P7, all the while and at every grant that there was.
+//!
+//! `LOCKHOUSE_CONTENTION_MS` says for how long (10 s), `LOCKHOUSE_CONTENTION_SEED` with which seed.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use lockhouse_testkit::place::{self, Place};
+use lockhouse_testkit::{audit, rows};
+use tokio::process::{Child, Command};
+
+const PROCESSES: u64 = 2;
+const TASKS: u64 = 32;
+
+#[tokio::test]
+async fn sqlite_keeps_its_promises_under_contention() {
+    contend(place::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn mysql_keeps_its_promises_under_contention() {
+    contend(place::mysql().await).await;
+}
+
+#[tokio::test]
+async fn mariadb_keeps_its_promises_under_contention() {
+    contend(place::mariadb().await).await;
+}
+
+#[tokio::test]
+async fn an_sqlite_store_that_forgets_the_lock_is_caught() {
+    forget_the_lock(place::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn a_mysql_store_that_forgets_the_lock_is_caught() {
+    forget_the_lock(place::mysql().await).await;
+}
+
+#[tokio::test]
+async fn a_mariadb_store_that_forgets_the_lock_is_caught() {
+    forget_the_lock(place::mariadb().await).await;
+}
+
+async fn contend(place: Option<Place>) {
+    let Some(place) = place else { return };
+    define(&place).await;
+    let mut hammers = start(place.url(), setting("LOCKHOUSE_CONTENTION_MS", 10_000));
+    while hammers
+        .iter_mut()
+        .any(|hammer| hammer.try_wait().unwrap().is_none())
+    {
+        assert_eq!(audit::violations(&rows::read(place.url()).await), [""; 0]);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let mut granted = 0;
+    for hammer in hammers {
+        let output = hammer.wait_with_output().await.unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}");
+        let count = said.split(['=', ' ']).nth(1).unwrap();
+        granted += count.parse::<usize>().unwrap();
+    }
+    let rows = rows::read(place.url()).await;
+    assert_eq!(audit::violations(&rows), [""; 0]);
+    assert!(
+        rows.semaphores.iter().all(|row| row.in_use == 0),
+        "{:?}",
+        rows.semaphores
+    );
+    let requests: std::collections::HashSet<_> = rows
+        .permits
+        .iter()
+        .map(|permit| &permit.external_id)
+        .collect();
+    assert!(
+        granted > 500,
+        "only {granted} grants: that is no contention"
+    );
+    assert!(
+        requests.len() >= granted,
+        "{granted} were told of {}",
+        requests.len()
+    );
+    place.clear().await;
+}
+
+/// The check can fail: a store that is broken on purpose is caught.
+async fn forget_the_lock(place: Option<Place>) {
+    let Some(place) = place else { return };
+    define(&place).await;
+    let mut hammers = start(&format!("{}?sabotage=no_lock", place.url()), 2_000);
+    let mut found = Vec::new();
+    // They may fail or not; the rows tell.
+    while hammers
+        .iter_mut()
+        .any(|hammer| hammer.try_wait().unwrap().is_none())
+    {
+        found.extend(audit::violations(&rows::read(place.url()).await));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    found.extend(audit::violations(&rows::read(place.url()).await));
+    for promise in ["P1", "P2", "P7"] {
+        assert!(
+            found.iter().any(|text| text.starts_with(promise)),
+            "{promise} not in {found:?}"
+        );
+    }
+    place.clear().await;
+}
+
+async fn define(place: &Place) {
+    let lockhouse = place.client().await;
+    for (name, capacity) in [("north", 5), ("middle", 3), ("south", 9)] {
+        lockhouse.define(name, capacity).await.unwrap();
+    }
+}
+
+fn start(url: &str, ms: u64) -> Vec<Child> {
+    let seed = setting("LOCKHOUSE_CONTENTION_SEED", 1);
+    let hammer = |process: u64| {
+        Command::new(env!("CARGO_BIN_EXE_hammer"))
+            .args([
+                url,
+                &TASKS.to_string(),
+                &ms.to_string(),
+                &(seed + process).to_string(),
+            ])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    };
+    (0..PROCESSES).map(hammer).collect()
+}
+
+fn setting(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |value| value.parse().unwrap())
+}
