@@ -1,0 +1,134 @@
+//! P1, P2 and P6: room, counting, and several semaphores at once.
+
+use lockhouse_core::{Command, EndReason, Refusal, Reply};
+
+use crate::keeper::{Keeper, ask, define, delete, end, exhausted, resize, unknown_semaphore};
+use crate::words::{capacity, count, name};
+
+/// P1.
+#[test]
+fn permits_are_granted_up_to_the_capacity_and_no_further() {
+    let mut keeper = Keeper::with(&[("a", 3)]);
+    keeper.grant(&ask("one", &[("a", 2)]));
+    assert_eq!(
+        keeper.acquire(&ask("two", &[("a", 2)])),
+        Err(exhausted(&["a"]))
+    );
+    keeper.grant(&ask("three", &[("a", 1)]));
+    assert_eq!(
+        keeper.acquire(&ask("four", &[("a", 1)])),
+        Err(exhausted(&["a"]))
+    );
+}
+
+/// P1.
+#[test]
+fn a_closed_semaphore_grants_nothing() {
+    let mut keeper = Keeper::with(&[("a", 0)]);
+    let never = Refusal::ExceedsCapacity {
+        semaphore: name("a"),
+        asked: count(1),
+        capacity: capacity(0),
+    };
+    assert_eq!(keeper.acquire(&ask("one", &[("a", 1)])), Err(never));
+    keeper.run(resize("a", 1)).unwrap();
+    keeper.grant(&ask("one", &[("a", 1)]));
+}
+
+/// P1.
+#[test]
+fn a_resize_below_what_is_in_use_revokes_nothing_and_grants_nothing_until_there_is_room() {
+    let mut keeper = Keeper::with(&[("a", 3)]);
+    keeper.grant(&ask("one", &[("a", 1)]));
+    keeper.grant(&ask("two", &[("a", 2)]));
+    keeper.run(resize("a", 1)).unwrap();
+    assert!(keeper.is_live("one") && keeper.is_live("two"));
+    assert_eq!(
+        (keeper.in_use("a"), keeper.semaphore("a").available()),
+        (3, 0)
+    );
+
+    keeper.end("two", EndReason::Released).unwrap();
+    assert_eq!(
+        keeper.acquire(&ask("three", &[("a", 1)])),
+        Err(exhausted(&["a"]))
+    );
+    keeper.end("one", EndReason::Released).unwrap();
+    keeper.grant(&ask("three", &[("a", 1)]));
+}
+
+/// P1: within a batch, each grant is held to the capacity that the commands before it left.
+#[test]
+fn a_resize_counts_for_the_commands_after_it_in_its_batch() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let acquire = |id| Command::Acquire(ask(id, &[("a", 1)]));
+    let batch = [
+        acquire("one"),
+        acquire("two"),
+        define("a", 2),
+        acquire("three"),
+    ];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert!(outcomes[0].is_ok());
+    assert_eq!(outcomes[1], Err(exhausted(&["a"])));
+    assert!(outcomes[3].is_ok());
+    assert_eq!(keeper.in_use("a"), 2);
+}
+
+/// P2.
+#[test]
+fn in_use_is_the_sum_of_what_is_held() {
+    let mut keeper = Keeper::with(&[("a", 5), ("b", 5)]);
+    keeper.grant(&ask("one", &[("a", 2)]));
+    keeper.grant(&ask("two", &[("a", 1), ("b", 4)]));
+    assert_eq!((keeper.in_use("a"), keeper.in_use("b")), (3, 4));
+    keeper.end("two", EndReason::Forced).unwrap();
+    assert_eq!((keeper.in_use("a"), keeper.in_use("b")), (2, 0));
+}
+
+/// P2.
+#[test]
+fn a_held_semaphore_is_not_deleted() {
+    let mut keeper = Keeper::with(&[("a", 3)]);
+    keeper.grant(&ask("one", &[("a", 2)]));
+    let in_use = Refusal::SemaphoreInUse {
+        name: name("a"),
+        in_use: 2,
+    };
+    assert_eq!(keeper.run(delete("a")), Err(in_use));
+    keeper.end("one", EndReason::Released).unwrap();
+    assert_eq!(keeper.run(delete("a")), Ok(Reply::Deleted));
+    assert_eq!(
+        keeper.acquire(&ask("two", &[("a", 1)])),
+        Err(unknown_semaphore(&["a"]))
+    );
+}
+
+/// P6.
+#[test]
+fn an_ask_on_several_semaphores_takes_from_none_when_one_lacks_room() {
+    let mut keeper = Keeper::with(&[("a", 1), ("b", 1), ("c", 1)]);
+    keeper.grant(&ask("one", &[("b", 1)]));
+    let all = ask("two", &[("a", 1), ("b", 1), ("c", 1)]);
+    assert_eq!(keeper.acquire(&all), Err(exhausted(&["b"])));
+    assert_eq!((keeper.in_use("a"), keeper.in_use("c")), (0, 0));
+    assert_eq!(keeper.semaphore("a").fence, 0);
+
+    keeper.end("one", EndReason::Released).unwrap();
+    assert_eq!(keeper.grant(&all).permits.len(), 3);
+    assert_eq!(
+        (keeper.in_use("a"), keeper.in_use("b"), keeper.in_use("c")),
+        (1, 1, 1)
+    );
+}
+
+/// P6: a request gives back on every semaphore in the commit that ends it.
+#[test]
+fn room_given_back_in_a_batch_is_there_for_the_next_ask_in_it() {
+    let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);
+    keeper.grant(&ask("one", &[("a", 1), ("b", 1)]));
+    let next = ask("two", &[("b", 1), ("a", 1)]);
+    let batch = [end("one", EndReason::Released), Command::Acquire(next)];
+    assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
+    assert!(keeper.is_live("two") && !keeper.is_live("one"));
+}

@@ -1,0 +1,83 @@
+//! P3 and P4: a request ends once, and the end is the end.
+
+use lockhouse_core::{EndReason, Refusal};
+
+use crate::keeper::{Keeper, ask, end, for_ms, renew, request_ended};
+use crate::words::{at, id};
+
+/// P3.
+#[test]
+fn a_second_release_says_so_and_gives_nothing_back() {
+    let mut keeper = Keeper::with(&[("a", 2)]);
+    keeper.grant(&ask("one", &[("a", 1)]));
+    keeper.grant(&ask("two", &[("a", 1)]));
+    let (first, ended) = keeper.end("one", EndReason::Released).unwrap();
+    assert!(ended);
+    keeper.wait_ms(5);
+    assert_eq!(keeper.end("one", EndReason::Released), Ok((first, false)));
+    assert_eq!(keeper.in_use("a"), 1);
+}
+
+/// P3.
+#[test]
+fn the_first_reason_stands() {
+    for first in EndReason::ALL
+        .into_iter()
+        .filter(|reason| *reason != EndReason::Expired)
+    {
+        let mut keeper = Keeper::with(&[("a", 1)]);
+        keeper.grant(&ask("one", &[("a", 1)]));
+        keeper.wait_ms(7);
+        keeper.end("one", first).unwrap();
+        for later in EndReason::ALL {
+            keeper.wait_ms(1);
+            let (request, now) = keeper.end("one", later).unwrap();
+            assert!(!now);
+            assert_eq!(request.end_reason(), Some(first));
+            assert_eq!(request.released_at(), Some(at(7)));
+        }
+        assert_eq!(keeper.in_use("a"), 0);
+    }
+}
+
+/// P3.
+#[test]
+fn two_ends_in_a_batch_end_it_once() {
+    let mut keeper = Keeper::with(&[("a", 3)]);
+    keeper.grant(&ask("one", &[("a", 2)]));
+    keeper.grant(&ask("two", &[("a", 1)]));
+    let batch = [
+        end("one", EndReason::OwnerDead),
+        end("one", EndReason::Released),
+    ];
+    let decision = keeper.batch(&batch);
+    assert_eq!(decision.changes.ended.len(), 1);
+    assert_eq!(keeper.in_use("a"), 1);
+    let reason = keeper
+        .request("one")
+        .and_then(|request| request.end_reason());
+    assert_eq!(reason, Some(EndReason::OwnerDead));
+}
+
+/// P4.
+#[test]
+fn what_has_ended_is_not_renewed() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
+    let (ended, _) = keeper.end("one", EndReason::Stale).unwrap();
+    let refused = request_ended("one", EndReason::Stale);
+    assert_eq!(keeper.run(renew("one", Some(50))), Err(refused));
+    assert_eq!(keeper.request("one"), Some(&ended));
+}
+
+/// P4.
+#[test]
+fn what_is_unknown_is_neither_renewed_nor_released() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let unknown = Refusal::UnknownRequest(id("one"));
+    assert_eq!(keeper.run(renew("one", Some(10))), Err(unknown.clone()));
+    for reason in EndReason::ALL {
+        assert_eq!(keeper.end("one", reason), Err(unknown.clone()));
+    }
+    assert_eq!(keeper.request("one"), None);
+}

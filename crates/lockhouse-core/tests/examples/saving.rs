@@ -1,0 +1,142 @@
+//! What a store is told to save: all that changed, once, in order.
+
+use lockhouse_core::{CapacityChange, Command, EndReason, Note, Reply};
+
+use crate::keeper::{Keeper, ask, define, delete, end, for_ms, renew};
+use crate::words::{at, capacity, id, name, owner, ttl};
+
+#[test]
+fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let acquire = Command::Acquire(for_ms(10, ask("one", &[("a", 1)])));
+    let batch = [
+        acquire,
+        renew("one", Some(20)),
+        end("one", EndReason::Forced),
+    ];
+    let changes = keeper.batch(&batch).changes;
+    assert!(changes.renewed.is_empty() && changes.ended.is_empty());
+    let [inserted] = &changes.granted[..] else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(inserted.end_reason(), Some(EndReason::Forced));
+    assert_eq!(
+        (inserted.ttl, inserted.expires_at),
+        (Some(ttl(20)), Some(at(20)))
+    );
+    assert_eq!(changes.semaphores[0].in_use, 0);
+    assert_eq!(changes.semaphores[0].fence, 1, "the fence was used");
+}
+
+#[test]
+fn each_list_is_in_byte_order() {
+    let mut keeper = Keeper::with(&[("b", 9), ("B", 9), ("a", 9)]);
+    let acquire = |id, on| Command::Acquire(ask(id, &[(on, 1)]));
+    let batch = [acquire("z", "b"), acquire("Z", "a"), acquire("y", "B")];
+    let changes = keeper.batch(&batch).changes;
+    let names = changes.semaphores.iter().map(|row| row.name.as_str());
+    assert!(names.eq(["B", "a", "b"]));
+    let ids = changes.granted.iter().map(|row| row.external_id.as_str());
+    assert!(ids.eq(["Z", "y", "z"]));
+
+    let batch = ["z", "Z", "y"].map(|id| renew(id, Some(9)));
+    let changes = keeper.batch(&batch).changes;
+    assert!(
+        changes
+            .renewed
+            .iter()
+            .map(|row| row.external_id.as_str())
+            .eq(["Z", "y", "z"])
+    );
+    assert!(
+        changes.semaphores.is_empty(),
+        "a renewal writes no semaphore"
+    );
+
+    let batch = ["z", "Z", "y"].map(|text| Command::release(id(text)));
+    let changes = keeper.batch(&batch).changes;
+    assert!(
+        changes
+            .ended
+            .iter()
+            .map(|row| row.external_id.as_str())
+            .eq(["Z", "y", "z"])
+    );
+}
+
+#[test]
+fn asking_again_saves_nothing() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    keeper.grant(&ask("one", &[("a", 1)]));
+    let again = [Command::Acquire(ask("one", &[("a", 1)])), define("a", 1)];
+    assert!(keeper.batch(&again).changes.is_empty());
+    keeper.end("one", EndReason::Released).unwrap();
+    assert!(
+        keeper
+            .batch(&[Command::release(id("one"))])
+            .changes
+            .is_empty()
+    );
+}
+
+#[test]
+fn an_end_writes_every_semaphore_that_it_gives_back_to() {
+    let mut keeper = Keeper::with(&[("a", 1), ("b", 1), ("c", 1)]);
+    keeper.grant(&ask("one", &[("c", 1), ("a", 1)]));
+    let changes = keeper.batch(&[Command::release(id("one"))]).changes;
+    let names = changes.semaphores.iter().map(|row| row.name.as_str());
+    assert!(names.eq(["a", "c"]));
+}
+
+#[test]
+fn every_resize_is_in_the_audit_in_the_order_it_was_made() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    keeper.wait_ms(5);
+    let to = |number| Command::Define {
+        name: name("a"),
+        capacity: capacity(number),
+        must_exist: true,
+        changed_by: Some(owner("x")),
+        note: Note::parse("the night shift").ok(),
+    };
+    let row = |old, new| CapacityChange {
+        semaphore: name("a"),
+        old_capacity: capacity(old),
+        new_capacity: capacity(new),
+        changed_by: Some(owner("x")),
+        note: Note::parse("the night shift").ok(),
+        changed_at: at(5),
+    };
+    let changes = keeper.batch(&[to(9), to(9), to(3)]).changes;
+    assert_eq!(changes.capacity_changes, [row(1, 9), row(9, 3)]);
+    assert_eq!(changes.semaphores.len(), 1);
+}
+
+#[test]
+fn a_definition_says_whether_it_created() {
+    let mut keeper = Keeper::with(&[]);
+    let mut created = |command| match keeper.run(command) {
+        Ok(Reply::Defined { semaphore, created }) => (semaphore.capacity.value(), created),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(created(define("a", 1)), (1, true));
+    assert_eq!(created(define("a", 1)), (1, false));
+    assert_eq!(created(define("a", 2)), (2, false));
+}
+
+#[test]
+fn a_semaphore_that_comes_back_is_new_but_for_its_fence() {
+    let mut keeper = Keeper::with(&[("a", 4)]);
+    keeper.wait_ms(5);
+    let decision = keeper.batch(&[delete("a"), define("a", 4)]);
+    assert!(matches!(
+        decision.outcomes[1],
+        Ok(Reply::Defined { created: true, .. })
+    ));
+    assert!(decision.changes.capacity_changes.is_empty());
+    let row = keeper.semaphore("a");
+    assert_eq!(
+        (row.created_at, row.updated_at, row.deleted_at),
+        (at(5), at(5), None)
+    );
+}

@@ -1,0 +1,85 @@
+//! Drives a `decide` through a sequence, and says what it breaks.
+
+use lockhouse_core::{Command, Decision, Loaded, Outcome, Timestamp};
+
+use crate::commit::Commit;
+use crate::model::Model;
+use crate::promises;
+use crate::rows::Rows;
+use crate::sequences::Step;
+
+/// The real one, or a wrong one.
+pub(crate) type Decide = fn(Loaded, &[Command]) -> Decision;
+
+/// A rule that does not hold: a promise by its number, `answers` or `changes`.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) rule: &'static str,
+    pub(crate) what: String,
+}
+
+/// Commits each step and compares it with the model and with P1 to P7. Stops at the first commit
+/// that breaks something, and says all that it breaks.
+pub(crate) fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
+    let mut rows = Rows::default();
+    let mut model = Model::default();
+    for step in steps {
+        let broken = commit(decide, &mut rows, &mut model, step);
+        if !broken.is_empty() {
+            return Err(broken);
+        }
+    }
+    Ok(())
+}
+
+fn commit(decide: Decide, rows: &mut Rows, model: &mut Model, step: &Step) -> Vec<Broken> {
+    let Step { now, commands } = step;
+    let before = rows.clone();
+    let decision = decide(rows.load(*now, commands), commands);
+    let (outcomes, changes) = model.run(*now, commands);
+    let mut broken = Vec::new();
+    if decision.outcomes != outcomes {
+        let what = format!("{:#?}\nexpected {outcomes:#?}", decision.outcomes);
+        broken.push(Broken {
+            rule: "answers",
+            what,
+        });
+    }
+    if decision.changes != changes {
+        let what = format!("{:#?}\nexpected {changes:#?}", decision.changes);
+        broken.push(Broken {
+            rule: "changes",
+            what,
+        });
+    }
+    if let Err(id) = rows.save(&decision.changes) {
+        let what = format!("{id} was there and was granted again");
+        broken.push(Broken { rule: "P5", what });
+        return broken;
+    }
+    broken.extend(promises::broken_by(&Commit {
+        now: *now,
+        before: &before,
+        commands,
+        outcomes: &decision.outcomes,
+        after: rows,
+    }));
+    broken
+}
+
+/// Decides and commits `commands` in batches of `size`, all at `now`.
+pub(crate) fn run_in_batches_of(
+    size: usize,
+    rows: &mut Rows,
+    now: Timestamp,
+    commands: &[Command],
+) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for batch in commands.chunks(size) {
+        let decision = lockhouse_core::decide(rows.load(now, batch), batch);
+        let saved = rows.save(&decision.changes);
+        saved.expect("no id is granted twice");
+        outcomes.extend(decision.outcomes);
+    }
+    outcomes
+}

@@ -1,0 +1,104 @@
+//! What can be seen of a commit from outside: the rows before and after it, and its answers.
+
+use std::collections::BTreeSet;
+
+use lockhouse_core::{
+    Ask, Capacity, Command, EndReason, ExternalId, Outcome, Reply, Request, SemaphoreName, State,
+    Timestamp,
+};
+
+use crate::rows::Rows;
+
+/// One batch that was decided and saved.
+pub(crate) struct Commit<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) before: &'a Rows,
+    pub(crate) commands: &'a [Command],
+    pub(crate) outcomes: &'a [Outcome],
+    pub(crate) after: &'a Rows,
+}
+
+impl Commit<'_> {
+    /// Every ask that was granted, what it was answered, and whether it was granted just then.
+    pub(crate) fn granted_replies(&self) -> impl Iterator<Item = (&Ask, &Request, bool)> {
+        let answers = self.commands.iter().zip(self.outcomes);
+        answers.filter_map(|answer| match answer {
+            (Command::Acquire(ask), Ok(Reply::Granted { request, now })) => {
+                Some((ask, request, *now))
+            }
+            _ => None,
+        })
+    }
+
+    /// What the answers say was granted by this commit, in their order.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (&Ask, &Request)> {
+        self.granted_replies()
+            .filter(|(_, _, now)| *now)
+            .map(|(ask, request, _)| (ask, request))
+    }
+
+    /// The reasons of the commands that, so their answers say, ended the request just then.
+    pub(crate) fn ends_now(&self, id: &ExternalId) -> impl Iterator<Item = EndReason> {
+        let answers = self.commands.iter().zip(self.outcomes);
+        answers.filter_map(move |answer| match answer {
+            (
+                Command::End {
+                    external_id,
+                    reason,
+                },
+                Ok(Reply::Ended { now: true, .. }),
+            ) if external_id == id => Some(*reason),
+            _ => None,
+        })
+    }
+
+    /// The requests that the commands name.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &ExternalId> {
+        let ids: BTreeSet<_> = self
+            .commands
+            .iter()
+            .filter_map(Command::external_id)
+            .collect();
+        ids.into_iter()
+    }
+
+    /// Whether the request was live before, and past its time.
+    pub(crate) fn was_due(&self, id: &ExternalId) -> bool {
+        let before = self.before.requests.get(id).filter(|row| is_live(row));
+        let expires_at = before.and_then(|row| row.expires_at);
+        expires_at.is_some_and(|expires_at| expires_at <= self.now)
+    }
+
+    /// The largest capacity that was in force at some time from before to after.
+    pub(crate) fn largest_capacity(&self, name: &SemaphoreName) -> Option<Capacity> {
+        let before = self.before.semaphores.get(name);
+        let before = before.filter(|row| row.deleted_at.is_none());
+        let defined = self.outcomes.iter().filter_map(|outcome| match outcome {
+            Ok(Reply::Defined { semaphore, .. }) if semaphore.name == *name => Some(semaphore),
+            _ => None,
+        });
+        before
+            .into_iter()
+            .chain(defined)
+            .map(|row| row.capacity)
+            .max()
+    }
+}
+
+impl Rows {
+    pub(crate) fn live_permits(&self, name: &SemaphoreName) -> u64 {
+        let live = self.requests.values().filter(|row| is_live(row));
+        live.flat_map(|row| &row.permits)
+            .filter(|permit| permit.semaphore == *name)
+            .map(|permit| u64::from(permit.count.value()))
+            .sum()
+    }
+
+    pub(crate) fn state(&self, id: &ExternalId) -> Option<State> {
+        self.requests.get(id).map(|row| row.state)
+    }
+}
+
+pub(crate) fn is_live(row: &Request) -> bool {
+    row.state == State::Acquired
+}

@@ -1,0 +1,154 @@
+//! What happened, in order, and what follows from it: every fact is found by reading the log from
+//! its beginning. Nothing is counted as it goes, so nothing can be forgotten.
+
+use lockhouse_core::{
+    Ask, Capacity, EndReason, ExternalId, Note, Owner, Permit, Request, Semaphore, SemaphoreName,
+    State, Timestamp, Ttl,
+};
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: Timestamp,
+    pub(crate) event: Event,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// Created, or resized if it was there.
+    Defined {
+        name: SemaphoreName,
+        capacity: Capacity,
+        changed_by: Option<Owner>,
+        note: Option<Note>,
+    },
+    Deleted(SemaphoreName),
+    Granted(Ask),
+    Renewed(ExternalId, Ttl),
+    Ended(ExternalId, EndReason),
+}
+
+/// The capacity in force, if the semaphore is there.
+pub(crate) fn capacity(log: &[Entry], semaphore: &SemaphoreName) -> Option<Capacity> {
+    let mut in_force = None;
+    for entry in log {
+        match &entry.event {
+            Event::Defined { name, capacity, .. } if name == semaphore => {
+                in_force = Some(*capacity);
+            }
+            Event::Deleted(name) if name == semaphore => in_force = None,
+            _ => {}
+        }
+    }
+    in_force
+}
+
+/// The sum of what live requests hold of the semaphore.
+pub(crate) fn live_permits(log: &[Entry], semaphore: &SemaphoreName) -> u32 {
+    grants(log)
+        .filter(|ask| end(log, &ask.external_id).is_none())
+        .map(|ask| held(ask, semaphore))
+        .sum()
+}
+
+/// The fence of the last grant: how many grants on the semaphore there were.
+pub(crate) fn fence(log: &[Entry], semaphore: &SemaphoreName) -> u64 {
+    grants(log)
+        .filter(|ask| held(ask, semaphore) > 0)
+        .map(|_| 1)
+        .sum()
+}
+
+/// The ask that was granted under `id`.
+pub(crate) fn grant<'a>(log: &'a [Entry], id: &ExternalId) -> Option<&'a Ask> {
+    grants(log).find(|ask| ask.external_id == *id)
+}
+
+/// How and when the request ended, if it has.
+pub(crate) fn end(log: &[Entry], id: &ExternalId) -> Option<(EndReason, Timestamp)> {
+    log.iter().find_map(|entry| match &entry.event {
+        Event::Ended(ended, reason) if ended == id => Some((*reason, entry.at)),
+        _ => None,
+    })
+}
+
+/// The time to live that the request was last given, and when that is over.
+pub(crate) fn expiry(log: &[Entry], id: &ExternalId) -> Option<(Ttl, Timestamp)> {
+    let mut given = log.iter().filter_map(|entry| match &entry.event {
+        Event::Granted(ask) if ask.external_id == *id => Some((ask.ttl?, entry.at)),
+        Event::Renewed(renewed, ttl) if renewed == id => Some((*ttl, entry.at)),
+        _ => None,
+    });
+    let (ttl, at) = given.next_back()?;
+    let expires_ms = at.as_millisecond() + i64::try_from(ttl.as_ms()).ok()?;
+    Some((ttl, Timestamp::from_millisecond(expires_ms).ok()?))
+}
+
+/// The request known by `id`, as a caller sees it.
+pub(crate) fn request(log: &[Entry], id: &ExternalId) -> Option<Request> {
+    let ask = grant(log, id)?;
+    let granted = log
+        .iter()
+        .position(|entry| matches!(&entry.event, Event::Granted(ask) if ask.external_id == *id))?;
+    let permits = ask.permits().map(|(name, count)| Permit {
+        semaphore: name.clone(),
+        count,
+        fence: fence(&log[..=granted], name),
+    });
+    Some(Request {
+        external_id: id.clone(),
+        owner: ask.owner.clone(),
+        state: match end(log, id) {
+            None => State::Acquired,
+            Some((reason, at)) => State::Released { reason, at },
+        },
+        permits: permits.collect(),
+        ttl: expiry(log, id).map(|(ttl, _)| ttl),
+        expires_at: expiry(log, id).map(|(_, expires_at)| expires_at),
+        created_at: log[granted].at,
+    })
+}
+
+/// The semaphore, there or deleted; `None` if it was never defined.
+pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Semaphore> {
+    let mut defined = None;
+    let mut created_at = None;
+    let mut deleted_at = None;
+    for (i, entry) in log.iter().enumerate() {
+        match &entry.event {
+            Event::Defined { name, capacity, .. } if name == semaphore => {
+                defined = Some((*capacity, entry.at));
+                if self::capacity(&log[..i], semaphore).is_none() {
+                    created_at = Some(entry.at);
+                }
+                deleted_at = None;
+            }
+            Event::Deleted(name) if name == semaphore => deleted_at = Some(entry.at),
+            _ => {}
+        }
+    }
+    let (capacity, updated_at) = defined?;
+    Some(Semaphore {
+        name: semaphore.clone(),
+        capacity,
+        in_use: live_permits(log, semaphore),
+        fence: fence(log, semaphore),
+        created_at: created_at?,
+        updated_at,
+        deleted_at,
+    })
+}
+
+fn grants(log: &[Entry]) -> impl Iterator<Item = &Ask> {
+    log.iter().filter_map(|entry| match &entry.event {
+        Event::Granted(ask) => Some(ask),
+        _ => None,
+    })
+}
+
+fn held(ask: &Ask, semaphore: &SemaphoreName) -> u32 {
+    ask.permits()
+        .filter(|(name, _)| *name == semaphore)
+        .map(|(_, count)| count.value())
+        .sum()
+}

@@ -1,0 +1,160 @@
+//! Properties of `decide`, on random sequences of batches.
+//!
+//! Each is compared with a model that reads a log from its beginning for every question, and with
+//! the promises P1 to P7 as anybody can read them off the rows. Then `decide` is broken on purpose,
+//! and each break must be caught. `PROPTEST_CASES` says how many sequences to try.
+
+mod check;
+mod commit;
+mod log;
+mod model;
+mod mutants;
+mod promises;
+mod rows;
+mod sequences;
+mod words;
+
+use std::collections::BTreeSet;
+
+use lockhouse_core::{Changes, Command, ExternalId, Outcome, Refusal, Reply, decide};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use check::{check, run_in_batches_of};
+use rows::Rows;
+use sequences::{Step, sequences};
+
+proptest! {
+    /// P1 to P7. Every answer and every list of changes is the model's, so the changes are sorted,
+    /// nothing is written that did not change, and what was granted and ended in a batch is one
+    /// insert. And the promises hold on the rows after each commit.
+    #[test]
+    fn decide_keeps_its_promises_and_answers_as_the_model(steps in sequences()) {
+        if let Err(broken) = check(decide, &steps) {
+            let broken: Vec<_> = broken.iter().map(|b| format!("{}: {}", b.rule, b.what)).collect();
+            return Err(TestCaseError::fail(broken.join("\n")));
+        }
+    }
+
+    /// How commands are grouped into batches changes no answer and no row.
+    #[test]
+    fn grouping_changes_nothing(steps in sequences(), size in 2_usize..=5) {
+        let (mut whole, mut split, mut single) = (Rows::default(), Rows::default(), Rows::default());
+        for Step { now, commands } in steps {
+            let expected = run_in_batches_of(1, &mut single, now, &commands);
+            let by_size = run_in_batches_of(size, &mut split, now, &commands);
+            let at_once = run_in_batches_of(commands.len(), &mut whole, now, &commands);
+            prop_assert_eq!(&by_size, &expected);
+            prop_assert_eq!(&at_once, &expected);
+            prop_assert_eq!(&split, &single);
+            prop_assert_eq!(&whole, &single);
+        }
+    }
+
+    /// A batch whose every command is refused saves nothing, but for the end of what had expired.
+    #[test]
+    fn what_is_refused_leaves_no_trace(steps in sequences()) {
+        let mut rows = Rows::default();
+        for Step { now, commands } in steps {
+            for command in commands {
+                let batch = [command];
+                let loaded = rows.load(now, &batch);
+                let due = loaded.requests.values().any(|request| request.has_expired(now));
+                let decision = decide(loaded, &batch);
+                if decision.outcomes[0].is_err() && !due {
+                    prop_assert_eq!(&decision.changes, &Changes::default(), "{:?}", batch);
+                }
+                prop_assert!(rows.save(&decision.changes).is_ok());
+            }
+        }
+    }
+
+    /// P5: the same batch again, at the same time, is answered and grants nothing more.
+    #[test]
+    fn asking_again_grants_nothing_more(steps in sequences()) {
+        let mut rows = Rows::default();
+        for Step { now, commands } in steps {
+            let first = run_in_batches_of(commands.len(), &mut rows, now, &commands);
+            let granted: Vec<_> = first.iter().filter_map(granted_now).collect();
+            let again = decide(rows.load(now, &commands), &commands);
+            let again = again.outcomes.iter().filter_map(granted_now);
+            let twice: Vec<_> = again.filter(|id| granted.contains(id)).collect();
+            prop_assert!(twice.is_empty(), "{twice:?}");
+        }
+    }
+}
+
+fn granted_now(outcome: &Outcome) -> Option<&ExternalId> {
+    match outcome {
+        Ok(Reply::Granted { request, now: true }) => Some(&request.external_id),
+        _ => None,
+    }
+}
+
+/// The sequences are worth something: all there is to answer comes up in them.
+#[test]
+fn sequences_reach_every_answer() {
+    let mut seen = BTreeSet::new();
+    for steps in some_sequences(200) {
+        let mut rows = Rows::default();
+        for Step { now, commands } in steps {
+            let outcomes = run_in_batches_of(commands.len(), &mut rows, now, &commands);
+            seen.extend(commands.iter().zip(&outcomes).map(|(c, o)| kind_of(c, o)));
+        }
+    }
+    let expected = BTreeSet::from([
+        "conflict",
+        "created",
+        "deleted",
+        "ended before",
+        "ended now",
+        "exceeds capacity",
+        "exhausted",
+        "granted before",
+        "granted now",
+        "in use",
+        "nothing to renew for",
+        "renewed",
+        "request ended: acquire",
+        "request ended: renew",
+        "there already",
+        "unknown request",
+        "unknown semaphore",
+    ]);
+    assert_eq!(seen, expected);
+}
+
+fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
+    match outcome {
+        Ok(Reply::Defined { created: true, .. }) => "created",
+        Ok(Reply::Defined { .. }) => "there already",
+        Ok(Reply::Deleted) => "deleted",
+        Ok(Reply::Granted { now: true, .. }) => "granted now",
+        Ok(Reply::Granted { .. }) => "granted before",
+        Ok(Reply::Renewed(_)) => "renewed",
+        Ok(Reply::Ended { now: true, .. }) => "ended now",
+        Ok(Reply::Ended { .. }) => "ended before",
+        Err(Refusal::UnknownSemaphore(_)) => "unknown semaphore",
+        Err(Refusal::UnknownRequest(_)) => "unknown request",
+        Err(Refusal::ExceedsCapacity { .. }) => "exceeds capacity",
+        Err(Refusal::Exhausted(_)) => "exhausted",
+        Err(Refusal::IdempotencyConflict(_)) => "conflict",
+        Err(Refusal::RequestEnded { .. }) if matches!(command, Command::Renew { .. }) => {
+            "request ended: renew"
+        }
+        Err(Refusal::RequestEnded { .. }) => "request ended: acquire",
+        Err(Refusal::NoTtl(_)) => "nothing to renew for",
+        Err(Refusal::SemaphoreInUse { .. }) => "in use",
+        _ => "something new",
+    }
+}
+
+/// The same `number` sequences every time.
+fn some_sequences(number: usize) -> impl Iterator<Item = Vec<Step>> {
+    let mut runner = TestRunner::deterministic();
+    (0..number).map(move |_| {
+        let tree = sequences().new_tree(&mut runner);
+        tree.expect("nothing is filtered out").current()
+    })
+}

@@ -1,0 +1,93 @@
+//! The tables of a store and nothing else: loads what `decide` is given, saves what it says.
+//!
+//! It saves as SQL would. Semaphores are updated by name; a request's insert fails if the id is
+//! there; an update of a request that is not live touches no row. A save that fails leaves no trace.
+
+use std::collections::BTreeMap;
+
+use lockhouse_core::{
+    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Request, Semaphore,
+    SemaphoreName, State, Timestamp,
+};
+
+/// What is committed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    pub(crate) requests: BTreeMap<ExternalId, Request>,
+    pub(crate) capacity_changes: Vec<CapacityChange>,
+}
+
+impl Rows {
+    /// What `commands` touch and no more. The names that they define are made ready, and stay so
+    /// even if nothing is saved afterwards, as a row that was inserted to be locked does.
+    pub(crate) fn load(&mut self, now: Timestamp, commands: &[Command]) -> Loaded {
+        for command in commands {
+            if let Command::Define { name, .. } = command {
+                self.semaphores
+                    .entry(name.clone())
+                    .or_insert_with(|| Semaphore::made_ready(name.clone(), now));
+            }
+        }
+        let mut footprint = Footprint::of(commands, []);
+        let first = self.select(now, &footprint);
+        if !footprint.grow(&first) {
+            return first;
+        }
+        let again = self.select(now, &footprint);
+        assert!(!footprint.grow(&again), "a footprint grows once");
+        again
+    }
+
+    fn select(&self, now: Timestamp, footprint: &Footprint) -> Loaded {
+        let mut semaphores = self.semaphores.clone();
+        semaphores.retain(|name, _| footprint.semaphores.contains(name));
+        let mut requests = self.requests.clone();
+        requests.retain(|id, _| footprint.requests.contains(id));
+        Loaded {
+            now,
+            semaphores,
+            requests,
+        }
+    }
+
+    /// Saves all of `changes`; or nothing, and names the id whose insert failed.
+    pub(crate) fn save(&mut self, changes: &Changes) -> Result<(), ExternalId> {
+        let mut after = self.clone();
+        for semaphore in &changes.semaphores {
+            *after
+                .semaphores
+                .get_mut(&semaphore.name)
+                .expect("a semaphore that is written was loaded") = semaphore.clone();
+        }
+        for request in &changes.granted {
+            let id = &request.external_id;
+            if after.requests.insert(id.clone(), request.clone()).is_some() {
+                return Err(id.clone());
+            }
+        }
+        for renewed in &changes.renewed {
+            if let Some(request) = after.live(&renewed.external_id) {
+                request.ttl = Some(renewed.ttl);
+                request.expires_at = Some(renewed.expires_at);
+            }
+        }
+        for ended in &changes.ended {
+            if let Some(request) = after.live(&ended.external_id) {
+                let (reason, at) = (ended.reason, ended.at);
+                request.state = State::Released { reason, at };
+            }
+        }
+        after
+            .capacity_changes
+            .extend(changes.capacity_changes.iter().cloned());
+        *self = after;
+        Ok(())
+    }
+
+    fn live(&mut self, id: &ExternalId) -> Option<&mut Request> {
+        self.requests
+            .get_mut(id)
+            .filter(|request| request.state == State::Acquired)
+    }
+}
