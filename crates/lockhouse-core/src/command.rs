@@ -80,7 +80,8 @@ impl Command {
     }
 }
 
-/// How a command was answered. A refused command changed nothing.
+/// How a command was answered. A refused command changed nothing, except that a request which it
+/// names and whose time had passed is ended.
 pub type Outcome = Result<Reply, Refusal>;
 
 /// How a command that was not refused was answered.

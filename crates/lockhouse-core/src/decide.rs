@@ -43,7 +43,7 @@ pub struct Changes {
     pub granted: Vec<Request>,
     /// Requests whose expiry was pushed.
     pub renewed: Vec<Renewed>,
-    /// Requests to end, with their permits.
+    /// Requests to end, with their permits, after they were renewed: one may be in both lists.
     pub ended: Vec<Ended>,
     /// Rows to add to the audit, in the order in which they were made.
     pub capacity_changes: Vec<CapacityChange>,

@@ -75,6 +75,19 @@ fn a_resize_counts_for_the_commands_after_it_in_its_batch() {
     assert_eq!(keeper.in_use("a"), 2);
 }
 
+/// P1: the capacity in force at a grant is the one at its turn; a later resize revokes nothing.
+#[test]
+fn a_resize_after_a_grant_in_its_batch_revokes_nothing() {
+    let mut keeper = Keeper::with(&[("a", 2)]);
+    let batch = [Command::Acquire(ask("one", &[("a", 2)])), resize("a", 1)];
+    assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
+    assert!(keeper.is_live("one"));
+    assert_eq!(
+        (keeper.in_use("a"), keeper.semaphore("a").available()),
+        (2, 0)
+    );
+}
+
 /// P2.
 #[test]
 fn in_use_is_the_sum_of_what_is_held() {

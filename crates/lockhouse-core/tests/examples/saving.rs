@@ -29,6 +29,18 @@ fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
 }
 
 #[test]
+fn what_is_renewed_and_ended_in_a_batch_is_in_both_lists() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
+    let batch = [renew("one", Some(20)), end("one", EndReason::Forced)];
+    let changes = keeper.batch(&batch).changes;
+    assert_eq!((changes.renewed.len(), changes.ended.len()), (1, 1));
+    let request = keeper.request("one").expect("it was granted");
+    assert_eq!(request.ttl, Some(ttl(20)));
+    assert_eq!(request.end_reason(), Some(EndReason::Forced));
+}
+
+#[test]
 fn each_list_is_in_byte_order() {
     let mut keeper = Keeper::with(&[("b", 9), ("B", 9), ("a", 9)]);
     let acquire = |id, on| Command::Acquire(ask(id, &[(on, 1)]));
