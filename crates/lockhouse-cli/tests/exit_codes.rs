@@ -1,5 +1,7 @@
 //! Exit codes, and what stderr says with them.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use std::net::TcpListener;

@@ -1,5 +1,7 @@
 //! What goes to stdout, and where.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use std::io::{Read, Write};

@@ -1,5 +1,7 @@
 //! What `run` gives its command, and how it ends as its command does.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use house::{Done, House, runs};

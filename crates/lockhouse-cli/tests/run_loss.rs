@@ -1,5 +1,7 @@
 //! A hold that is lost takes the command and all that it started with it, in time.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use house::{House, Running, runs, until};

@@ -1,5 +1,7 @@
 //! Signals to `run`: handed on to its command, or the end of a wait.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! Many at once.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use house::{House, Running};

@@ -1,5 +1,7 @@
 //! `lockhouse serve`.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use std::io::Write;

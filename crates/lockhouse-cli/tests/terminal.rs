@@ -1,5 +1,6 @@
 //! `run` at a terminal, under a shell with job control.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 #![cfg(target_os = "linux")]
 
 mod house;
@@ -15,13 +16,15 @@ use nix::pty::openpty;
 
 /// Somebody before a terminal, with a shell in it.
 struct Terminal {
+    house: House,
     keys: File,
     screen: Arc<Mutex<String>>,
     shell: Child,
 }
 
 impl Terminal {
-    fn new(house: &House) -> Self {
+    fn new() -> Self {
+        let house = House::on_a_store();
         house.text(&["create", "a", "1"]);
         let pty = openpty(None, None).unwrap();
         let end = || pty.slave.try_clone().unwrap();
@@ -47,6 +50,7 @@ impl Terminal {
             }
         });
         let mut terminal = Self {
+            house,
             keys: pty.master.into(),
             screen,
             shell,
@@ -88,7 +92,7 @@ const RUN: &str = "$lockhouse run -s a --";
 
 #[test]
 fn a_command_may_read_the_terminal() {
-    let mut terminal = Terminal::new(&House::on_a_store());
+    let mut terminal = Terminal::new();
     terminal.types(&format!(
         "{RUN} sh -c 'echo up; read x; echo got $x'; echo exit $?\n"
     ));
@@ -102,7 +106,7 @@ fn a_command_may_read_the_terminal() {
 
 #[test]
 fn ctrl_c_is_for_the_command() {
-    let mut terminal = Terminal::new(&House::on_a_store());
+    let mut terminal = Terminal::new();
     let script = "trap 'echo ending; exit 3' INT; echo up; while :; do sleep 0.02; done";
     terminal.types(&format!("{RUN} sh -c \"{script}\"; echo exit $?\n"));
     terminal.shows("up\n");
@@ -113,26 +117,26 @@ fn ctrl_c_is_for_the_command() {
 
 #[test]
 fn ctrl_z_stops_the_job_and_fg_goes_on_with_it() {
-    let house = House::on_a_store();
-    let mut terminal = Terminal::new(&house);
+    let mut terminal = Terminal::new();
     terminal.types(&format!("{RUN} sh -c 'echo up; read x; echo got $x'\n"));
+    terminal.shows("up\n");
     for _ in 0..2 {
         terminal.types("\x1a");
         terminal.shows("Stopped");
         terminal.types("echo; echo the shell is back\n");
         terminal.shows("\nthe shell is back\n");
-        assert_eq!(house.in_use("a"), 1);
+        assert_eq!(terminal.house.in_use("a"), 1);
         terminal.types("fg\n");
         terminal.shows("$lockhouse run");
     }
     terminal.types("this\n");
     terminal.shows("got this\n");
-    until("it is given back", || house.in_use("a") == 0);
+    until("it is given back", || terminal.house.in_use("a") == 0);
 }
 
 #[test]
 fn a_job_in_the_background_that_wants_the_terminal_waits_for_it() {
-    let mut terminal = Terminal::new(&House::on_a_store());
+    let mut terminal = Terminal::new();
     terminal.types(&format!("{RUN} sh -c 'read x; echo got $x' &\n"));
     // As of any job that reads in the background.
     terminal.types("until jobs | grep Stopped; do :; done; fg\n");
@@ -144,7 +148,7 @@ fn a_job_in_the_background_that_wants_the_terminal_waits_for_it() {
 
 #[test]
 fn the_rest_of_a_pipeline_keeps_the_terminal() {
-    let mut terminal = Terminal::new(&House::on_a_store());
+    let mut terminal = Terminal::new();
     let pager = "sh -c 'cat; read key </dev/tty; echo got $key'";
     terminal.types(&format!("{RUN} echo text | {pager}\n"));
     terminal.shows("text\n");
@@ -154,7 +158,7 @@ fn the_rest_of_a_pipeline_keeps_the_terminal() {
 
 #[test]
 fn a_command_in_a_pipeline_has_the_terminal_if_it_reaches_for_it() {
-    let mut terminal = Terminal::new(&House::on_a_store());
+    let mut terminal = Terminal::new();
     terminal.types(&format!(
         "{RUN} sh -c 'echo up; read x; echo got $x' | cat\n"
     ));
@@ -165,9 +169,8 @@ fn a_command_in_a_pipeline_has_the_terminal_if_it_reaches_for_it() {
 
 #[test]
 fn a_script_goes_on_with_the_terminal_after_it() {
-    let house = House::on_a_store();
-    let mut terminal = Terminal::new(&house);
-    let script = house.path("script");
+    let mut terminal = Terminal::new();
+    let script = terminal.house.path("script");
     let lines = format!("{RUN} sh -c 'echo up; read x; echo got $x'\nread y\necho and $y\n");
     std::fs::write(&script, lines).unwrap();
     terminal.types(&format!("sh {}\n", script.display()));

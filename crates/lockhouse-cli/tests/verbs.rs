@@ -1,5 +1,7 @@
 //! Each verb, on a store and through a server, in both outputs.
 
+#![allow(clippy::unwrap_used)]
+
 mod house;
 
 use house::House;

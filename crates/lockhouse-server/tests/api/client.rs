@@ -243,7 +243,7 @@ async fn credentials_in_the_url_are_sent() {
 }
 
 /// What speaks no TLS is not spoken to.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_https_url_is_never_asked_in_the_clear() {
     let server = Server::start().await;
     let url = server.url().replace("http:", "https:");

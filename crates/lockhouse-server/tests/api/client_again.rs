@@ -1,4 +1,5 @@
-//! P9 over HTTP: what the client does when answers are lost, connections fail and servers are busy.
+//! P9 over HTTP: what the client does when answers are lost, connections fail and servers are
+//! busy. Mostly the clock is paused: it jumps ahead when nobody has anything to do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -31,7 +32,7 @@ async fn losing(fates: &[Fate]) -> (Server, Lockhouse) {
 }
 
 /// P9.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_a_release() {
     let (_server, client) = losing(&LOST[..3]).await;
     assert!(client.release("held").await.unwrap().now);
@@ -39,7 +40,7 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
 }
 
 /// P9.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deletion_whose_answer_is_lost_is_a_deletion() {
     let (server, client) = losing(&LOST[..1]).await;
     server.lockhouse.release("held").await.unwrap();
@@ -52,7 +53,7 @@ async fn a_deletion_whose_answer_is_lost_is_a_deletion() {
 }
 
 /// P5, P9.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_grant_whose_answer_is_lost_is_granted_once() {
     let (server, client) = losing(&LOST[..2]).await;
     let (request, _) = client.acquire(ask("x"), Duration::ZERO).await.unwrap();
@@ -61,7 +62,7 @@ async fn a_grant_whose_answer_is_lost_is_granted_once() {
     assert_eq!((status.semaphore.in_use, status.semaphore.fence), (2, 2));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_permit_outlives_lost_answers() {
     let (_server, client) = losing(&[Fate::Lost, Fate::Passed, Fate::Lost]).await;
     let permit = client.semaphore("a").acquire().await.unwrap();
@@ -69,7 +70,7 @@ async fn a_permit_outlives_lost_answers() {
 }
 
 /// P9: what may have been done is told from what was not.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_three_tries_more_the_caller_is_told_that_it_may_have_been_done() {
     let (server, client) = losing(&LOST).await;
     let error = client.release("held").await.unwrap_err();
@@ -82,7 +83,7 @@ async fn after_three_tries_more_the_caller_is_told_that_it_may_have_been_done() 
     assert!(!error.maybe_applied(), "a read applies nothing: {error:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_not_there_is_unavailable_and_told_by_its_url() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -105,7 +106,7 @@ async fn a_server_that_is_not_there_is_unavailable_and_told_by_its_url() {
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_that_comes_back_in_time_answers() {
     let server = Server::start().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -142,7 +143,7 @@ async fn at_first(calls: usize, first: String) -> (Lockhouse, Arc<AtomicUsize>) 
     (Lockhouse::connect(url.await).await.unwrap(), asked)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_busy_server_is_asked_three_times() {
     let busy = answer(503, "", r#"{"code":"overloaded","detail":"later"}"#);
     let (client, asked) = at_first(2, busy.clone()).await;
@@ -169,7 +170,7 @@ async fn a_busy_server_says_when_to_ask_again() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_gateway_that_lost_the_server_is_asked_again() {
     for status in [502, 504] {
         let (client, asked) = at_first(2, answer(status, "", "<html>")).await;

@@ -80,7 +80,7 @@ impl Store for Unreliable {
 
 const ASK: &str = r#"{"permits":[{"semaphore":"a"}]}"#;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_that_is_out_is_503_and_the_same_call_does_later() {
     let store = Arc::new(Unreliable::default());
     let server = Server::on(Lockhouse::with_store(store.clone())).await;
@@ -108,7 +108,7 @@ async fn a_store_that_is_out_is_503_and_the_same_call_does_later() {
 }
 
 /// P9.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_may_have_been_applied_is_told() {
     let store = Arc::new(Unreliable::default());
     let server = Server::on(Lockhouse::with_store(store.clone())).await;
