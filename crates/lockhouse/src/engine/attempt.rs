@@ -16,7 +16,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::again::{self, RETRIES};
 
 /// Within the 10 s that a caller is promised an answer in.
-pub(super) const PATIENCE: Duration = Duration::from_millis(9_500);
+const PATIENCE: Duration = Duration::from_millis(9_500);
+
+/// When a call that begins now must have its answer.
+pub(super) fn deadline() -> Instant {
+    Instant::now() + PATIENCE
+}
 
 /// Decides and saves `batch`, before `deadline`.
 pub(super) async fn transact(
@@ -52,12 +57,14 @@ pub(super) async fn transact(
     }
 }
 
-/// Reads, again where that can help.
-pub(super) async fn read<T, F>(mut call: impl FnMut() -> F) -> Result<T, crate::Error>
+/// Reads, again where that can help, before `deadline`.
+pub(super) async fn read<T, F>(
+    deadline: Instant,
+    mut call: impl FnMut() -> F,
+) -> Result<T, crate::Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let deadline = Instant::now() + PATIENCE;
     let mut retry = 0;
     loop {
         let error = match timeout_at(deadline, call()).await {

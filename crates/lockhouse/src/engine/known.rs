@@ -1,10 +1,10 @@
-//! Which semaphores a request holds, for requests that were granted here lately.
+//! Which semaphores a request is for, for requests that were asked for here lately.
 //!
 //! It spares a read before a release or a renewal. It may forget: what it does not know is read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockhouse_core::{ExternalId, Request, SemaphoreName};
+use lockhouse_core::{ExternalId, SemaphoreName};
 use lru::LruCache;
 
 /// About 20 MB when full of requests on one semaphore each.
@@ -27,9 +27,9 @@ impl Known {
         self.requests().get(external_id).cloned()
     }
 
-    pub(super) fn insert(&self, request: &Request) {
+    pub(super) fn insert(&self, external_id: &ExternalId, semaphores: Vec<SemaphoreName>) {
         let mut requests = self.requests();
-        requests.put(request.external_id.clone(), super::names(request));
+        requests.put(external_id.clone(), semaphores);
         if requests.len() > MOST {
             requests.pop_lru();
         }

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
-use super::attempt::{self, PATIENCE};
+use super::attempt;
 use crate::Error;
 
 /// How many transactions at once.
@@ -61,15 +61,16 @@ impl Lanes {
         }
     }
 
-    /// Has `command`, which touches the semaphores `touches` as far as is known, decided.
+    /// Has `command`, which touches the semaphores `touches` as far as is known, decided before
+    /// `deadline`.
     ///
     /// Dropping the future takes the command out of the queue; one that is in a lane goes on.
     pub(super) async fn submit(
         &self,
         command: Command,
         touches: Vec<SemaphoreName>,
+        deadline: Instant,
     ) -> Result<Outcome, Error> {
-        let deadline = Instant::now() + PATIENCE;
         let (answer, answered) = oneshot::channel();
         {
             let mut queue = self.queue();
@@ -167,7 +168,7 @@ impl Lane {
             .into_iter()
             .map(|queued| (queued.command, queued.answer))
             .unzip();
-        let decided = self.decide(commands, Instant::now() + PATIENCE).await;
+        let decided = self.decide(commands, attempt::deadline()).await;
         for (answer, outcome) in answers.into_iter().zip(decided) {
             if let Ok(outcome) = &outcome {
                 self.lanes.shared.learn(outcome);

@@ -19,7 +19,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Command, ExternalId, Outcome, Refusal, Reply, Request, SemaphoreName,
+    Ask, CapacityChange, Command, ExternalId, Outcome, Refusal, Reply, Request, Semaphore,
+    SemaphoreName,
 };
 use tokio::time::Instant;
 
@@ -60,13 +61,22 @@ impl Engine {
 
     /// One try.
     async fn submit(&self, command: Command) -> Result<Reply, Error> {
-        let touches = self.touches(&command).await?;
-        Ok(self.lanes.submit(command, touches).await??)
+        let deadline = attempt::deadline();
+        let touches = self.touches(&command, deadline).await?;
+        if let Command::Acquire(ask) = &command {
+            // Before it is granted, so that a release by a caller who gave up comes behind it.
+            self.shared.known.insert(&ask.external_id, touches.clone());
+        }
+        Ok(self.lanes.submit(command, touches, deadline).await??)
     }
 
     /// The semaphores that `command` touches. For a command on a request they are those that the
-    /// request holds: known here if it was granted here, else read.
-    async fn touches(&self, command: &Command) -> Result<Vec<SemaphoreName>, Error> {
+    /// request holds: known if it was asked for here, else read.
+    async fn touches(
+        &self,
+        command: &Command,
+        deadline: Instant,
+    ) -> Result<Vec<SemaphoreName>, Error> {
         let (Command::Renew { external_id, .. } | Command::End { external_id, .. }) = command
         else {
             return Ok(command.semaphores().cloned().collect());
@@ -74,9 +84,14 @@ impl Engine {
         if let Some(names) = self.shared.known.semaphores(external_id) {
             return Ok(names);
         }
-        let request = attempt::read(|| self.store.request(external_id)).await?;
+        let request = attempt::read(deadline, || self.store.request(external_id)).await?;
         let live = request.filter(Request::is_live);
         Ok(live.map_or_else(Vec::new, |request| names(&request)))
+    }
+
+    async fn existing(&self, name: &SemaphoreName, deadline: Instant) -> Result<Semaphore, Error> {
+        let semaphore = attempt::read(deadline, || self.store.semaphore(name)).await?;
+        Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
@@ -124,15 +139,13 @@ impl Service for Engine {
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
-        let semaphore = attempt::read(|| self.store.semaphore(name))
-            .await?
-            .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        let semaphore = self.existing(name, attempt::deadline()).await?;
         let waiting = self.shared.waiting.on(name);
         Ok(SemaphoreStatus { semaphore, waiting })
     }
 
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
-        let semaphores = attempt::read(|| self.store.semaphores(page)).await?;
+        let semaphores = attempt::read(attempt::deadline(), || self.store.semaphores(page)).await?;
         let status = semaphores.into_iter().map(|semaphore| {
             let waiting = self.shared.waiting.on(&semaphore.name);
             SemaphoreStatus { semaphore, waiting }
@@ -141,7 +154,8 @@ impl Service for Engine {
     }
 
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
-        let request = attempt::read(|| self.store.request(external_id)).await?;
+        let request =
+            attempt::read(attempt::deadline(), || self.store.request(external_id)).await?;
         Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
     }
 
@@ -150,10 +164,11 @@ impl Service for Engine {
         on: Option<&SemaphoreName>,
         page: &Page<ExternalId>,
     ) -> Result<Vec<Request>, Error> {
+        let deadline = attempt::deadline();
         if let Some(name) = on {
-            self.semaphore(name).await?;
+            self.existing(name, deadline).await?;
         }
-        attempt::read(|| self.store.holders(on, page)).await
+        attempt::read(deadline, || self.store.holders(on, page)).await
     }
 
     async fn history(
@@ -161,16 +176,17 @@ impl Service for Engine {
         name: &SemaphoreName,
         limit: u32,
     ) -> Result<Vec<CapacityChange>, Error> {
-        self.semaphore(name).await?;
-        attempt::read(|| self.store.history(name, limit)).await
+        let deadline = attempt::deadline();
+        self.existing(name, deadline).await?;
+        attempt::read(deadline, || self.store.history(name, limit)).await
     }
 
     async fn migrate(&self) -> Result<(), Error> {
-        attempt::read(|| self.store.migrate()).await
+        attempt::read(attempt::deadline(), || self.store.migrate()).await
     }
 
     async fn ready(&self) -> Result<(), Error> {
-        attempt::read(|| self.store.ready()).await
+        attempt::read(attempt::deadline(), || self.store.ready()).await
     }
 }
 
@@ -178,7 +194,6 @@ impl Shared {
     /// Takes note of what was decided, and wakes those whom it may help.
     fn learn(&self, outcome: &Outcome) {
         match outcome {
-            Ok(Reply::Granted { request, .. }) => self.known.insert(request),
             Ok(Reply::Ended { request, .. }) if !request.is_live() => {
                 self.known.remove(&request.external_id);
                 self.waiting
