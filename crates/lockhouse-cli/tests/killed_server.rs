@@ -1,6 +1,8 @@
 //! P9: a server killed in the middle of its clients' load, and started again, leaves every client
 //! with the one true answer, and rows that keep P1, P2 and P3.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,6 +3,8 @@
 //! Three things differ from a reader's machine: `cargo` builds without optimizing, which takes
 //! minutes less; the port is a free one; and the state folder is a fresh one.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

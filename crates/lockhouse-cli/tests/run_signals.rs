@@ -37,7 +37,7 @@ fn signals_are_handed_on_to_the_command() {
 #[test]
 fn what_the_command_started_ends_with_it() {
     let house = House::on_a_store();
-    let mut run = house.run(&[], "sleep 1000 & echo $!; wait");
+    let mut run = house.run(&[], "sleep 1000 >/dev/null 2>&1 & echo $!; wait");
     let grandchild = run.line();
     run.signal(Signal::SIGTERM);
     assert_eq!(run.end().code, 143);
