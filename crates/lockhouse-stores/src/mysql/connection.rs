@@ -16,7 +16,7 @@ use super::sql::Script;
 ///
 /// What looks like comments is SQL for one of the two. With it an IN of very many values stays a
 /// range, which locks just these rows and in their order: MySQL would give that up for want of
-/// memory, MariaDB would make a subquery of it.
+/// memory, MariaDB could make a subquery of it.
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     innodb_lock_wait_timeout=5, lock_wait_timeout=5, \
     sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,\

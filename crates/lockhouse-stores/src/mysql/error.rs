@@ -158,6 +158,9 @@ fn advice(code: u16) -> Option<&'static str> {
         code::ACCESS_DENIED | code::ACCESS_DENIED_NO_PASSWORD => {
             "check the user and the password in the URL"
         }
+        code::DBACCESS_DENIED | code::TABLEACCESS_DENIED | code::COLUMNACCESS_DENIED => {
+            "the user lacks a right on the database; GRANT it"
+        }
         code::UNKNOWN_CHARACTER_SET | code::UNKNOWN_COLLATION => {
             "the server is too old; it takes MySQL 8.0.17 or MariaDB 10.6"
         }

@@ -16,8 +16,8 @@
 //! - **READ COMMITTED**: what is read after a lock wait is what was committed meanwhile, and gaps
 //!   are not locked.
 //! - **The clock** is `SYSDATE(6)`, evaluated once the locks are held.
-//! - **A row that a batch creates a semaphore with** is made ready before, in a transaction of its
-//!   own, and looks deleted until then.
+//! - **The row of a new semaphore** is made ready before, in a transaction of its own, and looks
+//!   deleted until the batch defines it.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
 //!   connection that breaks once the second packet was sent leaves that unknown.
 //!
@@ -101,7 +101,7 @@ impl MySql {
     }
 
     /// Runs `call` in a task of its own, which goes on when the caller goes away, so that nothing
-    /// is cut in two. `lost` is what it is when the task dies.
+    /// is cut in two. `lost` is the kind of the error if the task dies.
     async fn in_own_task<T, F>(
         &self,
         lost: Kind,

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
 
 use super::ids::Ids;
 use super::pool::Lease;
-use super::sql::Script;
+use super::sql::{Script, list};
 use super::{Inner, MySql, load, save, schema};
 
 const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
@@ -68,23 +68,21 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
 
 async fn fill(store: &Inner, from: usize, to: usize) {
     let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
-    for i in from..to {
-        let id = i + 1;
-        let rows = format!(
-            "INSERT INTO lockhouse_semaphore VALUES \
-             ({id},'s{i:06}',1,1,1,SYSDATE(6),SYSDATE(6),NULL);\
-             INSERT INTO lockhouse_permit_request VALUES \
-             ({id},'r{i:06}',NULL,'ACQUIRED',NULL,NULL,NULL,SYSDATE(6),NULL);\
-             INSERT INTO lockhouse_permit VALUES ({id},{id},1,1,'ACQUIRED')"
-        );
-        let mut script = Script::new();
-        for statement in rows.split(';') {
-            script.add(statement);
+    let now = "SYSDATE(6)";
+    let rows = |row: &dyn Fn(usize) -> String| list((from..to).map(row));
+    let semaphores = rows(&|i| format!("({i}+1,'s{i:06}',1,1,1,{now},{now},NULL)"));
+    let requests = rows(&|i| format!("({i}+1,'r{i:06}',NULL,1,NULL,NULL,NULL,{now},NULL)"));
+    let permits = rows(&|i| format!("({i}+1,{i}+1,1,1,1)"));
+    for (table, rows) in [
+        ("lockhouse_semaphore", semaphores),
+        ("lockhouse_permit_request", requests),
+        ("lockhouse_permit", permits),
+    ] {
+        if from < to {
+            run(&mut lease, &format!("INSERT INTO {table} VALUES {rows}")).await;
         }
-        lease.run(&script, "filling").await.unwrap();
+        run(&mut lease, &format!("ANALYZE TABLE {table}")).await;
     }
-    let tables = "lockhouse_semaphore,lockhouse_permit_request,lockhouse_permit";
-    run(&mut lease, &format!("ANALYZE TABLE {tables}")).await;
 }
 
 fn footprint(asked: usize) -> Footprint {

@@ -14,9 +14,6 @@ use super::sql::{Script, Text};
 /// How long a read may take.
 pub(super) const READ: Duration = Duration::from_secs(5);
 
-/// How many columns of a request come before those of its permits.
-const REQUEST_COLUMNS: usize = 9;
-
 pub(super) async fn semaphore(
     store: &Inner,
     name: &SemaphoreName,
@@ -120,7 +117,7 @@ async fn requests(store: &Inner, chosen: &str, context: &str) -> Result<Vec<Requ
             requests.push((id, request));
         }
     }
-    add_permits(&mut requests, &found, REQUEST_COLUMNS)?;
+    add_permits(&mut requests, &found, rows::REQUEST_COLUMNS)?;
     Ok(requests.into_iter().map(|(_, request)| request).collect())
 }
 

@@ -19,6 +19,9 @@ pub(super) const SEMAPHORE: &str =
 pub(super) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
     r.expires_at,r.created_at,r.released_at";
 
+/// How many they are.
+pub(super) const REQUEST_COLUMNS: usize = 9;
+
 /// The columns that [`permit`] reads, of tables `p` and `s`.
 pub(super) const PERMIT: &str = "p.permit_request_id,s.name,p.`count`,p.fence";
 

@@ -18,6 +18,7 @@ on_both_servers! {
     many_tasks_over_three_semaphores_in_any_order_do_not_deadlock,
     a_release_finds_the_semaphores_that_it_does_not_name,
     a_batch_of_600_acquires_and_600_releases_is_done,
+    a_batch_of_several_tls_records_does_not_stall,
     names_that_are_made_at_the_same_time_are_made_once,
     reads_wait_for_no_lock,
     a_call_that_nobody_waits_for_is_still_done,
@@ -199,6 +200,25 @@ async fn a_batch_of_600_acquires_and_600_releases_is_done(database: &Database) {
     );
 }
 
+/// A driver that leaves TCP_NODELAY off waits 40 ms for each.
+async fn a_batch_of_several_tls_records_does_not_stall(database: &Database) {
+    let store = database.migrated().await;
+    let unknown = |count| (0..count).map(|i| release(format!("{i:0200}"))).collect();
+    let (small, large) = (Batch::new(unknown(1)), Batch::new(unknown(25)));
+    let (mut small_took, mut large_took) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        for (batch, took) in [(&small, &mut small_took), (&large, &mut large_took)] {
+            let started = Instant::now();
+            store.transact(batch).await.unwrap();
+            took.push(started.elapsed());
+        }
+    }
+    small_took.sort();
+    large_took.sort();
+    let more = large_took[4].saturating_sub(small_took[4]);
+    assert!(more < Duration::from_millis(35), "{large_took:?}");
+}
+
 async fn names_that_are_made_at_the_same_time_are_made_once(database: &Database) {
     let store = database.migrated().await;
     let tasks = (0..8).map(|_| {
@@ -232,7 +252,7 @@ async fn reads_wait_for_no_lock(database: &Database) {
     assert_eq!(request.owner, None);
     store.history(&name("a"), 10).await.unwrap();
     store.ready().await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(started.elapsed() < Duration::from_secs(3));
     run(&mut other, "ROLLBACK").await;
 }
 
