@@ -34,7 +34,7 @@ impl Lockhouse {
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
         let url = url.as_ref();
         #[cfg(feature = "remote")]
-        if url.starts_with("http://") || url.starts_with("https://") {
+        if is_server(url) {
             let service = Arc::new(crate::remote::Remote::new(url)?);
             return Ok(Self { service });
         }
@@ -217,6 +217,15 @@ impl Lockhouse {
     pub async fn ready(&self) -> Result<(), Error> {
         self.service.ready().await
     }
+}
+
+/// Schemes know no case.
+#[cfg(feature = "remote")]
+fn is_server(url: &str) -> bool {
+    let scheme = url
+        .split_once("://")
+        .map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
 fn page<K: Clone>(after: Option<&K>, limit: u32) -> Result<Page<K>, Invalid> {

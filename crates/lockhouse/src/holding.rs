@@ -98,11 +98,18 @@ impl Holding {
     }
 }
 
-impl Drop for Holding {
-    fn drop(&mut self) {
+impl Holding {
+    /// Renews it no more.
+    pub(crate) fn stop(&self) {
         if let Some(task) = &self.task {
             task.abort();
         }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

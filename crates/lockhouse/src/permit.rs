@@ -91,17 +91,16 @@ impl Permit {
     /// # Errors
     /// `store_unavailable`; the time to live then ends the hold, if it has one.
     pub async fn release(mut self) -> Result<Released, Error> {
-        let external_id = self.forget_inner();
-        self.lockhouse.release(external_id).await
+        self.holding.stop();
+        let released = self.lockhouse.release(&self.request.external_id).await;
+        // If this future is dropped before, the drop of the permit gives it back.
+        self.held = false;
+        released
     }
 
     /// Lets go without giving back. Nothing renews the hold any more, so it ends with its time to
     /// live, or when somebody releases it by its id.
     pub fn forget(mut self) -> ExternalId {
-        self.forget_inner()
-    }
-
-    fn forget_inner(&mut self) -> ExternalId {
         self.held = false;
         self.request.external_id.clone()
     }

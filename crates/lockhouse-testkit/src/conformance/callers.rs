@@ -126,6 +126,19 @@ pub async fn a_dropped_permit_is_given_back(place: &Place) {
     assert!(lockhouse.release(kept).await.unwrap().now);
 }
 
+/// P10: releasing and giving up on the answer still releases.
+pub async fn a_release_that_is_given_up_on_releases(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 20).await.unwrap();
+    for patience in 0..20 {
+        let permit = lockhouse.request(format!("r{patience}")).permits("s", 1);
+        let permit = permit.without_ttl().acquire().await.unwrap();
+        let patience = Duration::from_micros(patience * 50);
+        let _ = tokio::time::timeout(patience, permit.release()).await;
+    }
+    eventually("all are back", async || in_use(&lockhouse, "s").await == 0).await;
+}
+
 /// P10: as long as its holder lives, and no longer.
 pub async fn a_held_permit_renews_itself(place: &Place) {
     let lockhouse = place.client().await;

@@ -93,6 +93,7 @@ macro_rules! conformance {
             a_caller_who_goes_away_breaks_nothing,
             a_thousand_calls_at_once_are_all_answered,
             a_dropped_permit_is_given_back,
+            a_release_that_is_given_up_on_releases,
             a_held_permit_renews_itself,
             a_permit_ended_by_another_is_lost,
             // waiting
@@ -101,6 +102,7 @@ macro_rules! conformance {
             a_wait_ends_in_time_and_holds_nothing,
             who_waits_is_counted,
             giving_up_a_wait_leaves_nothing,
+            a_crowd_that_waits_is_served,
         }
     };
 }

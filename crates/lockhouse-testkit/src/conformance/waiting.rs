@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use lockhouse::Refusal;
 
 use super::{SOON, ask, eventually, grant, in_use, name, refusal};
@@ -120,4 +121,17 @@ pub async fn giving_up_a_wait_leaves_nothing(place: &Place) {
     })
     .await;
     grant(&lockhouse, "b", &[("s", 1)]).await.unwrap();
+}
+
+/// However many wait, each release serves the next, and nobody is told that the store is down.
+pub async fn a_crowd_that_waits_is_served(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 2).await.unwrap();
+    let crowd = (0..300).map(|_| async {
+        let permit = lockhouse.semaphore("s").acquire().await.unwrap();
+        permit.release().await.unwrap();
+    });
+    let served = tokio::time::timeout(2 * SOON, join_all(crowd));
+    served.await.expect("all are served");
+    assert_eq!(in_use(&lockhouse, "s").await, 0);
 }

@@ -7,10 +7,11 @@
 //! repeat, and the store's locks make the second wait for the first if that is still under way.
 //! The answer is then the one that the first would have had (P9).
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use lockhouse_core::Outcome;
 use lockhouse_core::store::{Batch, Error, Kind, Store};
+use lockhouse_core::{Command, Outcome};
 use tokio::time::{Instant, timeout_at};
 
 use crate::again::{self, RETRIES};
@@ -30,30 +31,22 @@ pub(super) async fn transact(
     deadline: Instant,
 ) -> Result<Vec<Outcome>, Error> {
     let mut asked_before = false;
+    let mut last = None;
     let mut retry = 0;
     loop {
         let error = match timeout_at(deadline, store.transact(batch)).await {
-            Ok(Ok(outcomes)) if asked_before => {
-                let pairs = batch.commands.iter().zip(outcomes);
-                return Ok(pairs
-                    .map(|(command, outcome)| again::as_the_first(command, outcome))
-                    .collect());
-            }
+            Ok(Ok(outcomes)) if asked_before => return Ok(as_the_first(batch, outcomes)),
             Ok(Ok(outcomes)) => return Ok(outcomes),
             Ok(Err(error)) => error,
-            Err(_) => {
-                return Err(Error::new(
-                    Kind::Unknown,
-                    "the store did not answer in time",
-                ));
-            }
+            Err(_) => return Err(too_late(Kind::Unknown, last)),
         };
         asked_before |= error.maybe_applied();
-        if !error.is_transient() || retry == RETRIES || !pause(retry, deadline).await {
+        if !error.is_transient() || retry == RETRIES || !pause(&error, retry, deadline).await {
             return Err(if asked_before { unknown(error) } else { error });
         }
         retry += 1;
         tracing::debug!(%error, retry, "trying a batch again");
+        last = Some(error);
     }
 }
 
@@ -65,23 +58,58 @@ pub(super) async fn read<T, F>(
 where
     F: Future<Output = Result<T, Error>>,
 {
+    let mut last = None;
     let mut retry = 0;
     loop {
         let error = match timeout_at(deadline, call()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
-            Err(_) => Error::new(Kind::Unavailable, "the store did not answer in time"),
+            Err(_) => return Err(too_late(Kind::Unavailable, last).into()),
         };
-        if !error.is_transient() || retry == RETRIES || !pause(retry, deadline).await {
+        if !error.is_transient() || retry == RETRIES || !pause(&error, retry, deadline).await {
             return Err(error.into());
         }
         retry += 1;
+        last = Some(error);
     }
 }
 
-/// Waits 10 to 20 ms, 40 to 80 ms, 160 to 320 ms; false if the deadline would pass meanwhile.
-async fn pause(retry: u32, deadline: Instant) -> bool {
-    again::pause(Duration::from_millis(10), Duration::ZERO, retry, deadline).await
+/// Waits 10 to 20 ms, then four times that, and so on; five times as long for a store that can't be
+/// had, as it may be starting. False if the deadline would pass meanwhile.
+async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
+    let first = match error.kind() {
+        Kind::Unavailable => Duration::from_millis(50),
+        _ => Duration::from_millis(10),
+    };
+    again::pause(first, Duration::ZERO, retry, deadline).await
+}
+
+/// The time ran out; `last` says what was in the way before.
+fn too_late(kind: Kind, last: Option<Error>) -> Error {
+    let error = Error::new(kind, "the store did not answer in time");
+    match last {
+        Some(last) => error.caused_by(last),
+        None => error,
+    }
+}
+
+/// What the first try said, as far as asking again tells. Of several commands that end one request
+/// or delete one semaphore, it can have been the first alone.
+fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    let mut ended = HashSet::new();
+    let mut deleted = HashSet::new();
+    let mut is_the_first_to_do_it = |command: &Command| match command {
+        Command::End { external_id, .. } => ended.insert(external_id.clone()),
+        Command::Delete { name } => deleted.insert(name.clone()),
+        _ => true,
+    };
+    let pairs = batch.commands.iter().zip(outcomes);
+    pairs
+        .map(|(command, outcome)| match is_the_first_to_do_it(command) {
+            true => again::as_the_first(command, outcome),
+            false => outcome,
+        })
+        .collect()
 }
 
 fn unknown(error: Error) -> Error {

@@ -35,8 +35,9 @@ impl Known {
         }
     }
 
-    pub(super) fn remove(&self, external_id: &ExternalId) {
-        self.requests().pop(external_id);
+    /// Forgets it; the semaphores that it was for, if that was known.
+    pub(super) fn remove(&self, external_id: &ExternalId) -> Vec<SemaphoreName> {
+        self.requests().pop(external_id).unwrap_or_default()
     }
 
     fn requests(&self) -> MutexGuard<'_, LruCache<ExternalId, Vec<SemaphoreName>>> {

@@ -11,6 +11,7 @@
 mod attempt;
 mod known;
 mod lanes;
+mod queue;
 mod waiting;
 
 use std::sync::Arc;
@@ -196,12 +197,23 @@ impl Shared {
         match outcome {
             Ok(Reply::Ended { request, .. }) if !request.is_live() => {
                 self.known.remove(&request.external_id);
-                self.waiting
-                    .ring(request.permits.iter().map(|permit| &permit.semaphore));
+                self.ring_for(request);
             }
-            Ok(Reply::Defined { semaphore, .. }) => self.waiting.ring([&semaphore.name]),
-            Err(Refusal::RequestEnded { external_id, .. }) => self.known.remove(external_id),
+            Ok(Reply::Defined { semaphore, .. }) => {
+                self.waiting.ring(&semaphore.name, semaphore.available());
+            }
+            // Perhaps only now, as its time had passed: then its permits came back.
+            Err(Refusal::RequestEnded { external_id, .. }) => {
+                let names = self.known.remove(external_id);
+                names.iter().for_each(|name| self.waiting.ring(name, 1));
+            }
             _ => {}
+        }
+    }
+
+    fn ring_for(&self, request: &Request) {
+        for permit in &request.permits {
+            self.waiting.ring(&permit.semaphore, permit.count.value());
         }
     }
 }
