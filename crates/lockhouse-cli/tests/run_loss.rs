@@ -119,6 +119,15 @@ fn a_command_whose_hold_somebody_ended_may_end_in_order() {
 }
 
 #[test]
+fn a_tree_whose_hold_somebody_ended_ends_whether_it_wants_to_or_not() {
+    let house = House::on_a_store();
+    let (run, pids) = stubborn(&house, &["--ttl", "3s", "--id", "job"]);
+    house.text(&["release", "job"]);
+    assert_eq!(run.end().code, 76);
+    until("the tree is stopped", || !pids.iter().any(|pid| runs(pid)));
+}
+
+#[test]
 fn a_loss_that_is_found_out_at_the_end_is_a_loss() {
     let house = House::on_a_store();
     let mut run = house.run(

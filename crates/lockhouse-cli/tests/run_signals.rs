@@ -48,12 +48,21 @@ fn what_the_command_started_ends_with_it() {
 #[test]
 fn a_message_to_the_command_is_not_for_what_it_started() {
     let house = House::on_a_store();
-    let script = "trap 'echo got it' USR1; sleep 1000 & echo $!; wait; wait";
+    let script = "trap 'echo got it' USR1
+                  sleep 1000 >/dev/null 2>&1 & echo $!
+                  while kill -0 $!; do wait; done";
     let mut run = house.run(&[], script);
     let grandchild = run.line();
-    run.signal(Signal::SIGUSR1);
-    assert_eq!(run.line(), "got it");
-    assert!(runs(&grandchild));
+    // Until then it is the shell still, and has its trap.
+    let program = format!("/proc/{grandchild}/comm");
+    until("it is a sleep", || {
+        std::fs::read_to_string(&program).is_ok_and(|name| name == "sleep\n")
+    });
+    for _ in 0..5 {
+        run.signal(Signal::SIGUSR1);
+        assert_eq!(run.line(), "got it");
+        assert!(runs(&grandchild));
+    }
     run.signal(Signal::SIGTERM);
     until("the grandchild ends", || !runs(&grandchild));
 }
@@ -96,6 +105,42 @@ fn a_signal_ends_the_wait_for_a_permit() {
         house.text(&["release", verb]);
         assert_eq!(house.in_use("a"), 0, "{verb}");
         assert!(!started.exists());
+    }
+}
+
+#[test]
+fn an_id_whose_wait_was_broken_off_may_try_again() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "1"]);
+        house.text(&["acquire", "-s", "a", "--id", "holder"]);
+        let run = house.start(&["run", "-s", "a", "--id", "job", "--", "true"]);
+        run.signal(Signal::SIGTERM);
+        assert_eq!(run.end().code, 143);
+        house.text(&["release", "holder"]);
+        house.text(&["run", "-s", "a", "--id", "job", "--", "true"]);
+    }
+}
+
+/// consul #1210, at the very moment: a run that could not look finds both.
+#[test]
+fn a_signal_that_comes_with_the_grant_wins() {
+    let house = House::behind_a_server();
+    house.text(&["create", "a", "1"]);
+    for round in 0..5 {
+        let holder = format!("{round}");
+        house.text(&["acquire", "-s", "a", "--id", &holder]);
+        let started = house.path("started");
+        let run = ["run", "-s", "a", "--", "touch", started.to_str().unwrap()];
+        let run = house.start(&run);
+        until("it waits", || house.json(&["show", "a"])["waiting"] == 1);
+        run.signal(Signal::SIGSTOP);
+        house.text(&["release", &holder]);
+        until("it is granted", || house.in_use("a") == 1);
+        run.signal(Signal::SIGTERM);
+        run.signal(Signal::SIGCONT);
+        assert_eq!(run.end().code, 143);
+        assert!(!started.exists());
+        assert_eq!(house.in_use("a"), 0);
     }
 }
 

@@ -107,7 +107,8 @@ fn a_command_may_read_the_terminal() {
 #[test]
 fn ctrl_c_is_for_the_command() {
     let mut terminal = Terminal::new();
-    let script = "trap 'echo ending; exit 3' INT; echo up; while :; do sleep 0.02; done";
+    // A shell that starts one program after the other may miss a signal between two.
+    let script = "trap 'kill \\$!; echo ending; exit 3' INT; sleep 1000 & echo up; wait";
     terminal.types(&format!("{RUN} sh -c \"{script}\"; echo exit $?\n"));
     terminal.shows("up\n");
     terminal.types("\x03");
@@ -149,11 +150,15 @@ fn a_job_in_the_background_that_wants_the_terminal_waits_for_it() {
 #[test]
 fn the_rest_of_a_pipeline_keeps_the_terminal() {
     let mut terminal = Terminal::new();
-    let pager = "sh -c 'cat; read key </dev/tty; echo got $key'";
-    terminal.types(&format!("{RUN} echo text | {pager}\n"));
+    let pager = "sh -c 'read line; echo $line; read key </dev/tty; echo got $key'";
+    terminal.types(&format!(
+        "{RUN} sh -c 'echo text; exec sleep 1000' | {pager}\n"
+    ));
     terminal.shows("text\n");
     terminal.types("q\n");
     terminal.shows("got q\n");
+    terminal.types("\x03");
+    until("the command ends too", || terminal.house.in_use("a") == 0);
 }
 
 #[test]

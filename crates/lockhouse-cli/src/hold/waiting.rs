@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse::{Ask, Error, Lockhouse};
+use lockhouse::{Ask, Code, Error, Lockhouse};
 
 use super::Signals;
 use crate::failure::Failure;
@@ -11,8 +11,10 @@ use crate::failure::Failure;
 pub(crate) struct Waiter<'a> {
     pub(crate) lockhouse: &'a Lockhouse,
     pub(crate) ask: &'a Ask,
-    /// Whether nobody else can have asked the same: what is held under its id is then ours.
-    pub(crate) alone: bool,
+    /// Whether the id was made up for this ask.
+    pub(crate) fresh_id: bool,
+    /// Whether the owner is this very process, so that nobody else can have asked the same.
+    pub(crate) own_owner: bool,
 }
 
 impl Waiter<'_> {
@@ -35,21 +37,25 @@ impl Waiter<'_> {
         granted
     }
 
-    /// The call that was dropped may have been under way. Asking the same once more comes after
-    /// it, as both are for the same semaphores: if it is granted now, or was, it is released, and
-    /// its id is then used up; if there is no room, nobody waits for any.
+    /// The call that was dropped may have been under way, and be granted yet.
     async fn give_up(&self) {
-        let again = self.lockhouse.acquire(self.ask.clone(), Duration::ZERO);
-        let Ok((request, granted_now)) = again.await else {
-            return;
-        };
-        if !granted_now && !self.alone {
-            // It may be another process's, which asked the same under the same id.
+        if !self.fresh_id && !self.own_owner {
+            // The hold may be another process's, which asked the same. If it is ours, the same
+            // again finds it.
             return;
         }
-        if let Err(error) = self.lockhouse.release(&request.external_id).await {
-            let external_id = request.external_id;
-            tracing::warn!(%external_id, %error, "what was granted could not be given back");
+        if self.fresh_id {
+            // What was sent may not even have arrived. An id that is used up makes sure of it, and
+            // nobody misses this one. If there is no room to use it up, nothing was granted.
+            let again = self.lockhouse.acquire(self.ask.clone(), Duration::ZERO);
+            let _ = again.await;
+        }
+        let external_id = &self.ask.external_id;
+        match self.lockhouse.release(external_id).await {
+            Err(error) if error.code() != Code::UnknownRequest => {
+                tracing::warn!(%external_id, %error, "what may be held could not be given back");
+            }
+            _ => {}
         }
     }
 }

@@ -47,7 +47,8 @@ impl Acquire {
         let waiter = Waiter {
             lockhouse: &lockhouse,
             ask: &ask,
-            alone: self.wanted.id.is_none(),
+            fresh_id: self.wanted.id.is_none(),
+            own_owner: false,
         };
         let acquiring = lockhouse.acquire(ask.clone(), self.wait);
         let (request, _) = waiter.until_granted(acquiring, &mut signals).await?;

@@ -66,7 +66,7 @@ impl Run {
     pub(super) async fn perform(mut self, global: &Global) -> Result<Exit, Failure> {
         let handed_on = ENDING.into_iter().chain([Signal::SIGUSR1, Signal::SIGUSR2]);
         let mut signals = Signals::listen(handed_on)?;
-        let alone = self.wanted.id.is_none() || self.wanted.owner.is_none();
+        let own_owner = self.wanted.owner.is_none();
         self.wanted.owner.get_or_insert_with(who::this_process);
         let ask = self.wanted.ask(Some(self.ttl))?;
 
@@ -74,7 +74,8 @@ impl Run {
         let waiter = Waiter {
             lockhouse: &lockhouse,
             ask: &ask,
-            alone,
+            fresh_id: self.wanted.id.is_none(),
+            own_owner,
         };
         let acquiring = self.request(&lockhouse, &ask).acquire();
         let permit = waiter.until_granted(acquiring, &mut signals).await?;
