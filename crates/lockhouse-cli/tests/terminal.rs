@@ -7,12 +7,15 @@ mod house;
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use house::{House, eventually, until};
-use nix::pty::openpty;
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
 /// Somebody before a terminal, with a shell in it.
 struct Terminal {
@@ -26,10 +29,12 @@ impl Terminal {
     fn new() -> Self {
         let house = House::on_a_store();
         house.text(&["create", "a", "1"]);
-        let pty = openpty(None, None).unwrap();
-        let end = || pty.slave.try_clone().unwrap();
-        let shell = Command::new("setsid")
-            .args(["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"])
+        let (keys, line) = pty();
+        let end = || line.try_clone().unwrap();
+        // Tests in the background of a script have signals ignored that a terminal sends.
+        let shell = Command::new("env")
+            .args(["--default-signal", "setsid", "--ctty", "--wait"])
+            .args(["bash", "--norc", "--noprofile", "-i"])
             .env("lockhouse", env!("CARGO_BIN_EXE_lockhouse"))
             .env("LOCKHOUSE_URL", house.url())
             .env("PS1", "$ ")
@@ -40,7 +45,7 @@ impl Terminal {
             .spawn()
             .unwrap();
         let screen = Arc::new(Mutex::new(String::new()));
-        let mut output = File::from(pty.master.try_clone().unwrap());
+        let mut output = keys.try_clone().unwrap();
         let shown = Arc::clone(&screen);
         thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -51,7 +56,7 @@ impl Terminal {
         });
         let mut terminal = Self {
             house,
-            keys: pty.master.into(),
+            keys,
             screen,
             shell,
         };
@@ -76,6 +81,21 @@ impl Terminal {
             Some(())
         });
     }
+}
+
+/// The two ends of a new terminal. No child inherits them by the way, so that who is left when a
+/// test fails is hung up on.
+fn pty() -> (File, File) {
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let slave = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlag::O_NOCTTY.bits())
+        .open(ptsname_r(&master).unwrap())
+        .unwrap();
+    (OwnedFd::from(master).into(), slave)
 }
 
 impl Drop for Terminal {

@@ -44,6 +44,7 @@ pub(crate) enum Ended {
 }
 
 /// Runs `command` under `permit`, which has the time to live `ttl`, and hands `signals` on to it.
+/// If one that asks to end is there already, the command is not started.
 pub(crate) async fn run(
     command: Command,
     permit: &Permit,
@@ -59,6 +60,11 @@ pub(crate) async fn run(
         group.kill_at(at).await;
     }
     let mut terminal = Terminal::open(group.id())?;
+    // The last look before there is a command to hand signals on to.
+    if let Some(signal) = signals.ended().await {
+        group.dismiss().await;
+        return Err(Failure::Interrupted(signal));
+    }
     let program = command.as_std().get_program().to_owned();
     let mut child = group
         .spawn(command)
@@ -74,8 +80,8 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             lost = permit.lost() => {
-                let kill_at = Instant::now() + grace;
-                group.stop(&mut child, kill_at).await;
+                let soon = Instant::now() + grace;
+                group.stop(&mut child, kill_at().map_or(soon, |at| at.min(soon))).await;
                 return Ok(Ended::Lost(lost));
             }
             ended = child.wait() => {
@@ -84,7 +90,10 @@ pub(crate) async fn run(
                     .map_err(|error| Failure::other(format!("cannot wait for it: {error}")))?;
                 // Perhaps by the guard, while this process was stopped.
                 let too_late = permit.held_until().is_some_and(|until| until <= Instant::now());
-                return Ok(if too_late { Ended::Lost(Lost::NotRenewed) } else { Ended::Command(status) });
+                if too_late {
+                    return Ok(Ended::Lost(Lost::NotRenewed));
+                }
+                return Ok(Ended::Command(status));
             }
             signal = signals.next() => match leader {
                 // A message to the program; what it started may not expect one.

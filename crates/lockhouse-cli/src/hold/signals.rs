@@ -95,4 +95,17 @@ mod tests {
         assert_ne!(ignored() & (1 << (Signal::SIGPIPE as i32 - 1)), 0);
         assert_eq!(ignored() & (1 << (Signal::SIGTERM as i32 - 1)), 0);
     }
+
+    #[tokio::test]
+    async fn a_signal_that_was_caught_is_seen_at_once() {
+        let number = Signal::SIGQUIT as i32;
+        if ignored() & (1 << (number - 1)) != 0 {
+            return;
+        }
+        let mut signals = Signals::listen([Signal::SIGQUIT]).unwrap();
+        assert_eq!(signals.ended().await, None);
+        nix::sys::signal::raise(Signal::SIGQUIT).unwrap();
+        assert_eq!(signals.ended().await, Some(Signal::SIGQUIT));
+        assert_eq!(signals.ended().await, None);
+    }
 }

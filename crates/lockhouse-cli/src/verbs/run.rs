@@ -79,10 +79,7 @@ impl Run {
         };
         let acquiring = self.request(&lockhouse, &ask).acquire();
         let permit = waiter.until_granted(acquiring, &mut signals).await?;
-        let ended = match signals.ended().await {
-            Some(signal) => Err(Failure::Interrupted(signal)),
-            None => hold::run(self.child(&permit), &permit, self.ttl, &mut signals).await,
-        };
+        let ended = hold::run(self.child(&permit), &permit, self.ttl, &mut signals).await;
         self.finish(permit, ended).await
     }
 
