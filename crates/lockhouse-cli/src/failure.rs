@@ -126,6 +126,10 @@ fn hint(error: &Error) -> Option<String> {
             Some("another --id, or the same permits and --owner as before".into())
         }
         Refusal::RequestEnded { .. } => Some("another --id: one is good for one hold".into()),
+        Refusal::CapacityChanged { name, .. } => Some(format!(
+            "lockhouse history {} says who changed it",
+            word(name.as_str())
+        )),
         Refusal::NoTtl(id) => Some(format!("lockhouse renew {} --ttl 60s", word(id.as_str()))),
         Refusal::SemaphoreInUse { name, .. } => Some(format!(
             "lockhouse holders {} says who holds",

@@ -13,6 +13,7 @@ mod hold;
 mod output;
 mod place;
 mod table;
+mod upkeep;
 mod verbs;
 mod want;
 mod who;
@@ -72,6 +73,8 @@ fn perform(verb: Verb, global: args::Global) -> Result<Exit, Failure> {
     let serves = matches!(verb, Verb::Serve(_));
     log(match global.output {
         _ if serves => "info",
+        // Each request that it ends is told there.
+        Format::Table if matches!(verb, Verb::Sweep(_)) => "info",
         Format::Table => "warn",
         // Programs read one thing on stderr: what went wrong.
         Format::Json => "off",

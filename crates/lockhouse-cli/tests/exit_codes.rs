@@ -61,6 +61,16 @@ fn what_the_store_refuses_is_1() {
         );
         let other_ask = ["acquire", "-s", "a=2", "--id", "job"];
         refused(&other_ask, "try: another --id", "idempotency_conflict");
+        refused(
+            &["resize", "a", "3", "--expect", "1"],
+            "try: lockhouse history a",
+            "capacity_changed",
+        );
+        refused(
+            &["release", "x", "--force"],
+            "try: lockhouse holders",
+            "unknown_request",
+        );
         refused(&["renew", "ended"], "has ended: released", "request_ended");
         refused(
             &["acquire", "-s", "a", "--id", "ended"],
@@ -100,6 +110,28 @@ fn what_makes_no_sense_is_64() {
     refused(
         &["serve", "--url", "http://127.0.0.1:7117"],
         "to serve takes a store",
+    );
+    for verb in ["sweep", "verify"] {
+        let there = [verb, "--url", "http://127.0.0.1:7117"];
+        refused(&there, "do this where its database is");
+    }
+    for (flag, value, people) in [
+        ("--sweep-every", "99ms", "it goes from 100ms to"),
+        ("--check-every", "0s", "it goes from 1s to"),
+        ("--stale-after", "11years", "it goes from 1s to 10years"),
+        ("--purge-every", "often", "invalid value 'often'"),
+        ("--purge-batch", "0", "0 is not in 1..=10000"),
+        ("--purge-pause", "2m", "it goes from 0s to 1m"),
+        ("--check", "job-*", "takes PATTERN=URL"),
+        ("--check", "*=http://host/jobs", "{owner} in it"),
+    ] {
+        refused(&["serve", flag, value], people);
+    }
+    refused(&["heartbeat", "ann", "--ttl", "0s"], "ttl_ms is 0");
+    refused(&["goodbye", ""], "owner is empty");
+    refused(
+        &["resize", "a", "1", "--expect", "-1"],
+        "expected_capacity is -1",
     );
     refused(&["list", "--url", "oracle://db"], "oracle");
     refused(&["list", "--url", "nowhere"], "is not a URL");

@@ -61,8 +61,11 @@ async fn kill_under_load(place: Option<Place>) {
     assert_eq!(granted.len(), CLIENTS * ROUNDS);
     let rows = rows::read(place.url()).await;
     assert_eq!(audit::violations(&rows), [""; 0]);
+    // The servers hold one of Lockhouse's own, for their upkeep.
+    let ours = |name: &str| SEMAPHORES.iter().any(|(ours, _)| *ours == name);
+    let mut semaphores = rows.semaphores.iter().filter(|row| ours(&row.name));
     assert!(
-        rows.semaphores.iter().all(|row| row.in_use == 0),
+        semaphores.all(|row| row.in_use == 0),
         "{:?}",
         rows.semaphores
     );

@@ -1,8 +1,10 @@
 //! What can be asked of a store, and how it answers.
 
+use std::time::Duration;
+
 use crate::{
-    Ask, Capacity, EndReason, ExternalId, Note, Owner, Refusal, Request, Semaphore, SemaphoreName,
-    Ttl,
+    Ask, Capacity, EndReason, ExternalId, Note, Owner, OwnerSession, Refusal, Request, Semaphore,
+    SemaphoreName, Ttl,
 };
 
 /// One thing to do. Each is safe to do again.
@@ -10,18 +12,7 @@ use crate::{
 #[non_exhaustive]
 pub enum Command {
     /// Create a semaphore, or set the capacity of one that exists.
-    Define {
-        /// The semaphore.
-        name: SemaphoreName,
-        /// Its capacity from now on.
-        capacity: Capacity,
-        /// Refuse if it does not exist, instead of creating it.
-        must_exist: bool,
-        /// Who says so, for the audit.
-        changed_by: Option<Owner>,
-        /// Why, for the audit.
-        note: Option<Note>,
-    },
+    Define(Definition),
     /// Delete a semaphore that nobody holds.
     Delete {
         /// The semaphore.
@@ -40,9 +31,107 @@ pub enum Command {
     End {
         /// The request.
         external_id: ExternalId,
-        /// Why. [`EndReason::Expired`] ends it only if its time has passed.
-        reason: EndReason,
+        /// Why. Where the cause does not hold, nothing is ended.
+        cause: Cause,
     },
+    /// Say that an owner lives, and will say so again within a time.
+    Heartbeat {
+        /// The owner.
+        owner: Owner,
+        /// After so long in silence, all that it holds is freed.
+        ttl: Ttl,
+    },
+    /// Forget an owner's session. What it holds is ended before, by commands of their own.
+    Goodbye {
+        /// The owner.
+        owner: Owner,
+    },
+}
+
+/// What a semaphore shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// The semaphore.
+    pub name: SemaphoreName,
+    /// Its capacity from now on.
+    pub capacity: Capacity,
+    /// Refuse if it does not exist, instead of creating it.
+    pub must_exist: bool,
+    /// Refuse unless this is its capacity now, or it has the new one already.
+    pub expected: Option<Capacity>,
+    /// Who says so, for the audit.
+    pub changed_by: Option<Owner>,
+    /// Why, for the audit.
+    pub note: Option<Note>,
+}
+
+impl Definition {
+    /// A definition without conditions, said by nobody.
+    pub fn new(name: SemaphoreName, capacity: Capacity) -> Self {
+        Self {
+            name,
+            capacity,
+            must_exist: false,
+            expected: None,
+            changed_by: None,
+            note: None,
+        }
+    }
+}
+
+/// Why a request shall end. All but the first and the last are looked at again under the locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its holder gives it back.
+    Released,
+    /// Its time has passed.
+    Expired,
+    /// Its owner's session has lapsed.
+    OwnerSilent {
+        /// Whose it must be.
+        owner: Owner,
+    },
+    /// Its owner is known to be gone.
+    OwnerGone {
+        /// Whose it must be.
+        owner: Owner,
+    },
+    /// It has no time to live, and has been held for so long.
+    Stale {
+        /// How long.
+        age: Duration,
+    },
+    /// An operator says so.
+    Forced {
+        /// Who.
+        by: Option<Owner>,
+    },
+}
+
+impl Cause {
+    /// The reason that is kept.
+    pub fn reason(&self) -> EndReason {
+        match self {
+            Cause::Released => EndReason::Released,
+            Cause::Expired => EndReason::Expired,
+            Cause::OwnerSilent { .. } | Cause::OwnerGone { .. } => EndReason::OwnerDead,
+            Cause::Stale { .. } => EndReason::Stale,
+            Cause::Forced { .. } => EndReason::Forced,
+        }
+    }
+
+    /// Who ends it, if it is not its holder and they said.
+    pub fn by(&self) -> Option<&Owner> {
+        match self {
+            Cause::Forced { by } => by.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it looks for what is due by itself, so that an expiry found on the way counts too.
+    pub(crate) fn finds_what_is_due(&self) -> bool {
+        !matches!(self, Cause::Released | Cause::Forced { .. })
+    }
 }
 
 impl Command {
@@ -50,14 +139,17 @@ impl Command {
     pub fn release(external_id: ExternalId) -> Self {
         Command::End {
             external_id,
-            reason: EndReason::Released,
+            cause: Cause::Released,
         }
     }
 
     /// The request that it is about, if it is about one.
     pub fn external_id(&self) -> Option<&ExternalId> {
         match self {
-            Command::Define { .. } | Command::Delete { .. } => None,
+            Command::Define(_)
+            | Command::Delete { .. }
+            | Command::Heartbeat { .. }
+            | Command::Goodbye { .. } => None,
             Command::Acquire(ask) => Some(&ask.external_id),
             Command::Renew { external_id, .. } | Command::End { external_id, .. } => {
                 Some(external_id)
@@ -65,13 +157,28 @@ impl Command {
         }
     }
 
+    /// The owner whose session it reads or writes.
+    pub fn session_of(&self) -> Option<&Owner> {
+        match self {
+            Command::Heartbeat { owner, .. }
+            | Command::Goodbye { owner }
+            | Command::End {
+                cause: Cause::OwnerSilent { owner },
+                ..
+            } => Some(owner),
+            _ => None,
+        }
+    }
+
     /// The semaphores that it names itself. A command on a request also touches the semaphores
     /// that the request holds.
     pub fn semaphores(&self) -> impl Iterator<Item = &SemaphoreName> {
         let (one, ask) = match self {
-            Command::Define { name, .. } | Command::Delete { name } => (Some(name), None),
+            Command::Define(Definition { name, .. }) | Command::Delete { name } => {
+                (Some(name), None)
+            }
             Command::Acquire(ask) => (None, Some(ask)),
-            Command::Renew { .. } | Command::End { .. } => (None, None),
+            _ => (None, None),
         };
         one.into_iter().chain(
             ask.into_iter()
@@ -103,13 +210,22 @@ pub enum Reply {
         request: Request,
         /// Whether it was granted by this command; if not, it was granted before to the same ask.
         now: bool,
+        /// How long it lasts from the decision on, if it has a time to live.
+        lasts: Option<Duration>,
     },
     /// The request's expiry was pushed.
     Renewed(Request),
-    /// The request is over, or for [`EndReason::Expired`] not yet due.
+    /// The request is over, or the cause to end it did not hold.
     Ended {
         /// As it is now.
         request: Request,
+        /// Whether this command ended it.
+        now: bool,
+    },
+    /// The owner's heartbeat was heard.
+    Heard(OwnerSession),
+    /// The owner has no session.
+    Gone {
         /// Whether this command ended it.
         now: bool,
     },

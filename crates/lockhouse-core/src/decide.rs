@@ -5,78 +5,18 @@
 //! one did, and one that is refused leaves the state as it was.
 //!
 //! A request whose time has passed is ended as `expired` by whichever command touches it first:
-//! swept or not, it can't be renewed, released or granted again (P4).
+//! swept or not, it can't be renewed, released or granted again (P4). Whoever finds requests that
+//! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use crate::command::{Cause, Definition};
 use crate::{
-    Ask, Capacity, CapacityChange, Command, EndReason, ExternalId, Note, Outcome, Owner, Permit,
-    Refusal, Reply, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Ask, CapacityChange, Changes, Command, Decision, EndReason, Ended, ExternalId, Loaded, Outcome,
+    Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore, SemaphoreName, State,
+    Timestamp, Ttl,
 };
-
-/// What a store has locked and read.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The store's clock, read after the locks were held (P8).
-    pub now: Timestamp,
-    /// The semaphores of the footprint that there are, deleted ones too.
-    pub semaphores: BTreeMap<SemaphoreName, Semaphore>,
-    /// The requests of the footprint that there are, ended ones too.
-    pub requests: BTreeMap<ExternalId, Request>,
-}
-
-/// What to answer and what to save.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// One answer a command, in their order.
-    pub outcomes: Vec<Outcome>,
-    /// What to save before any answer is given.
-    pub changes: Changes,
-}
-
-/// What to save, in one commit, each list in byte order of its keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Semaphores to write as they are here. Each is in what was loaded.
-    pub semaphores: Vec<Semaphore>,
-    /// Requests to insert, with their permits. Some may have ended already.
-    pub granted: Vec<Request>,
-    /// Requests whose expiry was pushed.
-    pub renewed: Vec<Renewed>,
-    /// Requests to end, with their permits, after they were renewed: one may be in both lists.
-    pub ended: Vec<Ended>,
-    /// Rows to add to the audit, in the order in which they were made.
-    pub capacity_changes: Vec<CapacityChange>,
-}
-
-impl Changes {
-    /// Whether there is nothing to save.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// A request whose expiry was pushed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Renewed {
-    /// The request.
-    pub external_id: ExternalId,
-    /// Its new time to live.
-    pub ttl: Ttl,
-    /// When it expires now.
-    pub expires_at: Timestamp,
-}
-
-/// A request that ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The request.
-    pub external_id: ExternalId,
-    /// Why.
-    pub reason: EndReason,
-    /// When.
-    pub at: Timestamp,
-}
 
 /// Decides `commands`, one after the other, on what was loaded.
 ///
@@ -98,11 +38,14 @@ struct Scene {
     now: Timestamp,
     semaphores: BTreeMap<SemaphoreName, Semaphore>,
     requests: BTreeMap<ExternalId, Request>,
+    owners: BTreeMap<Owner, OwnerSession>,
     written: BTreeSet<SemaphoreName>,
     granted: BTreeSet<ExternalId>,
     renewed: BTreeSet<ExternalId>,
     ended: BTreeSet<ExternalId>,
     capacity_changes: Vec<CapacityChange>,
+    heard: BTreeSet<Owner>,
+    gone: BTreeSet<Owner>,
 }
 
 impl Scene {
@@ -111,11 +54,14 @@ impl Scene {
             now: loaded.now,
             semaphores: loaded.semaphores,
             requests: loaded.requests,
+            owners: loaded.owners,
             written: BTreeSet::new(),
             granted: BTreeSet::new(),
             renewed: BTreeSet::new(),
             ended: BTreeSet::new(),
             capacity_changes: Vec::new(),
+            heard: BTreeSet::new(),
+            gone: BTreeSet::new(),
         }
     }
 
@@ -124,58 +70,52 @@ impl Scene {
             .external_id()
             .is_some_and(|id| self.end_if_expired(id));
         match command {
-            Command::Define {
-                name,
-                capacity,
-                must_exist,
-                changed_by,
-                note,
-            } => self.define(
-                name,
-                *capacity,
-                *must_exist,
-                changed_by.as_ref(),
-                note.as_ref(),
-            ),
+            Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
             Command::Acquire(ask) => self.acquire(ask),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
-            Command::End {
-                external_id,
-                reason,
-            } => self.end_by(external_id, *reason, expired_now),
+            Command::End { external_id, cause } => self.end_by(external_id, cause, expired_now),
+            Command::Heartbeat { owner, ttl } => self.heartbeat(owner, *ttl),
+            Command::Goodbye { owner } => self.goodbye(owner),
         }
     }
 
-    fn define(
-        &mut self,
-        name: &SemaphoreName,
-        capacity: Capacity,
-        must_exist: bool,
-        changed_by: Option<&Owner>,
-        note: Option<&Note>,
-    ) -> Outcome {
-        let now = self.now;
+    fn define(&mut self, wanted: &Definition) -> Outcome {
+        let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
+        let must_exist = wanted.must_exist || wanted.expected.is_some();
         let semaphore = self
             .semaphores
             .get_mut(name)
             .filter(|semaphore| semaphore.exists() || !must_exist)
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         let created = !semaphore.exists();
+        let changed = !created && semaphore.capacity != capacity;
+        if let Some(expected) = wanted
+            .expected
+            .filter(|expected| *expected != semaphore.capacity)
+            && changed
+        {
+            return Err(Refusal::CapacityChanged {
+                name: name.clone(),
+                expected,
+                capacity: semaphore.capacity,
+            });
+        }
         if created {
             semaphore.created_at = now;
             semaphore.deleted_at = None;
-        } else if semaphore.capacity != capacity {
+        }
+        if changed {
             self.capacity_changes.push(CapacityChange {
                 semaphore: name.clone(),
                 old_capacity: semaphore.capacity,
                 new_capacity: capacity,
-                changed_by: changed_by.cloned(),
-                note: note.cloned(),
+                changed_by: wanted.changed_by.clone(),
+                note: wanted.note.clone(),
                 changed_at: now,
             });
         }
-        if created || semaphore.capacity != capacity {
+        if created || changed {
             semaphore.capacity = capacity;
             semaphore.updated_at = now;
             self.written.insert(name.clone());
@@ -209,10 +149,7 @@ impl Scene {
                 _ if !ask.is_that_of(request) => {
                     Err(Refusal::IdempotencyConflict(ask.external_id.clone()))
                 }
-                State::Acquired => Ok(Reply::Granted {
-                    request: request.clone(),
-                    now: false,
-                }),
+                State::Acquired => Ok(self.granted(request.clone(), false)),
                 State::Released { reason, .. } => Err(ended(&ask.external_id, reason)),
             };
         }
@@ -221,7 +158,19 @@ impl Scene {
         self.granted.insert(ask.external_id.clone());
         self.requests
             .insert(ask.external_id.clone(), request.clone());
-        Ok(Reply::Granted { request, now: true })
+        Ok(self.granted(request, true))
+    }
+
+    fn granted(&self, request: Request, now: bool) -> Reply {
+        let left = request
+            .expires_at
+            .map(|expires_at| expires_at.duration_since(self.now));
+        let lasts = left.map(|left| left.try_into().unwrap_or_default());
+        Reply::Granted {
+            request,
+            now,
+            lasts,
+        }
     }
 
     /// P1 and P6: all the semaphores exist, could ever grant this much, and have room now.
@@ -280,6 +229,7 @@ impl Scene {
             ttl: ask.ttl,
             expires_at: ask.ttl.map(|ttl| after(self.now, ttl)),
             created_at: self.now,
+            ended_by: None,
         }
     }
 
@@ -300,25 +250,59 @@ impl Scene {
         Ok(Reply::Renewed(request.clone()))
     }
 
-    fn end_by(&mut self, id: &ExternalId, reason: EndReason, expired_now: bool) -> Outcome {
+    fn end_by(&mut self, id: &ExternalId, cause: &Cause, expired_now: bool) -> Outcome {
         let request = self
             .requests
             .get(id)
             .ok_or_else(|| Refusal::UnknownRequest(id.clone()))?;
-        if reason == EndReason::Expired {
-            return Ok(Reply::Ended {
-                request: request.clone(),
-                now: expired_now,
-            });
+        let due = request.is_live() && self.is_due(request, cause);
+        if due {
+            self.end(id, cause.reason(), cause.by().cloned());
         }
-        let now = request.is_live();
-        if now {
-            self.end(id, reason);
-        }
+        let now = due || (expired_now && cause.finds_what_is_due());
         Ok(Reply::Ended {
             request: self.requests[id].clone(),
             now,
         })
+    }
+
+    /// Whether a live request ends by `cause`. One whose time has passed was ended before this.
+    fn is_due(&self, request: &Request, cause: &Cause) -> bool {
+        match cause {
+            Cause::Released | Cause::Forced { .. } => true,
+            Cause::Expired => false,
+            Cause::OwnerGone { owner } => request.owner.as_ref() == Some(owner),
+            Cause::OwnerSilent { owner } => {
+                let session = self.owners.get(owner);
+                request.owner.as_ref() == Some(owner)
+                    && session.is_some_and(|session| session.expires_at <= self.now)
+            }
+            Cause::Stale { age } => {
+                let held = self.now.duration_since(request.created_at);
+                request.ttl.is_none() && Duration::try_from(held).is_ok_and(|held| held >= *age)
+            }
+        }
+    }
+
+    fn heartbeat(&mut self, owner: &Owner, ttl: Ttl) -> Outcome {
+        let session = OwnerSession {
+            owner: owner.clone(),
+            ttl,
+            expires_at: after(self.now, ttl),
+        };
+        self.owners.insert(owner.clone(), session.clone());
+        self.heard.insert(owner.clone());
+        self.gone.remove(owner);
+        Ok(Reply::Heard(session))
+    }
+
+    fn goodbye(&mut self, owner: &Owner) -> Outcome {
+        let now = self.owners.remove(owner).is_some();
+        if now {
+            self.heard.remove(owner);
+            self.gone.insert(owner.clone());
+        }
+        Ok(Reply::Gone { now })
     }
 
     fn end_if_expired(&mut self, id: &ExternalId) -> bool {
@@ -327,13 +311,13 @@ impl Scene {
             .get(id)
             .is_some_and(|request| request.has_expired(self.now));
         if expired {
-            self.end(id, EndReason::Expired);
+            self.end(id, EndReason::Expired, None);
         }
         expired
     }
 
     /// P2 and P3: a live request's permits come back, once.
-    fn end(&mut self, external_id: &ExternalId, reason: EndReason) {
+    fn end(&mut self, external_id: &ExternalId, reason: EndReason, by: Option<Owner>) {
         let request = self
             .requests
             .get_mut(external_id)
@@ -342,6 +326,7 @@ impl Scene {
             reason,
             at: self.now,
         };
+        request.ended_by = by;
         for permit in &request.permits {
             let semaphore = self
                 .semaphores
@@ -364,13 +349,12 @@ impl Scene {
             })
         });
         let ended = self.ended.iter().filter(loaded).filter_map(|id| {
-            let State::Released { reason, at } = self.requests.get(id)?.state else {
-                return None;
-            };
+            let request = self.requests.get(id)?;
             Some(Ended {
                 external_id: id.clone(),
-                reason,
-                at,
+                reason: request.end_reason()?,
+                at: request.released_at()?,
+                by: request.ended_by.clone(),
             })
         });
         Changes {
@@ -387,6 +371,12 @@ impl Scene {
                 .filter_map(|name| self.semaphores.get(name).cloned())
                 .collect(),
             capacity_changes: self.capacity_changes,
+            heartbeats: self
+                .heard
+                .iter()
+                .filter_map(|owner| self.owners.get(owner).cloned())
+                .collect(),
+            goodbyes: self.gone.into_iter().collect(),
         }
     }
 }

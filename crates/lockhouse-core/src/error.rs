@@ -41,7 +41,8 @@ impl Invalid {
     }
 }
 
-/// Why a well-formed command was not done. Nothing was changed.
+/// Why a well-formed command was not done. Nothing was changed, except that a request whose time
+/// had passed may have been ended on the way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -75,6 +76,16 @@ pub enum Refusal {
         /// How it ended.
         reason: EndReason,
     },
+    /// The semaphore's capacity is not what the change was to be made from.
+    #[error("capacity of \"{name}\" is {capacity}, not {expected}; look again before changing it")]
+    CapacityChanged {
+        /// The semaphore.
+        name: SemaphoreName,
+        /// What it was expected to be.
+        expected: Capacity,
+        /// What it is.
+        capacity: Capacity,
+    },
     /// The request has no time to live to renew, and none was given.
     #[error("ttl_ms is missing, and request \"{0}\" was acquired without one")]
     NoTtl(ExternalId),
@@ -98,6 +109,7 @@ impl Refusal {
             Refusal::Exhausted(_) => Code::Exhausted,
             Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
             Refusal::RequestEnded { .. } => Code::RequestEnded,
+            Refusal::CapacityChanged { .. } => Code::CapacityChanged,
             Refusal::NoTtl(_) => Code::InvalidRequest,
             Refusal::SemaphoreInUse { .. } => Code::SemaphoreInUse,
         }
@@ -149,6 +161,8 @@ codes! {
     UnknownRequest = "unknown_request",
     /// The semaphore is held.
     SemaphoreInUse = "semaphore_in_use",
+    /// The capacity is not what it was expected to be.
+    CapacityChanged = "capacity_changed",
     /// The id stands for another ask.
     IdempotencyConflict = "idempotency_conflict",
     /// The request has ended.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Command, ExternalId, Loaded, SemaphoreName};
+use crate::{Command, ExternalId, Loaded, Owner, SemaphoreName};
 
 /// The semaphores and requests that a list of commands touches, each in the order to lock it in:
-/// semaphores first, then requests, both by bytes.
+/// semaphores first, then requests, then owners' sessions, each by bytes.
 ///
 /// A command on a request touches the semaphores that the request holds, and those are known only
 /// once the request is loaded. So a store loads, asks [`Footprint::grow`], and begins again with
@@ -16,6 +16,8 @@ pub struct Footprint {
     pub semaphores: BTreeSet<SemaphoreName>,
     /// To lock then.
     pub requests: BTreeSet<ExternalId>,
+    /// Owners whose sessions to lock last.
+    pub owners: BTreeSet<Owner>,
 }
 
 impl Footprint {
@@ -26,6 +28,7 @@ impl Footprint {
         for command in commands {
             footprint.semaphores.extend(command.semaphores().cloned());
             footprint.requests.extend(command.external_id().cloned());
+            footprint.owners.extend(command.session_of().cloned());
         }
         footprint
     }

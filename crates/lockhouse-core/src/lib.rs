@@ -8,23 +8,29 @@
 //! A new kind of store implements [`Store`](store::Store) and keeps its contract.
 
 mod ask;
+mod changes;
 mod command;
 mod decide;
 mod error;
 mod footprint;
 mod numbers;
+mod owner;
+mod recount;
 mod request;
 mod semaphore;
 pub mod store;
 mod text;
 
 pub use ask::{Ask, MAX_SEMAPHORES_A_REQUEST};
-pub use command::{Command, Outcome, Reply};
-pub use decide::{Changes, Decision, Ended, Loaded, Renewed, decide};
+pub use changes::{Changes, Decision, Ended, Loaded, Renewed};
+pub use command::{Cause, Command, Definition, Outcome, Reply};
+pub use decide::decide;
 pub use error::{Code, Invalid, Refusal};
 pub use footprint::Footprint;
 pub use jiff::Timestamp;
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
+pub use owner::OwnerSession;
+pub use recount::{Finding, Recount, Recounted};
 pub use request::{EndReason, Permit, Request, State};
 pub use semaphore::{CapacityChange, Semaphore};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};

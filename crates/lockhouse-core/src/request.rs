@@ -21,6 +21,8 @@ pub struct Request {
     pub expires_at: Option<Timestamp>,
     /// When it was granted, by the store's clock.
     pub created_at: Timestamp,
+    /// Who ended it, where that was not its holder and they said.
+    pub ended_by: Option<Owner>,
 }
 
 impl Request {

@@ -2,11 +2,13 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::{
-    CapacityChange, Command, ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName,
+    CapacityChange, Command, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName,
 };
 
 /// Commands to decide and save in one commit.
@@ -36,6 +38,43 @@ pub struct Page<K> {
     pub after: Option<K>,
     /// At most so many.
     pub limit: u32,
+}
+
+/// Live requests that seem due to end.
+#[derive(Clone, Copy, Debug)]
+pub enum Due<'a> {
+    /// Their time has passed, or their owner's session has.
+    Lapsed {
+        /// Only those that hold permits of one of these.
+        on: Option<&'a [SemaphoreName]>,
+    },
+    /// They have no time to live and have been held for so long.
+    Stale {
+        /// How long.
+        age: Duration,
+    },
+    /// They are this owner's.
+    OwnedBy(&'a Owner),
+}
+
+/// Rows of the past that may go.
+#[derive(Clone, Copy, Debug)]
+pub enum Purge {
+    /// Requests, with their permits, that ended so long ago.
+    Requests {
+        /// How long.
+        age: Duration,
+    },
+    /// Capacity changes that were made so long ago.
+    CapacityChanges {
+        /// How long.
+        age: Duration,
+    },
+    /// Sessions that lapsed so long ago, of owners who hold nothing.
+    Sessions {
+        /// How long.
+        age: Duration,
+    },
 }
 
 /// Keeps semaphores and requests, durably, for any number of processes at once.
@@ -82,6 +121,23 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The latest changes of the capacity of `name`, newest first, at most `limit`.
     async fn history(&self, name: &SemaphoreName, limit: u32)
     -> Result<Vec<CapacityChange>, Error>;
+
+    /// At most `limit` live requests that seem due to end. Reading them changes nothing: each is
+    /// looked at again, under locks, by the [`Cause`](crate::Cause) that it is then ended by.
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error>;
+
+    /// Owners of live requests, in byte order.
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error>;
+
+    /// Deletes at most `limit` rows of the past, in one short transaction; how many they were.
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error>;
+
+    /// Counts everything anew, in one consistent read.
+    async fn recount(&self) -> Result<Recount, Error>;
+
+    /// Sets the counter of `name`, and its fence if that is behind, to what its permits say, under
+    /// the semaphore's lock. Says what it was, if it was off.
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
 
     /// Brings the schema up to this version. Any number of processes may do so at once; each
     /// returns when the schema is there.

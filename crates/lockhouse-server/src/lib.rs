@@ -25,10 +25,12 @@
 
 mod body;
 mod console;
+mod ending;
 mod failure;
 mod health;
 mod metrics;
 mod openapi;
+mod owners;
 mod paging;
 mod path;
 mod requests;

@@ -6,9 +6,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use lockhouse::store::{self, Kind};
 use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
-use lockhouse::{Ask, Error, ExternalId, Lockhouse, Refusal, Request, SemaphoreName, Ttl};
+use lockhouse::{Ask, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl};
 
 use crate::body::{Json, OptionalJson};
+use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::paging::Paging;
 use crate::path::Named;
@@ -77,8 +78,15 @@ pub(crate) async fn renew(
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(external_id): Named<ExternalId>,
+    ending: Ending,
 ) -> Result<Json<Released>, Failure> {
-    let released = lockhouse.release(&external_id).await?;
+    let released = match ending {
+        Ending::Released => lockhouse.release(&external_id).await?,
+        Ending::Forced { by } => {
+            let by = by.as_ref().map(Owner::as_str);
+            lockhouse.force_release(&external_id, by).await?
+        }
+    };
     Ok(Json(Released {
         released: released.now,
         request: wire::Request::from(&released.request),

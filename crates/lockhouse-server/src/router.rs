@@ -17,7 +17,7 @@ use tower_http::trace::TraceLayer;
 use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
 use crate::stopping::Stopping;
-use crate::{console, health, openapi, requests, semaphores};
+use crate::{console, health, openapi, owners, requests, semaphores};
 
 /// What handlers take from.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping) -> Router 
         .with_state(app)
 }
 
-fn routes() -> [(&'static str, MethodRouter<App>); 12] {
+fn routes() -> [(&'static str, MethodRouter<App>); 13] {
     [
         ("/v1/semaphores", get(semaphores::list)),
         (
@@ -73,6 +73,10 @@ fn routes() -> [(&'static str, MethodRouter<App>); 12] {
                 .delete(requests::delete),
         ),
         ("/v1/requests/{external_id}/renew", post(requests::renew)),
+        (
+            "/v1/owners/{owner}",
+            put(owners::put).delete(owners::delete),
+        ),
         ("/healthz", get(health::healthz)),
         ("/readyz", get(health::readyz)),
         ("/metrics", get(metrics::get)),

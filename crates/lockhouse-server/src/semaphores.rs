@@ -21,6 +21,9 @@ pub(crate) async fn put(
     if must_exist(&headers)? {
         define = define.must_exist();
     }
+    if let Some(expected) = body.expected_capacity {
+        define = define.expected(expected);
+    }
     if let Some(who) = body.changed_by {
         define = define.changed_by(who);
     }

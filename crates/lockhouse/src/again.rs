@@ -28,12 +28,14 @@ pub(crate) async fn pause(first: Duration, least: Duration, retry: u32, deadline
 pub(crate) fn as_the_first(command: &Command, outcome: Outcome) -> Outcome {
     match (command, outcome) {
         (
-            Command::End { reason, .. },
+            Command::End { cause, .. },
             Ok(Reply::Ended {
                 request,
                 now: false,
             }),
-        ) if request.end_reason() == Some(*reason) => Ok(Reply::Ended { request, now: true }),
+        ) if request.end_reason() == Some(cause.reason()) => {
+            Ok(Reply::Ended { request, now: true })
+        }
         (Command::Delete { .. }, Err(Refusal::UnknownSemaphore(_))) => Ok(Reply::Deleted),
         (_, outcome) => outcome,
     }
@@ -68,6 +70,7 @@ mod tests {
                 ttl: None,
                 expires_at: None,
                 created_at: Timestamp::UNIX_EPOCH,
+                ended_by: None,
             };
             Ok(Reply::Ended { request, now })
         };

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Command, ExternalId, Invalid, Reply, Request, SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, ExternalId, Finding, Invalid, Owner, OwnerSession, Reply,
+    Request, SemaphoreName, Ttl,
 };
 
 use crate::engine::Engine;
 use crate::service::Service;
+use crate::suspects::Suspects;
+use crate::upkeep::{Maintaining, Swept, Upkeep};
 use crate::{Define, Error, Released, RequestBuilder, Semaphore, SemaphoreStatus, wire};
 
 /// A way to semaphores: in a database that this process talks to, or behind a server.
@@ -102,7 +105,7 @@ impl Lockhouse {
     /// `request_ended`, `store_unavailable`, `overloaded`.
     pub async fn acquire(&self, ask: Ask, wait: Duration) -> Result<(Request, bool), Error> {
         match self.service.execute(Command::Acquire(ask), wait).await? {
-            Reply::Granted { request, now } => Ok((request, now)),
+            Reply::Granted { request, now, .. } => Ok((request, now)),
             other => Err(unexpected(&other)),
         }
     }
@@ -141,6 +144,59 @@ impl Lockhouse {
             Reply::Ended { request, now } => Ok(Released { request, now }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Ends anybody's live request, as `forced`, in the name of `by`. Its holder is told when it
+    /// next renews; until then it may go on with what the permits were for.
+    ///
+    /// # Errors
+    /// `unknown_request`, `store_unavailable`.
+    pub async fn force_release(
+        &self,
+        external_id: impl AsRef<str>,
+        by: Option<&str>,
+    ) -> Result<Released, Error> {
+        let by = by.map(Owner::parse).transpose();
+        let force = Command::End {
+            external_id: ExternalId::parse(external_id)?,
+            cause: Cause::Forced {
+                by: by.map_err(|invalid| invalid.on("by"))?,
+            },
+        };
+        match self.service.execute(force, Duration::ZERO).await? {
+            Reply::Ended { request, now } => Ok(Released { request, now }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Says that `owner` lives, and will say so again within `ttl`. One heartbeat keeps all that
+    /// the owner holds without a TTL of its own, whatever its number; silence frees all of it.
+    ///
+    /// # Errors
+    /// `invalid_request`, `store_unavailable`.
+    pub async fn heartbeat(
+        &self,
+        owner: impl AsRef<str>,
+        ttl: Duration,
+    ) -> Result<OwnerSession, Error> {
+        let heartbeat = Command::Heartbeat {
+            owner: Owner::parse(owner)?,
+            ttl: Ttl::new(ttl)?,
+        };
+        match self.service.execute(heartbeat, Duration::ZERO).await? {
+            Reply::Heard(session) => Ok(session),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Releases all that `owner` holds, and forgets its session; how many requests those were.
+    ///
+    /// Should the process die on the way, the session's silence frees the rest.
+    ///
+    /// # Errors
+    /// `invalid_request`, `store_unavailable`.
+    pub async fn goodbye(&self, owner: impl AsRef<str>) -> Result<u64, Error> {
+        self.service.goodbye(&Owner::parse(owner)?).await
     }
 
     /// The request known by `external_id`, live or ended.
@@ -208,6 +264,60 @@ impl Lockhouse {
     /// `store_unavailable`.
     pub async fn migrate(&self) -> Result<(), Error> {
         self.service.migrate().await
+    }
+
+    /// Does the upkeep of the store in the background, until the answer is dropped. `lockhouse
+    /// serve` does so by itself; a program that embeds Lockhouse may. Any number may at once.
+    ///
+    /// # Errors
+    /// `invalid_request` on a server's URL: there it is the server's business.
+    pub fn maintain(&self, upkeep: Upkeep) -> Result<Maintaining, Error> {
+        self.upkeeper()?;
+        Ok(upkeep.begin(self.clone()))
+    }
+
+    /// Does each task of the upkeep once, and says what it did. A check frees nobody by this, as
+    /// it takes two rounds; those are [`maintain`](Lockhouse::maintain)'s.
+    ///
+    /// # Errors
+    /// `store_unavailable`; `invalid_request` on a server's URL.
+    pub async fn sweep(&self, upkeep: &Upkeep) -> Result<Swept, Error> {
+        upkeep
+            .once(self.upkeeper()?, &mut Suspects::default())
+            .await
+    }
+
+    /// Counts everything anew, in one consistent read, and says what is off: P1, P2, P3 and P7.
+    ///
+    /// # Errors
+    /// `store_unavailable`; `invalid_request` on a server's URL.
+    pub async fn verify(&self) -> Result<Vec<Finding>, Error> {
+        self.upkeeper()?.verify().await
+    }
+
+    /// Mends the counters that `findings` say are off, each in a transaction of its own, in which
+    /// it is counted again; the semaphores as they were.
+    ///
+    /// # Errors
+    /// `store_unavailable`; `invalid_request` on a server's URL.
+    pub async fn repair(
+        &self,
+        findings: &[Finding],
+    ) -> Result<Vec<lockhouse_core::Semaphore>, Error> {
+        self.upkeeper()?.repair(findings).await
+    }
+
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        self.service.engine()
+    }
+
+    fn upkeeper(&self) -> Result<&Engine, Error> {
+        let elsewhere = || Invalid::new("url", "is a server's; do this where its database is");
+        Ok(self.engine().ok_or_else(elsewhere)?)
+    }
+
+    pub(crate) fn anonymous(&self) -> RequestBuilder {
+        RequestBuilder::anonymous(self.clone())
     }
 
     /// Whether the store answers.

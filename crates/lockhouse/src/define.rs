@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::pin::Pin;
 
-use lockhouse_core::{Capacity, Command, Invalid, Note, Owner, SemaphoreName};
+use lockhouse_core::{Capacity, Definition, Invalid, Note, Owner, SemaphoreName};
 
 use crate::{Error, Lockhouse, SemaphoreStatus};
 
@@ -15,6 +15,7 @@ pub struct Define {
     name: String,
     capacity: i128,
     must_exist: bool,
+    expected: Option<i128>,
     changed_by: Option<String>,
     note: Option<String>,
 }
@@ -26,6 +27,7 @@ impl Define {
             name: name.to_owned(),
             capacity,
             must_exist: false,
+            expected: None,
             changed_by: None,
             note: None,
         }
@@ -34,6 +36,13 @@ impl Define {
     /// Refuse with `unknown_semaphore` if there is none, instead of creating it.
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
+        self
+    }
+
+    /// Refuse with `capacity_changed` unless this is the capacity now, or the new one is already.
+    /// So of two who change it from the same value, one is told to look again.
+    pub fn expected(mut self, capacity: impl Into<i128>) -> Self {
+        self.expected = Some(capacity.into());
         self
     }
 
@@ -55,15 +64,16 @@ impl Define {
     /// `invalid_request`, `unknown_semaphore` (only with [`must_exist`](Define::must_exist)),
     /// `store_unavailable`.
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
-        let command = self.command()?;
-        self.lockhouse.service().define(command).await
+        let definition = self.definition()?;
+        self.lockhouse.service().define(definition).await
     }
 
-    fn command(&self) -> Result<Command, Invalid> {
-        Ok(Command::Define {
+    fn definition(&self) -> Result<Definition, Invalid> {
+        Ok(Definition {
             name: SemaphoreName::parse(&self.name)?,
             capacity: Capacity::new(self.capacity)?,
             must_exist: self.must_exist,
+            expected: self.expected.map(expected).transpose()?,
             changed_by: self.changed_by.as_deref().map(changed_by).transpose()?,
             note: self.note.as_deref().map(Note::parse).transpose()?,
         })
@@ -77,6 +87,11 @@ impl IntoFuture for Define {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { Ok(self.send().await?.0) })
     }
+}
+
+/// An expected capacity has the bounds of one, under its own field's name.
+fn expected(capacity: i128) -> Result<Capacity, Invalid> {
+    Capacity::new(capacity).map_err(|invalid| invalid.on("expected_capacity"))
 }
 
 /// Who changes a capacity follows the rule of owners, under its own field's name.

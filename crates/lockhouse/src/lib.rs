@@ -28,25 +28,31 @@ mod define;
 mod engine;
 mod error;
 mod holding;
+pub mod liveness;
 mod permit;
 #[cfg(feature = "remote")]
 mod remote;
 mod request;
 mod semaphore;
 mod service;
+mod suspects;
+mod upkeep;
 pub mod wire;
 
 pub use client::Lockhouse;
 pub use define::Define;
 pub use error::Error;
 pub use holding::Lost;
+pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;
 pub use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Code, Command, Count, EndReason, ExternalId, Invalid, Note,
-    Outcome, Owner, Refusal, Reply, Request, State, Timestamp, Ttl,
+    Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, ExternalId,
+    Finding, Invalid, Note, Outcome, Owner, OwnerSession, Refusal, Reply, Request, State,
+    Timestamp, Ttl,
 };
 pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
 pub use permit::Permit;
 pub use request::RequestBuilder;
 pub use semaphore::Semaphore;
 pub use service::{Released, SemaphoreStatus};
+pub use upkeep::{Maintaining, Swept, Upkeep};

@@ -5,10 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::Page;
 use lockhouse_core::{
-    CapacityChange, Command, ExternalId, Reply, Request, Semaphore, SemaphoreName,
+    CapacityChange, Command, Definition, ExternalId, Owner, Reply, Request, Semaphore,
+    SemaphoreName,
 };
 
 use crate::Error;
+use crate::engine::Engine;
 
 #[async_trait]
 pub(crate) trait Service: std::fmt::Debug + Send + Sync {
@@ -16,8 +18,10 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     ///
     /// Dropping the future gives up a place in the queue; a command that has begun goes on.
     async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error>;
-    /// Does a [`Command::Define`]; also says whether the semaphore was created.
-    async fn define(&self, define: Command) -> Result<(SemaphoreStatus, bool), Error>;
+    /// Defines a semaphore; also says whether it was created.
+    async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error>;
+    /// Ends all that `owner` holds, and its session; how many requests those were.
+    async fn goodbye(&self, owner: &Owner) -> Result<u64, Error>;
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error>;
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error>;
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error>;
@@ -30,6 +34,8 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     -> Result<Vec<CapacityChange>, Error>;
     async fn migrate(&self) -> Result<(), Error>;
     async fn ready(&self) -> Result<(), Error>;
+    /// The engine in this process, if there is one: upkeep is its business.
+    fn engine(&self) -> Option<&Engine>;
 }
 
 /// A semaphore, and who waits for it.

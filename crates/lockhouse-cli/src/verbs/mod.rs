@@ -4,6 +4,8 @@ mod acquire;
 mod completions;
 mod create;
 mod delete;
+mod goodbye;
+mod heartbeat;
 mod history;
 mod holders;
 mod list;
@@ -14,6 +16,8 @@ mod resize;
 mod run;
 mod serve;
 mod show;
+mod sweep;
+mod verify;
 
 use clap::Subcommand;
 
@@ -38,6 +42,10 @@ pub(crate) enum Verb {
     Renew(renew::Renew),
     Release(release::Release),
     Holders(holders::Holders),
+    Heartbeat(heartbeat::Heartbeat),
+    Goodbye(goodbye::Goodbye),
+    Sweep(sweep::Sweep),
+    Verify(verify::Verify),
     Migrate(migrate::Migrate),
     Completions(completions::Completions),
 }
@@ -57,6 +65,10 @@ impl Verb {
             Verb::Renew(verb) => verb.perform(global).await,
             Verb::Release(verb) => verb.perform(global).await,
             Verb::Holders(verb) => verb.perform(global).await,
+            Verb::Heartbeat(verb) => verb.perform(global).await,
+            Verb::Goodbye(verb) => verb.perform(global).await,
+            Verb::Sweep(verb) => verb.perform(global).await,
+            Verb::Verify(verb) => verb.perform(global).await,
             Verb::Migrate(verb) => verb.perform(global).await,
             Verb::Completions(verb) => verb.perform(),
         }

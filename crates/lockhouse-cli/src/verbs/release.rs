@@ -1,30 +1,41 @@
 //! `lockhouse release`.
 
 use clap::Args;
-use lockhouse::{EndReason, Released, wire};
+use lockhouse::{EndReason, Owner, Released, wire};
 
 use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::table;
+use crate::who;
 
 /// End a live request and give its permits back
 ///
-/// Prints whether it was this call that ended the request. Again is no error.
+/// Prints whether it was this call that ended the request. Again is no error. By --force anybody's
+/// hold is ended: its holder is told when it next renews, and may go on until then.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   lockhouse release job-abc-123
+  lockhouse release job-abc-123 --force
   lockhouse release job-abc-123 -o json | jq .released")]
 pub(crate) struct Release {
     /// The request
     id: String,
+    /// End it as `forced`, and keep who did
+    #[arg(long)]
+    force: bool,
 }
 
 impl Release {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let lockhouse = global.place()?.connect().await?;
-        let released = lockhouse.release(&self.id).await?;
+        let released = if self.force {
+            let who = who::user_and_host();
+            lockhouse.force_release(&self.id, Some(&who)).await?
+        } else {
+            lockhouse.release(&self.id).await?
+        };
         global.output.print(
             || wire::Released {
                 released: released.now,
@@ -36,14 +47,20 @@ impl Release {
     }
 }
 
-fn said(released: &Released) -> String {
-    let id = &released.request.external_id;
-    if released.now {
-        return format!("request \"{id}\" released");
+fn said(Released { request, now }: &Released) -> String {
+    let id = &request.external_id;
+    let reason = request.end_reason();
+    let by = request.ended_by.as_ref().map(by).unwrap_or_default();
+    match (now, reason) {
+        (true, Some(EndReason::Forced)) => format!("request \"{id}\" ended by force{by}"),
+        (true, _) => format!("request \"{id}\" released"),
+        (false, _) => {
+            let reason = table::or_nothing(reason.map(EndReason::as_str));
+            format!("request \"{id}\" had ended before: {reason}{by}")
+        }
     }
-    let reason = released.request.end_reason();
-    format!(
-        "request \"{id}\" had ended before: {}",
-        table::or_nothing(reason.map(EndReason::as_str))
-    )
+}
+
+fn by(who: &Owner) -> String {
+    format!(", by {who}")
 }

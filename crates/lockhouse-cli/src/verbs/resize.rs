@@ -16,6 +16,7 @@ use crate::who;
 #[command(after_help = "\
 Examples:
   lockhouse resize backup-slots 20 --note 'new disks'
+  lockhouse resize backup-slots 20 --expect 10
   lockhouse resize backup-slots 0")]
 pub(crate) struct Resize {
     /// The semaphore
@@ -23,6 +24,9 @@ pub(crate) struct Resize {
     /// How many permits it has from now on; 0 closes it
     #[arg(allow_negative_numbers = true)]
     capacity: i64,
+    /// Only if this is its capacity now, or the new one is already
+    #[arg(long, value_name = "CAPACITY", allow_negative_numbers = true)]
+    expect: Option<i64>,
     /// Why, for its history
     #[arg(long)]
     note: Option<String>,
@@ -35,6 +39,9 @@ impl Resize {
             .define(&self.name, self.capacity)
             .must_exist()
             .changed_by(who::user_and_host());
+        if let Some(expected) = self.expect {
+            define = define.expected(expected);
+        }
         if let Some(note) = self.note {
             define = define.note(note);
         }

@@ -1,6 +1,7 @@
 //! `lockhouse serve`.
 
 use clap::Args;
+use lockhouse::Upkeep;
 use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -9,18 +10,21 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::{Signals, or_signal};
+use crate::upkeep::{Ages, Intervals};
 use crate::{output, place};
 
 /// Serve a store over HTTP
 ///
 /// Prints one line once it listens, and logs to stderr (RUST_LOG says what; info unless said).
 /// SIGTERM or SIGINT stops it once what is under way is done; a second one stops it at once. It
-/// keeps no state of its own: run as many as you like on one database.
+/// keeps no state of its own: run as many as you like on one database. They share the upkeep: one
+/// of them ends what has lapsed and deletes what is old, and another goes on if it dies.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   lockhouse serve --url mysql://app@db/lockhouse
   lockhouse serve --listen 0.0.0.0:7117
+  lockhouse serve --sweep-every 30s --check 'job-*=https://ci.example/jobs/{owner}'
   lockhouse list --url http://127.0.0.1:7117")]
 pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one
@@ -31,6 +35,10 @@ pub(crate) struct Serve {
         value_parser = host_and_port
     )]
     listen: String,
+    #[command(flatten)]
+    intervals: Intervals,
+    #[command(flatten)]
+    ages: Ages,
 }
 
 impl Serve {
@@ -41,6 +49,7 @@ impl Serve {
                 "is a server's; to serve takes a store: sqlite:PATH, mysql://…, memory:",
             ));
         }
+        let upkeep = self.ages.of(self.intervals.of(Upkeep::default())?);
         let mut signals = Signals::listen([Signal::SIGINT, Signal::SIGTERM])?;
         // First the port: it is the likelier to be taken, and cheaper to find out about.
         let cannot_listen =
@@ -50,6 +59,7 @@ impl Serve {
             .map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
         let lockhouse = or_signal(place.connect(), &mut signals).await?;
+        let _maintaining = lockhouse.maintain(upkeep)?;
         output::line(&format!(
             "lockhouse serves {} on http://{address}",
             place.public()

@@ -1,8 +1,10 @@
 //! P5: one id, one ask, one grant.
 
-use lockhouse_core::{Command, EndReason, Refusal, Reply};
+use lockhouse_core::{Cause, Command, EndReason, Refusal, Reply};
 
-use crate::keeper::{Keeper, ask, define, end, exhausted, for_ms, owned_by, request_ended, resize};
+use crate::keeper::{
+    Keeper, ask, causes_that_hold, define, end, exhausted, for_ms, owned_by, request_ended, resize,
+};
 use crate::words::id;
 
 /// P5.
@@ -50,10 +52,12 @@ fn two_of_the_same_ask_in_a_batch_are_one_grant() {
         Ok(Reply::Granted {
             request: first,
             now: true,
+            ..
         }),
         Ok(Reply::Granted {
             request: second,
             now: false,
+            ..
         }),
     ] = &decision.outcomes[..]
     else {
@@ -66,14 +70,13 @@ fn two_of_the_same_ask_in_a_batch_are_one_grant() {
 /// P5.
 #[test]
 fn after_its_end_an_id_is_never_granted_again() {
-    for reason in EndReason::ALL
-        .into_iter()
-        .filter(|reason| *reason != EndReason::Expired)
-    {
+    for cause in causes_that_hold() {
         let mut keeper = Keeper::with(&[("a", 1)]);
-        keeper.grant(&ask("one", &[("a", 1)]));
-        keeper.end("one", reason).unwrap();
-        let again = keeper.acquire(&ask("one", &[("a", 1)]));
+        let of_x = owned_by("x", ask("one", &[("a", 1)]));
+        keeper.grant(&of_x);
+        let reason = cause.reason();
+        assert!(keeper.end("one", cause).unwrap().1);
+        let again = keeper.acquire(&of_x);
         assert_eq!(again, Err(request_ended("one", reason)));
         assert_eq!(keeper.in_use("a"), 0);
     }
@@ -84,7 +87,7 @@ fn after_its_end_an_id_is_never_granted_again() {
 fn ended_in_the_same_batch_is_ended() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let acquire = Command::Acquire(ask("one", &[("a", 1)]));
-    let batch = [acquire.clone(), end("one", EndReason::Released), acquire];
+    let batch = [acquire.clone(), end("one", Cause::Released), acquire];
     let outcomes = keeper.batch(&batch).outcomes;
     assert_eq!(outcomes[2], Err(request_ended("one", EndReason::Released)));
 }
@@ -107,7 +110,7 @@ fn a_different_ask_under_the_same_id_is_a_conflict() {
             let conflict = Refusal::IdempotencyConflict(id("one"));
             assert_eq!(keeper.acquire(other), Err(conflict), "{other:?}");
         }
-        keeper.end("one", EndReason::Released).unwrap();
+        keeper.end("one", Cause::Released).unwrap();
     }
 }
 

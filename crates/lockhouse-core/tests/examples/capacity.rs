@@ -1,8 +1,10 @@
 //! P1, P2 and P6: room, counting, and several semaphores at once.
 
-use lockhouse_core::{Command, EndReason, Refusal, Reply};
+use lockhouse_core::{Cause, Command, Refusal, Reply};
 
-use crate::keeper::{Keeper, ask, define, delete, end, exhausted, resize, unknown_semaphore};
+use crate::keeper::{
+    Keeper, ask, define, delete, end, exhausted, forced, resize, unknown_semaphore,
+};
 use crate::words::{capacity, count, name};
 
 /// P1.
@@ -48,12 +50,12 @@ fn a_resize_below_what_is_in_use_revokes_nothing_and_grants_nothing_until_there_
         (3, 0)
     );
 
-    keeper.end("two", EndReason::Released).unwrap();
+    keeper.end("two", Cause::Released).unwrap();
     assert_eq!(
         keeper.acquire(&ask("three", &[("a", 1)])),
         Err(exhausted(&["a"]))
     );
-    keeper.end("one", EndReason::Released).unwrap();
+    keeper.end("one", Cause::Released).unwrap();
     keeper.grant(&ask("three", &[("a", 1)]));
 }
 
@@ -95,7 +97,7 @@ fn in_use_is_the_sum_of_what_is_held() {
     keeper.grant(&ask("one", &[("a", 2)]));
     keeper.grant(&ask("two", &[("a", 1), ("b", 4)]));
     assert_eq!((keeper.in_use("a"), keeper.in_use("b")), (3, 4));
-    keeper.end("two", EndReason::Forced).unwrap();
+    keeper.end("two", forced(None)).unwrap();
     assert_eq!((keeper.in_use("a"), keeper.in_use("b")), (2, 0));
 }
 
@@ -109,7 +111,7 @@ fn a_held_semaphore_is_not_deleted() {
         in_use: 2,
     };
     assert_eq!(keeper.run(delete("a")), Err(in_use));
-    keeper.end("one", EndReason::Released).unwrap();
+    keeper.end("one", Cause::Released).unwrap();
     assert_eq!(keeper.run(delete("a")), Ok(Reply::Deleted));
     assert_eq!(
         keeper.acquire(&ask("two", &[("a", 1)])),
@@ -127,7 +129,7 @@ fn an_ask_on_several_semaphores_takes_from_none_when_one_lacks_room() {
     assert_eq!((keeper.in_use("a"), keeper.in_use("c")), (0, 0));
     assert_eq!(keeper.semaphore("a").fence, 0);
 
-    keeper.end("one", EndReason::Released).unwrap();
+    keeper.end("one", Cause::Released).unwrap();
     assert_eq!(keeper.grant(&all).permits.len(), 3);
     assert_eq!(
         (keeper.in_use("a"), keeper.in_use("b"), keeper.in_use("c")),
@@ -141,7 +143,7 @@ fn room_given_back_in_a_batch_is_there_for_the_next_ask_in_it() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);
     keeper.grant(&ask("one", &[("a", 1), ("b", 1)]));
     let next = ask("two", &[("b", 1), ("a", 1)]);
-    let batch = [end("one", EndReason::Released), Command::Acquire(next)];
+    let batch = [end("one", Cause::Released), Command::Acquire(next)];
     assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
     assert!(keeper.is_live("two") && !keeper.is_live("one"));
 }

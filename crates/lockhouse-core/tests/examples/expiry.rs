@@ -1,6 +1,6 @@
 //! P4 and P8: time passes by the store's clock, and whoever touches a request first ends it.
 
-use lockhouse_core::{EndReason, Refusal, Reply};
+use lockhouse_core::{Cause, EndReason, Refusal, Reply};
 
 use crate::keeper::{Keeper, ask, define, exhausted, for_ms, owned_by, renew, request_ended};
 use crate::words::{at, id, owner, ttl};
@@ -33,7 +33,7 @@ fn an_expired_request_is_not_renewed_swept_or_not() {
 #[test]
 fn releasing_an_expired_request_says_that_it_expired() {
     let mut keeper = overdue();
-    let (request, now) = keeper.end("one", EndReason::Released).unwrap();
+    let (request, now) = keeper.end("one", Cause::Released).unwrap();
     assert!(!now);
     assert_eq!(request.end_reason(), Some(EndReason::Expired));
     assert_expired(&keeper);
@@ -63,12 +63,12 @@ fn a_sweep_ends_only_what_is_due() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
     keeper.wait_ms(9);
-    let (early, now) = keeper.end("one", EndReason::Expired).unwrap();
+    let (early, now) = keeper.end("one", Cause::Expired).unwrap();
     assert!(!now && early.is_live());
     keeper.wait_ms(1);
-    assert!(keeper.end("one", EndReason::Expired).unwrap().1);
+    assert!(keeper.end("one", Cause::Expired).unwrap().1);
     assert_expired(&keeper);
-    assert!(!keeper.end("one", EndReason::Expired).unwrap().1);
+    assert!(!keeper.end("one", Cause::Expired).unwrap().1);
 }
 
 /// P3: what has no time to live does not expire.
@@ -77,7 +77,7 @@ fn a_sweep_leaves_what_has_no_ttl() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.wait_ms(1_000_000_000);
-    let (request, now) = keeper.end("one", EndReason::Expired).unwrap();
+    let (request, now) = keeper.end("one", Cause::Expired).unwrap();
     assert!(!now && request.is_live());
 }
 
@@ -87,7 +87,7 @@ fn an_expired_request_makes_room_once_it_is_swept() {
     let mut keeper = overdue();
     let next = ask("two", &[("a", 1)]);
     assert_eq!(keeper.acquire(&next), Err(exhausted(&["a"])));
-    keeper.end("one", EndReason::Expired).unwrap();
+    keeper.end("one", Cause::Expired).unwrap();
     keeper.grant(&next);
 }
 

@@ -1,7 +1,10 @@
 //! A store for stories: rows and a clock that only the story moves.
 
+use std::time::Duration;
+
 use lockhouse_core::{
-    Ask, Command, Decision, EndReason, Outcome, Refusal, Reply, Request, Semaphore, decide,
+    Ask, Cause, Command, Decision, Definition, EndReason, Loaded, Outcome, Refusal, Reply, Request,
+    Semaphore, decide,
 };
 
 use crate::rows::Rows;
@@ -38,6 +41,12 @@ impl Keeper {
         decision
     }
 
+    /// What a store loads for `command`, now.
+    pub(crate) fn load(&mut self, command: &Command) -> Loaded {
+        let commands = std::slice::from_ref(command);
+        self.rows.load(at(self.now_ms), commands)
+    }
+
     pub(crate) fn run(&mut self, command: Command) -> Outcome {
         self.batch(&[command]).outcomes.remove(0)
     }
@@ -45,7 +54,7 @@ impl Keeper {
     /// What `ask` is granted, and whether now.
     pub(crate) fn acquire(&mut self, ask: &Ask) -> Result<(Request, bool), Refusal> {
         match self.run(Command::Acquire(ask.clone()))? {
-            Reply::Granted { request, now } => Ok((request, now)),
+            Reply::Granted { request, now, .. } => Ok((request, now)),
             other => panic!("{ask:?} was answered {other:?}"),
         }
     }
@@ -58,8 +67,8 @@ impl Keeper {
     }
 
     /// Whether the request ended just now, and how it is then.
-    pub(crate) fn end(&mut self, id: &str, reason: EndReason) -> Result<(Request, bool), Refusal> {
-        match self.run(end(id, reason))? {
+    pub(crate) fn end(&mut self, id: &str, cause: Cause) -> Result<(Request, bool), Refusal> {
+        match self.run(end(id, cause))? {
             Reply::Ended { request, now } => Ok((request, now)),
             other => panic!("the end of {id} was answered {other:?}"),
         }
@@ -83,23 +92,14 @@ impl Keeper {
 }
 
 pub(crate) fn define(text: &str, number: u32) -> Command {
-    Command::Define {
-        name: name(text),
-        capacity: capacity(number),
-        must_exist: false,
-        changed_by: None,
-        note: None,
-    }
+    Command::Define(Definition::new(name(text), capacity(number)))
 }
 
 pub(crate) fn resize(text: &str, number: u32) -> Command {
-    Command::Define {
-        name: name(text),
-        capacity: capacity(number),
+    Command::Define(Definition {
         must_exist: true,
-        changed_by: None,
-        note: None,
-    }
+        ..Definition::new(name(text), capacity(number))
+    })
 }
 
 pub(crate) fn delete(text: &str) -> Command {
@@ -113,11 +113,65 @@ pub(crate) fn renew(text: &str, ms: Option<u64>) -> Command {
     }
 }
 
-pub(crate) fn end(text: &str, reason: EndReason) -> Command {
+/// Resizes to `number` if the capacity is `expected`.
+pub(crate) fn resize_from(text: &str, expected: u32, number: u32) -> Command {
+    Command::Define(Definition {
+        expected: Some(capacity(expected)),
+        ..Definition::new(name(text), capacity(number))
+    })
+}
+
+pub(crate) fn end(text: &str, cause: Cause) -> Command {
     Command::End {
         external_id: id(text),
-        reason,
+        cause,
     }
+}
+
+pub(crate) fn heartbeat(text: &str, ms: u64) -> Command {
+    Command::Heartbeat {
+        owner: owner(text),
+        ttl: ttl(ms),
+    }
+}
+
+pub(crate) fn goodbye(text: &str) -> Command {
+    Command::Goodbye { owner: owner(text) }
+}
+
+pub(crate) fn silent(text: &str) -> Cause {
+    Cause::OwnerSilent { owner: owner(text) }
+}
+
+pub(crate) fn gone(text: &str) -> Cause {
+    Cause::OwnerGone { owner: owner(text) }
+}
+
+pub(crate) fn stale(ms: u64) -> Cause {
+    Cause::Stale {
+        age: Duration::from_millis(ms),
+    }
+}
+
+pub(crate) fn forced(by: Option<&str>) -> Cause {
+    Cause::Forced { by: by.map(owner) }
+}
+
+/// A cause of every kind, for a request of `x`.
+pub(crate) fn every_cause() -> [Cause; 6] {
+    [
+        Cause::Released,
+        Cause::Expired,
+        silent("x"),
+        gone("x"),
+        stale(0),
+        forced(None),
+    ]
+}
+
+/// Those that end a request of `x` without a time to live at once, whatever else is there.
+pub(crate) fn causes_that_hold() -> [Cause; 4] {
+    [Cause::Released, gone("x"), stale(0), forced(None)]
 }
 
 pub(crate) fn ask(text: &str, permits: &[(&str, u32)]) -> Ask {

@@ -2,11 +2,15 @@
 
 mod asking;
 mod capacity;
+mod causes;
 mod ending;
 mod expiry;
 mod fences;
+mod footprint;
 mod keeper;
+mod owners;
 mod refusals;
+mod resizing;
 mod saving;
 
 #[path = "../properties/rows.rs"]

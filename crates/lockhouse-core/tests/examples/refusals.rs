@@ -3,8 +3,8 @@
 use lockhouse_core::{Code, Command, EndReason, Refusal, decide};
 
 use crate::keeper::{
-    Keeper, ask, define, delete, exhausted, for_ms, owned_by, renew, request_ended, resize,
-    unknown_semaphore,
+    Keeper, ask, define, delete, exhausted, for_ms, gone, owned_by, renew, request_ended, resize,
+    resize_from, unknown_semaphore,
 };
 use crate::rows::Rows;
 use crate::words::{at, capacity, count, id, name};
@@ -139,7 +139,7 @@ fn idempotency_conflict() {
 #[test]
 fn request_ended_says_how() {
     let mut keeper = keeper();
-    keeper.end("one", EndReason::OwnerDead).unwrap();
+    keeper.end("one", gone("x")).unwrap();
     let refusal = request_ended("one", EndReason::OwnerDead);
     let again = Command::Acquire(owned_by("x", ask("one", &[("a", 1)])));
     for command in [again, renew("one", Some(5)), renew("one", None)] {
@@ -168,6 +168,17 @@ fn semaphore_in_use_says_how_much() {
         in_use: 1,
     };
     assert_refused(&mut keeper(), delete("a"), refusal, Code::SemaphoreInUse);
+}
+
+#[test]
+fn capacity_changed_says_what_it_is() {
+    let refusal = Refusal::CapacityChanged {
+        name: name("a"),
+        expected: capacity(3),
+        capacity: capacity(2),
+    };
+    let command = resize_from("a", 3, 5);
+    assert_refused(&mut keeper(), command, refusal, Code::CapacityChanged);
 }
 
 /// The one thing that is saved along with a refusal: a request that had expired is ended (P4).

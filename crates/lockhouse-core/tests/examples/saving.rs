@@ -1,19 +1,15 @@
 //! What a store is told to save: all that changed, once, in order.
 
-use lockhouse_core::{CapacityChange, Command, EndReason, Note, Reply};
+use lockhouse_core::{CapacityChange, Cause, Command, Definition, EndReason, Note, Reply};
 
-use crate::keeper::{Keeper, ask, define, delete, end, for_ms, renew};
+use crate::keeper::{Keeper, ask, define, delete, end, for_ms, forced, goodbye, heartbeat, renew};
 use crate::words::{at, capacity, id, name, owner, ttl};
 
 #[test]
 fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let acquire = Command::Acquire(for_ms(10, ask("one", &[("a", 1)])));
-    let batch = [
-        acquire,
-        renew("one", Some(20)),
-        end("one", EndReason::Forced),
-    ];
+    let batch = [acquire, renew("one", Some(20)), end("one", forced(None))];
     let changes = keeper.batch(&batch).changes;
     assert!(changes.renewed.is_empty() && changes.ended.is_empty());
     let [inserted] = &changes.granted[..] else {
@@ -32,7 +28,7 @@ fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
 fn what_is_renewed_and_ended_in_a_batch_is_in_both_lists() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
-    let batch = [renew("one", Some(20)), end("one", EndReason::Forced)];
+    let batch = [renew("one", Some(20)), end("one", forced(None))];
     let changes = keeper.batch(&batch).changes;
     assert_eq!((changes.renewed.len(), changes.ended.len()), (1, 1));
     let request = keeper.request("one").expect("it was granted");
@@ -82,7 +78,7 @@ fn asking_again_saves_nothing() {
     keeper.grant(&ask("one", &[("a", 1)]));
     let again = [Command::Acquire(ask("one", &[("a", 1)])), define("a", 1)];
     assert!(keeper.batch(&again).changes.is_empty());
-    keeper.end("one", EndReason::Released).unwrap();
+    keeper.end("one", Cause::Released).unwrap();
     assert!(
         keeper
             .batch(&[Command::release(id("one"))])
@@ -104,12 +100,13 @@ fn an_end_writes_every_semaphore_that_it_gives_back_to() {
 fn every_resize_is_in_the_audit_in_the_order_it_was_made() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.wait_ms(5);
-    let to = |number| Command::Define {
-        name: name("a"),
-        capacity: capacity(number),
-        must_exist: true,
-        changed_by: Some(owner("x")),
-        note: Note::parse("the night shift").ok(),
+    let to = |number| {
+        Command::Define(Definition {
+            must_exist: true,
+            changed_by: Some(owner("x")),
+            note: Note::parse("the night shift").ok(),
+            ..Definition::new(name("a"), capacity(number))
+        })
     };
     let row = |old, new| CapacityChange {
         semaphore: name("a"),
@@ -151,4 +148,37 @@ fn a_semaphore_that_comes_back_is_new_but_for_its_fence() {
         (row.created_at, row.updated_at, row.deleted_at),
         (at(5), at(5), None)
     );
+}
+
+#[test]
+fn two_heartbeats_in_a_batch_are_one_write() {
+    let mut keeper = Keeper::with(&[]);
+    let batch = [heartbeat("y", 5), heartbeat("x", 9), heartbeat("y", 7)];
+    let heard = keeper.batch(&batch).changes.heartbeats;
+    let written = heard
+        .iter()
+        .map(|session| (session.owner.as_str(), session.ttl));
+    assert!(written.eq([("x", ttl(9)), ("y", ttl(7))]));
+}
+
+#[test]
+fn the_last_word_of_an_owner_in_a_batch_is_what_is_saved() {
+    let mut keeper = Keeper::with(&[]);
+    keeper.run(heartbeat("x", 5)).unwrap();
+    let changes = keeper.batch(&[goodbye("x"), heartbeat("x", 9)]).changes;
+    assert_eq!((changes.heartbeats.len(), changes.goodbyes.len()), (1, 0));
+    let changes = keeper.batch(&[heartbeat("x", 5), goodbye("x")]).changes;
+    assert_eq!((changes.heartbeats.len(), changes.goodbyes.len()), (0, 1));
+    assert!(keeper.batch(&[goodbye("x")]).changes.is_empty());
+}
+
+#[test]
+fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let acquire = Command::Acquire(ask("one", &[("a", 1)]));
+    let changes = keeper
+        .batch(&[acquire, end("one", forced(Some("op")))])
+        .changes;
+    assert!(changes.ended.is_empty());
+    assert_eq!(changes.granted[0].ended_by, Some(owner("op")));
 }

@@ -2,6 +2,7 @@
 
 use lockhouse_core::{Command, Decision, Loaded, Outcome, Timestamp};
 
+use crate::broken::Broken;
 use crate::commit::Commit;
 use crate::model::Model;
 use crate::promises;
@@ -11,14 +12,7 @@ use crate::sequences::Step;
 /// The real one, or a wrong one.
 pub(crate) type Decide = fn(Loaded, &[Command]) -> Decision;
 
-/// A rule that does not hold: a promise by its number, `answers` or `changes`.
-#[derive(Debug)]
-pub(crate) struct Broken {
-    pub(crate) rule: &'static str,
-    pub(crate) what: String,
-}
-
-/// Commits each step and compares it with the model and with P1 to P7. Stops at the first commit
+/// Commits each step and compares it with the model and with the promises. Stops at the first commit
 /// that breaks something, and says all that it breaks.
 pub(crate) fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
     let mut rows = Rows::default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockhouse_core::{
-    Ask, Capacity, Command, EndReason, ExternalId, Outcome, Reply, Request, SemaphoreName, State,
+    Ask, Capacity, Cause, Command, ExternalId, Outcome, Reply, Request, SemaphoreName, State,
     Timestamp,
 };
 
@@ -23,7 +23,7 @@ impl Commit<'_> {
     pub(crate) fn granted_replies(&self) -> impl Iterator<Item = (&Ask, &Request, bool)> {
         let answers = self.commands.iter().zip(self.outcomes);
         answers.filter_map(|answer| match answer {
-            (Command::Acquire(ask), Ok(Reply::Granted { request, now })) => {
+            (Command::Acquire(ask), Ok(Reply::Granted { request, now, .. })) => {
                 Some((ask, request, *now))
             }
             _ => None,
@@ -37,17 +37,14 @@ impl Commit<'_> {
             .map(|(ask, request, _)| (ask, request))
     }
 
-    /// The reasons of the commands that, so their answers say, ended the request just then.
-    pub(crate) fn ends_now(&self, id: &ExternalId) -> impl Iterator<Item = EndReason> {
-        let answers = self.commands.iter().zip(self.outcomes);
-        answers.filter_map(move |answer| match answer {
-            (
-                Command::End {
-                    external_id,
-                    reason,
-                },
-                Ok(Reply::Ended { now: true, .. }),
-            ) if external_id == id => Some(*reason),
+    /// The commands that, so their answers say, ended a request just then: which of the batch each
+    /// is, its cause, and the request.
+    pub(crate) fn ends_now(&self) -> impl Iterator<Item = (usize, &Cause, &Request)> {
+        let answers = self.commands.iter().zip(self.outcomes).enumerate();
+        answers.filter_map(|(i, answer)| match answer {
+            (Command::End { cause, .. }, Ok(Reply::Ended { now: true, request })) => {
+                Some((i, cause, request))
+            }
             _ => None,
         })
     }

@@ -2,8 +2,8 @@
 //! its beginning. Nothing is counted as it goes, so nothing can be forgotten.
 
 use lockhouse_core::{
-    Ask, Capacity, EndReason, ExternalId, Note, Owner, Permit, Request, Semaphore, SemaphoreName,
-    State, Timestamp, Ttl,
+    Ask, Capacity, Cause, EndReason, ExternalId, Note, Owner, OwnerSession, Permit, Request,
+    Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 
 /// One thing that happened.
@@ -25,7 +25,9 @@ pub(crate) enum Event {
     Deleted(SemaphoreName),
     Granted(Ask),
     Renewed(ExternalId, Ttl),
-    Ended(ExternalId, EndReason),
+    Ended(ExternalId, Cause),
+    Heard(Owner, Ttl),
+    Left(Owner),
 }
 
 /// The capacity in force, if the semaphore is there.
@@ -65,10 +67,52 @@ pub(crate) fn grant<'a>(log: &'a [Entry], id: &ExternalId) -> Option<&'a Ask> {
 }
 
 /// How and when the request ended, if it has.
-pub(crate) fn end(log: &[Entry], id: &ExternalId) -> Option<(EndReason, Timestamp)> {
+pub(crate) fn end<'a>(log: &'a [Entry], id: &ExternalId) -> Option<(&'a Cause, Timestamp)> {
     log.iter().find_map(|entry| match &entry.event {
-        Event::Ended(ended, reason) if ended == id => Some((*reason, entry.at)),
+        Event::Ended(ended, cause) if ended == id => Some((cause, entry.at)),
         _ => None,
+    })
+}
+
+/// The word for how it ended.
+pub(crate) fn reason(cause: &Cause) -> EndReason {
+    match cause {
+        Cause::Released => EndReason::Released,
+        Cause::Expired => EndReason::Expired,
+        Cause::OwnerSilent { .. } | Cause::OwnerGone { .. } => EndReason::OwnerDead,
+        Cause::Stale { .. } => EndReason::Stale,
+        Cause::Forced { .. } => EndReason::Forced,
+    }
+}
+
+/// Who ended it, if an operator did and said so.
+pub(crate) fn ended_by(cause: &Cause) -> Option<Owner> {
+    match cause {
+        Cause::Forced { by } => by.clone(),
+        _ => None,
+    }
+}
+
+/// When the request was granted.
+pub(crate) fn granted_at(log: &[Entry], id: &ExternalId) -> Option<Timestamp> {
+    log.iter().find_map(|entry| match &entry.event {
+        Event::Granted(ask) if ask.external_id == *id => Some(entry.at),
+        _ => None,
+    })
+}
+
+/// The owner's session, lapsed or not, unless it said goodbye or was never heard of.
+pub(crate) fn session(log: &[Entry], owner: &Owner) -> Option<OwnerSession> {
+    let last = log.iter().rfind(
+        |entry| matches!(&entry.event, Event::Heard(who, _) | Event::Left(who) if who == owner),
+    )?;
+    let Event::Heard(_, ttl) = last.event else {
+        return None;
+    };
+    Some(OwnerSession {
+        owner: owner.clone(),
+        ttl,
+        expires_at: later(last.at, ttl)?,
     })
 }
 
@@ -80,8 +124,7 @@ pub(crate) fn expiry(log: &[Entry], id: &ExternalId) -> Option<(Ttl, Timestamp)>
         _ => None,
     });
     let (ttl, at) = given.next_back()?;
-    let expires_ms = at.as_millisecond() + i64::try_from(ttl.as_ms()).ok()?;
-    Some((ttl, Timestamp::from_millisecond(expires_ms).ok()?))
+    Some((ttl, later(at, ttl)?))
 }
 
 /// The request known by `id`, as a caller sees it.
@@ -100,12 +143,16 @@ pub(crate) fn request(log: &[Entry], id: &ExternalId) -> Option<Request> {
         owner: ask.owner.clone(),
         state: match end(log, id) {
             None => State::Acquired,
-            Some((reason, at)) => State::Released { reason, at },
+            Some((cause, at)) => State::Released {
+                reason: reason(cause),
+                at,
+            },
         },
         permits: permits.collect(),
         ttl: expiry(log, id).map(|(ttl, _)| ttl),
         expires_at: expiry(log, id).map(|(_, expires_at)| expires_at),
         created_at: log[granted].at,
+        ended_by: end(log, id).and_then(|(cause, _)| ended_by(cause)),
     })
 }
 
@@ -144,6 +191,11 @@ fn grants(log: &[Entry]) -> impl Iterator<Item = &Ask> {
         Event::Granted(ask) => Some(ask),
         _ => None,
     })
+}
+
+fn later(at: Timestamp, ttl: Ttl) -> Option<Timestamp> {
+    let ms = at.as_millisecond() + i64::try_from(ttl.as_ms()).ok()?;
+    Timestamp::from_millisecond(ms).ok()
 }
 
 fn held(ask: &Ask, semaphore: &SemaphoreName) -> u32 {

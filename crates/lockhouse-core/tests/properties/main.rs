@@ -1,32 +1,37 @@
 //! Properties of `decide`, on random sequences of batches.
 //!
 //! Each is compared with a model that reads a log from its beginning for every question, and with
-//! the promises P1 to P7 as anybody can read them off the rows. Then `decide` is broken on purpose,
+//! the promises P1 to P8 as anybody can read them off the rows. Then `decide` is broken on purpose,
 //! and each break must be caught. `PROPTEST_CASES` says how many sequences to try.
 
+mod broken;
+mod causes;
 mod check;
 mod commit;
+mod kinds;
 mod log;
 mod model;
 mod mutants;
 mod promises;
 mod rows;
+mod saved;
 mod sequences;
 mod words;
 
 use std::collections::BTreeSet;
 
-use lockhouse_core::{Changes, Command, ExternalId, Outcome, Refusal, Reply, decide};
+use lockhouse_core::{Changes, ExternalId, Outcome, Reply, decide};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use check::{check, run_in_batches_of};
+use kinds::{EVERY_KIND, kind_of};
 use rows::Rows;
 use sequences::{Step, sequences};
 
 proptest! {
-    /// P1 to P7. Every answer and every list of changes is the model's, so the changes are sorted,
+    /// P1 to P8. Every answer and every list of changes is the model's, so the changes are sorted,
     /// nothing is written that did not change, and what was granted and ended in a batch is one
     /// insert. And the promises hold on the rows after each commit.
     #[test]
@@ -87,7 +92,9 @@ proptest! {
 
 fn granted_now(outcome: &Outcome) -> Option<&ExternalId> {
     match outcome {
-        Ok(Reply::Granted { request, now: true }) => Some(&request.external_id),
+        Ok(Reply::Granted {
+            request, now: true, ..
+        }) => Some(&request.external_id),
         _ => None,
     }
 }
@@ -96,58 +103,14 @@ fn granted_now(outcome: &Outcome) -> Option<&ExternalId> {
 #[test]
 fn sequences_reach_every_answer() {
     let mut seen = BTreeSet::new();
-    for steps in some_sequences(200) {
+    for steps in some_sequences(300) {
         let mut rows = Rows::default();
         for Step { now, commands } in steps {
             let outcomes = run_in_batches_of(commands.len(), &mut rows, now, &commands);
             seen.extend(commands.iter().zip(&outcomes).map(|(c, o)| kind_of(c, o)));
         }
     }
-    let expected = BTreeSet::from([
-        "conflict",
-        "created",
-        "deleted",
-        "ended before",
-        "ended now",
-        "exceeds capacity",
-        "exhausted",
-        "granted before",
-        "granted now",
-        "in use",
-        "nothing to renew for",
-        "renewed",
-        "request ended: acquire",
-        "request ended: renew",
-        "there already",
-        "unknown request",
-        "unknown semaphore",
-    ]);
-    assert_eq!(seen, expected);
-}
-
-fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
-    match outcome {
-        Ok(Reply::Defined { created: true, .. }) => "created",
-        Ok(Reply::Defined { .. }) => "there already",
-        Ok(Reply::Deleted) => "deleted",
-        Ok(Reply::Granted { now: true, .. }) => "granted now",
-        Ok(Reply::Granted { .. }) => "granted before",
-        Ok(Reply::Renewed(_)) => "renewed",
-        Ok(Reply::Ended { now: true, .. }) => "ended now",
-        Ok(Reply::Ended { .. }) => "ended before",
-        Err(Refusal::UnknownSemaphore(_)) => "unknown semaphore",
-        Err(Refusal::UnknownRequest(_)) => "unknown request",
-        Err(Refusal::ExceedsCapacity { .. }) => "exceeds capacity",
-        Err(Refusal::Exhausted(_)) => "exhausted",
-        Err(Refusal::IdempotencyConflict(_)) => "conflict",
-        Err(Refusal::RequestEnded { .. }) if matches!(command, Command::Renew { .. }) => {
-            "request ended: renew"
-        }
-        Err(Refusal::RequestEnded { .. }) => "request ended: acquire",
-        Err(Refusal::NoTtl(_)) => "nothing to renew for",
-        Err(Refusal::SemaphoreInUse { .. }) => "in use",
-        _ => "something new",
-    }
+    assert_eq!(seen, BTreeSet::from(EVERY_KIND));
 }
 
 /// The same `number` sequences every time.

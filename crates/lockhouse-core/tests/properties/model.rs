@@ -1,16 +1,16 @@
 //! The rules once more, on a log that is only ever added to: slow, and plain enough to be believed.
 //!
-//! It shares words with `decide`, and no code. Beyond the answers it knows what must be saved: a
-//! row is written if and only if the log says that something happened to it.
+//! It shares words with `decide`, and no code. What must be saved is told from the log too.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Changes, Command, EndReason, Ended, ExternalId, Outcome,
-    Refusal, Renewed, Reply, SemaphoreName, Timestamp, Ttl,
+    Ask, Capacity, Cause, Changes, Command, Definition, ExternalId, Outcome, Refusal, Reply,
+    SemaphoreName, Timestamp, Ttl,
 };
 
 use crate::log::{self, Entry, Event};
+use crate::saved;
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -22,58 +22,90 @@ impl Model {
     pub(crate) fn run(&mut self, now: Timestamp, commands: &[Command]) -> (Vec<Outcome>, Changes) {
         let before = self.log.len();
         let outcomes = commands.iter().map(|c| self.answer(now, c)).collect();
-        (outcomes, self.changes_since(before))
+        (outcomes, saved::since(before, &self.log))
     }
 
     fn answer(&mut self, now: Timestamp, command: &Command) -> Outcome {
         let due = command.external_id().filter(|id| self.is_due(now, id));
         if let Some(id) = due {
-            self.add(now, Event::Ended(id.clone(), EndReason::Expired));
+            self.add(now, Event::Ended(id.clone(), Cause::Expired));
         }
         match command {
-            Command::Define { name, .. } => self.define(now, command, name),
+            Command::Define(wanted) => self.define(now, wanted),
             Command::Delete { name } => self.delete(now, name),
             Command::Acquire(ask) => self.acquire(now, ask),
             Command::Renew { external_id, ttl } => self.renew(now, external_id, *ttl),
-            Command::End {
-                external_id,
-                reason: EndReason::Expired,
-            } => self.ended(external_id, due.is_some()),
-            Command::End {
-                external_id,
-                reason,
-            } => {
-                let now_ended = self.is_live(external_id);
-                if now_ended {
-                    self.add(now, Event::Ended(external_id.clone(), *reason));
+            Command::End { external_id, cause } => {
+                let asked_for_it = !matches!(cause, Cause::Released | Cause::Forced { .. });
+                let found = due.is_some() && asked_for_it;
+                let holds = self.is_live(external_id) && self.holds(now, external_id, cause);
+                if holds {
+                    self.add(now, Event::Ended(external_id.clone(), cause.clone()));
                 }
-                self.ended(external_id, now_ended)
+                self.ended(external_id, holds || found)
+            }
+            Command::Heartbeat { owner, ttl } => {
+                self.add(now, Event::Heard(owner.clone(), *ttl));
+                let session = log::session(&self.log, owner);
+                Ok(Reply::Heard(session.expect("heard above")))
+            }
+            Command::Goodbye { owner } => {
+                let there = log::session(&self.log, owner).is_some();
+                if there {
+                    self.add(now, Event::Left(owner.clone()));
+                }
+                Ok(Reply::Gone { now: there })
             }
             other => panic!("the model does not know {other:?}"),
         }
     }
 
-    fn define(&mut self, now: Timestamp, command: &Command, name: &SemaphoreName) -> Outcome {
-        let Command::Define {
-            capacity,
-            must_exist,
-            changed_by,
-            note,
-            ..
-        } = command
-        else {
-            panic!("{command:?} defines nothing");
-        };
-        let old = self.capacity(name);
-        if old.is_none() && *must_exist {
-            return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
+    /// Whether `cause` is one to end a live request for that is not past its time.
+    fn holds(&self, now: Timestamp, id: &ExternalId, cause: &Cause) -> bool {
+        let ask = log::grant(&self.log, id).expect("it is live");
+        match cause {
+            Cause::Released | Cause::Forced { .. } => true,
+            Cause::Expired => false,
+            Cause::OwnerGone { owner } => ask.owner.iter().any(|its| its == owner),
+            Cause::OwnerSilent { owner } => {
+                let session = log::session(&self.log, owner);
+                let lapsed = session.is_some_and(|session| now >= session.expires_at);
+                lapsed && ask.owner.iter().any(|its| its == owner)
+            }
+            Cause::Stale { age } => {
+                let since = log::granted_at(&self.log, id).expect("it is live");
+                let held_ms = i128::from(now.as_millisecond() - since.as_millisecond());
+                let age_ms = i128::try_from(age.as_millis()).expect("a test's age is short");
+                log::expiry(&self.log, id).is_none() && held_ms >= age_ms
+            }
         }
-        if old != Some(*capacity) {
+    }
+
+    fn define(&mut self, now: Timestamp, wanted: &Definition) -> Outcome {
+        let name = &wanted.name;
+        let old = self.capacity(name);
+        match (old, wanted.expected) {
+            (None, expected) if wanted.must_exist || expected.is_some() => {
+                return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
+            }
+            (Some(capacity), Some(expected))
+                if ![expected, wanted.capacity].contains(&capacity) =>
+            {
+                let name = name.clone();
+                return Err(Refusal::CapacityChanged {
+                    name,
+                    expected,
+                    capacity,
+                });
+            }
+            _ => {}
+        }
+        if old != Some(wanted.capacity) {
             let event = Event::Defined {
                 name: name.clone(),
-                capacity: *capacity,
-                changed_by: changed_by.clone(),
-                note: note.clone(),
+                capacity: wanted.capacity,
+                changed_by: wanted.changed_by.clone(),
+                note: wanted.note.clone(),
             };
             self.add(now, event);
         }
@@ -103,7 +135,7 @@ impl Model {
                 return Err(Refusal::IdempotencyConflict(id.clone()));
             }
             self.not_ended(id)?;
-            return Ok(self.granted(id, false));
+            return Ok(self.granted(now, id, false));
         }
         let unknown: Vec<_> = ask
             .permits()
@@ -132,7 +164,7 @@ impl Model {
             return Err(Refusal::Exhausted(lacking));
         }
         self.add(now, Event::Granted(ask.clone()));
-        Ok(self.granted(id, true))
+        Ok(self.granted(now, id, true))
     }
 
     fn renew(&mut self, now: Timestamp, id: &ExternalId, ttl: Option<Ttl>) -> Outcome {
@@ -166,92 +198,29 @@ impl Model {
     fn not_ended(&self, id: &ExternalId) -> Result<(), Refusal> {
         match log::end(&self.log, id) {
             None => Ok(()),
-            Some((reason, _)) => Err(Refusal::RequestEnded {
+            Some((cause, _)) => Err(Refusal::RequestEnded {
                 external_id: id.clone(),
-                reason,
+                reason: log::reason(cause),
             }),
         }
     }
 
-    fn granted(&self, id: &ExternalId, now: bool) -> Reply {
-        let request = log::request(&self.log, id).expect("granted above");
-        Reply::Granted { request, now }
+    fn granted(&self, at: Timestamp, id: &ExternalId, now: bool) -> Reply {
+        let left = log::expiry(&self.log, id).map(|(_, expires_at)| {
+            let ms = expires_at.as_millisecond() - at.as_millisecond();
+            Duration::from_millis(u64::try_from(ms).expect("it is not past its time"))
+        });
+        Reply::Granted {
+            request: log::request(&self.log, id).expect("granted above"),
+            now,
+            lasts: left,
+        }
     }
 
     fn ended(&self, id: &ExternalId, now: bool) -> Outcome {
         match log::request(&self.log, id) {
             None => Err(Refusal::UnknownRequest(id.clone())),
             Some(request) => Ok(Reply::Ended { request, now }),
-        }
-    }
-
-    /// What must be saved of what happened since the log was `start` long.
-    fn changes_since(&self, start: usize) -> Changes {
-        let mut touched = BTreeSet::new();
-        let mut granted = BTreeSet::new();
-        let mut renewed = BTreeSet::new();
-        let mut ended = BTreeSet::new();
-        let mut capacity_changes = Vec::new();
-        for (i, entry) in self.log.iter().enumerate().skip(start) {
-            match &entry.event {
-                Event::Defined {
-                    name,
-                    capacity,
-                    changed_by,
-                    note,
-                } => {
-                    touched.insert(name);
-                    let old = log::capacity(&self.log[..i], name);
-                    capacity_changes.extend(old.map(|old_capacity| CapacityChange {
-                        semaphore: name.clone(),
-                        old_capacity,
-                        new_capacity: *capacity,
-                        changed_by: changed_by.clone(),
-                        note: note.clone(),
-                        changed_at: entry.at,
-                    }));
-                }
-                Event::Deleted(name) => _ = touched.insert(name),
-                Event::Granted(ask) => {
-                    granted.insert(&ask.external_id);
-                    touched.extend(ask.permits().map(|(name, _)| name));
-                }
-                Event::Renewed(id, _) => _ = renewed.insert(id),
-                Event::Ended(id, _) => {
-                    ended.insert(id);
-                    let ask = log::grant(&self.log, id).expect("only what was granted ends");
-                    touched.extend(ask.permits().map(|(name, _)| name));
-                }
-            }
-        }
-        let row = |name: &SemaphoreName| log::semaphore(&self.log, name);
-        let insert = |id: &ExternalId| log::request(&self.log, id);
-        let renew = |id: &ExternalId| {
-            log::expiry(&self.log, id).map(|(ttl, expires_at)| Renewed {
-                external_id: id.clone(),
-                ttl,
-                expires_at,
-            })
-        };
-        let end = |id: &ExternalId| {
-            log::end(&self.log, id).map(|(reason, at)| Ended {
-                external_id: id.clone(),
-                reason,
-                at,
-            })
-        };
-        Changes {
-            semaphores: touched.into_iter().filter_map(row).collect(),
-            renewed: renewed
-                .difference(&granted)
-                .filter_map(|id| renew(id))
-                .collect(),
-            ended: ended
-                .difference(&granted)
-                .filter_map(|id| end(id))
-                .collect(),
-            granted: granted.into_iter().filter_map(insert).collect(),
-            capacity_changes,
         }
     }
 }

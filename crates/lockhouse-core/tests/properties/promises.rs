@@ -1,11 +1,12 @@
-//! P1 to P7, read off the rows before and after a commit and the answers that it gave.
+//! P1 to P8, read off the rows before and after a commit and the answers that it gave.
 //!
 //! Nothing here knows how a command is decided, so a rule that is wrong in `decide` and in the
 //! model alike is caught all the same.
 
 use lockhouse_core::{Capacity, Command, Count, EndReason, Permit, Reply, SemaphoreName, State};
 
-use crate::check::Broken;
+use crate::broken::{Broken, Check, ensure};
+use crate::causes;
 use crate::commit::{Commit, is_live};
 
 /// Whatever the commit breaks.
@@ -14,18 +15,20 @@ pub(crate) fn broken_by(commit: &Commit<'_>) -> Vec<Broken> {
         capacity,
         conservation,
         ends_once,
+        causes::ends_for_its_cause,
+        causes::says_who_ended_it,
+        causes::sessions_are_kept,
         end_is_the_end,
         idempotency,
         all_or_nothing,
         fences_rise,
+        one_clock,
     ];
     checks
         .iter()
         .filter_map(|check| check(commit).err())
         .collect()
 }
-
-type Check = Result<(), Broken>;
 
 /// P1: where something was granted, the live sum is at most a capacity that the commit had in force.
 fn capacity(commit: &Commit<'_>) -> Check {
@@ -61,7 +64,11 @@ fn conservation(commit: &Commit<'_>) -> Check {
 fn ends_once(commit: &Commit<'_>) -> Check {
     for id in commit.before.requests.keys().chain(commit.ids()) {
         let was_live = commit.before.requests.get(id).map(is_live);
-        let ends: Vec<EndReason> = commit.ends_now(id).collect();
+        let ends: Vec<Option<EndReason>> = commit
+            .ends_now()
+            .filter(|(_, _, request)| request.external_id == *id)
+            .map(|(_, _, request)| request.end_reason())
+            .collect();
         let most = usize::from(was_live != Some(false));
         ensure(ends.len() <= most, "P3", || {
             format!("{id} ended {} times too often", ends.len() - most)
@@ -73,7 +80,7 @@ fn ends_once(commit: &Commit<'_>) -> Check {
         let by_its_time = reason == EndReason::Expired && commit.was_due(id);
         let ended_before = was_live == Some(false);
         ensure(
-            ended_before || by_its_time || ends == [reason],
+            ended_before || by_its_time || ends == [Some(reason)],
             "P3",
             || format!("{id} was {reason} and nobody said so"),
         )?;
@@ -191,14 +198,20 @@ fn fences_rise(commit: &Commit<'_>) -> Check {
     ensure(gone.is_none(), "P7", || format!("{gone:?} lost its fence"))
 }
 
-fn asked(permit: &Permit) -> (&SemaphoreName, Count) {
-    (&permit.semaphore, permit.count)
+/// P8: what a grant has left is told by the store's clock, as its expiry is.
+fn one_clock(commit: &Commit<'_>) -> Check {
+    for (command, outcome) in commit.commands.iter().zip(commit.outcomes) {
+        let Ok(Reply::Granted { request, lasts, .. }) = outcome else {
+            continue;
+        };
+        let until = lasts.map(|lasts| commit.now.checked_add(lasts).ok());
+        ensure(until == request.expires_at.map(Some), "P8", || {
+            format!("{command:?} lasts {lasts:?}: {request:?}")
+        })?;
+    }
+    Ok(())
 }
 
-fn ensure(holds: bool, rule: &'static str, what: impl FnOnce() -> String) -> Check {
-    if holds {
-        return Ok(());
-    }
-    let what = what();
-    Err(Broken { rule, what })
+fn asked(permit: &Permit) -> (&SemaphoreName, Count) {
+    (&permit.semaphore, permit.count)
 }

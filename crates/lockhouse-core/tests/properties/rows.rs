@@ -1,13 +1,14 @@
 //! The tables of a store and nothing else: loads what `decide` is given, saves what it says.
 //!
 //! It saves as SQL would. Semaphores are updated by name; a request's insert fails if the id is
-//! there; an update of a request that is not live touches no row. A save that fails leaves no trace.
+//! there; an update of a request that is not live touches no row, and neither does the deletion of
+//! a session that is not there. A save that fails leaves no trace.
 
 use std::collections::BTreeMap;
 
 use lockhouse_core::{
-    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Request, Semaphore,
-    SemaphoreName, State, Timestamp,
+    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Request,
+    Semaphore, SemaphoreName, State, Timestamp,
 };
 
 /// What is committed.
@@ -16,6 +17,7 @@ pub(crate) struct Rows {
     pub(crate) semaphores: BTreeMap<SemaphoreName, Semaphore>,
     pub(crate) requests: BTreeMap<ExternalId, Request>,
     pub(crate) capacity_changes: Vec<CapacityChange>,
+    pub(crate) owners: BTreeMap<Owner, OwnerSession>,
 }
 
 impl Rows {
@@ -23,10 +25,10 @@ impl Rows {
     /// even if nothing is saved afterwards, as a row that was inserted to be locked does.
     pub(crate) fn load(&mut self, now: Timestamp, commands: &[Command]) -> Loaded {
         for command in commands {
-            if let Command::Define { name, .. } = command {
+            if let Command::Define(wanted) = command {
                 self.semaphores
-                    .entry(name.clone())
-                    .or_insert_with(|| Semaphore::made_ready(name.clone(), now));
+                    .entry(wanted.name.clone())
+                    .or_insert_with(|| Semaphore::made_ready(wanted.name.clone(), now));
             }
         }
         let mut footprint = Footprint::of(commands, []);
@@ -44,10 +46,13 @@ impl Rows {
         semaphores.retain(|name, _| footprint.semaphores.contains(name));
         let mut requests = self.requests.clone();
         requests.retain(|id, _| footprint.requests.contains(id));
+        let mut owners = self.owners.clone();
+        owners.retain(|owner, _| footprint.owners.contains(owner));
         Loaded {
             now,
             semaphores,
             requests,
+            owners,
         }
     }
 
@@ -76,11 +81,18 @@ impl Rows {
             if let Some(request) = after.live(&ended.external_id) {
                 let (reason, at) = (ended.reason, ended.at);
                 request.state = State::Released { reason, at };
+                request.ended_by = ended.by.clone();
             }
         }
         after
             .capacity_changes
             .extend(changes.capacity_changes.iter().cloned());
+        for session in &changes.heartbeats {
+            after.owners.insert(session.owner.clone(), session.clone());
+        }
+        for owner in &changes.goodbyes {
+            after.owners.remove(owner);
+        }
         *self = after;
         Ok(())
     }

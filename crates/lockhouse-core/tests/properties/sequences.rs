@@ -1,10 +1,11 @@
 //! Random batches of commands at random times, over so few names and ids that they often meet.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Command, Count, EndReason, ExternalId, MAX_COUNT, Note, Owner, SemaphoreName, Timestamp,
-    Ttl,
+    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, MAX_COUNT, Note, Owner,
+    SemaphoreName, Timestamp, Ttl,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -14,7 +15,7 @@ use proptest::sample::select;
 use crate::words::{at, capacity, count, id, name, owner, ttl};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-const IDS: u32 = 14;
+const IDS: u32 = 12;
 
 /// One batch, and what the store's clock shows when it is decided.
 #[derive(Clone, Debug)]
@@ -48,28 +49,64 @@ pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
 fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => defines(),
-        1 => names().prop_map(|name| Command::Delete { name }),
-        8 => asks().prop_map(Command::Acquire),
+        2 => names().prop_map(|name| Command::Delete { name }),
+        10 => asks().prop_map(Command::Acquire),
         2 => (ids(), option::of(ttls()))
             .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl }),
-        4 => (ids(), select(EndReason::ALL.to_vec()))
-            .prop_map(|(external_id, reason)| Command::End { external_id, reason }),
+        8 => ends(),
+        3 => (owner_names(), (1_u64..15).prop_map(ttl))
+            .prop_map(|(owner, ttl)| Command::Heartbeat { owner, ttl }),
+        1 => owner_names().prop_map(|owner| Command::Goodbye { owner }),
     ]
 }
 
 fn defines() -> impl Strategy<Value = Command> {
-    let capacities =
-        prop_oneof![1 => Just(0), 6 => 1_u32..=6, 1 => Just(MAX_COUNT)].prop_map(capacity);
     let note = Note::parse("more room").expect("a short note");
-    (names(), capacities, any::<bool>(), owners(), any::<bool>()).prop_map(
-        move |(name, capacity, must_exist, changed_by, noted)| Command::Define {
+    let notes = any::<bool>().prop_map(move |noted| noted.then(|| note.clone()));
+    let expected = option::weighted(0.2, capacities());
+    let parts = (
+        names(),
+        capacities(),
+        prop::bool::weighted(0.3),
+        expected,
+        owners(),
+        notes,
+    );
+    parts.prop_map(|(name, capacity, must_exist, expected, changed_by, note)| {
+        Command::Define(Definition {
             name,
             capacity,
             must_exist,
+            expected,
             changed_by,
-            note: noted.then(|| note.clone()),
-        },
-    )
+            note,
+        })
+    })
+}
+
+/// Every cause: mostly of the owner that the request usually has, else of any; and of ages that it
+/// has reached and has not.
+fn ends() -> impl Strategy<Value = Command> {
+    let whose = option::weighted(0.3, owner_names());
+    let ages = prop_oneof![4 => 0_u64..40, 1 => Just(1_000)].prop_map(Duration::from_millis);
+    (0..IDS, whose, ages, owners(), 0..14).prop_map(|(number, other, age, by, which)| {
+        let owner = other.or_else(|| usual_owner(number));
+        let owner = owner.unwrap_or_else(|| self::owner("x"));
+        let cause = match which {
+            0..3 => Cause::Released,
+            3..5 => Cause::Expired,
+            5..8 => Cause::OwnerSilent { owner },
+            8..10 => Cause::OwnerGone { owner },
+            10..12 => Cause::Stale { age },
+            _ => Cause::Forced { by },
+        };
+        let external_id = id_of(number);
+        Command::End { external_id, cause }
+    })
+}
+
+fn capacities() -> impl Strategy<Value = Capacity> {
+    prop_oneof![1 => Just(0), 6 => 1_u32..=6, 1 => Just(MAX_COUNT)].prop_map(capacity)
 }
 
 /// Mostly the usual ask of an id, so that it is asked again and again; else any.
@@ -94,8 +131,15 @@ fn usual_ask(number: u32) -> (BTreeMap<SemaphoreName, Count>, Option<Owner>) {
         .zip(NAMES)
         .filter(|(bit, _)| asks_for & (1 << bit) != 0)
         .map(|(bit, text)| (name(text), count(1 + (number + bit) % 2)));
-    let owner = (!number.is_multiple_of(3)).then(|| owner("x"));
-    (permits.collect(), owner)
+    (permits.collect(), usual_owner(number))
+}
+
+fn usual_owner(number: u32) -> Option<Owner> {
+    match number % 3 {
+        0 => None,
+        1 => Some(owner("x")),
+        _ => Some(owner("y")),
+    }
 }
 
 fn names() -> impl Strategy<Value = SemaphoreName> {
@@ -111,7 +155,11 @@ fn id_of(number: u32) -> ExternalId {
 }
 
 fn owners() -> impl Strategy<Value = Option<Owner>> {
-    option::of(select(&["x", "y"][..]).prop_map(owner))
+    option::of(owner_names())
+}
+
+fn owner_names() -> impl Strategy<Value = Owner> {
+    select(&["x", "y"][..]).prop_map(owner)
 }
 
 fn ttls() -> impl Strategy<Value = Ttl> {

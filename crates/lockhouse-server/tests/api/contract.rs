@@ -72,6 +72,7 @@ async fn answers_are_those_of_the_contract() {
     const SEMAPHORE: &str = "/v1/semaphores/{name}";
     const REQUEST: &str = "/v1/requests/{external_id}";
     const RENEW: &str = "/v1/requests/{external_id}/renew";
+    const OWNER: &str = "/v1/owners/{owner}";
     let ask = |semaphore: &str| {
         format!(r#"{{"permits":[{{"semaphore":"{semaphore}"}}],"ttl_ms":60000}}"#)
     };
@@ -84,6 +85,13 @@ async fn answers_are_those_of_the_contract() {
             "a",
             r#"{"capacity":2,"note":"n","changed_by":"ann"}"#.into(),
             200,
+        ),
+        (
+            "PUT",
+            SEMAPHORE,
+            "a",
+            r#"{"capacity":3,"expected_capacity":1}"#.into(),
+            409,
         ),
         ("PUT", SEMAPHORE, "a", "{}".into(), 400),
         ("PUT", SEMAPHORE, "a", r#"{"capacity":-1}"#.into(), 422),
@@ -139,6 +147,17 @@ async fn answers_are_those_of_the_contract() {
         ("PUT", REQUEST, "x", ask("a"), 410),
         ("POST", RENEW, "x", String::new(), 410),
         ("GET", REQUEST, "x", String::new(), 200),
+        ("PUT", REQUEST, "z", ask("a"), 201),
+        ("DELETE", REQUEST, "z?by=bob", String::new(), 422),
+        ("DELETE", REQUEST, "z?force=1", String::new(), 400),
+        ("DELETE", REQUEST, "z?force=true&by=bob", String::new(), 200),
+        ("GET", REQUEST, "z", String::new(), 200),
+        ("PUT", OWNER, "ann", r#"{"ttl_ms":1}"#.into(), 200),
+        ("PUT", OWNER, "ann", r#"{"ttl_ms":0}"#.into(), 422),
+        ("PUT", OWNER, "ann", "{}".into(), 400),
+        ("PUT", OWNER, "ann", " ".repeat(65 * 1024), 413),
+        ("DELETE", OWNER, "ann", String::new(), 200),
+        ("DELETE", OWNER, "%20", String::new(), 422),
         ("DELETE", SEMAPHORE, "a", String::new(), 204),
         ("GET", "/healthz", "", String::new(), 200),
         ("GET", "/readyz", "", String::new(), 200),
@@ -147,7 +166,10 @@ async fn answers_are_those_of_the_contract() {
         ("GET", "/", "", String::new(), 200),
     ];
     for (method, route, name, body, status) in calls {
-        let path = route.replace("{name}", name).replace("{external_id}", name);
+        let named = ["{name}", "{external_id}", "{owner}"];
+        let path = named.iter().fold(route.to_owned(), |path, parameter| {
+            path.replace(parameter, name)
+        });
         let answer = server.call(method, &path, &body).await;
         contract.holds(method, route, answer.is(status));
     }
@@ -176,7 +198,7 @@ fn the_contracts_own_examples_are_valid() {
             }
         }
     }
-    assert_eq!(examples, 3);
+    assert_eq!(examples, 4);
 }
 
 /// A checker is itself checked.

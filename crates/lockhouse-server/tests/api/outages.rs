@@ -6,8 +6,10 @@ use crate::contract::Contract;
 use crate::server::Server;
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Error, Kind, Page, Store};
-use lockhouse_core::{CapacityChange, ExternalId, Outcome, Request, Semaphore, SemaphoreName};
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+};
 use lockhouse_stores::Memory;
 
 #[derive(Debug, Default)]
@@ -67,6 +69,31 @@ impl Store for Unreliable {
     ) -> Result<Vec<CapacityChange>, Error> {
         self.check()?;
         self.memory.history(name, limit).await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        self.check()?;
+        self.memory.due(which, limit).await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        self.check()?;
+        self.memory.owners(page).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.check()?;
+        self.memory.purge(what, limit).await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.check()?;
+        self.memory.recount().await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.check()?;
+        self.memory.repair(name).await
     }
 
     async fn migrate(&self) -> Result<(), Error> {

@@ -192,7 +192,7 @@ async fn without_a_ttl_there_is_nothing_to_renew() {
 #[tokio::test]
 async fn an_expired_request_has_ended() {
     let server = server().await;
-    let brief = r#"{"permits":[{"semaphore":"a"}],"ttl_ms":1}"#;
+    let brief = r#"{"permits":[{"semaphore":"a"}],"ttl_ms":2000}"#;
     server.put("/v1/requests/x", brief).await.is(201);
     crate::server::until("the time has passed", || async {
         let answer = renew(&server, "x", r#"{"ttl_ms":1}"#).await;

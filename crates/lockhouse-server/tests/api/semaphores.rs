@@ -74,6 +74,34 @@ async fn if_match_asks_for_one_that_exists() {
 }
 
 #[tokio::test]
+async fn an_expected_capacity_makes_a_resize_conditional() {
+    let server = Server::start().await;
+    let put = |capacity: u32, expected: i64| {
+        let body = json!({"capacity": capacity, "expected_capacity": expected}).to_string();
+        let server = &server;
+        async move { server.put("/v1/semaphores/a", &body).await }
+    };
+    let problem = put(2, 1).await.is_problem(404, "unknown_semaphore");
+    assert_eq!(problem["semaphores"], json!(["a"]), "it must exist");
+    let define = r#"{"capacity":1,"expected_capacity":null}"#;
+    server.put("/v1/semaphores/a", define).await.is(201);
+    put(2, 1).await.is(200);
+    put(2, 1).await.is(200);
+    let problem = put(3, 1).await.is_problem(409, "capacity_changed");
+    for (member, value) in [
+        ("semaphores", json!(["a"])),
+        ("capacity", json!(2)),
+        ("expected_capacity", json!(1)),
+    ] {
+        assert_eq!(problem[member], value, "{member}");
+    }
+    let problem = put(3, -1).await.is_problem(422, "invalid_request");
+    assert_eq!(problem["field"], "expected_capacity");
+    let shown = server.get("/v1/semaphores/a").await.json();
+    assert_eq!(shown["capacity"], 2);
+}
+
+#[tokio::test]
 async fn every_resize_is_in_the_history() {
     let server = Server::start().await;
     for body in [

@@ -1,27 +1,24 @@
 //! A store in this process's memory: for tests, and for trying things out. It forgets on exit.
 
-use std::collections::BTreeMap;
+mod rows;
+
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Error, Page, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
 use lockhouse_core::{
-    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Outcome, Request, Semaphore,
-    SemaphoreName, State, Timestamp, decide,
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp, decide,
 };
+
+use rows::{Rows, after, make_ready};
 
 /// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock.
 #[derive(Debug, Default)]
 pub struct Memory {
     rows: Mutex<Rows>,
-}
-
-#[derive(Debug, Default)]
-struct Rows {
-    semaphores: BTreeMap<SemaphoreName, Semaphore>,
-    requests: BTreeMap<ExternalId, Request>,
-    capacity_changes: Vec<CapacityChange>,
 }
 
 impl Memory {
@@ -105,6 +102,54 @@ impl Store for Memory {
         Ok(of_it.take(limit as usize).cloned().collect())
     }
 
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        let now = Timestamp::now();
+        let rows = self.rows();
+        let live = rows.requests.values().filter(|request| request.is_live());
+        let due = live.filter(|request| rows.is_due(request, which, now));
+        Ok(due.take(limit as usize).cloned().collect())
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        let rows = self.rows();
+        let live = rows.requests.values().filter(|request| request.is_live());
+        let owners: BTreeSet<_> = live.filter_map(|request| request.owner.clone()).collect();
+        let rest = owners.range((after(page), Bound::Unbounded));
+        Ok(rest.take(page.limit as usize).cloned().collect())
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        Ok(self.rows().purge(what, limit as usize, Timestamp::now()))
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        let rows = self.rows();
+        let recounted = rows
+            .semaphores
+            .values()
+            .map(|semaphore| rows.recounted(semaphore));
+        Ok(Recount {
+            semaphores: recounted.collect(),
+            torn: Vec::new(),
+        })
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let mut rows = self.rows();
+        let Some(was) = rows.semaphores.get(name).cloned() else {
+            return Ok(None);
+        };
+        let recounted = rows.recounted(&was);
+        let is = Semaphore {
+            in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
+            fence: was.fence.max(recounted.last_fence),
+            ..was.clone()
+        };
+        let off = is != was;
+        rows.semaphores.insert(name.clone(), is);
+        Ok(off.then_some(was))
+    }
+
     async fn migrate(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -112,66 +157,4 @@ impl Store for Memory {
     async fn ready(&self) -> Result<(), Error> {
         Ok(())
     }
-}
-
-impl Rows {
-    fn load(&self, footprint: &Footprint, now: Timestamp) -> Loaded {
-        let semaphores = footprint
-            .semaphores
-            .iter()
-            .filter_map(|name| self.semaphores.get(name));
-        let requests = footprint
-            .requests
-            .iter()
-            .filter_map(|id| self.requests.get(id));
-        Loaded {
-            now,
-            semaphores: semaphores
-                .map(|row| (row.name.clone(), row.clone()))
-                .collect(),
-            requests: requests
-                .map(|row| (row.external_id.clone(), row.clone()))
-                .collect(),
-        }
-    }
-
-    fn save(&mut self, changes: Changes) {
-        for semaphore in changes.semaphores {
-            self.semaphores.insert(semaphore.name.clone(), semaphore);
-        }
-        for request in changes.granted {
-            self.requests.insert(request.external_id.clone(), request);
-        }
-        for renewed in changes.renewed {
-            if let Some(request) = self.requests.get_mut(&renewed.external_id) {
-                request.ttl = Some(renewed.ttl);
-                request.expires_at = Some(renewed.expires_at);
-            }
-        }
-        for ended in changes.ended {
-            if let Some(request) = self.requests.get_mut(&ended.external_id) {
-                request.state = State::Released {
-                    reason: ended.reason,
-                    at: ended.at,
-                };
-            }
-        }
-        self.capacity_changes.extend(changes.capacity_changes);
-    }
-}
-
-/// Makes the names that `commands` define ready, where they are not there yet.
-fn make_ready(commands: &[Command], loaded: &mut Loaded) {
-    for command in commands {
-        if let Command::Define { name, .. } = command {
-            loaded
-                .semaphores
-                .entry(name.clone())
-                .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
-        }
-    }
-}
-
-fn after<K: Clone>(page: &Page<K>) -> Bound<K> {
-    page.after.clone().map_or(Bound::Unbounded, Bound::Excluded)
 }

@@ -16,6 +16,8 @@ pub(super) mod code {
     pub(crate) const LOCK_TABLE_FULL: u16 = 1206;
     pub(crate) const LOCK_DEADLOCK: u16 = 1213;
     pub(crate) const TRANSACTION_ROLLBACK_DURING_COMMIT: u16 = 3101;
+    /// More was written during an ALTER than it can catch up with.
+    pub(crate) const ONLINE_LOG_TOO_BIG: u16 = 1799;
     pub(crate) const LOCK_NOWAIT: u16 = 3572;
 
     // This server, or this connection, can't do it now.
@@ -44,6 +46,8 @@ pub(super) mod code {
     pub(crate) const CONNECTION_KILLED: u16 = 1927;
     /// MariaDB's `max_statement_time`.
     pub(crate) const STATEMENT_TIMEOUT: u16 = 1969;
+    /// MySQL's `max_execution_time`.
+    pub(crate) const QUERY_TIMEOUT: u16 = 3024;
     pub(crate) const SERVER_OFFLINE_MODE: u16 = 3032;
     pub(crate) const SERVER_ISNT_AVAILABLE: u16 = 3168;
     pub(crate) const SESSION_WAS_KILLED: u16 = 3169;
@@ -187,6 +191,7 @@ fn kind(code: u16) -> Kind {
         | code::LOCK_TABLE_FULL
         | code::LOCK_DEADLOCK
         | code::TRANSACTION_ROLLBACK_DURING_COMMIT
+        | code::ONLINE_LOG_TOO_BIG
         | code::LOCK_NOWAIT => Conflict,
         code::DISK_FULL
         | code::GET_ERRNO
@@ -210,6 +215,7 @@ fn kind(code: u16) -> Kind {
         | code::READ_ONLY_MODE
         | code::CONNECTION_KILLED
         | code::STATEMENT_TIMEOUT
+        | code::QUERY_TIMEOUT
         | code::SERVER_OFFLINE_MODE
         | code::SERVER_ISNT_AVAILABLE
         | code::SESSION_WAS_KILLED

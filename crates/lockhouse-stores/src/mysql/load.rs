@@ -58,6 +58,14 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
             rows::PERMIT
         ));
     }
+    if !footprint.owners.is_empty() {
+        let owners = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
+        script.add(format_args!(
+            "SELECT {} FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
+             WHERE w.owner IN ({owners}) ORDER BY w.owner {lock}",
+            rows::SESSION
+        ));
+    }
     script.add("SELECT SYSDATE(6)");
     script
 }
@@ -85,6 +93,13 @@ pub(super) fn snapshot(
         }
         add_permits(&mut requests, &next(), 0)?;
     }
+    let mut owners = BTreeMap::new();
+    if !footprint.owners.is_empty() {
+        for row in next() {
+            let session = rows::session(&row)?;
+            owners.insert(session.owner.clone(), session);
+        }
+    }
     let now = match next().as_slice() {
         [row] => rows::clock(row)?,
         _ => return Err(Error::new(Kind::Rejected, "the server told no time")),
@@ -97,6 +112,7 @@ pub(super) fn snapshot(
         now,
         semaphores,
         requests: requests.into_iter().map(by_external_id).collect(),
+        owners,
     };
     Ok(Snapshot { loaded, ids })
 }

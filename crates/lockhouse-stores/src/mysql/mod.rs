@@ -6,10 +6,13 @@
 //! START TRANSACTION                           INSERT requests, permits
 //! SELECT semaphores … FOR UPDATE              UPDATE semaphores
 //! SELECT requests … FOR UPDATE     decide     UPDATE renewed, ended
-//! SELECT permits, the clock           ▶       COMMIT
+//! SELECT permits                      ▶       INSERT or DELETE sessions
+//! SELECT sessions … FOR UPDATE                COMMIT
+//! SELECT the clock
 //! ```
 //!
-//! - **Locks** are row locks, taken in byte order: semaphores, then requests. Batches on different
+//! - **Locks** are row locks, taken in byte order: semaphores, then requests, then
+//!   owners' sessions. Batches on different
 //!   semaphores do not wait for each other, and no order of names deadlocks.
 //! - **Every grant and release writes the semaphore's row**. On a cluster with several writers row
 //!   locks are local to a node, and two that wrote the same row is what makes one of them fail.
@@ -21,17 +24,21 @@
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
 //!   connection that breaks once the second packet was sent leaves that unknown.
 //!
+//! `due` finds what may be ended, `purge` deletes what has been, `recount` counts anew.
 //! `sql` makes literals, `load` and `save` make the two packets, `rows` reads rows, `pool` and
 //! `connection` run scripts, `error` knows the codes.
 
 mod connection;
+mod due;
 mod error;
 mod ids;
 mod load;
 #[cfg(test)]
 mod plans;
 mod pool;
+mod purge;
 mod read;
+mod recount;
 mod rows;
 mod save;
 mod schema;
@@ -43,8 +50,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Error, Kind, Page, Store};
-use lockhouse_core::{CapacityChange, ExternalId, Outcome, Request, Semaphore, SemaphoreName};
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+};
 
 use ids::Ids;
 use pool::Pool;
@@ -56,7 +65,11 @@ use pool::Pool;
 ///   server queues its row locks.
 /// - **Cancellation**: a call runs in a task of its own, so one whose future is dropped still runs
 ///   to its end.
-/// - **Time**: every call ends within 10 s; a lock wait within 5 s, as a conflict.
+/// - **Time**: every call ends within 10 s; a lock wait within 5 s, as a conflict. Only
+///   [`migrate`](Store::migrate), [`recount`](Store::recount) and [`repair`](Store::repair), which
+///   read whole tables, may take 10 min; batches go on meanwhile.
+/// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the database; for `migrate` also CREATE,
+///   ALTER and INDEX.
 ///
 /// ```
 /// use lockhouse_stores::MySql;
@@ -180,6 +193,44 @@ impl Store for MySql {
         let name = name.clone();
         self.in_own_task(Kind::Unavailable, move |store| async move {
             read::history(&store, &name, limit).await
+        })
+        .await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        let wanted = which.into();
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            due::due(&store, &wanted, limit).await
+        })
+        .await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        let page = page.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            due::owners(&store, &page).await
+        })
+        .await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.in_own_task(Kind::Unknown, move |store| async move {
+            purge::purge(&store, what, limit).await
+        })
+        .await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            recount::recount(&store).await
+        })
+        .await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let name = name.clone();
+        self.in_own_task(Kind::Unknown, |store| async move {
+            recount::repair(&store, &name).await
         })
         .await
     }

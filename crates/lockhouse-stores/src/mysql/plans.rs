@@ -1,14 +1,21 @@
-//! The plans that the locking depends on, as real servers choose them.
+//! The plans that the locking and the costs depend on, as real servers choose them.
+
+mod due;
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use lockhouse_core::{Changes, EndReason, Ended, ExternalId, Footprint, SemaphoreName, Timestamp};
+use lockhouse_core::store::Purge;
+use lockhouse_core::{
+    Changes, EndReason, Ended, ExternalId, Footprint, Owner, SemaphoreName, Timestamp,
+};
+use sqlx::mysql::MySqlRow;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
 
 use super::ids::Ids;
 use super::pool::Lease;
-use super::sql::{Script, list};
+use super::purge::Past;
+use super::sql::{Script, Text, list};
 use super::{Inner, MySql, load, save, schema};
 
 const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
@@ -28,31 +35,22 @@ async fn mariadb_finds_what_it_locks_by_the_unique_indexes() {
 /// order than theirs.
 async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
     let Some(base) = server(variable) else { return };
-    let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));
-    let mut admin = MySqlConnection::connect(&base).await.unwrap();
-    let create = format!("CREATE DATABASE {database}");
-    admin.execute(create.as_str()).await.unwrap();
-
-    let store = MySql::open(&format!("{base}{database}")).unwrap();
-    schema::migrate(&store.0).await.unwrap();
+    let (database, store) = database(&base).await;
     let mut rows = 0;
     for more in [0, 1, 1, 48, 1950] {
         fill(&store.0, rows, rows + more).await;
         rows += more;
         for asked in [1, 2, 64, 1500, 12_000] {
-            let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
-            if variable == MYSQL {
-                run(&mut lease, "SET explain_format='TRADITIONAL'").await;
-            }
+            let mut lease = lend(&store.0, variable).await;
             let load = load::script(&footprint(asked), true);
             let save = ended(asked);
-            let statements = load.text().split(';').chain(save.text().split(';'));
-            for statement in statements.filter(|s| s.contains("FROM") || s.contains("UPDATE")) {
+            let purges = purged(asked);
+            let scripts = [load.text(), save.text(), &purges];
+            let statements = scripts.iter().flat_map(|script| script.split(';'));
+            for statement in statements.filter(|s| s.contains("FROM") || s.starts_with("UPDATE")) {
                 let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
                 for step in plan {
-                    let access: Option<String> = step.try_get_unchecked("type").unwrap();
-                    let extra: Option<String> = step.try_get_unchecked("Extra").unwrap();
-                    let (access, extra) = (access.unwrap_or_default(), extra.unwrap_or_default());
+                    let (access, extra) = (column(&step, "type"), column(&step, "Extra"));
                     let by_index = ["", "const", "eq_ref", "ref", "range"].contains(&&*access);
                     assert!(
                         by_index && !extra.contains("filesort"),
@@ -62,8 +60,37 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
             }
         }
     }
+    remove(&base, &database).await;
+}
+
+/// A database of its own, with its schema.
+async fn database(base: &str) -> (String, MySql) {
+    let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));
+    let mut admin = MySqlConnection::connect(base).await.unwrap();
+    let create = format!("CREATE DATABASE {database}");
+    admin.execute(create.as_str()).await.unwrap();
+    let store = MySql::open(&format!("{base}{database}")).unwrap();
+    schema::migrate(&store.0).await.unwrap();
+    (database, store)
+}
+
+async fn remove(base: &str, database: &str) {
+    let mut admin = MySqlConnection::connect(base).await.unwrap();
     let remove = format!("DROP DATABASE {database}");
     admin.execute(remove.as_str()).await.unwrap();
+}
+
+async fn lend(store: &Inner, variable: &str) -> Lease {
+    let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
+    if variable == MYSQL {
+        run(&mut lease, "SET explain_format='TRADITIONAL'").await;
+    }
+    lease
+}
+
+fn column(row: &MySqlRow, name: &str) -> String {
+    let value: Option<String> = row.try_get_unchecked(name).unwrap();
+    value.unwrap_or_default()
 }
 
 async fn fill(store: &Inner, from: usize, to: usize) {
@@ -71,12 +98,14 @@ async fn fill(store: &Inner, from: usize, to: usize) {
     let now = "SYSDATE(6)";
     let rows = |row: &dyn Fn(usize) -> String| list((from..to).map(row));
     let semaphores = rows(&|i| format!("({i}+1,'s{i:06}',1,1,1,{now},{now},NULL)"));
-    let requests = rows(&|i| format!("({i}+1,'r{i:06}',NULL,1,NULL,NULL,NULL,{now},NULL)"));
+    let requests = rows(&|i| format!("({i}+1,'r{i:06}',NULL,1,NULL,NULL,NULL,{now},NULL,NULL)"));
     let permits = rows(&|i| format!("({i}+1,{i}+1,1,1,1)"));
+    let sessions = rows(&|i| format!("('w{i:06}',1,{now})"));
     for (table, rows) in [
         ("lockhouse_semaphore", semaphores),
         ("lockhouse_permit_request", requests),
         ("lockhouse_permit", permits),
+        ("lockhouse_owner_session", sessions),
     ] {
         if from < to {
             run(&mut lease, &format!("INSERT INTO {table} VALUES {rows}")).await;
@@ -91,10 +120,15 @@ fn footprint(asked: usize) -> Footprint {
     Footprint {
         semaphores: semaphores.collect(),
         requests: requests.collect(),
+        owners: (0..asked).map(owner).collect(),
     }
 }
 
-/// The end of `asked` requests.
+fn owner(i: usize) -> Owner {
+    Owner::parse(format!("w{i:06}")).unwrap()
+}
+
+/// The end of `asked` requests and of a session.
 fn ended(asked: usize) -> Script {
     let mut ids = load::RowIds::default();
     let mut changes = Changes::default();
@@ -104,12 +138,40 @@ fn ended(asked: usize) -> Script {
             external_id,
             reason: EndReason::Released,
             at: Timestamp::UNIX_EPOCH,
+            by: None,
         });
     }
+    changes.goodbyes = vec![owner(0)];
     save::script(&changes, &ids, &Ids::new(), Timestamp::UNIX_EPOCH).unwrap()
 }
 
-async fn run(lease: &mut Lease, statement: &str) -> Vec<sqlx::mysql::MySqlRow> {
+/// The locks of a purge of `asked` rows of each kind, and the deletion of one.
+fn purged(asked: usize) -> String {
+    let age = Duration::ZERO;
+    let ids: Vec<_> = (1..=asked).map(|id| id.to_string()).collect();
+    let external_ids = footprint(asked).requests;
+    let external_ids = external_ids.iter().map(|id| Text(id.as_str()).to_string());
+    let external_ids = external_ids.collect();
+    let owners: Vec<_> = (0..asked)
+        .map(|i| Text(owner(i).as_str()).to_string())
+        .collect();
+    let purges = [
+        (Purge::Requests { age }, &external_ids, &ids),
+        (Purge::CapacityChanges { age }, &ids, &ids),
+        (Purge::Sessions { age }, &owners, &owners),
+    ];
+    let statements = purges.map(|(what, keys, ids)| {
+        let past = Past::of(what, Timestamp::UNIX_EPOCH);
+        format!(
+            "{};{}",
+            past.lock(&list(keys)),
+            past.delete(&ids[..1]).text()
+        )
+    });
+    statements.join(";")
+}
+
+async fn run(lease: &mut Lease, statement: &str) -> Vec<MySqlRow> {
     let mut answers = lease.run(&Script::of(statement), "a plan").await.unwrap();
     answers.pop().unwrap()
 }

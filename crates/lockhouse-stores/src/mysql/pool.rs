@@ -24,7 +24,7 @@ use super::url::Location;
 const LEND: Duration = Duration::from_secs(3);
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// How long a call may take, all in all. What follows it, a rollback, still ends within 10 s.
+/// How long a call may take, all in all, unless it is [extended](Lease::extend). What follows it, a rollback, still ends within 10 s.
 const CALL: Duration = Duration::from_secs(9);
 
 /// How long a rollback may take before the connection is closed instead.
@@ -137,6 +137,11 @@ pub(super) struct Lease {
 }
 
 impl Lease {
+    /// Gives the call so long from now on, whatever it was given before.
+    pub(super) fn extend(&mut self, work: Duration) {
+        self.deadline = Instant::now() + work;
+    }
+
     /// Runs `script`, and cleans up when that fails: after an error no transaction is open, and
     /// unless the error is [`Kind::Unknown`] the script has changed nothing.
     pub(super) async fn run(&mut self, script: &Script, context: &str) -> Result<Answers, Error> {

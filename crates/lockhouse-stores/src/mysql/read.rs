@@ -1,13 +1,14 @@
-//! The reads: one statement each, so each sees one moment. They lock nothing.
+//! The reads: the rows of each are from one statement, so it sees one moment. They lock nothing.
 
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Page};
-use lockhouse_core::{CapacityChange, ExternalId, Request, Semaphore, SemaphoreName};
+use lockhouse_core::store::{Error, Kind, Page};
+use lockhouse_core::{CapacityChange, ExternalId, Request, Semaphore, SemaphoreName, Timestamp};
 use sqlx::mysql::MySqlRow;
 
 use super::Inner;
 use super::load::add_permits;
+use super::pool::Lease;
 use super::rows;
 use super::sql::{Script, Text};
 
@@ -23,7 +24,8 @@ pub(super) async fn semaphore(
         rows::SEMAPHORE,
         Text(name.as_str())
     ));
-    let found = select(store, &script, "reading a semaphore").await?;
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &script, "reading a semaphore").await?;
     let semaphore = found.first().map(rows::semaphore).transpose()?;
     Ok(semaphore.map(|(_, semaphore)| semaphore))
 }
@@ -40,7 +42,8 @@ pub(super) async fn semaphores(
         beyond("s.name", after),
         page.limit
     ));
-    let found = select(store, &script, "listing semaphores").await?;
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &script, "listing semaphores").await?;
     let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
     semaphores.collect()
 }
@@ -53,7 +56,8 @@ pub(super) async fn request(
         "SELECT r.* FROM lockhouse_permit_request r WHERE r.external_id={}",
         Text(external_id.as_str())
     );
-    let mut requests = requests(store, &chosen, "reading a request").await?;
+    let mut lease = store.pool.lend(READ).await?;
+    let mut requests = requests(&mut lease, &chosen, "reading a request").await?;
     Ok(requests.pop())
 }
 
@@ -79,7 +83,8 @@ pub(super) async fn holders(
              WHERE r.state='ACQUIRED' {after} ORDER BY r.external_id LIMIT {limit}"
         ),
     };
-    requests(store, &chosen, "listing holders").await
+    let mut lease = store.pool.lend(READ).await?;
+    requests(&mut lease, &chosen, "listing holders").await
 }
 
 pub(super) async fn history(
@@ -94,22 +99,19 @@ pub(super) async fn history(
         rows::CAPACITY_CHANGE,
         Text(name.as_str())
     ));
-    let found = select(store, &script, "reading a history").await?;
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &script, "reading a history").await?;
     let changes = found.iter().map(|row| rows::capacity_change(row, name));
     changes.collect()
 }
 
 /// The requests that the SELECT `chosen` chooses, with their permits, in byte order of their ids.
-async fn requests(store: &Inner, chosen: &str, context: &str) -> Result<Vec<Request>, Error> {
-    let script = Script::of(format_args!(
-        "SELECT {},{} FROM ({chosen}) r \
-         STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) ON p.permit_request_id=r.id \
-         STRAIGHT_JOIN lockhouse_semaphore s FORCE INDEX (PRIMARY) ON s.id=p.semaphore_id \
-         ORDER BY r.external_id",
-        rows::REQUEST,
-        rows::PERMIT
-    ));
-    let found = select(store, &script, context).await?;
+pub(super) async fn requests(
+    lease: &mut Lease,
+    chosen: &str,
+    context: &str,
+) -> Result<Vec<Request>, Error> {
+    let found = select(lease, &with_permits(chosen), context).await?;
     let mut requests: Vec<(u64, Request)> = Vec::new();
     for row in &found {
         let (id, request) = rows::request(row)?;
@@ -121,8 +123,31 @@ async fn requests(store: &Inner, chosen: &str, context: &str) -> Result<Vec<Requ
     Ok(requests.into_iter().map(|(_, request)| request).collect())
 }
 
-async fn select(store: &Inner, script: &Script, context: &str) -> Result<Vec<MySqlRow>, Error> {
-    let mut lease = store.pool.lend(READ).await?;
+pub(super) fn with_permits(chosen: &str) -> Script {
+    Script::of(format_args!(
+        "SELECT {},{} FROM ({chosen}) r \
+         STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) ON p.permit_request_id=r.id \
+         STRAIGHT_JOIN lockhouse_semaphore s FORCE INDEX (PRIMARY) ON s.id=p.semaphore_id \
+         ORDER BY r.external_id",
+        rows::REQUEST,
+        rows::PERMIT
+    ))
+}
+
+/// The store's clock.
+pub(super) async fn clock(lease: &mut Lease, context: &str) -> Result<Timestamp, Error> {
+    let found = select(lease, &Script::of("SELECT SYSDATE(6)"), context).await?;
+    match found.as_slice() {
+        [row] => rows::clock(row),
+        _ => Err(Error::new(Kind::Rejected, "the server told no time")),
+    }
+}
+
+pub(super) async fn select(
+    lease: &mut Lease,
+    script: &Script,
+    context: &str,
+) -> Result<Vec<MySqlRow>, Error> {
     let mut answers = lease.run(script, context).await?;
     Ok(answers.pop().unwrap_or_default())
 }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, Permit, Request,
-    Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, OwnerSession, Permit,
+    Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
@@ -17,10 +17,10 @@ pub(super) const SEMAPHORE: &str =
 
 /// The columns that [`request`] reads, of table `r`.
 pub(super) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
-    r.expires_at,r.created_at,r.released_at";
+    r.expires_at,r.created_at,r.released_at,r.ended_by";
 
 /// How many they are.
-pub(super) const REQUEST_COLUMNS: usize = 9;
+pub(super) const REQUEST_COLUMNS: usize = 10;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
 pub(super) const PERMIT: &str = "p.permit_request_id,s.name,p.`count`,p.fence";
@@ -28,6 +28,9 @@ pub(super) const PERMIT: &str = "p.permit_request_id,s.name,p.`count`,p.fence";
 /// The columns that [`capacity_change`] reads, of table `c`.
 pub(super) const CAPACITY_CHANGE: &str =
     "c.old_capacity,c.new_capacity,c.changed_by,c.note,c.changed_at";
+
+/// The columns that [`session`] reads, of table `w`.
+pub(super) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
 
 /// A semaphore, after its id.
 pub(super) fn semaphore(row: &MySqlRow) -> Result<(u64, Semaphore), Error> {
@@ -62,6 +65,7 @@ pub(super) fn request(row: &MySqlRow) -> Result<(u64, Request), Error> {
         ttl: columns.maybe(5, ttl)?,
         expires_at: columns.maybe(6, time)?,
         created_at: columns.checked(7, time)?,
+        ended_by: columns.maybe(9, Owner::parse)?,
     };
     Ok((columns.parsed(0)?, request))
 }
@@ -91,6 +95,54 @@ pub(super) fn capacity_change(
         note: columns.maybe(3, Note::parse)?,
         changed_at: columns.checked(4, time)?,
     })
+}
+
+/// The session of an owner.
+pub(super) fn session(row: &MySqlRow) -> Result<OwnerSession, Error> {
+    let columns = Columns(row);
+    Ok(OwnerSession {
+        owner: columns.checked(0, Owner::parse)?,
+        ttl: columns.checked(1, ttl)?,
+        expires_at: columns.checked(2, time)?,
+    })
+}
+
+/// What the permits of a semaphore come to.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub(super) live: u64,
+    pub(super) last_fence: u64,
+    pub(super) repeated_fences: u64,
+    pub(super) last_granted_at: Option<Timestamp>,
+}
+
+/// Sums after the semaphore's id.
+pub(super) fn sums(row: &MySqlRow) -> Result<(u64, Sums), Error> {
+    let columns = Columns(row);
+    let sums = Sums {
+        live: columns.parsed(1)?,
+        last_fence: columns.parsed(2)?,
+        repeated_fences: columns.parsed(3)?,
+        last_granted_at: columns.maybe(4, time)?,
+    };
+    Ok((columns.parsed(0)?, sums))
+}
+
+/// The greatest fence, or 0, after the semaphore's id.
+pub(super) fn last_fence(row: &MySqlRow) -> Result<(u64, u64), Error> {
+    let columns = Columns(row);
+    let fence = columns.maybe(1, str::parse)?;
+    Ok((columns.parsed(0)?, fence.unwrap_or(0)))
+}
+
+/// A row of one owner.
+pub(super) fn owner(row: &MySqlRow) -> Result<Owner, Error> {
+    Columns(row).checked(0, Owner::parse)
+}
+
+/// A row of one external id.
+pub(super) fn external_id(row: &MySqlRow) -> Result<ExternalId, Error> {
+    Columns(row).checked(0, ExternalId::parse)
 }
 
 /// A row of one number.

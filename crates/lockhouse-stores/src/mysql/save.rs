@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    CapacityChange, Changes, EndReason, Ended, ExternalId, Renewed, Request, Semaphore,
-    SemaphoreName, State, Timestamp, Ttl,
+    CapacityChange, Changes, EndReason, Ended, ExternalId, Owner, OwnerSession, Renewed, Request,
+    Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 
 use super::ids::Ids;
@@ -26,6 +26,8 @@ pub(super) fn script(
     push_expiry(&mut script, &changes.renewed, rows)?;
     end(&mut script, &changes.ended, rows)?;
     insert_capacity_changes(&mut script, &changes.capacity_changes, rows)?;
+    write_sessions(&mut script, &changes.heartbeats);
+    delete_sessions(&mut script, &changes.goodbyes);
     script.commit();
     Ok(script)
 }
@@ -56,7 +58,7 @@ fn insert_granted(
     }
     script.add(format_args!(
         "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,ttl_ms,\
-         expires_at,created_at,released_at) VALUES {}",
+         expires_at,created_at,released_at,ended_by) VALUES {}",
         list(requests)
     ));
     script.add(format_args!(
@@ -69,15 +71,16 @@ fn insert_granted(
 
 fn request_values(request: &Request, id: u64) -> String {
     format!(
-        "({id},{},{},'{}',{},{},{},{},{})",
+        "({id},{},{},'{}',{},{},{},{},{},{})",
         Text(request.external_id.as_str()),
-        Maybe(request.owner.as_ref().map(|owner| Text(owner.as_str()))),
+        maybe_owner(request.owner.as_ref()),
         state(request.state),
         Maybe(request.end_reason().map(reason)),
         Maybe(request.ttl.map(Ttl::as_ms)),
         Maybe(request.expires_at.map(Time)),
         Time(request.created_at),
         Maybe(request.released_at().map(Time)),
+        maybe_owner(request.ended_by.as_ref()),
     )
 }
 
@@ -138,20 +141,21 @@ fn push_expiry(script: &mut Script, renewed: &[Renewed], rows: &RowIds) -> Resul
 }
 
 fn end(script: &mut Script, ended: &[Ended], rows: &RowIds) -> Result<(), Error> {
-    let mut alike: BTreeMap<(&str, Timestamp), Vec<u64>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, Timestamp, Option<&Owner>), Vec<u64>> = BTreeMap::new();
     for ended in ended {
         let id = rows.request(&ended.external_id)?;
         alike
-            .entry((ended.reason.as_str(), ended.at))
+            .entry((ended.reason.as_str(), ended.at, ended.by.as_ref()))
             .or_default()
             .push(id);
     }
-    for ((reason, at), ids) in alike {
+    for ((reason, at, by), ids) in alike {
         let ids = list(ids);
         script.add(format_args!(
             "UPDATE lockhouse_permit_request FORCE INDEX (PRIMARY) \
-             SET state='RELEASED',end_reason='{reason}',released_at={} WHERE id IN ({ids})",
-            Time(at)
+             SET state='RELEASED',end_reason='{reason}',released_at={},ended_by={} WHERE id IN ({ids})",
+            Time(at),
+            maybe_owner(by)
         ));
         script.add(format_args!(
             "UPDATE lockhouse_permit FORCE INDEX (PRIMARY) \
@@ -175,7 +179,7 @@ fn insert_capacity_changes(
             rows.semaphore(&change.semaphore)?,
             change.old_capacity,
             change.new_capacity,
-            Maybe(change.changed_by.as_ref().map(|owner| Text(owner.as_str()))),
+            maybe_owner(change.changed_by.as_ref()),
             Maybe(change.note.as_ref().map(|note| Text(note.as_str()))),
             Time(change.changed_at),
         ))
@@ -187,6 +191,38 @@ fn insert_capacity_changes(
         list(values)
     ));
     Ok(())
+}
+
+/// All in one statement, in the order of their key. A first heartbeat finds no row to lock, so
+/// whoever comes second waits here, and is the one that counts.
+fn write_sessions(script: &mut Script, heartbeats: &[OwnerSession]) {
+    if heartbeats.is_empty() {
+        return;
+    }
+    let values = heartbeats.iter().map(|session| {
+        format!(
+            "({},{},{})",
+            Text(session.owner.as_str()),
+            session.ttl.as_ms(),
+            Time(session.expires_at)
+        )
+    });
+    script.add(format_args!(
+        "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES {} \
+         ON DUPLICATE KEY UPDATE ttl_ms=VALUES(ttl_ms),expires_at=VALUES(expires_at)",
+        list(values)
+    ));
+}
+
+/// One by one: a DELETE can't be told an index, and where the table is small, one of several rows
+/// scans it, and waits for the rows of others.
+fn delete_sessions(script: &mut Script, goodbyes: &[Owner]) {
+    for owner in goodbyes {
+        script.add(format_args!(
+            "DELETE FROM lockhouse_owner_session WHERE owner={}",
+            Text(owner.as_str())
+        ));
+    }
 }
 
 impl RowIds {
@@ -214,6 +250,10 @@ const fn state(state: State) -> &'static str {
         State::Acquired => "ACQUIRED",
         State::Released { .. } => "RELEASED",
     }
+}
+
+fn maybe_owner(owner: Option<&Owner>) -> Maybe<Text<'_>> {
+    Maybe(owner.map(|owner| Text(owner.as_str())))
 }
 
 fn reason(reason: EndReason) -> String {

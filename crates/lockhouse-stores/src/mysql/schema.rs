@@ -16,16 +16,25 @@ use super::rows;
 use super::sql::Script;
 
 /// The migrations, in order. The first takes the schema to version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_owners_and_the_past.sql"),
+];
 
 /// The version that this code needs.
 const VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// How long all migrations may take.
-const WORK: Duration = Duration::from_secs(9);
+/// How long all migrations may take. An index of a large table takes a while.
+const WORK: Duration = Duration::from_secs(600);
 
-/// How often a migration is tried again when others are in its way.
-const ATTEMPTS: u32 = 10;
+/// How often a migration is tried again when others are in its way, and the longest pause between.
+const ATTEMPTS: u32 = 30;
+const PAUSE_MS: u64 = 1000;
+
+/// What changes a table waits for all transactions on it, and those that come after wait for it:
+/// so not for long.
+const LOCK_WAIT: &str = "SET lock_wait_timeout=2";
+const USUAL_LOCK_WAIT: &str = "SET lock_wait_timeout=5";
 
 /// What a statement says that somebody else has run before.
 const ALREADY_DONE: [u16; 4] = [
@@ -53,7 +62,7 @@ pub(super) async fn ready(store: &Inner) -> Result<(), Error> {
 /// Brings the schema up to this code's version. Only reads if it is there already, so that it
 /// takes no right to change tables.
 pub(super) async fn migrate(store: &Inner) -> Result<(), Error> {
-    let mut lease = store.pool.lend(WORK).await?;
+    let mut lease = store.pool.lend(READ).await?;
     let found = version(&mut lease).await?;
     if found > VERSION {
         return Err(too_new(found));
@@ -61,17 +70,25 @@ pub(super) async fn migrate(store: &Inner) -> Result<(), Error> {
     if found == VERSION {
         return Ok(());
     }
-    let collation = collation(&mut lease).await?;
+    lease.extend(WORK);
+    lease.run(&Script::of(LOCK_WAIT), CONTEXT).await?;
+    let migrated = migrate_from(&mut lease, found).await;
+    let usual = lease.run(&Script::of(USUAL_LOCK_WAIT), CONTEXT).await;
+    migrated.and(usual.map(|_| ()))
+}
+
+async fn migrate_from(lease: &mut Lease, found: u32) -> Result<(), Error> {
+    let collation = collation(lease).await?;
     for (version, migration) in (1..).zip(MIGRATIONS).skip(found as usize) {
         let migration = migration.replace("{collation}", collation);
         let mut attempt = 1;
-        while let Err(error) = apply(&mut lease, version, &migration).await {
+        while let Err(error) = apply(lease, version, &migration).await {
             if error.kind() != Kind::Conflict || attempt == ATTEMPTS {
                 return Err(error);
             }
             attempt += 1;
             let pause = fastrand::u64(1..=50) * u64::from(attempt);
-            tokio::time::sleep(Duration::from_millis(pause)).await;
+            tokio::time::sleep(Duration::from_millis(pause.min(PAUSE_MS))).await;
         }
     }
     Ok(())

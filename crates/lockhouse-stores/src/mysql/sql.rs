@@ -99,6 +99,7 @@ impl Display for Text<'_> {
 }
 
 /// A time as a literal, in UTC, to the microsecond.
+#[derive(Debug)]
 pub(super) struct Time(pub(super) Timestamp);
 
 impl Display for Time {

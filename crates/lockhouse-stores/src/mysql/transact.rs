@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Kind};
-use lockhouse_core::{Command, Loaded, Outcome, Semaphore, SemaphoreName, Timestamp, decide};
+use lockhouse_core::{
+    Command, Definition, Loaded, Outcome, Semaphore, SemaphoreName, Timestamp, decide,
+};
 
 use super::Inner;
 use super::error::{code, server_code};
@@ -14,7 +16,7 @@ use super::save;
 use super::sql::{Maybe, Script, Text, Time, list};
 
 /// How long one call may work. A lock wait is ended by the server after 5 s.
-const WORK: Duration = Duration::from_secs(7);
+pub(super) const WORK: Duration = Duration::from_secs(7);
 
 /// How often a batch is loaded until all that it touches is known and there: as it came, with what
 /// its requests hold, with the rows that were made ready; and once more, if others did something
@@ -82,11 +84,12 @@ async fn load(lease: &mut Lease, locks: bool, batch: &Batch) -> Result<Snapshot,
 /// The names that `commands` create and that have no row yet.
 fn missing<'a>(commands: &'a [Command], loaded: &Loaded) -> BTreeSet<&'a SemaphoreName> {
     let created = commands.iter().filter_map(|command| match command {
-        Command::Define {
+        Command::Define(Definition {
             name,
             must_exist: false,
+            expected: None,
             ..
-        } => Some(name),
+        }) => Some(name),
         _ => None,
     });
     created

@@ -58,7 +58,7 @@ pub(super) struct Connections {
 struct Pool {
     turns: Arc<Semaphore>,
     /// Never more than there are turns.
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Mutex<Vec<(Connection, Option<Identity>)>>>,
 }
 
 impl Connections {
@@ -109,9 +109,11 @@ impl Connections {
         let idle = Arc::clone(&pool.idle);
         move |deadline| {
             let taken = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            // Whoever removes or replaces the file must not leave us granting on the old one.
+            let is = identity(&file);
             let connection = match taken {
-                Some(connection) => connection,
-                None => open(&file, access, deadline)?,
+                Some((connection, was)) if was == is => connection,
+                _ => open(&file, access, deadline)?,
             };
             let begun = match access {
                 Access::Read => begin_read(&connection, deadline),
@@ -123,7 +125,7 @@ impl Connections {
             });
             if result.is_ok() && connection.is_autocommit() {
                 let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-                idle.push(connection);
+                idle.push((connection, is));
             }
             result
         }
@@ -172,6 +174,23 @@ impl Pool {
             idle: Arc::default(),
         }
     }
+}
+
+/// Which file it is, whatever its name.
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(file: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+
+    let metadata = file.metadata().ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Elsewhere an open file can't be removed.
+#[cfg(not(unix))]
+fn identity(_file: &Path) -> Option<Identity> {
+    None
 }
 
 /// A connection with its settings made.

@@ -4,7 +4,10 @@
 //! semaphores, those included that only the requests tell of. One pass is enough.
 
 use lockhouse_core::store::{Batch, Error};
-use lockhouse_core::{Command, ExternalId, Loaded, Request, Semaphore, SemaphoreName, Timestamp};
+use lockhouse_core::{
+    Command, Definition, ExternalId, Loaded, Owner, OwnerSession, Request, Semaphore,
+    SemaphoreName, Timestamp,
+};
 use rusqlite::Connection;
 
 use super::error::{cannot, unreadable};
@@ -15,7 +18,8 @@ const SELECT_SEMAPHORE: &str = "
     FROM lockhouse_semaphore WHERE name = ?1";
 
 const SELECT_REQUEST: &str = "
-    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at
+    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+        ended_by
     FROM lockhouse_permit_request WHERE external_id = ?1";
 
 const SELECT_PERMITS: &str = "
@@ -24,8 +28,16 @@ const SELECT_PERMITS: &str = "
     CROSS JOIN lockhouse_semaphore AS semaphore ON semaphore.id = permit.semaphore_id
     WHERE permit.permit_request_id = ?1 ORDER BY semaphore.name";
 
+const SELECT_SESSION: &str = "
+    SELECT owner, ttl_ms, expires_at FROM lockhouse_owner_session WHERE owner = ?1";
+
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[SELECT_SEMAPHORE, SELECT_REQUEST, SELECT_PERMITS];
+pub(super) const STATEMENTS: &[&str] = &[
+    SELECT_SEMAPHORE,
+    SELECT_REQUEST,
+    SELECT_PERMITS,
+    SELECT_SESSION,
+];
 
 /// The clock, and the footprint of `batch`.
 pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, Error> {
@@ -34,6 +46,7 @@ pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, E
         now: now()?,
         semaphores: Default::default(),
         requests: Default::default(),
+        owners: Default::default(),
     };
     for external_id in &footprint.requests {
         if let Some(request) = request(connection, external_id)? {
@@ -44,6 +57,11 @@ pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, E
     for name in &footprint.semaphores {
         if let Some(semaphore) = semaphore(connection, name)? {
             loaded.semaphores.insert(name.clone(), semaphore);
+        }
+    }
+    for owner in &footprint.owners {
+        if let Some(session) = session(connection, owner)? {
+            loaded.owners.insert(owner.clone(), session);
         }
     }
     make_ready(&batch.commands, &mut loaded);
@@ -98,9 +116,20 @@ pub(super) fn add_permits(
     Ok(())
 }
 
+fn session(connection: &Connection, owner: &Owner) -> Result<Option<OwnerSession>, Error> {
+    let cannot = cannot("load an owner's session");
+    let mut select = connection.prepare_cached(SELECT_SESSION).map_err(&cannot)?;
+    let mut found = select.query([owner.as_str()]).map_err(&cannot)?;
+    found
+        .next()
+        .map_err(&cannot)?
+        .map(rows::session)
+        .transpose()
+}
+
 /// This machine's clock, in the microseconds that the file keeps: an answer given now is the one
 /// that is read later.
-fn now() -> Result<Timestamp, Error> {
+pub(super) fn now() -> Result<Timestamp, Error> {
     let us = Timestamp::now().as_microsecond();
     Timestamp::from_microsecond(us).map_err(|why| unreadable("time", why))
 }
@@ -108,7 +137,7 @@ fn now() -> Result<Timestamp, Error> {
 /// Makes the names that `commands` define ready, where they are not there yet.
 fn make_ready(commands: &[Command], loaded: &mut Loaded) {
     for command in commands {
-        if let Command::Define { name, .. } = command {
+        if let Command::Define(Definition { name, .. }) = command {
             loaded
                 .semaphores
                 .entry(name.clone())

@@ -6,9 +6,12 @@
 //! the disk when it is answered.
 
 mod connections;
+mod due;
 mod error;
 mod load;
+mod purge;
 mod read;
+mod recount;
 mod rows;
 mod save;
 mod schema;
@@ -17,9 +20,9 @@ mod tests;
 mod url;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Error, Page, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Request, Semaphore, SemaphoreName, decide,
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName, decide,
 };
 
 use connections::Connections;
@@ -141,6 +144,54 @@ impl Store for Sqlite {
         let name = name.clone();
         let work = move |snapshot: &_| read::history(snapshot, &name, limit);
         self.connections.read(work).await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        match which {
+            Due::Lapsed { on } => {
+                let on = on.map(<[_]>::to_vec);
+                let work = move |snapshot: &_| due::lapsed(snapshot, on.as_deref(), limit);
+                self.connections.read(work).await
+            }
+            Due::Stale { age } => {
+                let work = move |snapshot: &_| due::stale(snapshot, age, limit);
+                self.connections.read(work).await
+            }
+            Due::OwnedBy(owner) => {
+                let owner = owner.clone();
+                let work = move |snapshot: &_| due::owned_by(snapshot, &owner, limit);
+                self.connections.read(work).await
+            }
+        }
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| read::owners(snapshot, &page);
+        self.connections.read(work).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let gone = purge::purge(&transaction, what, limit)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(gone)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.connections.read(recount::recount).await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let name = name.clone();
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let was = recount::repair(&transaction, &name)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(was)
+        };
+        self.connections.write(work).await
     }
 
     async fn migrate(&self) -> Result<(), Error> {

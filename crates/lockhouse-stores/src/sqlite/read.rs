@@ -1,7 +1,7 @@
 //! The reads, each on one snapshot of what is committed.
 
 use lockhouse_core::store::{Error, Page};
-use lockhouse_core::{CapacityChange, ExternalId, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName};
 use rusqlite::{Connection, Params, Row, params};
 
 use super::error::cannot;
@@ -12,14 +12,15 @@ pub(super) const LIST_SEMAPHORES: &str = "
     FROM lockhouse_semaphore WHERE deleted_at IS NULL AND name > ?1 ORDER BY name LIMIT ?2";
 
 pub(super) const LIST_LIVE: &str = "
-    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at
+    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+        ended_by
     FROM lockhouse_permit_request
     WHERE state = 'ACQUIRED' AND external_id > ?1 ORDER BY external_id LIMIT ?2";
 
 /// CROSS JOIN: from the semaphore's live permits to their requests, whatever the planner thinks.
 pub(super) const LIST_LIVE_ON: &str = "
     SELECT request.id, external_id, owner, request.state, end_reason, ttl_ms, expires_at,
-        created_at, released_at
+        created_at, released_at, ended_by
     FROM lockhouse_permit AS permit
     CROSS JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
     WHERE permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?3)
@@ -32,12 +33,18 @@ pub(super) const LIST_CAPACITY_CHANGES: &str = "
     WHERE semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?1)
     ORDER BY id DESC LIMIT ?2";
 
+/// One at a time, each by the index: an owner of many requests costs no more than one of one.
+pub(super) const NEXT_OWNER: &str = "
+    SELECT owner FROM lockhouse_permit_request
+    WHERE state = 'ACQUIRED' AND owner > ?1 ORDER BY owner LIMIT 1";
+
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     LIST_SEMAPHORES,
     LIST_LIVE,
     LIST_LIVE_ON,
     LIST_CAPACITY_CHANGES,
+    NEXT_OWNER,
 ];
 
 pub(super) fn semaphores(
@@ -90,7 +97,21 @@ pub(super) fn history(
     )
 }
 
-fn list<T>(
+pub(super) fn owners(connection: &Connection, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+    let mut owners: Vec<Owner> = Vec::new();
+    while owners.len() < page.limit as usize {
+        let last = owners.last().map_or(after(page), Owner::as_str);
+        let next = list(connection, NEXT_OWNER, [last], rows::owner)?;
+        if next.is_empty() {
+            break;
+        }
+        owners.extend(next);
+    }
+    Ok(owners)
+}
+
+/// What `sql` finds for `key`, in its order.
+pub(super) fn list<T>(
     connection: &Connection,
     sql: &str,
     key: impl Params,

@@ -2,8 +2,8 @@
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, Permit, Request,
-    Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, OwnerSession, Permit,
+    Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -32,8 +32,8 @@ pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
     })
 }
 
-/// Of `id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at`:
-/// the id, and the request without its permits.
+/// Of `id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+/// ended_by`: the id, and the request without its permits.
 pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     let cells = Cells {
         row,
@@ -47,6 +47,7 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
         ttl: cells.number_some(5, Ttl::from_ms)?,
         expires_at: cells.number_some(6, Timestamp::from_microsecond)?,
         created_at: cells.number(7, Timestamp::from_microsecond)?,
+        ended_by: cells.text_some(9, Owner::parse)?,
     };
     Ok((cells.get(0)?, request))
 }
@@ -80,6 +81,52 @@ pub(super) fn capacity_change(
         changed_by: cells.text_some(2, Owner::parse)?,
         note: cells.text_some(3, Note::parse)?,
         changed_at: cells.number(4, Timestamp::from_microsecond)?,
+    })
+}
+
+/// Of `owner, ttl_ms, expires_at`.
+pub(super) fn session(row: &Row<'_>) -> Result<OwnerSession, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_owner_session",
+    };
+    Ok(OwnerSession {
+        owner: cells.text(0, Owner::parse)?,
+        ttl: cells.number(1, Ttl::from_ms)?,
+        expires_at: cells.number(2, Timestamp::from_microsecond)?,
+    })
+}
+
+/// Of a request's `external_id`.
+pub(super) fn external_id(row: &Row<'_>) -> Result<ExternalId, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit_request",
+    };
+    cells.text(0, ExternalId::parse)
+}
+
+/// Of a request's `owner`.
+pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit_request",
+    };
+    cells.text(0, Owner::parse)
+}
+
+/// Of a [`semaphore`], then `live, last_fence, repeated_fences, last_granted_at` of its permits.
+pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit",
+    };
+    Ok(Recounted {
+        semaphore: semaphore(row)?,
+        live: cells.number(7, u64::try_from)?,
+        last_fence: cells.number(8, u64::try_from)?,
+        repeated_fences: cells.number(9, u64::try_from)?,
+        last_granted_at: cells.number_some(10, Timestamp::from_microsecond)?,
     })
 }
 

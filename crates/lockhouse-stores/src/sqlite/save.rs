@@ -1,7 +1,9 @@
 //! What was decided, written row by row: SQLite runs in process, so a statement is no round trip.
 
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{CapacityChange, Changes, Ended, Renewed, Request, Semaphore, Timestamp};
+use lockhouse_core::{
+    CapacityChange, Changes, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, Timestamp,
+};
 use rusqlite::{Connection, Error as Driver, Params, params};
 
 use super::error::cannot;
@@ -24,8 +26,9 @@ const UPSERT_SEMAPHORE: &str = "
 
 const INSERT_REQUEST: &str = "
     INSERT INTO lockhouse_permit_request
-        (external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        (external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+        ended_by)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 const INSERT_PERMIT: &str = "
     INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence, state)
@@ -36,7 +39,8 @@ const RENEW_REQUEST: &str = "
     WHERE external_id = ?1 AND state = 'ACQUIRED'";
 
 const END_REQUEST: &str = "
-    UPDATE lockhouse_permit_request SET state = 'RELEASED', end_reason = ?2, released_at = ?3
+    UPDATE lockhouse_permit_request
+    SET state = 'RELEASED', end_reason = ?2, released_at = ?3, ended_by = ?4
     WHERE external_id = ?1 AND state = 'ACQUIRED' RETURNING id";
 
 const END_PERMITS: &str = "
@@ -46,6 +50,12 @@ const INSERT_CAPACITY_CHANGE: &str = "
     INSERT INTO lockhouse_capacity_change
         (semaphore_id, old_capacity, new_capacity, changed_by, note, changed_at)
     VALUES ((SELECT id FROM lockhouse_semaphore WHERE name = ?1), ?2, ?3, ?4, ?5, ?6)";
+
+const UPSERT_SESSION: &str = "
+    INSERT INTO lockhouse_owner_session (owner, ttl_ms, expires_at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (owner) DO UPDATE SET ttl_ms = excluded.ttl_ms, expires_at = excluded.expires_at";
+
+const DELETE_SESSION: &str = "DELETE FROM lockhouse_owner_session WHERE owner = ?1";
 
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
@@ -57,6 +67,8 @@ pub(super) const STATEMENTS: &[&str] = &[
     END_REQUEST,
     END_PERMITS,
     INSERT_CAPACITY_CHANGE,
+    UPSERT_SESSION,
+    DELETE_SESSION,
 ];
 
 /// Writes `changes`. Semaphores go first, since permits point to them.
@@ -76,10 +88,17 @@ pub(super) fn changes(connection: &Connection, changes: &Changes) -> Result<(), 
     for change in &changes.capacity_changes {
         insert_capacity_change(connection, change)?;
     }
+    for session in &changes.heartbeats {
+        write_session(connection, session)?;
+    }
+    for owner in &changes.goodbyes {
+        delete_session(connection, owner)?;
+    }
     Ok(())
 }
 
-fn write_semaphore(connection: &Connection, semaphore: &Semaphore) -> Result<(), Error> {
+/// Writes `semaphore` as it is here.
+pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) -> Result<(), Error> {
     let cannot = cannot("save a semaphore");
     let row = params![
         semaphore.name.as_str(),
@@ -112,6 +131,7 @@ fn insert_request(connection: &Connection, request: &Request) -> Result<(), Erro
         request.expires_at.map(us),
         us(request.created_at),
         request.released_at().map(us),
+        request.ended_by.as_ref().map(|owner| owner.as_str()),
     ];
     run(connection, INSERT_REQUEST, row).map_err(&cannot)?;
     let id = connection.last_insert_rowid();
@@ -141,7 +161,8 @@ fn renew(connection: &Connection, renewed: &Renewed) -> Result<(), Error> {
 fn end(connection: &Connection, ended: &Ended) -> Result<(), Error> {
     let cannot = cannot("end a request");
     let external_id = ended.external_id.as_str();
-    let row = params![external_id, ended.reason.as_str(), us(ended.at)];
+    let by = ended.by.as_ref().map(|owner| owner.as_str());
+    let row = params![external_id, ended.reason.as_str(), us(ended.at), by];
     let id: i64 = connection
         .prepare_cached(END_REQUEST)
         .and_then(|mut update| update.query_row(row, |row| row.get(0)))
@@ -163,6 +184,22 @@ fn insert_capacity_change(connection: &Connection, change: &CapacityChange) -> R
         us(change.changed_at),
     ];
     run(connection, INSERT_CAPACITY_CHANGE, row).map_err(cannot("save a capacity change"))?;
+    Ok(())
+}
+
+fn write_session(connection: &Connection, session: &OwnerSession) -> Result<(), Error> {
+    let row = params![
+        session.owner.as_str(),
+        integer(session.ttl.as_ms())?,
+        us(session.expires_at),
+    ];
+    run(connection, UPSERT_SESSION, row).map_err(cannot("save an owner's session"))?;
+    Ok(())
+}
+
+fn delete_session(connection: &Connection, owner: &Owner) -> Result<(), Error> {
+    run(connection, DELETE_SESSION, [owner.as_str()])
+        .map_err(cannot("delete an owner's session"))?;
     Ok(())
 }
 

@@ -15,7 +15,10 @@ use rusqlite::Connection;
 use super::connections::{self, Access, POLL};
 use super::error::{self, cannot, is_about_schema};
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_semaphores_and_requests.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_semaphores_and_requests.sql"),
+    include_str!("migrations/0002_owner_sessions_and_upkeep.sql"),
+];
 
 /// The version that this code needs.
 const VERSION: u32 = MIGRATIONS.len() as u32;

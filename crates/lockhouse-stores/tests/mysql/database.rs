@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Store};
 use lockhouse_core::{
-    Ask, Capacity, Command, Count, ExternalId, Outcome, Reply, Request, Semaphore, SemaphoreName,
+    Ask, Capacity, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
+    Semaphore, SemaphoreName, Ttl,
 };
 use lockhouse_stores::MySql;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
@@ -147,18 +148,25 @@ pub(crate) fn name(name: &str) -> SemaphoreName {
     SemaphoreName::parse(name).unwrap()
 }
 
+pub(crate) fn owner(owner: &str) -> Owner {
+    Owner::parse(owner).unwrap()
+}
+
+/// The ids of requests, as texts.
+pub(crate) fn ids(requests: &[Request]) -> Vec<&str> {
+    let ids = requests.iter().map(|request| request.external_id.as_str());
+    ids.collect()
+}
+
 pub(crate) fn id(id: impl AsRef<str>) -> ExternalId {
     ExternalId::parse(id).unwrap()
 }
 
 pub(crate) fn define(semaphore: &str, capacity: i32) -> Command {
-    Command::Define {
-        name: name(semaphore),
-        capacity: Capacity::new(capacity).unwrap(),
-        must_exist: false,
-        changed_by: None,
-        note: None,
-    }
+    Command::Define(Definition::new(
+        name(semaphore),
+        Capacity::new(capacity).unwrap(),
+    ))
 }
 
 /// An ask for one permit on each of `semaphores`.
@@ -167,6 +175,32 @@ pub(crate) fn acquire(external_id: impl AsRef<str>, semaphores: &[&str]) -> Comm
         .iter()
         .map(|semaphore| (name(semaphore), Count::ONE));
     Command::Acquire(Ask::new(id(external_id), permits).unwrap())
+}
+
+/// The same, asked for by an owner, and for a time if one is given.
+pub(crate) fn acquire_for(
+    external_id: impl AsRef<str>,
+    semaphores: &[&str],
+    by: &str,
+    ttl_ms: Option<i64>,
+) -> Command {
+    let Command::Acquire(mut ask) = acquire(external_id, semaphores) else {
+        unreachable!("it is one")
+    };
+    ask.owner = Some(owner(by));
+    ask.ttl = ttl_ms.map(ttl);
+    Command::Acquire(ask)
+}
+
+pub(crate) fn heartbeat(of: &str, ttl_ms: i64) -> Command {
+    Command::Heartbeat {
+        owner: owner(of),
+        ttl: ttl(ttl_ms),
+    }
+}
+
+pub(crate) fn ttl(ms: i64) -> Ttl {
+    Ttl::from_ms(ms).unwrap()
 }
 
 pub(crate) fn release(external_id: impl AsRef<str>) -> Command {
@@ -192,7 +226,7 @@ pub(crate) async fn insist(store: &MySql, command: Command) -> Outcome {
 /// The request that `outcome` granted, and whether it granted it now.
 pub(crate) fn granted(outcome: Outcome) -> (Request, bool) {
     match outcome.unwrap() {
-        Reply::Granted { request, now } => (request, now),
+        Reply::Granted { request, now, .. } => (request, now),
         other => panic!("{other:?}"),
     }
 }

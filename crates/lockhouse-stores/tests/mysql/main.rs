@@ -7,8 +7,13 @@
 
 mod breaking;
 mod database;
+mod due;
 mod locking;
+mod migrating;
+mod owners;
 mod proxy;
+mod purging;
+mod recounting;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod schema;

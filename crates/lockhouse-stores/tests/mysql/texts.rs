@@ -1,7 +1,9 @@
 //! Texts: compared byte by byte, and never taken for SQL.
 
 use lockhouse_core::store::{Batch, Kind, Page, Store};
-use lockhouse_core::{Ask, Capacity, Command, Count, Note, Owner, Refusal, SemaphoreName};
+use lockhouse_core::{
+    Ask, Capacity, Command, Count, Definition, Note, Owner, Refusal, SemaphoreName,
+};
 
 use crate::database::{Database, acquire, define, granted, id, name, number, on_both_servers, one};
 
@@ -75,13 +77,12 @@ async fn any_text_comes_back_as_it_was(database: &Database) {
         let note = Note::parse(text).unwrap();
         let by = Owner::parse(text).unwrap();
         one(&store, define(text, 1)).await.unwrap().unwrap();
-        let resize = Command::Define {
-            name: name(text),
-            capacity: Capacity::new(2).unwrap(),
+        let resize = Command::Define(Definition {
             must_exist: true,
             changed_by: Some(by.clone()),
             note: Some(note.clone()),
-        };
+            ..Definition::new(name(text), Capacity::new(2).unwrap())
+        });
         one(&store, resize).await.unwrap().unwrap();
         let mut ask = Ask::new(id(text), [(name(text), Count::ONE)]).unwrap();
         ask.owner = Some(by.clone());

@@ -95,7 +95,9 @@ async fn acquire(
     }
     let wait = Duration::from_millis(random.u64(0..50));
     match lockhouse.acquire(ask.clone(), wait).await {
-        Err(error) if error.code() == Code::Exhausted => return Ok(None),
+        Err(error) if matches!(error.code(), Code::Exhausted | Code::RequestEnded) => {
+            return Ok(None);
+        }
         // The one true answer, in the end.
         Err(error) if error.maybe_applied() => {}
         Err(error) => return Err(error),

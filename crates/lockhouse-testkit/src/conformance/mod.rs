@@ -2,7 +2,7 @@
 //!
 //! [`conformance!`](crate::conformance!) stamps out a test for each of them on one kind of place:
 //!
-//! ```ignore
+//! ```text
 //! lockhouse_testkit::conformance!(sqlite, lockhouse_testkit::place::sqlite());
 //! ```
 
@@ -15,6 +15,8 @@ mod endings;
 mod fences;
 mod idempotency;
 mod listings;
+mod owners;
+mod upkeep;
 mod waiting;
 
 pub use atomic::*;
@@ -26,6 +28,8 @@ pub use endings::*;
 pub use fences::*;
 pub use idempotency::*;
 pub use listings::*;
+pub use owners::*;
+pub use upkeep::*;
 pub use waiting::*;
 
 use std::time::Duration;
@@ -96,6 +100,19 @@ macro_rules! conformance {
             a_release_that_is_given_up_on_releases,
             a_held_permit_renews_itself,
             a_permit_ended_by_another_is_lost,
+            // owners
+            silence_frees_all_that_an_owner_holds,
+            a_heartbeat_keeps_all_that_an_owner_holds,
+            a_goodbye_frees_all_that_an_owner_holds,
+            an_owner_without_a_session_keeps_what_it_holds,
+            an_owner_of_many_is_freed_in_pieces,
+            // upkeep
+            a_dead_holders_permits_are_there_for_whoever_wants_them,
+            a_semaphore_with_only_lapsed_permits_can_be_deleted,
+            a_grant_is_never_returned_that_had_expired,
+            force_ends_a_hold_and_says_who,
+            a_conditional_resize_that_lost_is_refused,
+            upkeep_ends_what_is_due_and_nothing_else,
             // waiting
             who_waits_is_granted_when_permits_come_back,
             who_waits_is_granted_when_the_capacity_grows,
@@ -143,6 +160,8 @@ pub fn all_rules() -> Vec<String> {
         include_str!("fences.rs"),
         include_str!("idempotency.rs"),
         include_str!("listings.rs"),
+        include_str!("owners.rs"),
+        include_str!("upkeep.rs"),
         include_str!("waiting.rs"),
     ];
     let lines = files.iter().flat_map(|file| file.lines());

@@ -11,9 +11,10 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
-use lockhouse_core::{Command, Footprint, Outcome, SemaphoreName};
+use lockhouse_core::{Command, EndReason, Footprint, Outcome, Refusal, Reply, SemaphoreName};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -102,8 +103,11 @@ impl Lane {
             .into_iter()
             .map(|queued| (queued.command, queued.answer))
             .unzip();
+        let begun = Instant::now();
         let decided = self.decide(commands, attempt::deadline()).await;
+        let took = begun.elapsed();
         for (answer, outcome) in answers.into_iter().zip(decided) {
+            let outcome = outcome.map(|outcome| still_held(outcome, took));
             if let Ok(outcome) = &outcome {
                 self.lanes.shared.learn(outcome);
             }
@@ -156,6 +160,19 @@ impl Drop for Lane {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.lanes.fill_lanes();
         }
+    }
+}
+
+/// A grant that may have expired before its answer is not a grant any more (P8).
+fn still_held(outcome: Outcome, took: Duration) -> Outcome {
+    match outcome {
+        Ok(Reply::Granted { request, lasts, .. }) if lasts.is_some_and(|lasts| lasts <= took) => {
+            Err(Refusal::RequestEnded {
+                external_id: request.external_id,
+                reason: EndReason::Expired,
+            })
+        }
+        outcome => outcome,
     }
 }
 

@@ -11,25 +11,29 @@
 mod attempt;
 mod known;
 mod lanes;
+mod lapsed;
 mod queue;
+mod upkeep;
 mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Page, Store};
+use lockhouse_core::store::{Due, Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Command, ExternalId, Outcome, Refusal, Reply, Request, Semaphore,
-    SemaphoreName,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal, Reply,
+    Request, Semaphore, SemaphoreName,
 };
 use tokio::time::Instant;
 
 use crate::Error;
 use crate::client::unexpected;
 use crate::service::{SemaphoreStatus, Service};
+use crate::upkeep::UPKEEP;
 use known::Known;
 use lanes::Lanes;
+use lapsed::Looked;
 use waiting::Waiting;
 
 #[derive(Debug)]
@@ -44,6 +48,7 @@ pub(crate) struct Engine {
 struct Shared {
     known: Known,
     waiting: Waiting,
+    looked: Looked,
 }
 
 impl Engine {
@@ -51,6 +56,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             known: Known::new(),
             waiting: Waiting::default(),
+            looked: Looked::default(),
         });
         let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
         Self {
@@ -60,8 +66,25 @@ impl Engine {
         }
     }
 
-    /// One try.
+    /// One try; and one more if permits that had lapsed were in its way (P10).
     async fn submit(&self, command: Command) -> Result<Reply, Error> {
+        let full = match self.submit_once(command.clone()).await {
+            Err(Error::Refused(Refusal::Exhausted(full))) => full,
+            Err(Error::Refused(Refusal::SemaphoreInUse { name, in_use })) => {
+                if self.end_lapsed(&[name.clone()]).await? {
+                    return self.submit_once(command).await;
+                }
+                return Err(Refusal::SemaphoreInUse { name, in_use }.into());
+            }
+            other => return other,
+        };
+        if self.end_lapsed(&full).await? {
+            return self.submit_once(command).await;
+        }
+        Err(Refusal::Exhausted(full).into())
+    }
+
+    async fn submit_once(&self, command: Command) -> Result<Reply, Error> {
         let deadline = attempt::deadline();
         let touches = self.touches(&command, deadline).await?;
         if let Command::Acquire(ask) = &command {
@@ -129,8 +152,8 @@ impl Service for Engine {
         }
     }
 
-    async fn define(&self, define: Command) -> Result<(SemaphoreStatus, bool), Error> {
-        match self.submit(define).await? {
+    async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error> {
+        match self.submit(Command::Define(definition)).await? {
             Reply::Defined { semaphore, created } => {
                 let waiting = self.shared.waiting.on(&semaphore.name);
                 Ok((SemaphoreStatus { semaphore, waiting }, created))
@@ -146,8 +169,18 @@ impl Service for Engine {
     }
 
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
-        let semaphores = attempt::read(attempt::deadline(), || self.store.semaphores(page)).await?;
-        let status = semaphores.into_iter().map(|semaphore| {
+        // One more, in case one of them is Lockhouse's own.
+        let more = Page {
+            after: page.after.clone(),
+            limit: page.limit + 1,
+        };
+        let semaphores =
+            attempt::read(attempt::deadline(), || self.store.semaphores(&more)).await?;
+        let theirs = semaphores
+            .into_iter()
+            .filter(|semaphore| semaphore.name.as_str() != UPKEEP)
+            .take(page.limit as usize);
+        let status = theirs.map(|semaphore| {
             let waiting = self.shared.waiting.on(&semaphore.name);
             SemaphoreStatus { semaphore, waiting }
         });
@@ -169,7 +202,17 @@ impl Service for Engine {
         if let Some(name) = on {
             self.existing(name, deadline).await?;
         }
-        attempt::read(deadline, || self.store.holders(on, page)).await
+        // As with semaphores, one more: who holds Lockhouse's own is nobody's business but its own,
+        // unless it is asked for by name.
+        let more = Page {
+            after: page.after.clone(),
+            limit: page.limit + u32::from(on.is_none()),
+        };
+        let holders = attempt::read(deadline, || self.store.holders(on, &more)).await?;
+        let theirs = holders
+            .into_iter()
+            .filter(|request| on.is_some() || !does_upkeep(request));
+        Ok(theirs.take(page.limit as usize).collect())
     }
 
     async fn history(
@@ -188,6 +231,21 @@ impl Service for Engine {
 
     async fn ready(&self) -> Result<(), Error> {
         attempt::read(attempt::deadline(), || self.store.ready()).await
+    }
+
+    async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
+        let ended = self
+            .end_all(Due::OwnedBy(owner), |_| Cause::Released)
+            .await?;
+        let goodbye = Command::Goodbye {
+            owner: owner.clone(),
+        };
+        self.submit(goodbye).await?;
+        Ok(ended)
+    }
+
+    fn engine(&self) -> Option<&Engine> {
+        Some(self)
     }
 }
 
@@ -216,6 +274,12 @@ impl Shared {
             self.waiting.ring(&permit.semaphore, permit.count.value());
         }
     }
+}
+
+/// Whether all that it holds is Lockhouse's own.
+fn does_upkeep(request: &Request) -> bool {
+    let mut permits = request.permits.iter();
+    permits.all(|permit| permit.semaphore.as_str() == UPKEEP)
 }
 
 fn names(request: &Request) -> Vec<SemaphoreName> {

@@ -6,7 +6,7 @@
 //! them. So they are refused here rather than sent to another resource.
 
 use lockhouse_core::store::{Error, Kind, Page};
-use lockhouse_core::{ExternalId, Invalid, SemaphoreName};
+use lockhouse_core::{ExternalId, Invalid, Owner, SemaphoreName};
 use reqwest::Url;
 
 use crate::wire;
@@ -79,6 +79,15 @@ impl Address {
             text: id.as_str(),
         };
         self.named("requests", &segment, below)
+    }
+
+    /// An owner's session.
+    pub(super) fn owner(&self, owner: &Owner) -> Result<Url, Invalid> {
+        let segment = Segment {
+            field: "owner",
+            text: owner.as_str(),
+        };
+        self.named("owners", &segment, &[])
     }
 
     /// The piece `page` of the listing at `url`.
@@ -165,6 +174,8 @@ mod tests {
             let id = ExternalId::parse(dots).unwrap();
             let refused = address.request(&id, &["renew"]).unwrap_err();
             assert_eq!(refused.field(), "external_id");
+            let owner = Owner::parse(dots).unwrap();
+            assert_eq!(address.owner(&owner).unwrap_err().field(), "owner");
         }
     }
 

@@ -18,7 +18,6 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::address::Address;
 use super::{Remote, tls};
 use crate::again::{RETRIES, pause};
 use crate::wire::Problem;
@@ -59,9 +58,9 @@ struct Failure {
     busy: Option<Duration>,
 }
 
-pub(super) fn client(address: &Address) -> Result<Client, store::Error> {
+pub(crate) fn client(is_encrypted: bool) -> Result<Client, store::Error> {
     Client::builder()
-        .tls_backend_preconfigured(tls::config(address.is_encrypted())?)
+        .tls_backend_preconfigured(tls::config(is_encrypted)?)
         // A redirect may turn a PUT into a GET; who gave the URL should know where it leads.
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)

@@ -5,7 +5,7 @@
 //! wait for room is cut into calls of at most 20 s, as proxies end calls on which nothing moves.
 
 mod address;
-mod exchange;
+pub(crate) mod exchange;
 mod tls;
 
 use std::time::Duration;
@@ -13,14 +13,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{self, Page};
 use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Command, EndReason, ExternalId, Note, Owner, Refusal, Reply,
-    Request, SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Owner, Refusal, Reply, Request,
+    SemaphoreName, Ttl,
 };
 use reqwest::header::IF_MATCH;
 use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
 use crate::again::as_the_first;
+use crate::engine::Engine;
 use crate::service::{SemaphoreStatus, Service};
 use crate::{Error, wire};
 use address::Address;
@@ -39,7 +40,7 @@ impl Remote {
     /// Nothing is connected to yet.
     pub(crate) fn new(url: &str) -> Result<Self, store::Error> {
         let address = Address::parse(url)?;
-        let client = exchange::client(&address)?;
+        let client = exchange::client(address.is_encrypted())?;
         Ok(Self { client, address })
     }
 
@@ -71,6 +72,8 @@ impl Remote {
         Ok(Reply::Granted {
             now: answer.status == StatusCode::CREATED,
             request: self.read::<wire::Request, _>(&answer)?,
+            // Whether too little of it is left is the server's business, which has looked.
+            lasts: None,
         })
     }
 
@@ -90,10 +93,34 @@ impl Remote {
         Ok(Reply::Renewed(self.read::<wire::Request, _>(&answer)?))
     }
 
-    async fn release(&self, external_id: &ExternalId) -> Result<Asked, Error> {
-        let url = self.address.request(external_id, &[])?;
+    async fn end(&self, external_id: &ExternalId, cause: &Cause) -> Result<Asked, Error> {
+        let mut url = self.address.request(external_id, &[])?;
+        match cause {
+            Cause::Released => {}
+            Cause::Forced { by } => {
+                let mut query = url.query_pairs_mut();
+                query.append_pair("force", "true");
+                if let Some(by) = by {
+                    query.append_pair("by", by.as_str());
+                }
+            }
+            other => {
+                let text = format!("no server can be asked to end a request as {other:?}");
+                return Err(Error::Internal(text));
+            }
+        }
         let build = || self.client.delete(url.clone());
         Ok(self.ask(Instant::now() + PATIENCE, build).await)
+    }
+
+    async fn heartbeat(&self, owner: &Owner, ttl: Ttl) -> Result<Reply, Error> {
+        let url = self.address.owner(owner)?;
+        let body = wire::Heartbeat {
+            ttl_ms: ttl.as_ms().cast_signed(),
+        };
+        let build = || self.client.put(url.clone()).json(&body);
+        let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
+        Ok(Reply::Heard(self.read::<wire::OwnerSession, _>(&answer)?))
     }
 
     /// `Ok` for what the server answered, be it a refusal.
@@ -131,42 +158,28 @@ impl Remote {
 impl Service for Remote {
     async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
         match &command {
-            Command::Define { .. } => {
-                let (status, created) = self.define(command).await?;
+            Command::Define(definition) => {
+                let (status, created) = self.define(definition.clone()).await?;
                 let semaphore = status.semaphore;
                 Ok(Reply::Defined { semaphore, created })
             }
             Command::Delete { name } => self.ended(self.delete(name).await?, &command),
             Command::Acquire(ask) => self.acquire(ask, wait).await,
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl).await,
-            Command::End {
-                external_id,
-                reason: EndReason::Released,
-            } => self.ended(self.release(external_id).await?, &command),
+            Command::End { external_id, cause } => {
+                self.ended(self.end(external_id, cause).await?, &command)
+            }
+            Command::Heartbeat { owner, ttl } => self.heartbeat(owner, *ttl).await,
             other => Err(Error::Internal(format!("no server can be asked {other:?}"))),
         }
     }
 
-    async fn define(&self, define: Command) -> Result<(SemaphoreStatus, bool), Error> {
-        let Command::Define {
-            name,
-            capacity,
-            must_exist,
-            changed_by,
-            note,
-        } = define
-        else {
-            return Err(Error::Internal(format!("{define:?} defines nothing")));
-        };
-        let url = self.address.semaphore(&name, &[])?;
-        let body = wire::Define {
-            capacity: Capacity::value(capacity).into(),
-            changed_by: changed_by.as_ref().map(Owner::to_string),
-            note: note.as_ref().map(Note::as_str).map(str::to_owned),
-        };
+    async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error> {
+        let url = self.address.semaphore(&definition.name, &[])?;
+        let body = wire::Define::from(&definition);
         let build = || {
             let request = self.client.put(url.clone()).json(&body);
-            match must_exist {
+            match definition.must_exist {
                 true => request.header(IF_MATCH, "*"),
                 false => request,
             }
@@ -174,6 +187,14 @@ impl Service for Remote {
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
         let status = self.read::<wire::Semaphore, _>(&answer)?;
         Ok((status, answer.status == StatusCode::CREATED))
+    }
+
+    /// Of a goodbye that is asked again, what the first released is not counted.
+    async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
+        let url = self.address.owner(owner)?;
+        let build = || self.client.delete(url.clone());
+        let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
+        Ok(self.json::<wire::Goodbye>(&answer)?.released)
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
@@ -229,5 +250,8 @@ impl Service for Remote {
 
     async fn ready(&self) -> Result<(), Error> {
         self.get(self.address.readyz()).await.map(drop)
+    }
+    fn engine(&self) -> Option<&Engine> {
+        None
     }
 }

@@ -7,12 +7,14 @@
 
 mod cursor;
 mod object;
+mod owners;
 mod problem;
 mod requests;
 mod semaphores;
 
 pub use cursor::{cursor, key};
 pub use object::Object;
+pub use owners::{Goodbye, Heartbeat, OwnerSession};
 pub use problem::Problem;
 pub use requests::{Acquire, AskedPermit, Holders, Permit, Released, Renew, Request, Requests};
 pub use semaphores::{CapacityChange, Define, History, Semaphore, Semaphores};

@@ -33,16 +33,19 @@ pub struct Problem {
     /// `request_ended`: why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<String>,
-    /// The semaphores that there are not, that lack room, that have too few permits, or that are
-    /// held.
+    /// The semaphores that there are not, that lack room, that have too few permits, that have
+    /// another capacity, or that are held.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub semaphores: Vec<String>,
     /// `exceeds_capacity`: how many permits were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
-    /// `exceeds_capacity`: how many there are.
+    /// `exceeds_capacity`, `capacity_changed`: how many there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// `capacity_changed`: how many there were expected to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_capacity: Option<u32>,
     /// `semaphore_in_use`: how many permits are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use: Option<u32>,
@@ -119,6 +122,16 @@ impl Problem {
                 end_reason: Some(reason.to_string()),
                 ..problem
             },
+            Refusal::CapacityChanged {
+                name,
+                expected,
+                capacity,
+            } => Self {
+                semaphores: vec![name.to_string()],
+                expected_capacity: Some(expected.value()),
+                capacity: Some(capacity.value()),
+                ..problem
+            },
             Refusal::NoTtl(id) => Self {
                 external_id: text(id),
                 field: Some("ttl_ms".into()),
@@ -152,6 +165,11 @@ impl Problem {
                 asked: Count::new(self.asked?).ok()?,
                 capacity: Capacity::new(self.capacity?).ok()?,
             },
+            Code::CapacityChanged => Refusal::CapacityChanged {
+                name: name()?,
+                expected: Capacity::new(self.expected_capacity?).ok()?,
+                capacity: Capacity::new(self.capacity?).ok()?,
+            },
             Code::RequestEnded => Refusal::RequestEnded {
                 external_id: external_id()?,
                 reason: EndReason::parse(self.end_reason.as_deref()?)?,
@@ -174,6 +192,7 @@ fn status_and_title(code: Code) -> (u16, &'static str) {
         Code::NotFound => (404, "There is no such path"),
         Code::MethodNotAllowed => (405, "The path does not take this method"),
         Code::SemaphoreInUse => (409, "The semaphore is held"),
+        Code::CapacityChanged => (409, "The capacity is another by now"),
         Code::IdempotencyConflict => (409, "The id stands for another ask"),
         Code::RequestEnded => (410, "The request has ended"),
         Code::Exhausted => (423, "There is no room now"),
@@ -243,130 +262,4 @@ impl From<Problem> for Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusals() -> Vec<Refusal> {
-        let name = |name| SemaphoreName::parse(name).unwrap();
-        let id = ExternalId::parse("job-1::é").unwrap();
-        let ended = EndReason::ALL.map(|reason| Refusal::RequestEnded {
-            external_id: id.clone(),
-            reason,
-        });
-        let mut refusals = vec![
-            Refusal::UnknownSemaphore(vec![name("a"), name("b/c")]),
-            Refusal::UnknownRequest(id.clone()),
-            Refusal::ExceedsCapacity {
-                semaphore: name("a"),
-                asked: Count::new(3).unwrap(),
-                capacity: Capacity::CLOSED,
-            },
-            Refusal::Exhausted(vec![name("a"), name("b")]),
-            Refusal::IdempotencyConflict(id.clone()),
-            Refusal::NoTtl(id),
-            Refusal::SemaphoreInUse {
-                name: name("a"),
-                in_use: 7,
-            },
-        ];
-        refusals.extend(ended);
-        refusals
-    }
-
-    /// Through JSON and back.
-    fn sent(error: &Error) -> (Problem, Error) {
-        let text = serde_json::to_string(&Problem::from(error)).unwrap();
-        let problem: Problem = serde_json::from_str(&text).unwrap();
-        (problem.clone(), Error::from(problem))
-    }
-
-    #[test]
-    fn every_refusal_comes_back_as_it_was_sent() {
-        for refusal in refusals() {
-            let (problem, back) = sent(&refusal.clone().into());
-            assert_eq!(problem.code, refusal.code().as_str());
-            assert!(
-                matches!(&back, Error::Refused(back) if *back == refusal),
-                "{back:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn every_error_comes_back_as_one_to_treat_alike() {
-        let store = |kind| Error::from(store::Error::new(kind, "asking the store"));
-        let denied = |code| Error::Denied {
-            code,
-            detail: "send a token".into(),
-        };
-        let errors = [
-            Error::Invalid(Invalid::new("permits", "name \"a\" twice")),
-            store(Kind::Conflict),
-            store(Kind::Unavailable),
-            store(Kind::Unknown),
-            store(Kind::Rejected),
-            Error::Overloaded,
-            denied(Code::Unauthenticated),
-            denied(Code::Forbidden),
-            Error::Internal("a lane ended".into()),
-        ];
-        for error in errors {
-            let (problem, back) = sent(&error);
-            assert_eq!(back.code(), error.code());
-            assert_eq!(back.to_string(), error.to_string());
-            assert_eq!(back.is_transient(), error.is_transient(), "{error:?}");
-            assert_eq!(back.maybe_applied(), error.maybe_applied(), "{error:?}");
-            let may_do_better = problem.retry_after_s().is_some();
-            assert_eq!(may_do_better, error.is_transient(), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn an_invalid_field_comes_back_as_it_was_sent() {
-        let invalid = Invalid::new("capacity", "is -1, it goes from 0 to 2147483647");
-        let problem = Problem::malformed(&invalid);
-        assert_eq!(
-            (problem.status, problem.field.as_deref()),
-            (400, Some("capacity"))
-        );
-        assert!(matches!(Error::from(problem), Error::Invalid(back) if back == invalid));
-    }
-
-    #[test]
-    fn a_schema_of_another_version_is_the_stores_trouble() {
-        let schema = Error::from(store::Error::new(Kind::Schema, "the schema is newer"));
-        assert_eq!(sent(&schema).0.status, 503);
-    }
-
-    #[test]
-    fn a_code_of_a_later_version_is_told_in_its_own_words() {
-        let text = r#"{"code":"quota_exceeded","status":429,"detail":"no more today","x":1}"#;
-        let problem: Problem = serde_json::from_str(text).unwrap();
-        assert_eq!(Error::from(problem).to_string(), "no more today");
-    }
-
-    #[test]
-    fn statuses_are_those_of_the_contract() {
-        let statuses = Code::ALL
-            .iter()
-            .map(|code| (code.as_str(), Problem::new(*code, "").status));
-        let expected = [
-            ("invalid_request", 422),
-            ("exceeds_capacity", 422),
-            ("unknown_semaphore", 404),
-            ("unknown_request", 404),
-            ("semaphore_in_use", 409),
-            ("idempotency_conflict", 409),
-            ("request_ended", 410),
-            ("exhausted", 423),
-            ("unauthenticated", 401),
-            ("forbidden", 403),
-            ("not_found", 404),
-            ("method_not_allowed", 405),
-            ("store_unavailable", 503),
-            ("overloaded", 503),
-            ("internal", 500),
-        ];
-        assert!(statuses.eq(expected));
-    }
-}
+mod tests;

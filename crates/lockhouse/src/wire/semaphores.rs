@@ -1,6 +1,6 @@
 //! Semaphores, and the audit of their capacities.
 
-use lockhouse_core::{Capacity, Invalid, Note, Owner, SemaphoreName, Timestamp};
+use lockhouse_core::{Capacity, Definition, Invalid, Note, Owner, SemaphoreName, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::SemaphoreStatus;
@@ -11,6 +11,9 @@ use crate::SemaphoreStatus;
 pub struct Define {
     /// The capacity from now on.
     pub capacity: i64,
+    /// What it must be now for that, or have become already; without it, whatever it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_capacity: Option<i64>,
     /// Who says so, for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
@@ -69,6 +72,21 @@ pub struct CapacityChange {
 pub struct History {
     /// The changes.
     pub changes: Vec<CapacityChange>,
+}
+
+impl From<&Definition> for Define {
+    /// Whether the semaphore must exist is said by a header.
+    fn from(definition: &Definition) -> Self {
+        Self {
+            capacity: definition.capacity.value().into(),
+            expected_capacity: definition.expected.map(|expected| expected.value().into()),
+            changed_by: definition.changed_by.as_ref().map(Owner::to_string),
+            note: definition
+                .note
+                .as_ref()
+                .map(|note| note.as_str().to_owned()),
+        }
+    }
 }
 
 impl From<&SemaphoreStatus> for Semaphore {

@@ -1,7 +1,10 @@
 //! Wrong variants of `decide`. Each must be caught, or the properties prove nothing.
 
+mod causes;
+mod conditions;
 mod permits;
 mod requests;
+mod sessions;
 mod shape;
 
 use lockhouse_core::decide;
@@ -9,7 +12,7 @@ use lockhouse_core::decide;
 use crate::check::{Decide, check};
 use crate::some_sequences;
 
-const SEQUENCES: usize = 300;
+const SEQUENCES: usize = 500;
 
 /// Breaks `decide` and expects some sequence to break `rule`, in a commit where the comparison with
 /// the model finds fault as well.

@@ -8,7 +8,7 @@ use super::assert_caught;
 #[test]
 fn granting_one_over_capacity_is_caught() {
     assert_caught("P1", |mut loaded, commands| {
-        if commands.iter().any(|c| matches!(c, Command::Define { .. })) {
+        if commands.iter().any(|c| matches!(c, Command::Define(_))) {
             return decide(loaded, commands);
         }
         let resize = |capacity: &mut Capacity, by: i64| {
@@ -66,6 +66,8 @@ fn deciding_each_command_on_what_was_loaded_is_caught() {
             changes.granted.extend(one.changes.granted);
             changes.renewed.extend(one.changes.renewed);
             changes.ended.extend(one.changes.ended);
+            changes.heartbeats.extend(one.changes.heartbeats);
+            changes.goodbyes.extend(one.changes.goodbyes);
         }
         Decision { outcomes, changes }
     });
@@ -108,7 +110,9 @@ fn using_a_fence_twice_is_caught() {
             .outcomes
             .iter_mut()
             .filter_map(|outcome| match outcome {
-                Ok(Reply::Granted { request, now: true }) => Some(request),
+                Ok(Reply::Granted {
+                    request, now: true, ..
+                }) => Some(request),
                 _ => None,
             });
         for request in granted.chain(&mut decision.changes.granted) {
@@ -139,7 +143,10 @@ fn answering_before_the_fence_is_known_is_caught() {
     assert_caught("P7", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for outcome in &mut decision.outcomes {
-            if let Ok(Reply::Granted { request, now: true }) = outcome {
+            if let Ok(Reply::Granted {
+                request, now: true, ..
+            }) = outcome
+            {
                 request
                     .permits
                     .iter_mut()

@@ -30,6 +30,7 @@ fn revoking_by_a_resize_is_caught() {
                 external_id: request.external_id.clone(),
                 reason: EndReason::Forced,
                 at: now,
+                by: None,
             }));
         }
         decision
@@ -91,6 +92,7 @@ fn granting_another_ask_under_the_same_id_is_caught() {
                 *outcome = Ok(Reply::Granted {
                     request,
                     now: false,
+                    lasts: None,
                 });
             }
         }

@@ -36,6 +36,7 @@ fn ending_apart_what_is_inserted_is_caught() {
                     external_id: request.external_id.clone(),
                     reason,
                     at,
+                    by: request.ended_by.take(),
                 });
             }
         }

@@ -1,5 +1,4 @@
 use lockhouse_core::store::Kind;
-use lockhouse_core::{EndReason, Owner};
 
 use super::*;
 
@@ -44,7 +43,7 @@ async fn an_answer_is_what_is_read_later() {
     );
 
     let mut ask = Ask::new(id("r"), [(name("a"), Count::new(2).unwrap())]).unwrap();
-    ask.owner = Some(Owner::parse("host 7").unwrap());
+    ask.owner = Some(owner("host 7"));
     let request = granted(run(&store, Command::Acquire(ask)).await);
     assert_eq!(store.request(&id("r")).await.unwrap().unwrap(), request);
 
@@ -57,12 +56,11 @@ async fn an_answer_is_what_is_read_later() {
     let read = store.request(&id("r")).await.unwrap().unwrap();
     assert_eq!(renewed, Reply::Renewed(read));
 
-    let force = Command::End {
-        external_id: id("r"),
-        reason: EndReason::Forced,
-    };
+    let by = Some(owner("operator"));
+    let force = end("r", Cause::Forced { by: by.clone() });
     let ended = run(&store, force).await.unwrap().unwrap();
     let read = store.request(&id("r")).await.unwrap().unwrap();
+    assert_eq!(read.ended_by, by);
     assert_eq!(
         ended,
         Reply::Ended {
@@ -124,6 +122,10 @@ async fn a_row_that_can_not_be_read_is_an_error_that_names_its_column() {
         (
             "UPDATE lockhouse_permit_request SET owner = ''",
             "lockhouse_permit_request.owner",
+        ),
+        (
+            "UPDATE lockhouse_permit_request SET ended_by = ''",
+            "lockhouse_permit_request.ended_by",
         ),
         (
             "UPDATE lockhouse_permit_request SET expires_at = 9223372036854775807",

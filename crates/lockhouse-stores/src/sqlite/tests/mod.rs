@@ -1,15 +1,21 @@
 //! What is SQLite's own. What every store must do is in the conformance suite.
 
 mod data;
+mod due;
 mod locking;
+mod migrating;
 mod opening;
+mod owners;
 mod plans;
+mod purge;
+mod recount;
 
 use std::path::PathBuf;
 
 use lockhouse_core::store::{Batch, Error, Page, Store};
 use lockhouse_core::{
-    Ask, Capacity, Command, Count, ExternalId, Outcome, Reply, Request, SemaphoreName, Ttl,
+    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
+    SemaphoreName, Ttl,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -55,20 +61,47 @@ fn id(text: &str) -> ExternalId {
     ExternalId::parse(text).unwrap()
 }
 
+fn owner(text: &str) -> Owner {
+    Owner::parse(text).unwrap()
+}
+
 fn define(semaphore: &str, capacity: u32) -> Command {
-    Command::Define {
-        name: name(semaphore),
-        capacity: Capacity::new(capacity).unwrap(),
-        must_exist: false,
-        changed_by: None,
-        note: None,
-    }
+    Command::Define(Definition::new(
+        name(semaphore),
+        Capacity::new(capacity).unwrap(),
+    ))
 }
 
 fn acquire(external_id: &str, semaphore: &str) -> Command {
     let mut ask = Ask::new(id(external_id), [(name(semaphore), Count::ONE)]).unwrap();
     ask.ttl = Some(Ttl::from_ms(60_000).unwrap());
     Command::Acquire(ask)
+}
+
+/// With an owner, and without a time to live.
+fn acquire_for(whose: &str, external_id: &str, semaphore: &str) -> Command {
+    let mut ask = Ask::new(id(external_id), [(name(semaphore), Count::ONE)]).unwrap();
+    ask.owner = Some(owner(whose));
+    Command::Acquire(ask)
+}
+
+fn heartbeat(whose: &str, ttl_ms: u64) -> Command {
+    Command::Heartbeat {
+        owner: owner(whose),
+        ttl: Ttl::from_ms(ttl_ms).unwrap(),
+    }
+}
+
+fn end(external_id: &str, cause: Cause) -> Command {
+    Command::End {
+        external_id: id(external_id),
+        cause,
+    }
+}
+
+fn ids(requests: &[Request]) -> Vec<&str> {
+    let ids = requests.iter().map(|request| request.external_id.as_str());
+    ids.collect()
 }
 
 fn first<K>(limit: u32) -> Page<K> {
@@ -78,6 +111,14 @@ fn first<K>(limit: u32) -> Page<K> {
 async fn run(store: &Sqlite, command: Command) -> Result<Outcome, Error> {
     let mut outcomes = store.transact(&Batch::new(vec![command])).await?;
     Ok(outcomes.remove(0))
+}
+
+/// Runs `commands` in one batch, none of which may be refused.
+async fn run_all(store: &Sqlite, commands: impl IntoIterator<Item = Command>) {
+    let batch = Batch::new(commands.into_iter().collect());
+    for outcome in store.transact(&batch).await.unwrap() {
+        outcome.unwrap();
+    }
 }
 
 /// What a command that was granted says.

@@ -1,11 +1,13 @@
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{Due, Error, Kind, Purge};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::sqlite::schema::MIGRATIONS;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn eight_may_open_and_migrate_a_new_file_at_once() {
@@ -32,7 +34,7 @@ async fn eight_may_open_and_migrate_a_new_file_at_once() {
             .connect()
             .query_row(count, (), |row| row.get(0))
             .unwrap();
-        assert_eq!(applied, 1);
+        assert_eq!(applied as usize, MIGRATIONS.len());
     }
 }
 
@@ -46,6 +48,7 @@ async fn migrating_again_needs_no_lock() {
 
 /// All calls but `migrate`.
 async fn errors_of_all_calls(store: &Sqlite) -> Vec<Error> {
+    let age = Duration::ZERO;
     vec![
         run(store, define("a", 1)).await.unwrap_err(),
         store.semaphore(&name("a")).await.unwrap_err(),
@@ -53,6 +56,11 @@ async fn errors_of_all_calls(store: &Sqlite) -> Vec<Error> {
         store.request(&id("a")).await.unwrap_err(),
         store.holders(None, &first(1)).await.unwrap_err(),
         store.history(&name("a"), 1).await.unwrap_err(),
+        store.due(Due::Lapsed { on: None }, 1).await.unwrap_err(),
+        store.owners(&first(1)).await.unwrap_err(),
+        store.purge(Purge::Requests { age }, 1).await.unwrap_err(),
+        store.recount().await.unwrap_err(),
+        store.repair(&name("a")).await.unwrap_err(),
         store.ready().await.unwrap_err(),
     ]
 }
@@ -132,4 +140,21 @@ async fn what_is_no_database_is_refused_and_left_alone() {
     let store = Sqlite::open(&format!("sqlite:{}", place.folder.path().display())).unwrap();
     let error = store.migrate().await.unwrap_err();
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn nothing_is_granted_on_a_file_that_was_removed_or_replaced() {
+    let (place, store) = Place::migrated().await;
+    run(&store, define("a", 1)).await.unwrap().unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{suffix}", place.file.display()));
+    }
+    let removed = run(&store, acquire("r", "a")).await.unwrap_err();
+    assert_eq!(removed.kind(), Kind::Schema, "{removed}");
+    let other = place.store();
+    other.migrate().await.unwrap();
+    run(&other, define("a", 1)).await.unwrap().unwrap();
+    run(&other, acquire("other", "a")).await.unwrap().unwrap();
+    run(&store, acquire("r", "a")).await.unwrap().unwrap_err();
 }

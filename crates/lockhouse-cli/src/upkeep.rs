@@ -1,0 +1,273 @@
+//! The settings of the upkeep, as flags and as variables of the environment.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::liveness::{HttpCheck, OwnerCheck};
+use lockhouse::{OwnerPattern, Upkeep};
+
+use crate::failure::Failure;
+
+/// The longest interval, and the greatest age.
+const MOST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
+/// How often what is done, and which owners are checked.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Upkeep")]
+pub(crate) struct Intervals {
+    /// How often requests whose time or whose owner's session has passed are ended, and stale ones
+    #[arg(
+        long,
+        env = "LOCKHOUSE_SWEEP_EVERY",
+        value_name = "DURATION",
+        default_value = "5m",
+        value_parser = sweep_interval
+    )]
+    sweep_every: Duration,
+    /// How often owners are checked
+    #[arg(
+        long,
+        env = "LOCKHOUSE_CHECK_EVERY",
+        value_name = "DURATION",
+        default_value = "5m",
+        value_parser = from_a_second
+    )]
+    check_every: Duration,
+    /// How often requests that ended long ago are deleted
+    #[arg(
+        long,
+        env = "LOCKHOUSE_PURGE_EVERY",
+        value_name = "DURATION",
+        default_value = "4h",
+        value_parser = from_a_second
+    )]
+    purge_every: Duration,
+    /// How often old capacity changes are deleted
+    #[arg(
+        long,
+        env = "LOCKHOUSE_HISTORY_EVERY",
+        value_name = "DURATION",
+        default_value = "24h",
+        value_parser = from_a_second
+    )]
+    history_every: Duration,
+    /// Whether owners live: those whose name fits PATTERN, in which * is any text, are asked after
+    /// at URL, with {owner} in it. 2xx is alive; 404 or 410, twice in a row, frees all that the
+    /// owner holds; all else is unknown. Again for more: the first that fits is asked. In the
+    /// variable, one a line
+    #[arg(
+        long = "check",
+        env = "LOCKHOUSE_CHECK",
+        value_name = "PATTERN=URL",
+        value_delimiter = '\n'
+    )]
+    checks: Vec<Check>,
+}
+
+/// What is old enough for what, and how it is deleted.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Upkeep")]
+pub(crate) struct Ages {
+    /// After so long, a request without a TTL is stale and ended
+    #[arg(
+        long,
+        env = "LOCKHOUSE_STALE_AFTER",
+        value_name = "DURATION",
+        default_value = "24h",
+        value_parser = from_a_second
+    )]
+    stale_after: Duration,
+    /// After so long, an ended request is deleted, and its id forgotten
+    #[arg(
+        long,
+        env = "LOCKHOUSE_PURGE_AFTER",
+        value_name = "DURATION",
+        default_value = "7d",
+        value_parser = from_a_second
+    )]
+    purge_after: Duration,
+    /// How many rows are deleted in one transaction
+    #[arg(
+        long,
+        env = "LOCKHOUSE_PURGE_BATCH",
+        value_name = "ROWS",
+        default_value_t = 800,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    purge_batch: u32,
+    /// The pause between two such transactions
+    #[arg(
+        long,
+        env = "LOCKHOUSE_PURGE_PAUSE",
+        value_name = "DURATION",
+        default_value = "50ms",
+        value_parser = pause
+    )]
+    purge_pause: Duration,
+    /// After so long, a capacity change is deleted
+    #[arg(
+        long,
+        env = "LOCKHOUSE_HISTORY_AFTER",
+        value_name = "DURATION",
+        default_value = "30d",
+        value_parser = from_a_second
+    )]
+    history_after: Duration,
+}
+
+impl Intervals {
+    /// `upkeep` at these intervals.
+    pub(crate) fn of(&self, upkeep: Upkeep) -> Result<Upkeep, Failure> {
+        Ok(Upkeep {
+            sweep_every: self.sweep_every,
+            check_every: self.check_every,
+            purge_every: self.purge_every,
+            history_every: self.history_every,
+            checks: self
+                .checks
+                .iter()
+                .map(Check::made)
+                .collect::<Result<_, _>>()?,
+            ..upkeep
+        })
+    }
+}
+
+impl Ages {
+    /// `upkeep` with these ages.
+    pub(crate) fn of(&self, upkeep: Upkeep) -> Upkeep {
+        Upkeep {
+            stale_after: self.stale_after,
+            purge_after: self.purge_after,
+            purge_batch: self.purge_batch,
+            purge_pause: self.purge_pause,
+            history_after: self.history_after,
+            ..upkeep
+        }
+    }
+}
+
+/// `PATTERN=URL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Check {
+    pattern: OwnerPattern,
+    url: String,
+}
+
+impl Check {
+    fn made(&self) -> Result<(OwnerPattern, Arc<dyn OwnerCheck>), Failure> {
+        let check = HttpCheck::new(&self.url)?;
+        Ok((self.pattern.clone(), Arc::new(check)))
+    }
+}
+
+impl FromStr for Check {
+    type Err = String;
+
+    /// Either part may have an `=` in it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let begin = ["=http://", "=https://"].map(|begin| text.find(begin));
+        let at = begin.into_iter().flatten().min();
+        let Some((pattern, url)) = at.map(|at| (&text[..at], &text[at + 1..])) else {
+            return Err("takes PATTERN=URL, such as 'job-*=https://host/jobs/{owner}'".into());
+        };
+        if pattern.is_empty() {
+            return Err("the pattern is empty; * fits every owner".into());
+        }
+        Ok(Self {
+            pattern: OwnerPattern::new(pattern),
+            url: url.to_owned(),
+        })
+    }
+}
+
+fn sweep_interval(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_millis(100), MOST)
+}
+
+fn from_a_second(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_secs(1), MOST)
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    within(text, Duration::ZERO, Duration::from_secs(60))
+}
+
+fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (least..=most).contains(&duration) {
+        return Ok(duration);
+    }
+    let [least, most] = [least, most].map(humantime::format_duration);
+    Err(format!("it goes from {least} to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Both {
+        #[command(flatten)]
+        intervals: Intervals,
+        #[command(flatten)]
+        ages: Ages,
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let Both { intervals, ages } = Both::parse_from(["lockhouse"]);
+        let nothing = Upkeep {
+            sweep_every: Duration::ZERO,
+            check_every: Duration::ZERO,
+            purge_every: Duration::ZERO,
+            history_every: Duration::ZERO,
+            stale_after: Duration::ZERO,
+            purge_after: Duration::ZERO,
+            purge_batch: 0,
+            purge_pause: Duration::MAX,
+            history_after: Duration::ZERO,
+            checks: Vec::new(),
+        };
+        let upkeep = ages.of(intervals.of(nothing).unwrap());
+        assert_eq!(format!("{upkeep:?}"), format!("{:?}", Upkeep::default()));
+    }
+
+    #[test]
+    fn a_check_is_a_pattern_and_a_url() {
+        let check = |pattern: &str, url: &str| {
+            Ok(Check {
+                pattern: OwnerPattern::new(pattern),
+                url: url.to_owned(),
+            })
+        };
+        for (text, expected) in [
+            ("*=http://a/{owner}", check("*", "http://a/{owner}")),
+            (
+                "k=v*=https://a/?o={owner}",
+                check("k=v*", "https://a/?o={owner}"),
+            ),
+            ("a=https://b/=http://c", check("a", "https://b/=http://c")),
+        ] {
+            assert_eq!(text.parse::<Check>(), expected);
+        }
+        for text in ["", "*", "*=ftp://a/{owner}", "=http://a/{owner}"] {
+            assert!(text.parse::<Check>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_out_of_bounds_is_told_with_its_bounds() {
+        assert_eq!(sweep_interval("100ms"), Ok(Duration::from_millis(100)));
+        for text in ["99ms", "11years"] {
+            let told = sweep_interval(text).unwrap_err();
+            assert!(told.starts_with("it goes from 100ms to 10years"), "{told}");
+        }
+        assert!(from_a_second("999ms").is_err());
+        assert_eq!(pause("0s"), Ok(Duration::ZERO));
+        assert!(pause("61s").is_err() && pause("soon").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! `lockhouse goodbye`.
+
+use clap::Args;
+use lockhouse::{Error, Owner, wire};
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Release all that an owner holds, and forget its session
+///
+/// Prints how many requests it released. Again is no error, nor is an owner that holds nothing.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse goodbye job-abc-123")]
+pub(crate) struct Goodbye {
+    /// The owner, as in --owner of acquire
+    owner: String,
+}
+
+impl Goodbye {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let owner = Owner::parse(&self.owner).map_err(Error::from)?;
+        let lockhouse = global.place()?.connect().await?;
+        let released = lockhouse.goodbye(&owner).await?;
+        global.output.print(
+            || wire::Goodbye {
+                owner: owner.to_string(),
+                released,
+            },
+            || {
+                let requests = if released == 1 { "request" } else { "requests" };
+                format!("owner \"{owner}\" is gone, {released} {requests} released")
+            },
+        )?;
+        Ok(Exit::OK)
+    }
+}

@@ -1,0 +1,55 @@
+//! `lockhouse heartbeat`.
+
+use std::time::Duration;
+
+use clap::Args;
+use lockhouse::{OwnerSession, Timestamp, wire};
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::table;
+
+/// Say that an owner lives
+///
+/// Prints until when that is good. One heartbeat keeps all that the owner holds, whatever its
+/// number. When none comes in time, all of it is freed. What has a TTL of its own must be renewed
+/// all the same.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse heartbeat job-abc-123
+  lockhouse heartbeat job-abc-123 --ttl 5m")]
+pub(crate) struct Heartbeat {
+    /// The owner, as in --owner of acquire
+    owner: String,
+    /// How long it may be silent from now on: 30s, 5m, 1h30m
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = humantime::parse_duration
+    )]
+    ttl: Duration,
+}
+
+impl Heartbeat {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let lockhouse = global.place()?.connect().await?;
+        let session = lockhouse.heartbeat(&self.owner, self.ttl).await?;
+        global
+            .output
+            .print(|| wire::OwnerSession::from(&session), || said(&session))?;
+        Ok(Exit::OK)
+    }
+}
+
+fn said(
+    OwnerSession {
+        owner, expires_at, ..
+    }: &OwnerSession,
+) -> String {
+    let at = table::absolute(*expires_at);
+    let apart = table::relative(*expires_at, Timestamp::now());
+    format!("owner \"{owner}\" is expected again by {at} ({apart})")
+}

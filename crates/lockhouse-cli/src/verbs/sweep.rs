@@ -1,0 +1,74 @@
+//! `lockhouse sweep`.
+
+use clap::Args;
+use lockhouse::{Swept, Upkeep};
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::table;
+use crate::upkeep::Ages;
+
+/// Do each task of the upkeep once
+///
+/// Ends requests whose time or whose owner's session has passed, and stale ones; deletes what
+/// ended long ago, and old capacity changes. Prints how many each was; each request that it ends
+/// is told on stderr, with the reason. It takes a store's URL: a server sweeps by itself.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lockhouse sweep
+  lockhouse sweep --stale-after 1h --url mysql://app@db/lockhouse
+  lockhouse sweep -o json | jq .lapsed")]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    ages: Ages,
+}
+
+/// What `-o json` prints.
+#[derive(Serialize)]
+struct Json {
+    lapsed: u64,
+    stale: u64,
+    purged: u64,
+    history_purged: u64,
+}
+
+impl Sweep {
+    pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
+        let lockhouse = global.place()?.connect().await?;
+        let swept = lockhouse.sweep(&self.ages.of(Upkeep::default())).await?;
+        global.output.print(
+            || Json {
+                lapsed: swept.lapsed,
+                stale: swept.stale,
+                purged: swept.purged,
+                history_purged: swept.history_purged,
+            },
+            || said(&swept),
+        )?;
+        Ok(Exit::OK)
+    }
+}
+
+fn said(swept: &Swept) -> String {
+    let row = |count: u64, what: &str, why: &str| [count.to_string(), what.into(), why.into()];
+    table::rows(
+        ["COUNT", "DONE", "WHY"],
+        [
+            row(
+                swept.lapsed,
+                "requests ended",
+                "their time, or their owner's session, had passed",
+            ),
+            row(
+                swept.stale,
+                "requests ended",
+                "stale: held too long without a TTL",
+            ),
+            row(swept.purged, "requests deleted", "ended long ago"),
+            row(swept.history_purged, "capacity changes deleted", "old"),
+        ],
+    )
+}

@@ -1,0 +1,155 @@
+//! The upkeep that `lockhouse serve` does by itself.
+
+#![allow(clippy::unwrap_used)]
+
+mod house;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use house::{House, Running, until};
+use nix::sys::signal::Signal;
+
+/// A server that sweeps often. Nobody waits for a permit: it is the sweep that frees.
+fn serve(house: &House, options: &[&str]) -> Running {
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--sweep-every", "200ms"];
+    let mut server = house.start(&[&serve, options].concat());
+    assert!(server.line().starts_with("lockhouse serves "));
+    server
+}
+
+fn state(house: &House, id: &str) -> String {
+    let holders = house.json(&["holders"]);
+    let held = holders["holders"].as_array().unwrap();
+    match held.iter().any(|request| request["external_id"] == id) {
+        true => "held".into(),
+        false => {
+            let released = house.json(&["release", id]);
+            released["end_reason"].as_str().unwrap().to_owned()
+        }
+    }
+}
+
+#[test]
+fn an_expired_holders_permit_and_a_silent_owners_are_freed() {
+    let house = House::on_a_store();
+    let _server = serve(&house, &[]);
+    house.text(&["create", "a", "9"]);
+    for (id, options) in [
+        ("expires", &["--ttl", "1s"][..]),
+        ("silent", &["--owner", "ann"]),
+        ("lives", &["--owner", "bob"]),
+        ("held", &[]),
+    ] {
+        house.text(&[&["acquire", "-s", "a", "--id", id], options].concat());
+    }
+    house.text(&["heartbeat", "ann", "--ttl", "500ms"]);
+    house.text(&["heartbeat", "bob", "--ttl", "1h"]);
+    until("two are freed", || house.in_use("a") == 2);
+    for (id, expected) in [
+        ("expires", "expired"),
+        ("silent", "owner_dead"),
+        ("lives", "held"),
+        ("held", "held"),
+    ] {
+        assert_eq!(state(&house, id), expected, "{id}");
+    }
+}
+
+#[test]
+fn the_environment_sets_it_too() {
+    let house = House::on_a_store();
+    let mut command = house.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command
+        .env("LOCKHOUSE_SWEEP_EVERY", "200ms")
+        .env("LOCKHOUSE_STALE_AFTER", "1s");
+    let mut server = Running::new(command);
+    assert!(server.line().starts_with("lockhouse serves "));
+    house.text(&["create", "a", "1"]);
+    house.text(&["acquire", "-s", "a", "--id", "job"]);
+    until("it is freed", || house.in_use("a") == 0);
+    assert_eq!(state(&house, "job"), "stale");
+}
+
+/// A server that knows of no job but "job-2"; its URL.
+fn jobs() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut call = [0; 4096];
+            let read = stream.read(&mut call).unwrap_or(0);
+            let call = String::from_utf8_lossy(&call[..read]);
+            let status = match call.contains(" /jobs/job%2D2 ") {
+                true => "200 OK",
+                false => "404 Not Found",
+            };
+            let answer =
+                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn owners_are_checked_where_the_settings_say() {
+    let house = House::on_a_store();
+    let check = format!("job-*={}/jobs/{{owner}}", jobs());
+    let _server = serve(&house, &["--check-every", "1s", "--check", &check]);
+    house.text(&["create", "a", "9"]);
+    for owner in ["job-1", "job-2", "ann"] {
+        house.text(&["acquire", "-s", "a", "--id", owner, "--owner", owner]);
+    }
+    until("one is freed", || house.in_use("a") == 2);
+    for (id, expected) in [("job-1", "owner_dead"), ("job-2", "held"), ("ann", "held")] {
+        assert_eq!(state(&house, id), expected, "{id}");
+    }
+}
+
+/// Who has the permit that the work is shared by.
+fn upkeeper(house: &House) -> Option<String> {
+    let done = house.done(&["holders", "lockhouse:upkeep", "-o", "json"]);
+    let holders: serde_json::Value = serde_json::from_str(&done.stdout).ok()?;
+    let id = holders["holders"][0]["external_id"].as_str()?;
+    Some(id.to_owned())
+}
+
+/// P10.
+#[test]
+fn of_two_servers_one_does_it_and_when_it_is_killed_the_other_goes_on() {
+    let house = House::on_a_store();
+    let first = serve(&house, &[]);
+    until("the first has the permit", || upkeeper(&house).is_some());
+    let had = upkeeper(&house).unwrap();
+    let _second = serve(&house, &[]);
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(upkeeper(&house), Some(had.clone()), "it keeps the permit");
+
+    first.signal(Signal::SIGKILL);
+    let killed = Instant::now();
+    house.text(&["create", "a", "1"]);
+    house.text(&["acquire", "-s", "a", "--id", "job", "--ttl", "1s"]);
+    until("the second has the permit", || {
+        upkeeper(&house).is_some_and(|has| has != had)
+    });
+    until("what expired is freed", || house.in_use("a") == 0);
+    assert_eq!(state(&house, "job"), "expired");
+    assert!(killed.elapsed() < Duration::from_secs(10));
+    assert!(
+        house.json(&["holders"])["holders"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        house.json(&["list"])["semaphores"]
+            .as_array()
+            .unwrap()
+            .len()
+            == 1
+    );
+}

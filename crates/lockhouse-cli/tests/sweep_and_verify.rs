@@ -1,0 +1,149 @@
+//! `lockhouse sweep` and `lockhouse verify`, in both outputs.
+
+#![allow(clippy::unwrap_used)]
+
+mod house;
+
+use std::time::Duration;
+
+use house::{House, until};
+use lockhouse::Timestamp;
+use rusqlite::Connection;
+use serde_json::json;
+
+/// Changes rows behind Lockhouse's back.
+fn sql(house: &House, statements: &str) {
+    let file = Connection::open(house.path("permits.db")).unwrap();
+    file.execute_batch(statements).unwrap();
+}
+
+fn sweep(house: &House) -> serde_json::Value {
+    house.json(&["sweep"])
+}
+
+/// Waits until it is `after` that moment. The store's clock is this machine's.
+fn passed(moment: &serde_json::Value, after: Duration) {
+    let moment: Timestamp = moment.as_str().unwrap().parse().unwrap();
+    let due = moment.checked_add(after).unwrap();
+    until("it has passed", || Timestamp::now() > due);
+}
+
+#[test]
+fn a_sweep_says_what_it_ended_and_why() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "9"]);
+    for (id, options) in [
+        ("expired", &["--ttl", "1s"][..]),
+        ("silent", &["--owner", "ann"]),
+        ("lives", &["--owner", "bob"]),
+        ("brief", &["--ttl", "1h"]),
+    ] {
+        house.text(&[&["acquire", "-s", "a", "--id", id], options].concat());
+    }
+    house.text(&["heartbeat", "bob", "--ttl", "1h"]);
+    let last = house.json(&["heartbeat", "ann", "--ttl", "1s"]);
+    passed(&last["expires_at"], Duration::ZERO);
+
+    let done = house.done(&["sweep", "--stale-after", "100s"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let first = done.stdout.lines().nth(1).unwrap();
+    assert_eq!(
+        first,
+        "2       requests ended             their time, or their owner's session, had passed"
+    );
+    for (id, reason) in [("expired", "expired"), ("silent", "owner_dead")] {
+        let told = |line: &&str| line.contains(id) && line.contains(reason);
+        assert!(done.stderr.lines().any(|line| told(&line)), "{done:?}");
+        assert_eq!(house.json(&["release", id])["end_reason"], reason);
+    }
+    assert_eq!(house.in_use("a"), 2);
+
+    let nothing = json!({"lapsed": 0, "stale": 0, "purged": 0, "history_purged": 0});
+    assert_eq!(sweep(&house), nothing);
+    let stale = house.json(&["sweep", "--stale-after", "1s"]);
+    assert_eq!(stale["stale"], 1, "bob's, without a TTL of its own");
+}
+
+#[test]
+fn a_sweep_deletes_the_past() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "9"]);
+    house.text(&["resize", "a", "8"]);
+    for id in ["1", "2", "3"] {
+        house.text(&["acquire", "-s", "a", "--id", id]);
+    }
+    house.text(&["release", "1"]);
+    let last = house.json(&["release", "2"]);
+    passed(&last["released_at"], Duration::from_secs(1));
+    let mut purge = house.command(&["sweep", "-o", "json", "--purge-batch", "1"]);
+    let purge = purge
+        .env("LOCKHOUSE_PURGE_AFTER", "1s")
+        .env("LOCKHOUSE_HISTORY_AFTER", "1s")
+        .output()
+        .unwrap();
+    let swept: serde_json::Value = serde_json::from_slice(&purge.stdout).unwrap();
+    assert_eq!(
+        swept,
+        json!({"lapsed": 0, "stale": 0, "purged": 2, "history_purged": 1})
+    );
+    assert_eq!(house.done(&["release", "1"]).code, 1, "its id is forgotten");
+    assert_eq!(house.json(&["history", "a"])["changes"], json!([]));
+    assert_eq!(house.in_use("a"), 1);
+}
+
+#[test]
+fn verify_finds_what_is_off_and_repair_mends_it() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "5"]);
+    house.text(&["acquire", "-s", "a=2"]);
+    for args in [&["verify"][..], &["verify", "--repair"]] {
+        assert_eq!(house.text(args), "all is well\n");
+    }
+    assert_eq!(house.json(&["verify"]), json!({"findings": []}));
+    assert_eq!(
+        house.json(&["verify", "--repair"]),
+        json!({"findings": [], "mended": [], "left": []})
+    );
+
+    let off = "UPDATE lockhouse_semaphore SET in_use = 4, fence = 0";
+    sql(&house, off);
+    let done = house.done(&["verify"]);
+    let findings = "P2: \"a\" counts 4 in use, but 2 are live\n\
+                    P7: fence 1 of \"a\" is beyond its own, 0\n";
+    assert_eq!((done.code, &*done.stdout, &*done.stderr), (1, findings, ""));
+    let done = house.done(&["-o", "json", "verify"]);
+    let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(done.code, 1);
+    let p2 = json!({
+        "promise": "P2",
+        "semaphore": "a",
+        "text": "\"a\" counts 4 in use, but 2 are live",
+        "can_be_repaired": true,
+    });
+    assert_eq!(json["findings"][0], p2);
+
+    let mended = format!("{findings}mended \"a\": it said 4 in use, and fence 0\nall is well\n");
+    assert_eq!(house.text(&["verify", "--repair"]), mended);
+    assert_eq!(house.in_use("a"), 2);
+    assert_eq!(house.text(&["verify"]), "all is well\n");
+
+    sql(&house, off);
+    let json = house.json(&["verify", "--repair"]);
+    assert_eq!(
+        json["mended"],
+        json!([{"semaphore": "a", "in_use": 4, "fence": 0}])
+    );
+    assert_eq!(json["left"], json!([]));
+}
+
+#[test]
+fn what_repair_can_not_mend_is_left_and_1() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "5"]);
+    house.text(&["acquire", "-s", "a", "--id", "1"]);
+    house.text(&["acquire", "-s", "a", "--id", "2"]);
+    sql(&house, "UPDATE lockhouse_permit SET fence = 2");
+    let done = house.done(&["verify", "--repair"]);
+    let finding = "P7: 1 fences of \"a\" were handed out twice\n";
+    assert_eq!((done.code, done.stdout), (1, finding.repeat(2)));
+}

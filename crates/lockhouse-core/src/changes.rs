@@ -1,0 +1,80 @@
+//! What a store loads, and what it must save.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    CapacityChange, EndReason, ExternalId, Outcome, Owner, OwnerSession, Request, Semaphore,
+    SemaphoreName, Timestamp, Ttl,
+};
+
+/// What a store has locked and read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The store's clock, read after the locks were held (P8).
+    pub now: Timestamp,
+    /// The semaphores of the footprint that there are, deleted ones too.
+    pub semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    /// The requests of the footprint that there are, ended ones too.
+    pub requests: BTreeMap<ExternalId, Request>,
+    /// The sessions of the footprint's owners that there are, lapsed ones too.
+    pub owners: BTreeMap<Owner, OwnerSession>,
+}
+
+/// What to answer and what to save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// One answer a command, in their order.
+    pub outcomes: Vec<Outcome>,
+    /// What to save before any answer is given.
+    pub changes: Changes,
+}
+
+/// What to save, in one commit, each list in byte order of its keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Semaphores to write as they are here. Each is in what was loaded.
+    pub semaphores: Vec<Semaphore>,
+    /// Requests to insert, with their permits. Some may have ended already.
+    pub granted: Vec<Request>,
+    /// Requests whose expiry was pushed.
+    pub renewed: Vec<Renewed>,
+    /// Requests to end, with their permits, after they were renewed: one may be in both lists.
+    pub ended: Vec<Ended>,
+    /// Rows to add to the audit, in the order in which they were made.
+    pub capacity_changes: Vec<CapacityChange>,
+    /// Sessions of owners to write as they are here, whether there was one or not.
+    pub heartbeats: Vec<OwnerSession>,
+    /// Owners whose sessions to delete, whether there was one or not.
+    pub goodbyes: Vec<Owner>,
+}
+
+impl Changes {
+    /// Whether there is nothing to save.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A request whose expiry was pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// The request.
+    pub external_id: ExternalId,
+    /// Its new time to live.
+    pub ttl: Ttl,
+    /// When it expires now.
+    pub expires_at: Timestamp,
+}
+
+/// A request that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The request.
+    pub external_id: ExternalId,
+    /// Why.
+    pub reason: EndReason,
+    /// When.
+    pub at: Timestamp,
+    /// Who ended it, where it was not its holder.
+    pub by: Option<Owner>,
+}

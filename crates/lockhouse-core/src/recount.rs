@@ -1,0 +1,187 @@
+//! Whether a store's rows keep the promises, by counting them anew.
+
+use std::fmt;
+
+use crate::{ExternalId, Semaphore, SemaphoreName, Timestamp};
+
+/// What a store's rows come to, in one consistent read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recount {
+    /// Every semaphore, deleted ones too.
+    pub semaphores: Vec<Recounted>,
+    /// Requests whose state, end and permits contradict each other, in byte order; at most 1000.
+    pub torn: Vec<ExternalId>,
+}
+
+/// What the permits of one semaphore come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recounted {
+    /// Its row.
+    pub semaphore: Semaphore,
+    /// The sum of its live permits.
+    pub live: u64,
+    /// The greatest fence of its permits; 0 without any.
+    pub last_fence: u64,
+    /// How many of its fences were handed out more than once.
+    pub repeated_fences: u64,
+    /// When a permit was last granted, of those that are kept.
+    pub last_granted_at: Option<Timestamp>,
+}
+
+/// Something that is off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The promise that is not kept: `P1`, `P2`, `P3` or `P7`.
+    pub promise: &'static str,
+    /// The semaphore, if it is about one.
+    pub semaphore: Option<SemaphoreName>,
+    /// What is off, in words.
+    pub text: String,
+    /// Whether [`Store::repair`](crate::store::Store::repair) mends it.
+    pub can_be_repaired: bool,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.promise, self.text)
+    }
+}
+
+impl Recount {
+    /// What is off; empty if nothing is.
+    pub fn findings(&self) -> Vec<Finding> {
+        let torn = self.torn.iter().map(|external_id| Finding {
+            promise: "P3",
+            semaphore: None,
+            text: format!("request \"{external_id}\" is neither whole nor ended"),
+            can_be_repaired: false,
+        });
+        self.semaphores
+            .iter()
+            .flat_map(Recounted::findings)
+            .chain(torn)
+            .collect()
+    }
+}
+
+impl Recounted {
+    fn findings(&self) -> Vec<Finding> {
+        let Semaphore {
+            name,
+            capacity,
+            in_use,
+            fence,
+            updated_at,
+            ..
+        } = &self.semaphore;
+        let mut findings = Vec::new();
+        let mut find = |promise, can_be_repaired, text| {
+            findings.push(Finding {
+                promise,
+                semaphore: Some(name.clone()),
+                text,
+                can_be_repaired,
+            });
+        };
+        // After a resize below what was held, more may be live; but then nothing was granted since.
+        let granted_since = self.last_granted_at.is_some_and(|at| at > *updated_at);
+        let live = self.live;
+        if live > u64::from(capacity.value()) && granted_since {
+            find(
+                "P1",
+                false,
+                format!("{live} of {capacity} permits of \"{name}\" are live"),
+            );
+        }
+        if live != u64::from(*in_use) {
+            find(
+                "P2",
+                true,
+                format!("\"{name}\" counts {in_use} in use, but {live} are live"),
+            );
+        }
+        let last = self.last_fence;
+        if last > *fence {
+            find(
+                "P7",
+                true,
+                format!("fence {last} of \"{name}\" is beyond its own, {fence}"),
+            );
+        }
+        if self.repeated_fences > 0 {
+            let repeated = self.repeated_fences;
+            find(
+                "P7",
+                false,
+                format!("{repeated} fences of \"{name}\" were handed out twice"),
+            );
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Capacity;
+
+    fn recounted(in_use: u32, live: u64) -> Recounted {
+        let name = SemaphoreName::parse("s").unwrap();
+        let created = Timestamp::from_second(1_000).unwrap();
+        let semaphore = Semaphore {
+            capacity: Capacity::new(5).unwrap(),
+            in_use,
+            fence: 9,
+            deleted_at: None,
+            ..Semaphore::made_ready(name, created)
+        };
+        Recounted {
+            semaphore,
+            live,
+            last_fence: 9,
+            repeated_fences: 0,
+            last_granted_at: Timestamp::from_second(2_000).ok(),
+        }
+    }
+
+    fn promises(recounted: Recounted) -> Vec<&'static str> {
+        recounted
+            .findings()
+            .iter()
+            .map(|finding| finding.promise)
+            .collect()
+    }
+
+    #[test]
+    fn what_adds_up_is_not_found_fault_with() {
+        assert!(promises(recounted(5, 5)).is_empty());
+        let mut shrunk = recounted(6, 6);
+        shrunk.semaphore.updated_at = Timestamp::from_second(3_000).unwrap();
+        assert!(promises(shrunk).is_empty());
+    }
+
+    #[test]
+    fn each_broken_promise_is_found() {
+        assert_eq!(promises(recounted(6, 6)), ["P1"]);
+        assert_eq!(promises(recounted(4, 5)), ["P2"]);
+        assert_eq!(
+            promises(Recounted {
+                last_fence: 10,
+                ..recounted(5, 5)
+            }),
+            ["P7"]
+        );
+        assert_eq!(
+            promises(Recounted {
+                repeated_fences: 1,
+                ..recounted(5, 5)
+            }),
+            ["P7"]
+        );
+        let torn = Recount {
+            torn: vec!["a".parse().unwrap()],
+            ..Recount::default()
+        };
+        assert_eq!(torn.findings()[0].promise, "P3");
+    }
+}

@@ -1,0 +1,100 @@
+//! What ends for whom: the part of P3 and P10 that is about causes, owners and their sessions.
+
+use std::time::Duration;
+
+use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, State, Timestamp};
+
+use crate::broken::{Check, ensure};
+use crate::commit::Commit;
+
+/// P3: what a command ended had the cause that the command gave; or it was past its time, and the
+/// command looked for what is due.
+pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
+    for (i, cause, answered) in commit.ends_now() {
+        let id = &answered.external_id;
+        let Some(row) = commit.after.requests.get(id) else {
+            continue;
+        };
+        let expired = row.end_reason() == Some(EndReason::Expired);
+        let holds = match cause {
+            Cause::Released | Cause::Forced { .. } => !expired,
+            _ if expired => commit.was_due(id),
+            Cause::Expired => false,
+            Cause::OwnerGone { owner } => row.owner.as_ref() == Some(owner),
+            Cause::OwnerSilent { owner } => {
+                row.owner.as_ref() == Some(owner) && was_silent(commit, i, owner)
+            }
+            Cause::Stale { age } => {
+                row.ttl.is_none() && has_held_for(row, *age).is_some_and(|at| at <= commit.now)
+            }
+        };
+        let named = expired || row.end_reason() == Some(cause.reason());
+        ensure(holds && named, "P3", || {
+            format!("{row:?} was ended by {cause:?}, which did not hold")
+        })?;
+    }
+    Ok(())
+}
+
+/// P3: an end names its operator, and nobody else.
+pub(crate) fn says_who_ended_it(commit: &Commit<'_>) -> Check {
+    for (id, row) in &commit.after.requests {
+        let forced = matches!(
+            row.state,
+            State::Released {
+                reason: EndReason::Forced,
+                ..
+            }
+        );
+        ensure(forced || row.ended_by.is_none(), "P3", || {
+            format!("{id} was not ended by {:?}", row.ended_by)
+        })?;
+    }
+    for (_, cause, answered) in commit.ends_now() {
+        let (Cause::Forced { by }, Some(row)) =
+            (cause, commit.after.requests.get(&answered.external_id))
+        else {
+            continue;
+        };
+        ensure(row.ended_by == *by, "P3", || {
+            format!("{row:?} was ended by {by:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// P10: what an owner was last told of its session is what is kept, and the sessions of others
+/// are as they were.
+pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
+    let mut expected = commit.before.owners.clone();
+    for (command, outcome) in commit.commands.iter().zip(commit.outcomes) {
+        match (command, outcome) {
+            (Command::Heartbeat { owner, .. }, Ok(Reply::Heard(session))) => {
+                expected.insert(owner.clone(), session.clone());
+            }
+            (Command::Goodbye { owner }, Ok(Reply::Gone { .. })) => {
+                expected.remove(owner);
+            }
+            _ => {}
+        }
+    }
+    ensure(expected == commit.after.owners, "P10", || {
+        format!("kept is {:?}, told was {expected:?}", commit.after.owners)
+    })
+}
+
+/// Whether the owner's session had lapsed when the command at `i` had its turn. One that the batch
+/// itself renewed can't have lapsed by then, the time being the same.
+fn was_silent(commit: &Commit<'_>, i: usize, owner: &Owner) -> bool {
+    let about_it = |command: &Command| match command {
+        Command::Heartbeat { owner: who, .. } | Command::Goodbye { owner: who } => who == owner,
+        _ => false,
+    };
+    let session = commit.before.owners.get(owner);
+    session.is_some_and(|session| session.expires_at <= commit.now)
+        && !commit.commands[..i].iter().any(about_it)
+}
+
+fn has_held_for(row: &Request, age: Duration) -> Option<Timestamp> {
+    row.created_at.checked_add(age).ok()
+}

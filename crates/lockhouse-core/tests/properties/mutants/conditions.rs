@@ -1,0 +1,63 @@
+//! Resizes from an expected capacity that don't mind it, or mind too much.
+
+use lockhouse_core::{Command, Decision, Definition, Loaded, Refusal, Semaphore, decide};
+
+use super::assert_caught;
+
+#[test]
+fn a_resize_that_ignores_what_was_expected_is_caught() {
+    assert_caught("changes", |loaded, commands| {
+        on_definitions(loaded, commands, |_, wanted| {
+            wanted.must_exist |= wanted.expected.take().is_some();
+        })
+    });
+}
+
+#[test]
+fn creating_what_was_expected_to_have_a_capacity_is_caught() {
+    assert_caught("changes", |loaded, commands| {
+        on_definitions(loaded, commands, |semaphore, wanted| {
+            if !semaphore.is_some_and(Semaphore::exists) {
+                wanted.expected = None;
+            }
+        })
+    });
+}
+
+/// The same resize again is answered as it was, though by then the capacity is another.
+#[test]
+fn refusing_a_resize_that_was_done_already_is_caught() {
+    assert_caught("answers", |loaded, commands| {
+        let before = loaded.semaphores.clone();
+        let mut decision = decide(loaded, commands);
+        for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
+            if let Command::Define(wanted) = command
+                && let Some(expected) = wanted.expected
+                && let Some(semaphore) = before.get(&wanted.name)
+                && semaphore.capacity != expected
+            {
+                *outcome = Err(Refusal::CapacityChanged {
+                    name: wanted.name.clone(),
+                    expected,
+                    capacity: semaphore.capacity,
+                });
+            }
+        }
+        decision
+    });
+}
+
+/// Decides with the definitions changed by `change`, which is told the semaphore as loaded.
+fn on_definitions(
+    loaded: Loaded,
+    commands: &[Command],
+    change: impl Fn(Option<&Semaphore>, &mut Definition),
+) -> Decision {
+    let mut changed = commands.to_vec();
+    for command in &mut changed {
+        if let Command::Define(wanted) = command {
+            change(loaded.semaphores.get(&wanted.name), wanted);
+        }
+    }
+    decide(loaded, &changed)
+}

@@ -1,0 +1,95 @@
+//! What a store must be told to save: a row is written if and only if the log says that something
+//! happened to it.
+
+use std::collections::BTreeSet;
+
+use lockhouse_core::{CapacityChange, Changes, Ended, ExternalId, Renewed, SemaphoreName};
+
+use crate::log::{self, Entry, Event};
+
+/// What must be saved of what happened since `log` was `start` long.
+pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
+    let mut touched = BTreeSet::new();
+    let mut granted = BTreeSet::new();
+    let mut renewed = BTreeSet::new();
+    let mut ended = BTreeSet::new();
+    let mut owners = BTreeSet::new();
+    let mut capacity_changes = Vec::new();
+    for (i, entry) in log.iter().enumerate().skip(start) {
+        match &entry.event {
+            Event::Defined {
+                name,
+                capacity,
+                changed_by,
+                note,
+            } => {
+                touched.insert(name);
+                let old = log::capacity(&log[..i], name);
+                capacity_changes.extend(old.map(|old_capacity| CapacityChange {
+                    semaphore: name.clone(),
+                    old_capacity,
+                    new_capacity: *capacity,
+                    changed_by: changed_by.clone(),
+                    note: note.clone(),
+                    changed_at: entry.at,
+                }));
+            }
+            Event::Deleted(name) => _ = touched.insert(name),
+            Event::Granted(ask) => {
+                granted.insert(&ask.external_id);
+                touched.extend(ask.permits().map(|(name, _)| name));
+            }
+            Event::Renewed(id, _) => _ = renewed.insert(id),
+            Event::Ended(id, _) => {
+                ended.insert(id);
+                let ask = log::grant(log, id).expect("only what was granted ends");
+                touched.extend(ask.permits().map(|(name, _)| name));
+            }
+            Event::Heard(owner, _) | Event::Left(owner) => _ = owners.insert(owner),
+        }
+    }
+    let row = |name: &SemaphoreName| log::semaphore(log, name);
+    let (heard, left): (Vec<_>, Vec<_>) = owners
+        .into_iter()
+        .partition(|owner| log::session(log, owner).is_some());
+    Changes {
+        semaphores: touched.into_iter().filter_map(row).collect(),
+        renewed: renewed
+            .difference(&granted)
+            .filter_map(|id| renewal(log, id))
+            .collect(),
+        ended: ended
+            .difference(&granted)
+            .filter_map(|id| end(log, id))
+            .collect(),
+        granted: granted
+            .into_iter()
+            .filter_map(|id| log::request(log, id))
+            .collect(),
+        capacity_changes,
+        heartbeats: heard
+            .into_iter()
+            .filter_map(|owner| log::session(log, owner))
+            .collect(),
+        goodbyes: left.into_iter().cloned().collect(),
+    }
+}
+
+fn renewal(log: &[Entry], id: &ExternalId) -> Option<Renewed> {
+    let (ttl, expires_at) = log::expiry(log, id)?;
+    Some(Renewed {
+        external_id: id.clone(),
+        ttl,
+        expires_at,
+    })
+}
+
+fn end(log: &[Entry], id: &ExternalId) -> Option<Ended> {
+    let (cause, at) = log::end(log, id)?;
+    Some(Ended {
+        external_id: id.clone(),
+        reason: log::reason(cause),
+        at,
+        by: log::ended_by(cause),
+    })
+}

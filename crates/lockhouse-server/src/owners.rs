@@ -1,0 +1,29 @@
+//! `/v1/owners/{owner}`: heartbeats and goodbyes.
+
+use axum::extract::State;
+use lockhouse::wire::{self, Goodbye, Heartbeat};
+use lockhouse::{Lockhouse, Owner, Ttl};
+
+use crate::body::Json;
+use crate::failure::Failure;
+use crate::path::Named;
+
+pub(crate) async fn put(
+    State(lockhouse): State<Lockhouse>,
+    Named(owner): Named<Owner>,
+    Json(body): Json<Heartbeat>,
+) -> Result<Json<wire::OwnerSession>, Failure> {
+    let ttl = Ttl::from_ms(body.ttl_ms)?;
+    let session = lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
+    Ok(Json(wire::OwnerSession::from(&session)))
+}
+
+/// What was released stays so if the caller hangs up; asked again, it goes on with the rest.
+pub(crate) async fn delete(
+    State(lockhouse): State<Lockhouse>,
+    Named(owner): Named<Owner>,
+) -> Result<Json<Goodbye>, Failure> {
+    let released = lockhouse.goodbye(&owner).await?;
+    let owner = owner.to_string();
+    Ok(Json(Goodbye { owner, released }))
+}

@@ -1,0 +1,146 @@
+//! Upkeep behind a server: what it shows of itself, and checks of owners by HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::flaky::{self, answer};
+use crate::server::{Server, until};
+use lockhouse::liveness::HttpCheck;
+use lockhouse::{
+    Ask, Code, Count, EndReason, ExternalId, Lockhouse, Maintaining, Owner, OwnerPattern,
+    SemaphoreName, Upkeep,
+};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+const UPKEEP: &str = "/v1/semaphores/lockhouse:upkeep";
+
+#[tokio::test]
+async fn listings_leave_lockhouses_own_permit_out() {
+    let server = Server::start().await;
+    let _maintaining = server.lockhouse.maintain(Upkeep::default()).unwrap();
+    until("the permit is held", || async {
+        let answer = server.get(&format!("{UPKEEP}/holders")).await;
+        answer.status == 200 && answer.json()["holders"].as_array().unwrap().len() == 1
+    })
+    .await;
+    for limit in [1, 1000] {
+        let requests = server.get(&format!("/v1/requests?limit={limit}")).await;
+        let none = json!({"requests": [], "next": null});
+        assert_eq!(requests.is(200).json(), none);
+        let semaphores = server.get(&format!("/v1/semaphores?limit={limit}")).await;
+        let none = json!({"semaphores": [], "next": null});
+        assert_eq!(semaphores.is(200).json(), none);
+    }
+    // Ids of both sides of a UUID: whatever the permit's is, it is in the middle.
+    server.lockhouse.define("a", 2).await.unwrap();
+    for id in ["!", "~"] {
+        let ask = r#"{"permits":[{"semaphore":"a"}]}"#;
+        server.put(&format!("/v1/requests/{id}"), ask).await.is(201);
+    }
+    let first = server.get("/v1/requests?limit=1").await.json();
+    let next = format!(
+        "/v1/requests?limit=1&cursor={}",
+        first["next"].as_str().unwrap()
+    );
+    let second = server.get(&next).await.json();
+    let ids = [&first, &second].map(|piece| &piece["requests"][0]["external_id"]);
+    assert_eq!(ids, ["!", "~"]);
+    assert!(second["next"].is_null(), "{second}");
+}
+
+/// A request of the owner "job 1", upkeep that checks it at `template` and does nothing else.
+async fn checked(template: String) -> (Lockhouse, Maintaining) {
+    let lockhouse = Lockhouse::connect("memory:").await.unwrap();
+    lockhouse.define("a", 1).await.unwrap();
+    let permit = (SemaphoreName::parse("a").unwrap(), Count::ONE);
+    let mut ask = Ask::new(ExternalId::parse("x").unwrap(), [permit]).unwrap();
+    ask.owner = Some(Owner::parse("job 1").unwrap());
+    lockhouse.acquire(ask, Duration::ZERO).await.unwrap();
+    let upkeep = Upkeep {
+        check_every: Duration::from_millis(10),
+        checks: vec![(
+            OwnerPattern::new("job*"),
+            Arc::new(HttpCheck::new(template).unwrap()),
+        )],
+        ..Upkeep::default()
+    };
+    let maintaining = lockhouse.maintain(upkeep).unwrap();
+    (lockhouse, maintaining)
+}
+
+/// A server whose n-th answer has the n-th of `statuses`, around and around; how many it gave.
+async fn jobs(statuses: &'static [u16]) -> (String, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let url = flaky::server(move |nth, call| {
+        assert!(
+            call.starts_with("GET /jobs/job%201?alive HTTP/1.1"),
+            "{call}"
+        );
+        count.fetch_add(1, SeqCst);
+        answer(statuses[nth % statuses.len()], "location: /\r\n", "")
+    });
+    (format!("{}/jobs/{{owner}}?alive", url.await), calls)
+}
+
+async fn end_reason(lockhouse: &Lockhouse) -> Option<EndReason> {
+    lockhouse.find("x").await.unwrap().end_reason()
+}
+
+#[tokio::test]
+async fn an_owner_that_is_gone_twice_in_a_row_frees_what_it_holds() {
+    for statuses in [&[404, 404][..], &[410], &[200, 404, 200, 404, 410]] {
+        let (url, calls) = jobs(statuses).await;
+        let (lockhouse, _maintaining) = checked(url).await;
+        until("it is freed", || async {
+            end_reason(&lockhouse).await.is_some()
+        })
+        .await;
+        assert_eq!(end_reason(&lockhouse).await, Some(EndReason::OwnerDead));
+        let least = if statuses.len() == 5 { 5 } else { 2 };
+        assert!(calls.load(SeqCst) >= least);
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_may_live_keeps_what_it_holds() {
+    for statuses in [
+        &[404, 200][..],
+        &[404, 500],
+        &[410, 301],
+        &[500],
+        &[403],
+        &[204],
+    ] {
+        let (url, calls) = jobs(statuses).await;
+        let (lockhouse, _maintaining) = checked(url).await;
+        until("it was checked", || async { calls.load(SeqCst) >= 7 }).await;
+        assert_eq!(end_reason(&lockhouse).await, None, "{statuses:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_gets_no_answer_frees_nothing() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let urls = [&silent, &nobody].map(|listener| {
+        let address = listener.local_addr().unwrap();
+        format!("http://{address}/{{owner}}")
+    });
+    drop(nobody);
+    for url in urls {
+        let (lockhouse, _maintaining) = checked(url).await;
+        tokio::time::sleep(Duration::from_secs(45)).await;
+        assert_eq!(end_reason(&lockhouse).await, None);
+    }
+}
+
+#[test]
+fn a_template_that_is_none_is_refused() {
+    for template in ["", "https://host/jobs", "ftp://host/{owner}", "{owner}"] {
+        let refused = HttpCheck::new(template).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidRequest, "{template}");
+    }
+}

@@ -1,0 +1,172 @@
+//! The rows of a store in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+use lockhouse_core::store::{Due, Page, Purge};
+use lockhouse_core::{
+    CapacityChange, Changes, Command, Definition, ExternalId, Footprint, Loaded, Owner,
+    OwnerSession, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) semaphores: BTreeMap<SemaphoreName, Semaphore>,
+    pub(super) requests: BTreeMap<ExternalId, Request>,
+    pub(super) capacity_changes: Vec<CapacityChange>,
+    pub(super) owners: BTreeMap<Owner, OwnerSession>,
+}
+
+impl Rows {
+    pub(super) fn load(&self, footprint: &Footprint, now: Timestamp) -> Loaded {
+        let semaphores = footprint
+            .semaphores
+            .iter()
+            .filter_map(|name| self.semaphores.get(name));
+        let owners = footprint
+            .owners
+            .iter()
+            .filter_map(|owner| self.owners.get(owner));
+        let requests = footprint
+            .requests
+            .iter()
+            .filter_map(|id| self.requests.get(id));
+        Loaded {
+            now,
+            semaphores: semaphores
+                .map(|row| (row.name.clone(), row.clone()))
+                .collect(),
+            owners: owners.map(|row| (row.owner.clone(), row.clone())).collect(),
+            requests: requests
+                .map(|row| (row.external_id.clone(), row.clone()))
+                .collect(),
+        }
+    }
+
+    pub(super) fn save(&mut self, changes: Changes) {
+        for semaphore in changes.semaphores {
+            self.semaphores.insert(semaphore.name.clone(), semaphore);
+        }
+        for request in changes.granted {
+            self.requests.insert(request.external_id.clone(), request);
+        }
+        for renewed in changes.renewed {
+            if let Some(request) = self.requests.get_mut(&renewed.external_id) {
+                request.ttl = Some(renewed.ttl);
+                request.expires_at = Some(renewed.expires_at);
+            }
+        }
+        for ended in changes.ended {
+            if let Some(request) = self.requests.get_mut(&ended.external_id) {
+                request.ended_by = ended.by;
+                request.state = State::Released {
+                    reason: ended.reason,
+                    at: ended.at,
+                };
+            }
+        }
+        self.capacity_changes.extend(changes.capacity_changes);
+        for session in changes.heartbeats {
+            self.owners.insert(session.owner.clone(), session);
+        }
+        for owner in changes.goodbyes {
+            self.owners.remove(&owner);
+        }
+    }
+
+    pub(super) fn is_due(&self, request: &Request, which: Due<'_>, now: Timestamp) -> bool {
+        match which {
+            Due::OwnedBy(owner) => request.owner.as_ref() == Some(owner),
+            Due::Stale { age } => request.ttl.is_none() && request.created_at <= before(now, age),
+            Due::Lapsed { on } => {
+                let session = request
+                    .owner
+                    .as_ref()
+                    .and_then(|owner| self.owners.get(owner));
+                let silent = session.is_some_and(|session| session.expires_at <= now);
+                let held = |name: &SemaphoreName| {
+                    request
+                        .permits
+                        .iter()
+                        .any(|permit| permit.semaphore == *name)
+                };
+                (silent || request.has_expired(now)) && on.is_none_or(|on| on.iter().any(held))
+            }
+        }
+    }
+
+    pub(super) fn purge(&mut self, what: Purge, limit: usize, now: Timestamp) -> u64 {
+        let mut left = limit;
+        let mut gone = |may_go: bool| {
+            let goes = may_go && left > 0;
+            left -= usize::from(goes);
+            goes
+        };
+        match what {
+            Purge::Requests { age } => {
+                let cutoff = before(now, age);
+                self.requests
+                    .retain(|_, row| !gone(row.released_at().is_some_and(|at| at <= cutoff)));
+            }
+            Purge::CapacityChanges { age } => {
+                let cutoff = before(now, age);
+                self.capacity_changes
+                    .retain(|row| !gone(row.changed_at <= cutoff));
+            }
+            Purge::Sessions { age } => {
+                let cutoff = before(now, age);
+                let live = self.requests.values().filter(|request| request.is_live());
+                let holding: BTreeSet<_> = live.filter_map(|r| r.owner.clone()).collect();
+                self.owners.retain(|owner, row| {
+                    !gone(row.expires_at <= cutoff && !holding.contains(owner))
+                });
+            }
+        }
+        (limit - left) as u64
+    }
+
+    pub(super) fn recounted(&self, semaphore: &Semaphore) -> Recounted {
+        let mut fences = BTreeSet::new();
+        let mut recounted = Recounted {
+            semaphore: semaphore.clone(),
+            live: 0,
+            last_fence: 0,
+            repeated_fences: 0,
+            last_granted_at: None,
+        };
+        for request in self.requests.values() {
+            for permit in request
+                .permits
+                .iter()
+                .filter(|p| p.semaphore == semaphore.name)
+            {
+                recounted.live += u64::from(permit.count.value()) * u64::from(request.is_live());
+                recounted.last_fence = recounted.last_fence.max(permit.fence);
+                recounted.repeated_fences += u64::from(!fences.insert(permit.fence));
+                recounted.last_granted_at = recounted.last_granted_at.max(Some(request.created_at));
+            }
+        }
+        recounted
+    }
+}
+
+/// Makes the names that `commands` define ready, where they are not there yet.
+pub(super) fn make_ready(commands: &[Command], loaded: &mut Loaded) {
+    for command in commands {
+        if let Command::Define(Definition { name, .. }) = command {
+            loaded
+                .semaphores
+                .entry(name.clone())
+                .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
+        }
+    }
+}
+
+pub(super) fn after<K: Clone>(page: &Page<K>) -> Bound<K> {
+    page.after.clone().map_or(Bound::Unbounded, Bound::Excluded)
+}
+
+fn before(now: Timestamp, age: Duration) -> Timestamp {
+    now.checked_sub(age).unwrap_or(Timestamp::MIN)
+}

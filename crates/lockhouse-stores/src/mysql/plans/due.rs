@@ -1,0 +1,127 @@
+//! What it costs to find what is due, and what is past.
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Page, Purge};
+use lockhouse_core::{Owner, SemaphoreName};
+
+use super::{MARIADB, MYSQL, column, database, lend, remove, run, server};
+use crate::mysql::due::Wanted;
+use crate::mysql::pool::Lease;
+use crate::mysql::purge::Past;
+use crate::mysql::sql::list;
+use crate::mysql::{Inner, due, read};
+
+#[tokio::test]
+async fn mysql_finds_what_is_due_at_the_cost_of_what_is_due() {
+    finds_what_is_due_at_the_cost_of_what_is_due(MYSQL).await;
+}
+
+#[tokio::test]
+async fn mariadb_finds_what_is_due_at_the_cost_of_what_is_due() {
+    finds_what_is_due_at_the_cost_of_what_is_due(MARIADB).await;
+}
+
+/// P12. Neither what is held nor what has ended is read: of 2000 each, all on one semaphore, the
+/// few that are due are found by reading few rows.
+async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let (database, store) = database(&base).await;
+    fill_with_the_past(&store.0).await;
+    let mut lease = lend(&store.0, variable).await;
+    let now = read::clock(&mut lease, "a plan").await.unwrap();
+    let day = Duration::from_secs(86_400);
+    let on = |name| Wanted::Lapsed {
+        on: Some(vec![SemaphoreName::parse(name).unwrap()]),
+    };
+    let due = [
+        (Wanted::Lapsed { on: None }, 4),
+        (on("s"), 4),
+        (on("t"), 0),
+        (Wanted::Stale { age: day }, 3),
+        (Wanted::OwnedBy(Owner::parse("w000002").unwrap()), 1),
+    ];
+    let due = due.map(|(wanted, found)| {
+        let chosen = due::chosen(&wanted, now, 800);
+        (read::with_permits(&chosen).text().to_owned(), found)
+    });
+    let purges = [
+        (Purge::Requests { age: day }, 3),
+        (Purge::CapacityChanges { age: day }, 3),
+        (Purge::Sessions { age: day }, 3),
+    ];
+    let purges = purges.map(|(what, found)| (Past::of(what, now).find(800), found));
+    let owners = due::owners_script(&Page {
+        after: Some(Owner::parse("w001989").unwrap()),
+        limit: 3,
+    });
+    let owners = (owners.text().to_owned(), 3);
+    for (statement, expected) in due.into_iter().chain(purges).chain([owners]) {
+        let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
+        for step in plan {
+            // A table made on the way is as large as what is due.
+            let of_rows = column(&step, "table").starts_with('<');
+            let access = column(&step, "type");
+            let scans = ["ALL", "index"].contains(&&*access) && !of_rows;
+            assert!(!scans, "{access}: {statement}");
+        }
+        let before = reads(&mut lease).await;
+        let found = run(&mut lease, &statement).await.len();
+        let read = reads(&mut lease).await - before;
+        assert_eq!(found, expected, "{statement}");
+        assert!(read < 120, "{read} reads: {statement}");
+    }
+    drop(lease);
+    remove(&base, &database).await;
+}
+
+/// How many rows and entries of indexes this session has read.
+async fn reads(lease: &mut Lease) -> u64 {
+    let counters = run(lease, "SHOW SESSION STATUS LIKE 'Handler_read%'").await;
+    let counts = counters.iter().map(|row| column(row, "Value"));
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
+/// On one semaphore of two: 2000 live requests, half of them for ever, 2000 ended ones, as many
+/// sessions and capacity changes; of each a few that are due.
+async fn fill_with_the_past(store: &Inner) {
+    let rows = |row: &dyn Fn(usize) -> String| list((1..=2000).map(row));
+    let ago = |days: usize| format!("SYSDATE(6)-INTERVAL {days} DAY");
+    let (live, over) = ("ACQUIRED", "RELEASED");
+    let requests = rows(&|i| {
+        let made = ago(if i % 666 == 333 { 2 } else { 0 });
+        let ends = match i {
+            2 | 4 => format!("1000,{}", ago(1)),
+            _ if i % 2 == 0 => "1000,SYSDATE(6)+INTERVAL 1 DAY".to_owned(),
+            _ => "NULL,NULL".to_owned(),
+        };
+        format!("({i},'l{i}','w{i:06}','{live}',NULL,{ends},{made},NULL,NULL)")
+    });
+    let ended = rows(&|i| {
+        let at = ago(if i <= 3 { 2 } else { 0 });
+        format!("({i}+5000,'o{i}','v{i:06}','{over}','stale',NULL,NULL,{at},{at},NULL)")
+    });
+    let permits = |from: usize, state| rows(&|i| format!("({i}+{from},1,1,{i}+{from},'{state}')"));
+    let sessions = rows(&|i| match i {
+        // Of two who hold something, and of three who do not.
+        5 | 6 => format!("('w{i:06}',1,{})", ago(1)),
+        7..=9 => format!("('u{i:06}',1,{})", ago(2)),
+        _ => format!("('w{i:06}',1,SYSDATE(6)+INTERVAL 1 DAY)"),
+    });
+    let changes = rows(&|i| format!("({i},1,1,2,NULL,NULL,{})", ago(if i <= 3 { 2 } else { 0 })));
+    let semaphores = "(1,'s',9999,2000,9999,SYSDATE(6),SYSDATE(6),NULL),\
+        (2,'t',9999,0,0,SYSDATE(6),SYSDATE(6),NULL)";
+    let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
+    for (table, rows) in [
+        ("lockhouse_semaphore", semaphores.to_owned()),
+        ("lockhouse_permit_request", requests),
+        ("lockhouse_permit_request", ended),
+        ("lockhouse_permit", permits(0, live)),
+        ("lockhouse_permit", permits(5000, over)),
+        ("lockhouse_owner_session", sessions),
+        ("lockhouse_capacity_change", changes),
+    ] {
+        run(&mut lease, &format!("INSERT INTO {table} VALUES {rows}")).await;
+        run(&mut lease, &format!("ANALYZE TABLE {table}")).await;
+    }
+}

@@ -1,0 +1,116 @@
+//! Live requests that seem due to end. Each way of being due has an index in the order of time or
+//! by owner, so the cost is that of what is due, not of what is held.
+
+use std::time::Duration;
+
+use lockhouse_core::store::Error;
+use lockhouse_core::{ExternalId, Owner, Request, SemaphoreName, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Params, params};
+
+use super::error::cannot;
+use super::{load, read, rows};
+
+/// Of all, or of those that hold permits of the semaphores whose ids are in the JSON array ?2.
+pub(super) const EXPIRED: &str = "
+    SELECT request.external_id FROM lockhouse_permit_request AS request
+    WHERE request.state = 'ACQUIRED' AND request.expires_at <= ?1
+        AND (?2 IS NULL OR EXISTS (
+            SELECT 1 FROM lockhouse_permit AS permit
+            WHERE permit.permit_request_id = request.id AND permit.state = 'ACQUIRED'
+                AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
+    ORDER BY request.expires_at LIMIT ?3";
+
+/// The same of those that are not expired themselves.
+pub(super) const SILENT: &str = "
+    SELECT request.external_id
+    FROM lockhouse_owner_session AS session
+    CROSS JOIN lockhouse_permit_request AS request ON request.owner = session.owner
+    WHERE session.expires_at <= ?1 AND request.state = 'ACQUIRED'
+        AND (request.expires_at IS NULL OR request.expires_at > ?1)
+        AND (?2 IS NULL OR EXISTS (
+            SELECT 1 FROM lockhouse_permit AS permit
+            WHERE permit.permit_request_id = request.id AND permit.state = 'ACQUIRED'
+                AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
+    ORDER BY session.expires_at LIMIT ?3";
+
+pub(super) const STALE: &str = "
+    SELECT external_id FROM lockhouse_permit_request
+    WHERE state = 'ACQUIRED' AND expires_at IS NULL AND ttl_ms IS NULL AND created_at <= ?1
+    ORDER BY created_at LIMIT ?2";
+
+pub(super) const OWNED_BY: &str = "
+    SELECT external_id FROM lockhouse_permit_request
+    WHERE state = 'ACQUIRED' AND owner = ?1 LIMIT ?2";
+
+const SELECT_SEMAPHORE_ID: &str = "SELECT id FROM lockhouse_semaphore WHERE name = ?1";
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[EXPIRED, SILENT, STALE, OWNED_BY, SELECT_SEMAPHORE_ID];
+
+/// Those past their time first, then those whose owner has been silent too long.
+pub(super) fn lapsed(
+    connection: &Connection,
+    on: Option<&[SemaphoreName]>,
+    limit: u32,
+) -> Result<Vec<Request>, Error> {
+    let now = load::now()?.as_microsecond();
+    let on = on.map(|names| json_ids(connection, names)).transpose()?;
+    let mut ids = external_ids(connection, EXPIRED, params![now, on, limit])?;
+    let left = limit.saturating_sub(ids.len() as u32);
+    ids.extend(external_ids(connection, SILENT, params![now, on, left])?);
+    requests(connection, &ids)
+}
+
+/// Those without a time to live that have been held for `age`.
+pub(super) fn stale(
+    connection: &Connection,
+    age: Duration,
+    limit: u32,
+) -> Result<Vec<Request>, Error> {
+    let cutoff = before(load::now()?, age);
+    let ids = external_ids(connection, STALE, params![cutoff, limit])?;
+    requests(connection, &ids)
+}
+
+/// Those of `owner`.
+pub(super) fn owned_by(
+    connection: &Connection,
+    owner: &Owner,
+    limit: u32,
+) -> Result<Vec<Request>, Error> {
+    let ids = external_ids(connection, OWNED_BY, params![owner.as_str(), limit])?;
+    requests(connection, &ids)
+}
+
+/// In microseconds since the epoch, what was `age` before `now`.
+pub(super) fn before(now: Timestamp, age: Duration) -> i64 {
+    let then = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+    then.as_microsecond()
+}
+
+fn external_ids(
+    connection: &Connection,
+    sql: &str,
+    key: impl Params,
+) -> Result<Vec<ExternalId>, Error> {
+    read::list(connection, sql, key, rows::external_id)
+}
+
+fn requests(connection: &Connection, ids: &[ExternalId]) -> Result<Vec<Request>, Error> {
+    let found = ids.iter().map(|id| load::request(connection, id));
+    found.filter_map(Result::transpose).collect()
+}
+
+/// The ids of the semaphores that there are, as a JSON array.
+fn json_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<String, Error> {
+    let cannot = cannot("look up semaphores");
+    let mut select = connection
+        .prepare_cached(SELECT_SEMAPHORE_ID)
+        .map_err(&cannot)?;
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        let found = select.query_row([name.as_str()], |row| row.get::<_, i64>(0));
+        ids.extend(found.optional().map_err(&cannot)?);
+    }
+    Ok(format!("{ids:?}"))
+}

@@ -1,0 +1,66 @@
+//! Deletes what is past, oldest first, each time as few rows as one short transaction may have.
+//!
+//! Row by row: of `DELETE … WHERE id IN (SELECT …)` the planner makes a scan where statistics tell
+//! it that the table is small, right or not.
+
+use lockhouse_core::store::{Error, Purge};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
+
+use super::due::before;
+use super::error::cannot;
+use super::load;
+
+pub(super) const LIST_REQUESTS: &str = "
+    SELECT id FROM lockhouse_permit_request
+    WHERE state = 'RELEASED' AND released_at <= ?1 ORDER BY released_at LIMIT ?2";
+
+/// Its permits go with it: ON DELETE CASCADE.
+const DELETE_REQUEST: &str = "DELETE FROM lockhouse_permit_request WHERE id = ?1";
+
+pub(super) const LIST_CAPACITY_CHANGES: &str = "
+    SELECT id FROM lockhouse_capacity_change
+    WHERE changed_at <= ?1 ORDER BY changed_at LIMIT ?2";
+
+const DELETE_CAPACITY_CHANGE: &str = "DELETE FROM lockhouse_capacity_change WHERE id = ?1";
+
+/// A session of an owner who holds something stays: without it, nothing would free what is held.
+pub(super) const LIST_SESSIONS: &str = "
+    SELECT session.owner FROM lockhouse_owner_session AS session
+    WHERE session.expires_at <= ?1 AND NOT EXISTS (
+        SELECT 1 FROM lockhouse_permit_request AS request
+        WHERE request.owner = session.owner AND request.state = 'ACQUIRED')
+    ORDER BY session.expires_at LIMIT ?2";
+
+const DELETE_SESSION: &str = "DELETE FROM lockhouse_owner_session WHERE owner = ?1";
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[
+    LIST_REQUESTS,
+    DELETE_REQUEST,
+    LIST_CAPACITY_CHANGES,
+    DELETE_CAPACITY_CHANGE,
+    LIST_SESSIONS,
+    DELETE_SESSION,
+];
+
+/// How many rows went, at most `limit`.
+pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<u64, Error> {
+    let (list, delete, age) = match what {
+        Purge::Requests { age } => (LIST_REQUESTS, DELETE_REQUEST, age),
+        Purge::CapacityChanges { age } => (LIST_CAPACITY_CHANGES, DELETE_CAPACITY_CHANGE, age),
+        Purge::Sessions { age } => (LIST_SESSIONS, DELETE_SESSION, age),
+    };
+    let cutoff = before(load::now()?, age);
+    let cannot = cannot("delete what is past");
+    let mut list = connection.prepare_cached(list).map_err(&cannot)?;
+    let keys = list
+        .query_map(params![cutoff, limit], |row| row.get(0))
+        .and_then(Iterator::collect::<Result<Vec<Value>, _>>)
+        .map_err(&cannot)?;
+    let mut delete = connection.prepare_cached(delete).map_err(&cannot)?;
+    for key in &keys {
+        delete.execute([key]).map_err(&cannot)?;
+    }
+    Ok(keys.len() as u64)
+}

@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use lockhouse_core::store::Purge;
+
+use super::*;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn count(place: &Place, table: &str) -> u32 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    let connection = place.connect();
+    connection.query_row(&sql, (), |row| row.get(0)).unwrap()
+}
+
+/// Five that ended in 1970, one that ended now, one live.
+async fn place_with_history() -> (Place, Sqlite) {
+    let (place, store) = Place::migrated().await;
+    let mut commands = vec![define("a", 9), define("b", 9), acquire("live", "a")];
+    for i in 0..6 {
+        let both = ["a", "b"].map(|semaphore| (name(semaphore), Count::ONE));
+        let ask = Ask::new(id(&format!("r-{i}")), both).unwrap();
+        commands.push(Command::Acquire(ask));
+    }
+    commands.extend((0..6).map(|i| Command::release(id(&format!("r-{i}")))));
+    run_all(&store, commands).await;
+    let set_back = "UPDATE lockhouse_permit_request SET released_at = substr(external_id, 3)
+        WHERE state = 'RELEASED' AND external_id <> 'r-5'";
+    place.connect().execute(set_back, ()).unwrap();
+    (place, store)
+}
+
+#[tokio::test]
+async fn requests_that_ended_long_ago_go_with_their_permits_oldest_first() {
+    let (place, store) = place_with_history().await;
+    let what = Purge::Requests { age: DAY };
+    assert_eq!(store.purge(what, 3).await.unwrap(), 3);
+    for (old, there) in [("r-0", false), ("r-2", false), ("r-3", true)] {
+        let found = store.request(&id(old)).await.unwrap();
+        assert_eq!(found.is_some(), there, "{old}");
+    }
+    assert_eq!(count(&place, "lockhouse_permit"), 3 * 2 + 1);
+    assert_eq!(store.purge(what, 3).await.unwrap(), 2);
+    assert_eq!(store.purge(what, 3).await.unwrap(), 0);
+    for left in ["r-5", "live"] {
+        assert!(store.request(&id(left)).await.unwrap().is_some(), "{left}");
+    }
+    assert_eq!(count(&place, "lockhouse_permit"), 2 + 1);
+    assert!(store.recount().await.unwrap().findings().is_empty());
+    let none = Purge::Requests { age: Duration::MAX };
+    assert_eq!(store.purge(none, 9).await.unwrap(), 0);
+    let all = Purge::Requests {
+        age: Duration::ZERO,
+    };
+    assert_eq!(store.purge(all, 9).await.unwrap(), 1);
+    assert_eq!(count(&place, "lockhouse_permit_request"), 1, "the live one");
+}
+
+/// P7
+#[tokio::test]
+async fn a_purged_requests_id_may_be_asked_for_anew_and_its_fence_goes_on() {
+    let (_place, store) = place_with_history().await;
+    run(&store, acquire("r-0", "a")).await.unwrap().unwrap_err();
+    let what = Purge::Requests { age: DAY };
+    store.purge(what, 100).await.unwrap();
+    let again = granted(run(&store, acquire("r-0", "a")).await);
+    assert_eq!(again.permits[0].fence, 8);
+}
+
+#[tokio::test]
+async fn capacity_changes_made_long_ago_go() {
+    let (place, store) = Place::migrated().await;
+    run_all(&store, (1..=6).map(|capacity| define("a", capacity))).await;
+    let set_back = "UPDATE lockhouse_capacity_change SET changed_at = id WHERE id <= 3";
+    place.connect().execute(set_back, ()).unwrap();
+    let what = Purge::CapacityChanges { age: DAY };
+    assert_eq!(store.purge(what, 2).await.unwrap(), 2);
+    assert_eq!(store.purge(what, 2).await.unwrap(), 1);
+    assert_eq!(store.purge(what, 2).await.unwrap(), 0);
+    let left = store.history(&name("a"), 9).await.unwrap();
+    let left: Vec<_> = left
+        .iter()
+        .map(|change| change.new_capacity.value())
+        .collect();
+    assert_eq!(left, [6, 5]);
+}
+
+/// P10
+#[tokio::test]
+async fn sessions_that_lapsed_long_ago_go_unless_their_owner_holds_something() {
+    let (place, store) = Place::migrated().await;
+    run_all(
+        &store,
+        [
+            define("a", 9),
+            acquire_for("holds", "r", "a"),
+            acquire_for("held", "ended", "a"),
+            heartbeat("holds", 1_000),
+            heartbeat("held", 1_000),
+            heartbeat("never held", 1_000),
+            heartbeat("lives", 1_000),
+        ],
+    )
+    .await;
+    run_all(&store, [Command::release(id("ended"))]).await;
+    let lapse = "UPDATE lockhouse_owner_session SET expires_at = 1 WHERE owner <> 'lives'";
+    place.connect().execute(lapse, ()).unwrap();
+    let what = Purge::Sessions { age: DAY };
+    assert_eq!(store.purge(what, 1).await.unwrap(), 1);
+    assert_eq!(store.purge(what, 9).await.unwrap(), 1);
+    let left: String = place
+        .connect()
+        .query_row(
+            "SELECT group_concat(owner, ',' ORDER BY owner) FROM lockhouse_owner_session",
+            (),
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(left, "holds,lives");
+}

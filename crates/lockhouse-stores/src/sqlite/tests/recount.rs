@@ -1,0 +1,193 @@
+use lockhouse_core::{Recounted, Semaphore};
+
+use super::*;
+
+/// Two semaphores, `b` deleted, with three requests, `ended` over.
+async fn place_with_requests() -> (Place, Sqlite) {
+    let (place, store) = Place::migrated().await;
+    let ask = Ask::new(id("large"), [(name("a"), Count::new(3).unwrap())]).unwrap();
+    run_all(
+        &store,
+        [
+            define("a", 9),
+            define("b", 9),
+            acquire("small", "a"),
+            acquire("ended", "a"),
+            Command::release(id("ended")),
+            Command::Acquire(ask),
+            Command::Delete { name: name("b") },
+        ],
+    )
+    .await;
+    (place, store)
+}
+
+fn change(place: &Place, sql: &str) {
+    let connection = place.connect();
+    let unchecked = "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF";
+    connection.execute_batch(unchecked).unwrap();
+    connection.execute_batch(sql).unwrap();
+}
+
+async fn promises(store: &Sqlite) -> Vec<&'static str> {
+    let findings = store.recount().await.unwrap().findings();
+    findings.iter().map(|finding| finding.promise).collect()
+}
+
+#[tokio::test]
+async fn a_recount_is_what_the_rows_come_to() {
+    let (place, store) = place_with_requests().await;
+    let recount = store.recount().await.unwrap();
+    let [a, b] = &recount.semaphores[..] else {
+        panic!("not two: {recount:?}");
+    };
+    let large = store.request(&id("large")).await.unwrap().unwrap();
+    assert_eq!(
+        *a,
+        Recounted {
+            semaphore: store.semaphore(&name("a")).await.unwrap().unwrap(),
+            live: 4,
+            last_fence: 3,
+            repeated_fences: 0,
+            last_granted_at: Some(large.created_at),
+        }
+    );
+    assert!(!b.semaphore.exists());
+    assert_eq!((b.live, b.last_fence, b.last_granted_at), (0, 0, None));
+    assert!(recount.torn.is_empty());
+    assert!(recount.findings().is_empty());
+
+    change(&place, "UPDATE lockhouse_permit SET fence = 3");
+    let recount = store.recount().await.unwrap();
+    assert_eq!(recount.semaphores[0].repeated_fences, 2);
+}
+
+#[tokio::test]
+async fn each_broken_promise_is_found() {
+    for (damage, expected) in [
+        (
+            "UPDATE lockhouse_semaphore SET in_use = 3",
+            vec!["P2", "P2"],
+        ),
+        ("UPDATE lockhouse_semaphore SET fence = 2", vec!["P7"]),
+        (
+            "UPDATE lockhouse_semaphore SET capacity = 3, updated_at = 0",
+            vec!["P1"],
+        ),
+        ("UPDATE lockhouse_permit SET fence = 1", vec!["P7"]),
+    ] {
+        let (place, store) = place_with_requests().await;
+        change(&place, damage);
+        assert_eq!(promises(&store).await, expected, "{damage}");
+    }
+}
+
+/// P3
+#[tokio::test]
+async fn each_torn_request_is_found() {
+    let requests = "UPDATE lockhouse_permit_request SET";
+    for (damage, torn) in [
+        (format!("{requests} end_reason = NULL"), "ended"),
+        (format!("{requests} released_at = NULL"), "ended"),
+        (
+            format!("{requests} released_at = 1 WHERE external_id = 'large'"),
+            "large",
+        ),
+        (
+            format!("{requests} end_reason = 'forced' WHERE external_id = 'small'"),
+            "small",
+        ),
+        (
+            format!("{requests} ended_by = 'o' WHERE external_id = 'small'"),
+            "small",
+        ),
+        (
+            "UPDATE lockhouse_permit SET state = 'RELEASED' WHERE count = 3".into(),
+            "large",
+        ),
+        (
+            "UPDATE lockhouse_permit SET state = 'ACQUIRED'".into(),
+            "ended",
+        ),
+        (
+            "DELETE FROM lockhouse_permit WHERE count = 3".into(),
+            "large",
+        ),
+        (
+            "DELETE FROM lockhouse_permit WHERE state = 'RELEASED'".into(),
+            "ended",
+        ),
+    ] {
+        let (place, store) = place_with_requests().await;
+        change(&place, &damage);
+        let recount = store.recount().await.unwrap();
+        assert_eq!(recount.torn, [id(torn)], "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_thousand_torn_requests_are_told_by_bytes() {
+    let (place, store) = Place::migrated().await;
+    change(
+        &place,
+        "WITH RECURSIVE n (i) AS (SELECT 1500 UNION ALL SELECT i - 1 FROM n WHERE i > 1)
+         INSERT INTO lockhouse_permit_request (external_id, state, created_at)
+         SELECT printf('r-%04d', i), 'ACQUIRED', 0 FROM n",
+    );
+    let torn = store.recount().await.unwrap().torn;
+    assert_eq!(torn.len(), 1_000);
+    assert_eq!(torn[0], id("r-0001"));
+    assert_eq!(torn[999], id("r-1000"));
+}
+
+/// P2
+#[tokio::test]
+async fn a_permit_is_live_when_its_request_is() {
+    let (place, store) = place_with_requests().await;
+    change(
+        &place,
+        "UPDATE lockhouse_permit SET state = iif(state = 'ACQUIRED', 'RELEASED', 'ACQUIRED')",
+    );
+    assert_eq!(store.recount().await.unwrap().semaphores[0].live, 4);
+    assert_eq!(store.repair(&name("a")).await.unwrap(), None);
+}
+
+/// P2, P7
+#[tokio::test]
+async fn a_repair_sets_what_is_off_and_says_what_it_was() {
+    let (place, store) = place_with_requests().await;
+    let right = store.semaphore(&name("a")).await.unwrap().unwrap();
+    assert_eq!(store.repair(&name("a")).await.unwrap(), None);
+    assert_eq!(store.repair(&name("no such")).await.unwrap(), None);
+    for (in_use, fence) in [(9, 3), (0, 3), (4, 1), (7, 0)] {
+        let sql = format!("UPDATE lockhouse_semaphore SET in_use = {in_use}, fence = {fence}");
+        change(&place, &format!("{sql} WHERE name = 'a'"));
+        let was = store.repair(&name("a")).await.unwrap();
+        let off = Semaphore {
+            in_use,
+            fence,
+            ..right.clone()
+        };
+        assert_eq!(was, Some(off));
+        let is = store.semaphore(&name("a")).await.unwrap().unwrap();
+        assert_eq!(is, right);
+        assert_eq!(store.repair(&name("a")).await.unwrap(), None);
+    }
+    assert!(promises(&store).await.is_empty());
+}
+
+/// P7
+#[tokio::test]
+async fn a_repair_leaves_a_fence_that_is_ahead_and_mends_a_deleted_semaphore() {
+    let (place, store) = place_with_requests().await;
+    change(
+        &place,
+        "UPDATE lockhouse_semaphore SET fence = 50, in_use = 1",
+    );
+    store.repair(&name("a")).await.unwrap().unwrap();
+    let is = store.semaphore(&name("a")).await.unwrap().unwrap();
+    assert_eq!((is.in_use, is.fence), (4, 50));
+    let was = store.repair(&name("b")).await.unwrap().unwrap();
+    assert!(!was.exists() && was.in_use == 1);
+    assert!(promises(&store).await.is_empty());
+}

@@ -1,0 +1,175 @@
+//! What is found due, by a read without locks.
+
+use std::time::{Duration, Instant};
+
+use lockhouse_core::store::{Batch, Due, Store};
+use lockhouse_stores::MySql;
+
+use crate::database::{
+    Database, acquire, acquire_for, define, granted, heartbeat, ids, name, on_both_servers, one,
+    owner, release, run,
+};
+
+on_both_servers! {
+    what_has_lapsed_is_found_by_its_time_and_by_its_owners_session,
+    what_has_lapsed_is_found_on_the_semaphores_that_are_asked_for,
+    what_is_held_for_long_without_a_time_to_live_is_stale,
+    what_is_an_owners_is_found_while_it_is_live,
+    at_most_so_many_are_found_and_each_once,
+    looking_for_what_is_due_waits_for_no_lock,
+}
+
+const LAPSED: Due<'_> = Due::Lapsed { on: None };
+
+/// On `a`, `b`, and both: one live, one that has expired, one of a silent owner, one that is both.
+async fn various(database: &Database) -> MySql {
+    let store = database.migrated().await;
+    let mut commands = vec![define("a", 999), define("b", 999), define("c", 999)];
+    for (of, on) in [("a", &["a"][..]), ("b", &["b"]), ("ab", &["a", "b"])] {
+        commands.extend([
+            acquire_for(format!("{of}-live"), on, "heard", Some(60_000)),
+            acquire_for(format!("{of}-for-ever"), on, "unheard of", None),
+            acquire_for(format!("{of}-nobody's"), on, "heard", None),
+            acquire_for(format!("{of}-expired"), on, "heard", Some(1)),
+            acquire_for(format!("{of}-silent"), on, "silent", None),
+            acquire_for(format!("{of}-both"), on, "silent", Some(1)),
+            acquire_for(format!("{of}-over"), on, "silent", Some(60_000)),
+        ]);
+    }
+    commands.extend([heartbeat("heard", 60_000), heartbeat("silent", 1)]);
+    commands.push(heartbeat("silent, too", 1));
+    for outcome in store.transact(&Batch::new(commands)).await.unwrap() {
+        outcome.unwrap();
+    }
+    for of in ["a", "b", "ab"] {
+        let over = one(&store, release(format!("{of}-over"))).await.unwrap();
+        over.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    store
+}
+
+async fn what_has_lapsed_is_found_by_its_time_and_by_its_owners_session(database: &Database) {
+    let store = various(database).await;
+    let due = store.due(LAPSED, 99).await.unwrap();
+    let mut expected = Vec::new();
+    for of in ["a", "ab", "b"] {
+        expected.extend(["both", "expired", "silent"].map(|why| format!("{of}-{why}")));
+    }
+    expected.sort();
+    assert_eq!(ids(&due), expected);
+    for request in due {
+        let read = store.request(&request.external_id).await.unwrap();
+        assert_eq!(read, Some(request), "whole, with all its permits");
+    }
+}
+
+async fn what_has_lapsed_is_found_on_the_semaphores_that_are_asked_for(database: &Database) {
+    let store = various(database).await;
+    let due = async |on: &[&str]| {
+        let on: Vec<_> = on.iter().map(|on| name(on)).collect();
+        store.due(Due::Lapsed { on: Some(&on) }, 99).await.unwrap()
+    };
+    let on_a = due(&["a"]).await;
+    let expected = [
+        "ab-both",
+        "ab-expired",
+        "ab-silent",
+        "a-both",
+        "a-expired",
+        "a-silent",
+    ];
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(ids(&on_a), expected);
+    assert_eq!(on_a[3].permits.len(), 2, "those on others, too");
+    assert_eq!(due(&["a", "b"]).await.len(), 9);
+    assert_eq!(due(&["b", "c", "unknown"]).await.len(), 6);
+    assert!(due(&["c", "unknown"]).await.is_empty());
+    assert!(due(&[]).await.is_empty());
+}
+
+async fn what_is_held_for_long_without_a_time_to_live_is_stale(database: &Database) {
+    let store = various(database).await;
+    let hour = Duration::from_secs(3600);
+    assert!(
+        store
+            .due(Due::Stale { age: hour }, 99)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let since_ever = Due::Stale { age: Duration::MAX };
+    assert!(store.due(since_ever, 99).await.unwrap().is_empty());
+    run(
+        &mut database.session().await,
+        "UPDATE lockhouse_permit_request SET created_at=created_at-INTERVAL 2 HOUR \
+         WHERE external_id LIKE 'a-%'",
+    )
+    .await;
+    let stale = store.due(Due::Stale { age: hour }, 99).await.unwrap();
+    assert_eq!(ids(&stale), ["a-for-ever", "a-nobody's", "a-silent"]);
+    let at_once = Due::Stale {
+        age: Duration::ZERO,
+    };
+    assert_eq!(store.due(at_once, 99).await.unwrap().len(), 9);
+}
+
+async fn what_is_an_owners_is_found_while_it_is_live(database: &Database) {
+    let store = various(database).await;
+    let unheard_of = owner("unheard of");
+    let owned = store.due(Due::OwnedBy(&unheard_of), 99).await.unwrap();
+    let mut expected = ["a-for-ever", "ab-for-ever", "b-for-ever"];
+    expected.sort_unstable();
+    assert_eq!(ids(&owned), expected);
+    let other = owner("Unheard of");
+    assert!(
+        store
+            .due(Due::OwnedBy(&other), 99)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+async fn at_most_so_many_are_found_and_each_once(database: &Database) {
+    let store = various(database).await;
+    let (a, b) = (name("a"), name("b"));
+    let both = [a, b];
+    for limit in [0, 1, 2, 5, 8, 9] {
+        for on in [None, Some(&both[..])] {
+            let due = store.due(Due::Lapsed { on }, limit).await.unwrap();
+            assert_eq!(due.len(), limit as usize, "{on:?}");
+            let mut distinct = ids(&due);
+            distinct.dedup();
+            assert_eq!(distinct.len(), due.len());
+        }
+    }
+    let stale = Due::Stale {
+        age: Duration::ZERO,
+    };
+    assert_eq!(store.due(stale, 4).await.unwrap().len(), 4);
+    let silent = owner("silent");
+    assert_eq!(store.due(Due::OwnedBy(&silent), 2).await.unwrap().len(), 2);
+}
+
+async fn looking_for_what_is_due_waits_for_no_lock(database: &Database) {
+    let store = various(database).await;
+    granted(one(&store, acquire("x", &["c"])).await.unwrap());
+    let mut other = database.session().await;
+    run(
+        &mut other,
+        "START TRANSACTION; UPDATE lockhouse_semaphore SET fence=fence+1; \
+         UPDATE lockhouse_permit_request SET expires_at='2020-01-01'; \
+         UPDATE lockhouse_permit SET fence=fence+1; \
+         UPDATE lockhouse_owner_session SET expires_at='2020-01-01'",
+    )
+    .await;
+    let started = Instant::now();
+    let on = [name("a"), name("c")];
+    assert_eq!(store.due(LAPSED, 99).await.unwrap().len(), 9);
+    let on = Due::Lapsed { on: Some(&on) };
+    assert_eq!(store.due(on, 99).await.unwrap().len(), 6);
+    assert!(started.elapsed() < Duration::from_secs(3));
+    run(&mut other, "ROLLBACK").await;
+}

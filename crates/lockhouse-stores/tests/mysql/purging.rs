@@ -1,0 +1,274 @@
+//! Purging: rows of the past go, and nobody waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lockhouse_core::Refusal;
+use lockhouse_core::store::{Batch, Purge, Store};
+use lockhouse_stores::MySql;
+
+use crate::database::{
+    Database, acquire, acquire_for, define, granted, heartbeat, id, name, number, on_both_servers,
+    one, release, run, semaphore, text,
+};
+
+on_both_servers! {
+    requests_that_ended_long_ago_go_with_their_permits,
+    an_id_that_was_purged_may_be_asked_for_anew,
+    a_purge_deletes_at_most_so_many_oldest_first,
+    capacity_changes_of_long_ago_go,
+    sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something,
+    a_purge_waits_for_nobody,
+    nobody_waits_for_a_purge_that_hangs,
+    purges_at_once_delete_each_row_once_while_batches_go_on,
+}
+
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
+const REQUESTS: Purge = Purge::Requests { age: WEEK };
+
+/// Ends `count` requests `r000`… on `a` and `b`, eight days ago; the first earliest.
+async fn past(database: &Database, count: usize) -> MySql {
+    let store = database.migrated().await;
+    let mut commands = vec![define("a", 999), define("b", 999)];
+    for i in 0..count {
+        commands.push(acquire_for(format!("r{i:03}"), &["a", "b"], "o", None));
+        commands.push(release(format!("r{i:03}")));
+    }
+    for outcome in store.transact(&Batch::new(commands)).await.unwrap() {
+        outcome.unwrap();
+    }
+    run(
+        &mut database.session().await,
+        "UPDATE lockhouse_permit_request \
+         SET released_at=released_at-INTERVAL 8 DAY+INTERVAL RIGHT(external_id,3) SECOND",
+    )
+    .await;
+    store
+}
+
+async fn counts(database: &Database) -> (u64, u64) {
+    let mut session = database.session().await;
+    let requests = number(
+        &mut session,
+        "SELECT COUNT(*) FROM lockhouse_permit_request",
+    )
+    .await;
+    let permits = number(&mut session, "SELECT COUNT(*) FROM lockhouse_permit").await;
+    (requests, permits)
+}
+
+async fn requests_that_ended_long_ago_go_with_their_permits(database: &Database) {
+    let store = past(database, 3).await;
+    for external_id in ["live", "over"] {
+        granted(one(&store, acquire(external_id, &["a"])).await.unwrap());
+    }
+    one(&store, release("over")).await.unwrap().unwrap();
+    let ago = Purge::Requests { age: Duration::MAX };
+    assert_eq!(store.purge(ago, 99).await.unwrap(), 0);
+    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 3);
+    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 0);
+    assert_eq!(counts(database).await, (2, 2));
+    assert!(store.request(&id("live")).await.unwrap().is_some());
+    assert!(store.request(&id("over")).await.unwrap().is_some());
+    assert!(store.recount().await.unwrap().findings().is_empty());
+    let age = Duration::ZERO;
+    assert_eq!(store.purge(Purge::Requests { age }, 99).await.unwrap(), 1);
+    assert_eq!(counts(database).await, (1, 1));
+}
+
+/// P7: with a greater fence.
+async fn an_id_that_was_purged_may_be_asked_for_anew(database: &Database) {
+    let store = past(database, 2).await;
+    let again = acquire_for("r000", &["a", "b"], "o", None);
+    let ended = one(&store, again.clone()).await.unwrap();
+    assert!(matches!(ended, Err(Refusal::RequestEnded { .. })));
+    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 2);
+    let (request, now) = granted(one(&store, again).await.unwrap());
+    assert!(now);
+    assert_eq!(request.permits[0].fence, 3);
+    assert_eq!(semaphore(&store, "a").await.in_use, 1);
+}
+
+async fn a_purge_deletes_at_most_so_many_oldest_first(database: &Database) {
+    let store = past(database, 5).await;
+    assert_eq!(store.purge(REQUESTS, 0).await.unwrap(), 0);
+    assert_eq!(store.purge(REQUESTS, 2).await.unwrap(), 2);
+    assert!(store.request(&id("r001")).await.unwrap().is_none());
+    assert!(store.request(&id("r002")).await.unwrap().is_some());
+    assert_eq!(store.purge(REQUESTS, 2).await.unwrap(), 2);
+    assert_eq!(store.purge(REQUESTS, 2).await.unwrap(), 1);
+    assert_eq!(counts(database).await, (0, 0));
+}
+
+async fn capacity_changes_of_long_ago_go(database: &Database) {
+    let store = database.migrated().await;
+    for capacity in 1..=6 {
+        one(&store, define("a", capacity)).await.unwrap().unwrap();
+    }
+    run(
+        &mut database.session().await,
+        "UPDATE lockhouse_capacity_change SET changed_at=changed_at-INTERVAL 8 DAY \
+         WHERE new_capacity<5",
+    )
+    .await;
+    let old = Purge::CapacityChanges { age: WEEK };
+    assert_eq!(store.purge(old, 2).await.unwrap(), 2);
+    assert_eq!(store.purge(old, 2).await.unwrap(), 1);
+    assert_eq!(store.purge(old, 2).await.unwrap(), 0);
+    let left = store.history(&name("a"), 9).await.unwrap();
+    let left: Vec<_> = left
+        .iter()
+        .map(|change| change.new_capacity.value())
+        .collect();
+    assert_eq!(left, [6, 5]);
+}
+
+async fn sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something(database: &Database) {
+    let store = past(database, 1).await;
+    granted(
+        one(&store, acquire_for("x", &["a"], "holds", None))
+            .await
+            .unwrap(),
+    );
+    for of in ["o", "holds", "just lapsed", "heard", "holds nothing"] {
+        one(&store, heartbeat(of, 60_000)).await.unwrap().unwrap();
+    }
+    run(
+        &mut database.session().await,
+        "UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL 8 DAY \
+         WHERE owner IN ('o','holds','holds nothing'); \
+         UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL 1 DAY \
+         WHERE owner='just lapsed'",
+    )
+    .await;
+    let old = Purge::Sessions { age: WEEK };
+    assert_eq!(store.purge(old, 1).await.unwrap(), 1);
+    assert_eq!(store.purge(old, 9).await.unwrap(), 1);
+    assert_eq!(store.purge(old, 9).await.unwrap(), 0);
+    let left = "SELECT GROUP_CONCAT(owner ORDER BY owner) FROM lockhouse_owner_session";
+    let left = text(&mut database.session().await, left).await;
+    assert_eq!(left, "heard,holds,just lapsed");
+}
+
+/// All that is not of the past is locked, and one that is, too: that one is left.
+async fn a_purge_waits_for_nobody(database: &Database) {
+    let store = past(database, 9).await;
+    let live = (0..9).map(|i| acquire(format!("live{i}"), &["a", "b"]));
+    store.transact(&Batch::new(live.collect())).await.unwrap();
+    // Ids go by time; here the past and the present lie side by side.
+    run(
+        &mut database.session().await,
+        "UPDATE lockhouse_permit_request SET id=2*RIGHT(external_id,1)+10+(state='RELEASED'); \
+         UPDATE lockhouse_permit SET permit_request_id=2*((fence-1) MOD 9)+10+(state='RELEASED')",
+    )
+    .await;
+    assert!(store.recount().await.unwrap().torn.is_empty());
+    let mut other = database.session().await;
+    run(
+        &mut other,
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
+         SELECT * FROM lockhouse_semaphore FOR UPDATE; \
+         SELECT * FROM lockhouse_permit_request WHERE state='ACQUIRED' FOR UPDATE; \
+         SELECT * FROM lockhouse_permit WHERE state='ACQUIRED' FOR UPDATE; \
+         SELECT * FROM lockhouse_permit_request WHERE external_id='r004' FOR UPDATE",
+    )
+    .await;
+    let started = Instant::now();
+    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 8);
+    assert!(started.elapsed() < Duration::from_secs(3));
+    run(&mut other, "ROLLBACK").await;
+    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 1);
+    assert_eq!(counts(database).await, (9, 18));
+}
+
+/// What a purge does before its COMMIT, done by somebody else who then stops.
+async fn nobody_waits_for_a_purge_that_hangs(database: &Database) {
+    let store = past(database, 9).await;
+    granted(one(&store, acquire("live", &["a", "b"])).await.unwrap());
+    let mut other = database.session().await;
+    let locks = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
+        SELECT id FROM lockhouse_permit_request FORCE INDEX (external_id) \
+        WHERE external_id IN ('r001','r002','r004','r008') FOR UPDATE";
+    run(&mut other, locks).await;
+    let ids = "SELECT GROUP_CONCAT(id) FROM lockhouse_permit_request \
+        WHERE external_id IN ('r001','r002','r004','r008')";
+    for of in text(&mut database.session().await, ids).await.split(',') {
+        let delete = format!(
+            "DELETE FROM lockhouse_permit WHERE permit_request_id={of}; \
+             DELETE FROM lockhouse_permit_request WHERE id={of}"
+        );
+        run(&mut other, &delete).await;
+    }
+    let started = Instant::now();
+    for external_id in ["q", "r0", "r000!", "r0010", "r003!", "r007!", "r0080", "s"] {
+        granted(
+            one(&store, acquire(external_id, &["a", "b"]))
+                .await
+                .unwrap(),
+        );
+        one(&store, release(external_id)).await.unwrap().unwrap();
+    }
+    one(&store, release("live")).await.unwrap().unwrap();
+    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 5);
+    assert!(started.elapsed() < Duration::from_secs(3));
+    run(&mut other, "COMMIT").await;
+    assert_eq!(counts(database).await, (9, 18));
+}
+
+async fn purges_at_once_delete_each_row_once_while_batches_go_on(database: &Database) {
+    let store = past(database, 400).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let batches = (0..3).map(|task| {
+        let (store, done) = (store.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            let mut round = 0;
+            while !done.load(Ordering::Acquire) {
+                round += 1;
+                // Between those that are purged, and about those.
+                let near = format!("r{:03}-{task}", round % 400);
+                let about = release(format!("r{:03}", round % 400));
+                granted(one(&store, acquire(&near, &["a", "b"])).await.unwrap());
+                let batch = Batch::new(vec![release(&near), about]);
+                store.transact(&batch).await.unwrap();
+                let _ = store
+                    .purge(
+                        Purge::Requests {
+                            age: Duration::ZERO,
+                        },
+                        1,
+                    )
+                    .await;
+            }
+        })
+    });
+    let batches: Vec<_> = batches.collect();
+    let purges = (0..4).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for _ in 0..40 {
+                store.purge(REQUESTS, 20).await.unwrap();
+            }
+        })
+    });
+    for purge in purges.collect::<Vec<_>>() {
+        purge.await.unwrap();
+    }
+    done.store(true, Ordering::Release);
+    for batch in batches {
+        batch.await.unwrap();
+    }
+    while store
+        .purge(
+            Purge::Requests {
+                age: Duration::ZERO,
+            },
+            99,
+        )
+        .await
+        .unwrap()
+        > 0
+    {}
+    assert_eq!(counts(database).await, (0, 0));
+    assert!(store.recount().await.unwrap().findings().is_empty());
+}

@@ -1,0 +1,167 @@
+//! What ends by itself, by force, or by a condition.
+
+use std::time::{Duration, Instant};
+
+use lockhouse::{EndReason, Refusal};
+
+use super::{SOON, ask, grant, in_use, name, refusal, with_ttl};
+use crate::place::Place;
+
+/// P10: within its TTL plus a second, once somebody wants them.
+pub async fn a_dead_holders_permits_are_there_for_whoever_wants_them(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 2).await.unwrap();
+    lockhouse.define("t", 1).await.unwrap();
+    let ttl = Duration::from_millis(500);
+    for (id, permits) in [("a", &[("s", 1), ("t", 1)][..]), ("b", &[("s", 1)][..])] {
+        let dead = with_ttl(ask(id, permits), ttl);
+        lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
+    }
+    refusal(grant(&lockhouse, "early", &[("s", 1)]).await);
+    let began = Instant::now();
+    lockhouse
+        .acquire(ask("next", &[("s", 2)]), SOON)
+        .await
+        .unwrap();
+    let took = began.elapsed();
+    assert!(took < ttl + Duration::from_secs(5), "{took:?}");
+    let ended = lockhouse.find("a").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::Expired));
+    assert!(
+        ended.released_at() >= ended.expires_at,
+        "by the store's clock"
+    );
+    assert_eq!(in_use(&lockhouse, "t").await, 0, "all of it came back");
+}
+
+/// Nothing is held by what has lapsed.
+pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let dead = with_ttl(ask("a", &[("s", 1)]), Duration::from_millis(50));
+    lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
+    super::eventually("it can be deleted", async || {
+        lockhouse.delete("s").await.is_ok()
+    })
+    .await;
+    let ended = lockhouse.find("a").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::Expired));
+}
+
+/// P8: a grant that expired on its way is no grant.
+pub async fn a_grant_is_never_returned_that_had_expired(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 100).await.unwrap();
+    for i in 0..20 {
+        let began = Instant::now();
+        let brief = with_ttl(ask(&format!("r{i}"), &[("s", 1)]), Duration::from_millis(1));
+        match lockhouse.acquire(brief, Duration::ZERO).await {
+            Ok((request, _)) => assert!(request.is_live(), "{:?}", began.elapsed()),
+            Err(error) => {
+                let ended = refusal::<()>(Err(error));
+                assert!(matches!(
+                    ended,
+                    Refusal::RequestEnded {
+                        reason: EndReason::Expired,
+                        ..
+                    }
+                ));
+            }
+        }
+    }
+}
+
+/// Anybody's hold, with who did it.
+pub async fn force_ends_a_hold_and_says_who(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    grant(&one, "a", &[("s", 1)]).await.unwrap();
+    let forced = two.force_release("a", Some("operator")).await.unwrap();
+    assert!(forced.now);
+    assert_eq!(forced.request.end_reason(), Some(EndReason::Forced));
+    assert_eq!(
+        forced.request.ended_by.as_ref().unwrap().as_str(),
+        "operator"
+    );
+    assert_eq!(one.find("a").await.unwrap(), forced.request);
+    assert!(!two.force_release("a", None).await.unwrap().now);
+    let unknown = refusal(two.force_release("b", None).await);
+    assert_eq!(unknown, Refusal::UnknownRequest("b".parse().unwrap()));
+    grant(&one, "b", &[("s", 1)]).await.unwrap();
+}
+
+/// Of two who change it from the same value, one is told to look again.
+pub async fn a_conditional_resize_that_lost_is_refused(place: &Place) {
+    let lockhouse = place.client().await;
+    let missing = refusal(lockhouse.define("s", 1).expected(0).await);
+    assert_eq!(missing, Refusal::UnknownSemaphore(vec![name("s")]));
+    lockhouse.define("s", 4).await.unwrap();
+    lockhouse.define("s", 6).expected(4).await.unwrap();
+    lockhouse
+        .define("s", 6)
+        .expected(4)
+        .await
+        .expect("asked again, it is done");
+    let lost = refusal(lockhouse.define("s", 8).expected(4).await);
+    let Refusal::CapacityChanged {
+        expected, capacity, ..
+    } = lost
+    else {
+        panic!("{lost:?}");
+    };
+    assert_eq!((expected.value(), capacity.value()), (4, 6));
+    assert_eq!(lockhouse.history("s", 10).await.unwrap().len(), 1);
+}
+
+/// One round ends what is due, deletes what is past, and leaves the rest; and the rows add up. A
+/// server sees to that itself, so there this only sees that its client is told so.
+pub async fn upkeep_ends_what_is_due_and_nothing_else(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 10).await.unwrap();
+    lockhouse.define("s", 11).await.unwrap();
+    let upkeep = lockhouse::Upkeep {
+        stale_after: Duration::from_millis(1),
+        purge_after: Duration::from_secs(3600),
+        ..Default::default()
+    };
+    let timed = with_ttl(ask("timed", &[("s", 1)]), Duration::from_secs(60));
+    lockhouse.acquire(timed, Duration::ZERO).await.unwrap();
+    let dead = with_ttl(ask("dead", &[("s", 2)]), Duration::from_millis(1));
+    let _ = lockhouse.acquire(dead, Duration::ZERO).await;
+    grant(&lockhouse, "stale", &[("s", 3)]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let swept = match lockhouse.sweep(&upkeep).await {
+        Ok(swept) => swept,
+        Err(error) => {
+            assert!(error.to_string().contains("server"), "{error}");
+            return;
+        }
+    };
+    assert_eq!((swept.lapsed, swept.stale, swept.purged), (1, 1, 0));
+    assert_eq!(in_use(&lockhouse, "s").await, 1);
+    let ended = lockhouse.find("stale").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::Stale));
+    assert!(lockhouse.verify().await.unwrap().is_empty());
+
+    let past = lockhouse::Upkeep {
+        purge_after: Duration::from_millis(1),
+        purge_batch: 1,
+        history_after: Duration::from_millis(1),
+        ..upkeep
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let swept = lockhouse.sweep(&past).await.unwrap();
+    assert_eq!(
+        (
+            swept.lapsed,
+            swept.stale,
+            swept.purged,
+            swept.history_purged
+        ),
+        (0, 0, 2, 1)
+    );
+    refusal(lockhouse.find("stale").await);
+    assert!(lockhouse.find("timed").await.unwrap().is_live());
+    assert!(lockhouse.history("s", 10).await.unwrap().is_empty());
+    assert!(lockhouse.verify().await.unwrap().is_empty());
+}

@@ -1,0 +1,111 @@
+//! Ending what is due: at once where it is in somebody's way, and by the sweep where it is not.
+//!
+//! What seems due is read without locks, and ended by commands that look again under them. So a
+//! renewal and a sweep can't both win (P3), and any number of processes may sweep at once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lockhouse_core::store::Due;
+use lockhouse_core::{Cause, Command, Reply, Request, SemaphoreName};
+use tokio::time::Instant;
+
+use super::{Engine, attempt};
+use crate::Error;
+
+/// How many requests are ended before the next are read.
+const PIECE: u32 = 500;
+
+/// How long what was found on a semaphore is taken to be all that has lapsed there: those who find
+/// it exhausted again and again don't read again each time.
+const STILL: Duration = Duration::from_millis(200);
+
+/// When semaphores were last looked at.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    at: Mutex<HashMap<SemaphoreName, Instant>>,
+}
+
+impl Looked {
+    /// Those of `names` that were not looked at just now; they count as looked at from here on.
+    fn due(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
+        let now = Instant::now();
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        at.retain(|_, looked| now.duration_since(*looked) < STILL);
+        let due: Vec<_> = names
+            .iter()
+            .filter(|name| !at.contains_key(*name))
+            .cloned()
+            .collect();
+        at.extend(due.iter().map(|name| (name.clone(), now)));
+        due
+    }
+}
+
+impl Engine {
+    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything had.
+    pub(super) async fn end_lapsed(&self, names: &[SemaphoreName]) -> Result<bool, Error> {
+        let names = self.shared.looked.due(names);
+        if names.is_empty() {
+            return Ok(false);
+        }
+        let lapsed = Due::Lapsed { on: Some(&names) };
+        Ok(self.end_all(lapsed, lapse).await? > 0)
+    }
+
+    /// Ends all that is due, piece by piece; how many requests those were.
+    pub(super) async fn end_all(
+        &self,
+        which: Due<'_>,
+        cause: impl Fn(&Request) -> Cause,
+    ) -> Result<u64, Error> {
+        let mut total = 0;
+        loop {
+            let due = attempt::read(attempt::deadline(), || self.store.due(which, PIECE)).await?;
+            let found = due.len();
+            let ends = due
+                .into_iter()
+                .map(|request| self.end(cause(&request), request));
+            let mut ended = 0;
+            for result in join_all(ends).await {
+                ended += u64::from(result?);
+            }
+            total += ended;
+            // What is left of a piece was renewed, or ended by somebody else.
+            if ended == 0 || found < PIECE as usize {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Whether it ended by this.
+    async fn end(&self, cause: Cause, request: Request) -> Result<bool, Error> {
+        let touches = super::names(&request);
+        let reason = cause.reason();
+        let end = Command::End {
+            external_id: request.external_id,
+            cause,
+        };
+        match self.lanes.submit(end, touches, attempt::deadline()).await? {
+            Ok(Reply::Ended { request, now: true }) => {
+                let external_id = &request.external_id;
+                tracing::info!(%external_id, %reason, "a request was ended");
+                Ok(true)
+            }
+            // Renewed, ended or purged meanwhile.
+            Ok(_) | Err(_) => Ok(false),
+        }
+    }
+}
+
+/// The cause that finds out which it was: its own time or its owner's silence.
+pub(super) fn lapse(request: &Request) -> Cause {
+    match &request.owner {
+        Some(owner) => Cause::OwnerSilent {
+            owner: owner.clone(),
+        },
+        None => Cause::Expired,
+    }
+}

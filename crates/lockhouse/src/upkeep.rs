@@ -1,0 +1,272 @@
+//! Upkeep: what has lapsed is ended, what is long past is deleted.
+//!
+//! Any number of processes may [`maintain`](crate::Lockhouse::maintain) one store. They share the
+//! work by a permit of Lockhouse's own: whoever holds it does all of it, and keeps it. When its
+//! process dies, the permit lapses, and the next to ask goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::store::{Page, Purge};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::engine::Engine;
+use crate::liveness::{OwnerCheck, OwnerPattern};
+use crate::suspects::Suspects;
+use crate::{Error, Lockhouse, Permit};
+
+/// The semaphore whose permit the work is shared by. Listings leave it out.
+pub(crate) const UPKEEP: &str = "lockhouse:upkeep";
+
+/// The longest that the work rests after its process died.
+const UPKEEP_TTL: Duration = Duration::from_secs(30);
+
+/// The shortest: a process that is merely slow should keep the permit.
+const LEAST_UPKEEP_TTL: Duration = Duration::from_secs(1);
+
+/// What is done, and how often.
+#[derive(Clone, Debug)]
+pub struct Upkeep {
+    /// How often requests whose time or whose owner's session has passed are ended. They are also
+    /// ended at once where they are in somebody's way. 5 min.
+    pub sweep_every: Duration,
+    /// How often owners are [checked](Upkeep::checks). 5 min.
+    pub check_every: Duration,
+    /// Which owners are checked, and how; the first whose pattern fits an owner is asked.
+    pub checks: Vec<(OwnerPattern, Arc<dyn OwnerCheck>)>,
+    /// After so long, a request without a time to live is stale and ended. 24 h.
+    pub stale_after: Duration,
+    /// How often ended requests are deleted. 4 h.
+    pub purge_every: Duration,
+    /// After so long, an ended request is deleted, and its id forgotten. 7 days.
+    pub purge_after: Duration,
+    /// How many requests are deleted in one transaction. 800.
+    pub purge_batch: u32,
+    /// The pause between two such transactions. 50 ms.
+    pub purge_pause: Duration,
+    /// How often capacity changes are deleted. 24 h.
+    pub history_every: Duration,
+    /// After so long, a capacity change is deleted. 30 days.
+    pub history_after: Duration,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        const MINUTE: Duration = Duration::from_secs(60);
+        const HOUR: Duration = Duration::from_secs(60 * 60);
+        Self {
+            sweep_every: 5 * MINUTE,
+            check_every: 5 * MINUTE,
+            checks: Vec::new(),
+            stale_after: 24 * HOUR,
+            purge_every: 4 * HOUR,
+            purge_after: 7 * 24 * HOUR,
+            purge_batch: 800,
+            purge_pause: Duration::from_millis(50),
+            history_every: 24 * HOUR,
+            history_after: 30 * 24 * HOUR,
+        }
+    }
+}
+
+/// What one round of upkeep did, in requests and rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Requests ended as `expired`, or as `owner_dead` because their owner's session had passed.
+    pub lapsed: u64,
+    /// Requests ended as `owner_dead` because a check said twice that their owner is gone.
+    pub owner_gone: u64,
+    /// Requests ended as `stale`.
+    pub stale: u64,
+    /// Ended requests deleted.
+    pub purged: u64,
+    /// Capacity changes deleted.
+    pub history_purged: u64,
+}
+
+/// Upkeep in the background, until it is dropped.
+#[derive(Debug)]
+#[must_use = "dropping this ends the upkeep"]
+pub struct Maintaining {
+    task: JoinHandle<()>,
+}
+
+impl Drop for Maintaining {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Upkeep {
+    /// Does it in the background.
+    pub(crate) fn begin(self, lockhouse: Lockhouse) -> Maintaining {
+        Maintaining {
+            task: tokio::spawn(async move { self.run(lockhouse).await }),
+        }
+    }
+
+    async fn run(self, lockhouse: Lockhouse) {
+        let mut suspects = Suspects::default();
+        let mut permit: Option<Permit> = None;
+        let mut next = Schedule::new(Instant::now());
+        loop {
+            sleep_until(next.earliest()).await;
+            if permit.as_ref().is_none_or(Permit::is_lost) {
+                permit = turn(&lockhouse, self.turn_ttl()).await;
+            }
+            // Another process has the permit, and does the work.
+            let does_it = permit.is_some();
+            let Some(engine) = lockhouse.engine() else {
+                return;
+            };
+            next.run_due(&self, engine, &mut suspects, does_it).await;
+        }
+    }
+
+    /// How long the permit outlives its process: no longer than the shortest interval, so that no
+    /// task is late by two.
+    fn turn_ttl(&self) -> Duration {
+        let shortest = self
+            .sweep_every
+            .min(self.check_every)
+            .min(self.purge_every)
+            .min(self.history_every);
+        shortest.clamp(LEAST_UPKEEP_TTL, UPKEEP_TTL)
+    }
+
+    /// Every task once.
+    pub(crate) async fn once(
+        &self,
+        engine: &Engine,
+        suspects: &mut Suspects,
+    ) -> Result<Swept, Error> {
+        Ok(Swept {
+            lapsed: engine.sweep_lapsed().await?,
+            owner_gone: self.check(engine, suspects).await?,
+            stale: engine.sweep_stale(self.stale_after).await?,
+            purged: self.purge(engine).await?,
+            history_purged: self.purge_history(engine).await?,
+        })
+    }
+
+    async fn check(&self, engine: &Engine, suspects: &mut Suspects) -> Result<u64, Error> {
+        if self.checks.is_empty() {
+            return Ok(0);
+        }
+        let mut total = 0;
+        let mut after = None;
+        suspects.begin_round();
+        loop {
+            let owners = engine.owners(&Page { after, limit: 500 }).await?;
+            let Some(last) = owners.last().cloned() else {
+                suspects.end_round();
+                return Ok(total);
+            };
+            for owner in suspects.confirmed(&self.checks, owners).await {
+                tracing::info!(%owner, "an owner is gone, twice in a row");
+                total += engine.sweep_gone(&owner).await?;
+            }
+            after = Some(last);
+        }
+    }
+
+    async fn purge(&self, engine: &Engine) -> Result<u64, Error> {
+        let sessions = Purge::Sessions {
+            age: self.purge_after,
+        };
+        let (batch, pause) = (self.purge_batch, self.purge_pause);
+        engine.purge(sessions, batch, pause).await?;
+        let requests = Purge::Requests {
+            age: self.purge_after,
+        };
+        engine.purge(requests, batch, pause).await
+    }
+
+    async fn purge_history(&self, engine: &Engine) -> Result<u64, Error> {
+        let changes = Purge::CapacityChanges {
+            age: self.history_after,
+        };
+        engine
+            .purge(changes, self.purge_batch, self.purge_pause)
+            .await
+    }
+}
+
+/// When each task is due next, in this process.
+struct Schedule {
+    sweep: Instant,
+    check: Instant,
+    purge: Instant,
+    history: Instant,
+}
+
+impl Schedule {
+    fn new(now: Instant) -> Self {
+        Self {
+            sweep: now,
+            check: now,
+            purge: now,
+            history: now,
+        }
+    }
+
+    fn earliest(&self) -> Instant {
+        self.sweep.min(self.check).min(self.purge).min(self.history)
+    }
+
+    /// Runs what is due, or only notes that it was, if another process does it.
+    async fn run_due(
+        &mut self,
+        upkeep: &Upkeep,
+        engine: &Engine,
+        suspects: &mut Suspects,
+        does_it: bool,
+    ) {
+        let now = Instant::now();
+        if due(&mut self.sweep, upkeep.sweep_every, now) && does_it {
+            said("lapsed requests ended", engine.sweep_lapsed().await);
+            let stale = engine.sweep_stale(upkeep.stale_after).await;
+            said("stale requests ended", stale);
+        }
+        if due(&mut self.check, upkeep.check_every, now) && does_it {
+            let gone = upkeep.check(engine, suspects).await;
+            said("requests of gone owners ended", gone);
+        }
+        if due(&mut self.purge, upkeep.purge_every, now) && does_it {
+            said("ended requests deleted", upkeep.purge(engine).await);
+        }
+        if due(&mut self.history, upkeep.history_every, now) && does_it {
+            let gone = upkeep.purge_history(engine).await;
+            said("capacity changes deleted", gone);
+        }
+    }
+}
+
+/// Whether `next` has come; it is then put off by `every`.
+fn due(next: &mut Instant, every: Duration, now: Instant) -> bool {
+    let due = *next <= now;
+    if due {
+        // A tenth of jitter, so that processes don't ask in step.
+        *next = now + every.mul_f64(0.9 + 0.1 * fastrand::f64());
+    }
+    due
+}
+
+fn said(what: &str, result: Result<u64, Error>) {
+    match result {
+        Ok(0) => tracing::debug!("no {what}"),
+        Ok(count) => tracing::info!(count, "{what}"),
+        Err(error) => tracing::warn!(%error, "upkeep failed, it is tried again at its next turn"),
+    }
+}
+
+/// The permit to do the work, if nobody has it.
+async fn turn(lockhouse: &Lockhouse, ttl: Duration) -> Option<Permit> {
+    let result = async {
+        lockhouse.define(UPKEEP, 1).await?;
+        let ask = lockhouse.anonymous().permits(UPKEEP, 1).ttl(ttl);
+        ask.try_acquire().await
+    };
+    result.await.ok()
+}

@@ -1,0 +1,71 @@
+//! Owners' sessions: heartbeats and goodbyes.
+
+use lockhouse_core::{Invalid, Owner, Timestamp, Ttl};
+use serde::{Deserialize, Serialize};
+
+/// What `PUT /v1/owners/{owner}` takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// After so long in silence, all that the owner holds is freed.
+    pub ttl_ms: i64,
+}
+
+/// An owner's session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerSession {
+    /// Who.
+    pub owner: String,
+    /// How long it may be silent.
+    pub ttl_ms: u64,
+    /// When its silence has been too long.
+    pub expires_at: Timestamp,
+}
+
+/// What a goodbye did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Goodbye {
+    /// Who.
+    pub owner: String,
+    /// How many requests were released by this call.
+    pub released: u64,
+}
+
+impl From<&lockhouse_core::OwnerSession> for OwnerSession {
+    fn from(session: &lockhouse_core::OwnerSession) -> Self {
+        Self {
+            owner: session.owner.to_string(),
+            ttl_ms: session.ttl.as_ms(),
+            expires_at: session.expires_at,
+        }
+    }
+}
+
+impl TryFrom<OwnerSession> for lockhouse_core::OwnerSession {
+    type Error = Invalid;
+
+    fn try_from(session: OwnerSession) -> Result<Self, Invalid> {
+        Ok(Self {
+            owner: Owner::parse(&session.owner)?,
+            ttl: Ttl::from_ms(session.ttl_ms)?,
+            expires_at: session.expires_at,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_comes_back_as_it_was_sent() {
+        let session = lockhouse_core::OwnerSession {
+            owner: Owner::parse("ann").unwrap(),
+            ttl: Ttl::from_ms(30_000).unwrap(),
+            expires_at: "2026-01-02T03:04:05.000006Z".parse().unwrap(),
+        };
+        let sent = serde_json::to_string(&OwnerSession::from(&session)).unwrap();
+        let read: OwnerSession = serde_json::from_str(&sent).unwrap();
+        assert_eq!(lockhouse_core::OwnerSession::try_from(read), Ok(session));
+    }
+}
