@@ -60,6 +60,7 @@ pub(crate) struct Intervals {
     #[arg(
         long = "check",
         env = "LOCKHOUSE_CHECK",
+        hide_env_values = true,
         value_name = "PATTERN=URL",
         value_delimiter = '\n'
     )]

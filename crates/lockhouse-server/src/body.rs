@@ -140,8 +140,8 @@ mod tests {
                 "duplicate field `capacity`",
             ),
             (
-                "{\"capacity\":99999999999999999999}",
-                "capacity can't be read: invalid type",
+                "{\"capacity\":1.5}",
+                "capacity can't be read: 1.5 is not a whole number",
             ),
         ];
         for (body, expected) in defines {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use crate::engine::Engine;
 use crate::liveness::{OwnerCheck, OwnerPattern};
@@ -106,22 +107,30 @@ impl Upkeep {
         }
     }
 
+    /// Each task goes round by itself, so that a slow one holds up none of the others.
     async fn run(self, lockhouse: Lockhouse) {
-        let mut suspects = Suspects::default();
-        let mut permit: Option<Permit> = None;
-        let mut next = Schedule::new(Instant::now());
-        loop {
-            sleep_until(next.earliest()).await;
-            if permit.as_ref().is_none_or(Permit::is_lost) {
-                permit = turn(&lockhouse, self.turn_ttl()).await;
-            }
-            // Another process has the permit, and does the work.
-            let does_it = permit.is_some();
-            let Some(engine) = lockhouse.engine() else {
-                return;
-            };
-            next.run_due(&self, engine, &mut suspects, does_it).await;
-        }
+        let Some(engine) = lockhouse.engine() else {
+            return;
+        };
+        let turn = Turn::new(&lockhouse, self.turn_ttl());
+        let suspects = Mutex::new(Suspects::default());
+        let sweep = every(self.sweep_every, &turn, || async {
+            said("lapsed requests ended", engine.sweep_lapsed().await);
+            let stale = engine.sweep_stale(self.stale_after).await;
+            said("stale requests ended", stale);
+        });
+        let check = every(self.check_every, &turn, || async {
+            let gone = self.check(engine, &mut *suspects.lock().await).await;
+            said("requests of gone owners ended", gone);
+        });
+        let purge = every(self.purge_every, &turn, || async {
+            said("ended requests deleted", self.purge(engine).await);
+        });
+        let history = every(self.history_every, &turn, || async {
+            let gone = self.purge_history(engine).await;
+            said("capacity changes deleted", gone);
+        });
+        tokio::join!(sweep, check, purge, history);
     }
 
     /// How long the permit outlives its process: no longer than the shortest interval, so that no
@@ -193,64 +202,15 @@ impl Upkeep {
     }
 }
 
-/// When each task is due next, in this process.
-struct Schedule {
-    sweep: Instant,
-    check: Instant,
-    purge: Instant,
-    history: Instant,
-}
-
-impl Schedule {
-    fn new(now: Instant) -> Self {
-        Self {
-            sweep: now,
-            check: now,
-            purge: now,
-            history: now,
+/// Does `task` whenever it is due, if this process has the turn.
+async fn every<F: Future<Output = ()>>(interval: Duration, turn: &Turn<'_>, task: impl Fn() -> F) {
+    loop {
+        if turn.is_ours().await {
+            task().await;
         }
-    }
-
-    fn earliest(&self) -> Instant {
-        self.sweep.min(self.check).min(self.purge).min(self.history)
-    }
-
-    /// Runs what is due, or only notes that it was, if another process does it.
-    async fn run_due(
-        &mut self,
-        upkeep: &Upkeep,
-        engine: &Engine,
-        suspects: &mut Suspects,
-        does_it: bool,
-    ) {
-        let now = Instant::now();
-        if due(&mut self.sweep, upkeep.sweep_every, now) && does_it {
-            said("lapsed requests ended", engine.sweep_lapsed().await);
-            let stale = engine.sweep_stale(upkeep.stale_after).await;
-            said("stale requests ended", stale);
-        }
-        if due(&mut self.check, upkeep.check_every, now) && does_it {
-            let gone = upkeep.check(engine, suspects).await;
-            said("requests of gone owners ended", gone);
-        }
-        if due(&mut self.purge, upkeep.purge_every, now) && does_it {
-            said("ended requests deleted", upkeep.purge(engine).await);
-        }
-        if due(&mut self.history, upkeep.history_every, now) && does_it {
-            let gone = upkeep.purge_history(engine).await;
-            said("capacity changes deleted", gone);
-        }
-    }
-}
-
-/// Whether `next` has come; it is then put off by `every`.
-fn due(next: &mut Instant, every: Duration, now: Instant) -> bool {
-    let due = *next <= now;
-    if due {
         // A tenth of jitter, so that processes don't ask in step.
-        *next = now + every.mul_f64(0.9 + 0.1 * fastrand::f64());
+        sleep(interval.mul_f64(0.9 + 0.1 * fastrand::f64())).await;
     }
-    due
 }
 
 fn said(what: &str, result: Result<u64, Error>) {
@@ -261,12 +221,34 @@ fn said(what: &str, result: Result<u64, Error>) {
     }
 }
 
-/// The permit to do the work, if nobody has it.
-async fn turn(lockhouse: &Lockhouse, ttl: Duration) -> Option<Permit> {
-    let result = async {
-        lockhouse.define(UPKEEP, 1).await?;
-        let ask = lockhouse.anonymous().permits(UPKEEP, 1).ttl(ttl);
-        ask.try_acquire().await
-    };
-    result.await.ok()
+/// The permit to do the work, which whoever has it keeps.
+struct Turn<'a> {
+    lockhouse: &'a Lockhouse,
+    ttl: Duration,
+    permit: Mutex<Option<Permit>>,
+}
+
+impl<'a> Turn<'a> {
+    fn new(lockhouse: &'a Lockhouse, ttl: Duration) -> Self {
+        Self {
+            lockhouse,
+            ttl,
+            permit: Mutex::new(None),
+        }
+    }
+
+    /// Whether this process has the permit; it takes it if nobody has.
+    async fn is_ours(&self) -> bool {
+        let mut permit = self.permit.lock().await;
+        if permit.as_ref().is_none_or(Permit::is_lost) {
+            *permit = self.take().await.ok();
+        }
+        permit.is_some()
+    }
+
+    async fn take(&self) -> Result<Permit, Error> {
+        self.lockhouse.define(UPKEEP, 1).await?;
+        let ask = self.lockhouse.anonymous().permits(UPKEEP, 1);
+        ask.ttl(self.ttl).try_acquire().await
+    }
 }

@@ -142,6 +142,12 @@ async fn what_is_out_of_bounds_is_422_and_says_which_field() {
         (
             "PUT",
             "/v1/semaphores/a".to_owned(),
+            define("99999999999999999999"),
+            "capacity",
+        ),
+        (
+            "PUT",
+            "/v1/semaphores/a".to_owned(),
             define(r#"1,"changed_by":"""#),
             "changed_by",
         ),

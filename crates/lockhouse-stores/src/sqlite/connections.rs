@@ -58,7 +58,7 @@ pub(super) struct Connections {
 struct Pool {
     turns: Arc<Semaphore>,
     /// Never more than there are turns.
-    idle: Arc<Mutex<Vec<(Connection, Option<Identity>)>>>,
+    idle: Arc<Mutex<Idle>>,
 }
 
 impl Connections {
@@ -175,6 +175,9 @@ impl Pool {
         }
     }
 }
+
+/// Connections, and the file that each was opened on.
+type Idle = Vec<(Connection, Option<Identity>)>;
 
 /// Which file it is, whatever its name.
 type Identity = (u64, u64);

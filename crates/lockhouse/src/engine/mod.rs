@@ -16,6 +16,7 @@ mod queue;
 mod upkeep;
 mod waiting;
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl Engine {
         let full = match self.submit_once(command.clone()).await {
             Err(Error::Refused(Refusal::Exhausted(full))) => full,
             Err(Error::Refused(Refusal::SemaphoreInUse { name, in_use })) => {
-                if self.end_lapsed(&[name.clone()]).await? {
+                if self.end_lapsed(slice::from_ref(&name)).await? {
                     return self.submit_once(command).await;
                 }
                 return Err(Refusal::SemaphoreInUse { name, in_use }.into());

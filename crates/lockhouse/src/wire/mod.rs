@@ -6,6 +6,7 @@
 //! may grow members, and readers pass over those that they don't know.
 
 mod cursor;
+mod number;
 mod object;
 mod owners;
 mod problem;

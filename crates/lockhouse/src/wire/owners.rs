@@ -3,11 +3,14 @@
 use lockhouse_core::{Invalid, Owner, Timestamp, Ttl};
 use serde::{Deserialize, Serialize};
 
+use super::number::whole;
+
 /// What `PUT /v1/owners/{owner}` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// After so long in silence, all that the owner holds is freed.
+    #[serde(deserialize_with = "whole")]
     pub ttl_ms: i64,
 }
 

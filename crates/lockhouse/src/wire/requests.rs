@@ -8,6 +8,7 @@ use lockhouse_core::{
 use serde::{Deserialize, Serialize};
 
 use super::MAX_WAIT;
+use super::number::perhaps_whole;
 use super::object::objects;
 
 /// What `PUT /v1/requests/{external_id}` takes.
@@ -21,10 +22,18 @@ pub struct Acquire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How long the hold lasts unless renewed; without it, until released.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "perhaps_whole"
+    )]
     pub ttl_ms: Option<i64>,
     /// How long to wait for room, at most 24 hours; without it, not at all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "perhaps_whole"
+    )]
     pub wait_ms: Option<i64>,
 }
 
@@ -35,7 +44,11 @@ pub struct AskedPermit {
     /// The semaphore.
     pub semaphore: String,
     /// How many of its permits; 1 unless said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "perhaps_whole"
+    )]
     pub count: Option<i64>,
 }
 
@@ -44,7 +57,11 @@ pub struct AskedPermit {
 #[serde(deny_unknown_fields)]
 pub struct Renew {
     /// The new time to live; without it, the one last given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "perhaps_whole"
+    )]
     pub ttl_ms: Option<i64>,
 }
 

@@ -3,6 +3,7 @@
 use lockhouse_core::{Capacity, Definition, Invalid, Note, Owner, SemaphoreName, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::number::{perhaps_whole, whole};
 use crate::SemaphoreStatus;
 
 /// What `PUT /v1/semaphores/{name}` takes.
@@ -10,9 +11,14 @@ use crate::SemaphoreStatus;
 #[serde(deny_unknown_fields)]
 pub struct Define {
     /// The capacity from now on.
+    #[serde(deserialize_with = "whole")]
     pub capacity: i64,
     /// What it must be now for that, or have become already; without it, whatever it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "perhaps_whole"
+    )]
     pub expected_capacity: Option<i64>,
     /// Who says so, for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
