@@ -69,9 +69,9 @@ async fn load<D: Dialect>(
         let script = D::load(&footprint, locks);
         let answers = lease.run(&script, CONTEXT).await?;
         let snapshot = load::snapshot(&footprint, answers)?;
-        let grown = footprint.grow(&snapshot.loaded);
+        footprint.grow(&snapshot.loaded);
         let missing = missing(&batch.commands, &snapshot.loaded);
-        if !grown && missing.is_empty() {
+        if is_whole(&snapshot.loaded) && missing.is_empty() {
             return Ok(snapshot);
         }
         lease.roll_back().await;
@@ -87,6 +87,14 @@ async fn load<D: Dialect>(
         Kind::Conflict,
         format!("{CONTEXT}: what it touches keeps changing"),
     ))
+}
+
+/// Whether all that its live requests hold was loaded. If not, the footprint did not name it, or
+/// named it before it was there.
+fn is_whole(loaded: &Loaded) -> bool {
+    let live = loaded.requests.values().filter(|request| request.is_live());
+    let mut held = live.flat_map(|request| &request.permits);
+    held.all(|permit| loaded.semaphores.contains_key(&permit.semaphore))
 }
 
 /// The names that `commands` create and that have no row yet.
