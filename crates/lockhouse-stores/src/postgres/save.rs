@@ -64,8 +64,10 @@ pub(super) fn script(
         ));
     }
     // All in one statement, in the order of their key. A first heartbeat finds no row to lock, so
-    // whoever comes second waits here, and is the one that counts.
+    // whoever comes second waits here, and is the one that counts. Two that are both first for some
+    // and second for others wait for each other, which the server would notice after a second.
     if !changes.heartbeats.is_empty() {
+        script.add("SET LOCAL lock_timeout='200ms'");
         script.add(format_args!(
             "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES {} \
              ON CONFLICT (owner) DO UPDATE SET ttl_ms=excluded.ttl_ms,\
