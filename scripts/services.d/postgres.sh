@@ -19,11 +19,13 @@ prepare() {
   fi
   as_owner "$(program initdb)" --pgdata="$DATA" --username=postgres --auth=trust \
     --encoding=UTF8 --locale=C.UTF-8
+  # Whoever is in this group has to say a password.
+  as_owner sed -i '1i host all +with_password 127.0.0.1/32 scram-sha-256' "$DATA/pg_hba.conf"
 }
 
 start() {
   detach "${owner[@]}" "$(program postgres)" -D "$DATA" -c listen_addresses=127.0.0.1 -c port="$PORT" \
-    -c unix_socket_directories="$SOCKETS" -c max_connections=600
+    -c unix_socket_directories="$SOCKETS" -c max_connections=600 "${tls[@]}"
 }
 
 version() {
@@ -39,3 +41,8 @@ as_owner() { (cd / && "${owner[@]}" "$@"); }
 
 owner=()
 if ((EUID == 0)); then owner=(setpriv --reuid=postgres --regid=postgres --init-groups); fi
+
+# With the certificate that Debian makes for the machine.
+certificate=/etc/ssl/certs/ssl-cert-snakeoil.pem key=/etc/ssl/private/ssl-cert-snakeoil.key
+tls=()
+if as_owner test -r "$key"; then tls=(-c ssl=on -c ssl_cert_file="$certificate" -c ssl_key_file="$key"); fi

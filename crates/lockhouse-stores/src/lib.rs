@@ -7,6 +7,10 @@
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -17,10 +21,15 @@ use lockhouse_core::store::{Error, Kind, Store};
 pub use memory::Memory;
 #[cfg(feature = "mysql")]
 pub use mysql::MySql;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub use sql::Sql;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
-/// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…` or `mariadb://…`.
+/// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…` or
+/// `postgresql://…`.
 ///
 /// Nothing is connected to yet; the first call does that. `memory:` is a new store every time.
 ///
@@ -30,7 +39,8 @@ pub use sqlite::Sqlite;
 pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
     let (scheme, rest) = url.split_once(':').ok_or_else(|| {
         configuration(format!(
-            "\"{url}\" is not a URL; try sqlite:PATH or mysql://USER@HOST/NAME"
+            "\"{url}\" is not a URL; try sqlite:PATH, mysql://USER@HOST/NAME or \
+             postgres://USER@HOST/NAME"
         ))
     })?;
     match scheme {
@@ -39,6 +49,8 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
         "sqlite" => Ok(Arc::new(Sqlite::open(url)?)),
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(Arc::new(MySql::open(url)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(url)?)),
         _ => Err(configuration(format!(
             "no store is called \"{scheme}:\" in this build"
         ))),

@@ -1,8 +1,9 @@
 //! Places to keep permits for one test each: a store of its own, and any number of clients on it.
 //!
-//! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL` and `LOCKHOUSE_TEST_MARIADB_URL`, as
-//! `scripts/services env` prints them. Where one is missing its tests say so and pass, unless
-//! `LOCKHOUSE_TEST_FULL` is set: then they fail, so that a full run leaves nothing out.
+//! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL`, `LOCKHOUSE_TEST_MARIADB_URL` and
+//! `LOCKHOUSE_TEST_POSTGRES_URL`, as `scripts/services env` prints them. Where one is missing its
+//! tests say so and pass, unless `LOCKHOUSE_TEST_FULL` is set: then they fail, so that a full run
+//! leaves nothing out.
 
 use std::any::Any;
 use std::future::pending;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
 use lockhouse_stores::Memory;
-use sqlx::{Connection, MySqlConnection};
+use sqlx::{Connection, MySqlConnection, PgConnection};
 use tokio::net::TcpListener;
 
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
@@ -50,10 +51,7 @@ impl Place {
         let Some(Database { server, name }) = self.database else {
             return;
         };
-        let mut connection = MySqlConnection::connect(&server).await.unwrap();
-        let drop = format!("DROP DATABASE `{name}`");
-        sqlx::raw_sql(&drop).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
+        run(&server, &drop_database(&server, &name)).await;
     }
 
     fn by_url(url: String, kept: impl Any + Send + Sync) -> Self {
@@ -115,16 +113,15 @@ pub async fn mariadb() -> Option<Place> {
     database("LOCKHOUSE_TEST_MARIADB_URL").await
 }
 
+/// A database on the real PostgreSQL.
+pub async fn postgres() -> Option<Place> {
+    database("LOCKHOUSE_TEST_POSTGRES_URL").await
+}
+
 async fn database(variable: &str) -> Option<Place> {
     let server = server_url(variable)?;
     let name = format!("lockhouse_{}", uuid::Uuid::new_v4().simple());
-    let mut connection = MySqlConnection::connect(&server).await.unwrap();
-    let create = format!("CREATE DATABASE `{name}`");
-    sqlx::raw_sql(&create)
-        .execute(&mut connection)
-        .await
-        .unwrap();
-    connection.close().await.unwrap();
+    run(&server, &format!("CREATE DATABASE {name}")).await;
     let mut url = url::Url::parse(&server).unwrap();
     url.set_path(&name);
     let mut place = Place::by_url(url.into(), ());
@@ -132,12 +129,38 @@ async fn database(variable: &str) -> Option<Place> {
     Some(place)
 }
 
-/// Makes the MySQL database `name` on `server` anew.
+/// Makes the database `name` on `server` anew.
 pub async fn empty_database(server: &str, name: &str) {
-    let mut connection = MySqlConnection::connect(server).await.unwrap();
-    let anew = format!("DROP DATABASE IF EXISTS `{name}`; CREATE DATABASE `{name}`");
-    sqlx::raw_sql(&anew).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+    run(server, &drop_database(server, &format!("IF EXISTS {name}"))).await;
+    run(server, &format!("CREATE DATABASE {name}")).await;
+}
+
+/// Connections that are about to close do not keep a database.
+fn drop_database(server: &str, name: &str) -> String {
+    let force = if is_postgres(server) {
+        " WITH (FORCE)"
+    } else {
+        ""
+    };
+    format!("DROP DATABASE {name}{force}")
+}
+
+/// Whether a URL is PostgreSQL's.
+pub(crate) fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres")
+}
+
+async fn run(server: &str, statement: &str) {
+    let statement = sqlx::raw_sql(statement);
+    if is_postgres(server) {
+        let mut connection = PgConnection::connect(server).await.unwrap();
+        statement.execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    } else {
+        let mut connection = MySqlConnection::connect(server).await.unwrap();
+        statement.execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    }
 }
 
 /// The URL of a real server, if this run has it.

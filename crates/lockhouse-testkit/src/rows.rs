@@ -1,8 +1,9 @@
 //! A database's own rows, read in one snapshot: what is true, whatever the clients believe.
 
 use rusqlite::OpenFlags;
-use sqlx::mysql::MySqlRow;
-use sqlx::{Connection, MySqlConnection, Row};
+use sqlx::{ColumnIndex, Connection, Decode, MySqlConnection, PgConnection, Row};
+
+use crate::place::is_postgres;
 
 /// All the rows that say who holds what, and who held it.
 #[derive(Debug, Default)]
@@ -38,21 +39,33 @@ pub struct PermitRow {
     pub released_at: Option<i64>,
 }
 
-const SEMAPHORES: &str = "SELECT name, CAST(capacity AS SIGNED) AS capacity, \
-    CAST(in_use AS SIGNED) AS in_use, CAST(fence AS SIGNED) AS fence FROM lockhouse_semaphore";
+const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
+    CAST(fence AS {integer}) FROM lockhouse_semaphore";
 
-/// `{…}` are the columns that hold times, as each kind of database gives their microseconds.
-const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS SIGNED), \
-    CAST(p.fence AS SIGNED), p.state, r.state, r.end_reason, {created_at}, {released_at} \
+const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS {integer}), \
+    CAST(p.fence AS {integer}), p.state, r.state, r.end_reason, {created_at}, {released_at} \
     FROM lockhouse_permit p \
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
     JOIN lockhouse_semaphore s ON s.id = p.semaphore_id";
 
+/// The queries for semaphores and permits, with the type of an integer, and `time` around the columns
+/// that hold times, so that they are microseconds.
+fn queries(integer: &str, time: impl Fn(&str) -> String) -> [String; 2] {
+    [SEMAPHORES, PERMITS].map(|query| {
+        query
+            .replace("{integer}", integer)
+            .replace("{created_at}", &time("r.created_at"))
+            .replace("{released_at}", &time("r.released_at"))
+    })
+}
+
 /// Reads the rows of the store at `url`.
 pub async fn read(url: &str) -> Rows {
-    match url.strip_prefix("sqlite:") {
-        Some(path) => sqlite(path.split('?').next().unwrap()),
-        None => mysql(url.split('?').next().unwrap()).await,
+    let at = url.split('?').next().unwrap();
+    match at.strip_prefix("sqlite:") {
+        Some(path) => sqlite(path),
+        None if is_postgres(at) => postgres(at).await,
+        None => mysql(at).await,
     }
 }
 
@@ -60,13 +73,8 @@ fn sqlite(path: &str) -> Rows {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let mut connection = rusqlite::Connection::open_with_flags(path, flags).unwrap();
     let snapshot = connection.transaction().unwrap();
-    let permits = PERMITS
-        .replace("{created_at}", "r.created_at")
-        .replace("{released_at}", "r.released_at")
-        .replace("AS SIGNED", "AS INTEGER");
-    let mut semaphores = snapshot
-        .prepare(&SEMAPHORES.replace("AS SIGNED", "AS INTEGER"))
-        .unwrap();
+    let [semaphores, permits] = queries("INTEGER", str::to_owned);
+    let mut semaphores = snapshot.prepare(&semaphores).unwrap();
     let mut permits = snapshot.prepare(&permits).unwrap();
     Rows {
         semaphores: semaphores
@@ -107,48 +115,73 @@ async fn mysql(url: &str) -> Rows {
     sqlx::raw_sql(set).execute(&mut connection).await.unwrap();
     let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let micros = |column: &str| format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.{column})");
-    let permits = PERMITS
-        .replace("{created_at}", &micros("created_at"))
-        .replace("{released_at}", &micros("released_at"));
-    let semaphores = sqlx::query(SEMAPHORES)
-        .fetch_all(&mut connection)
-        .await
-        .unwrap();
-    let permits = sqlx::query(&permits)
-        .fetch_all(&mut connection)
-        .await
-        .unwrap();
+    let [semaphores, permits] = queries("SIGNED", |column| {
+        format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})")
+    });
+    let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
+    let semaphores = semaphores.await.unwrap();
+    let permits = sqlx::query(&permits).fetch_all(&mut connection);
+    let permits = permits.await.unwrap();
     connection.close().await.unwrap();
+    rows(&semaphores, &permits)
+}
+
+async fn postgres(url: &str) -> Rows {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
+    let [semaphores, permits] = queries("bigint", |column| {
+        format!("CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS bigint)")
+    });
+    let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
+    let semaphores = semaphores.await.unwrap();
+    let permits = sqlx::query(&permits).fetch_all(&mut connection);
+    let permits = permits.await.unwrap();
+    connection.close().await.unwrap();
+    rows(&semaphores, &permits)
+}
+
+fn rows<R: Row>(semaphores: &[R], permits: &[R]) -> Rows
+where
+    usize: ColumnIndex<R>,
+    for<'r> Option<Vec<u8>>: Decode<'r, R::Database>,
+    for<'r> i64: Decode<'r, R::Database>,
+    for<'r> Option<i64>: Decode<'r, R::Database>,
+{
+    let number = |row: &R, column: usize| row.try_get_unchecked::<i64, _>(column).unwrap();
     Rows {
         semaphores: semaphores
-            .into_iter()
+            .iter()
             .map(|row| SemaphoreRow {
-                name: text(&row, 0).unwrap(),
-                capacity: row.get(1),
-                in_use: row.get(2),
-                fence: row.get(3),
+                name: text(row, 0).unwrap(),
+                capacity: number(row, 1),
+                in_use: number(row, 2),
+                fence: number(row, 3),
             })
             .collect(),
         permits: permits
-            .into_iter()
+            .iter()
             .map(|row| PermitRow {
-                external_id: text(&row, 0).unwrap(),
-                semaphore: text(&row, 1).unwrap(),
-                count: row.get(2),
-                fence: row.get(3),
-                state: text(&row, 4).unwrap(),
-                request_state: text(&row, 5).unwrap(),
-                end_reason: text(&row, 6),
-                granted_at: row.get(7),
-                released_at: row.get(8),
+                external_id: text(row, 0).unwrap(),
+                semaphore: text(row, 1).unwrap(),
+                count: number(row, 2),
+                fence: number(row, 3),
+                state: text(row, 4).unwrap(),
+                request_state: text(row, 5).unwrap(),
+                end_reason: text(row, 6),
+                granted_at: number(row, 7),
+                released_at: row.try_get_unchecked(8).unwrap(),
             })
             .collect(),
     }
 }
 
 /// Text with a binary collation comes as bytes.
-fn text(row: &MySqlRow, column: usize) -> Option<String> {
+fn text<R: Row>(row: &R, column: usize) -> Option<String>
+where
+    usize: ColumnIndex<R>,
+    for<'r> Option<Vec<u8>>: Decode<'r, R::Database>,
+{
     let bytes: Option<Vec<u8>> = row.try_get_unchecked(column).unwrap();
     bytes.map(|bytes| String::from_utf8(bytes).unwrap())
 }

@@ -6,6 +6,7 @@ conformance!(memory, place::memory());
 conformance!(sqlite, place::sqlite());
 conformance!(mysql, place::mysql());
 conformance!(mariadb, place::mariadb());
+conformance!(postgres, place::postgres());
 conformance!(server, place::server());
 
 /// A rule that was written and not named would never run.

@@ -29,6 +29,11 @@ async fn mariadb_keeps_its_promises_under_contention() {
 }
 
 #[tokio::test]
+async fn postgres_keeps_its_promises_under_contention() {
+    contend(place::postgres().await).await;
+}
+
+#[tokio::test]
 async fn an_sqlite_store_that_forgets_the_lock_is_caught() {
     forget_the_lock(place::sqlite().await).await;
 }
@@ -41,6 +46,11 @@ async fn a_mysql_store_that_forgets_the_lock_is_caught() {
 #[tokio::test]
 async fn a_mariadb_store_that_forgets_the_lock_is_caught() {
     forget_the_lock(place::mariadb().await).await;
+}
+
+#[tokio::test]
+async fn a_postgres_store_that_forgets_the_lock_is_caught() {
+    forget_the_lock(place::postgres().await).await;
 }
 
 async fn contend(place: Option<Place>) {

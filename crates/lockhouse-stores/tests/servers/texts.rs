@@ -1,17 +1,19 @@
 //! Texts: compared byte by byte, and never taken for SQL.
 
-use lockhouse_core::store::{Batch, Kind, Page, Store};
+use lockhouse_core::store::Page;
 use lockhouse_core::{
-    Ask, Capacity, Command, Count, Definition, Note, Owner, Refusal, SemaphoreName,
+    Ask, Capacity, Command, Count, Definition, Note, Owner, Refusal, Reply, SemaphoreName,
 };
 
-use crate::database::{Database, acquire, define, granted, id, name, number, on_both_servers, one};
+use crate::database::{
+    Database, acquire, define, granted, heartbeat, id, name, on_every_server, one, owner,
+};
 
-on_both_servers! {
+on_every_server! {
     names_that_differ_in_a_byte_are_two,
     any_text_comes_back_as_it_was,
     lists_are_in_byte_order,
-    a_batch_that_the_server_can_not_take_is_rejected,
+    every_text_is_compared_byte_by_byte,
 }
 
 async fn names_that_differ_in_a_byte_are_two(database: &Database) {
@@ -70,9 +72,12 @@ async fn any_text_comes_back_as_it_was(database: &Database) {
     texts.retain(|text| SemaphoreName::parse(text).is_ok());
     assert!(texts.len() > 40);
 
-    let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=DATABASE()";
+    let tables = database.sql(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=DATABASE()",
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=current_schema()",
+    );
     let mut session = database.session().await;
-    let tables_before = number(&mut session, tables).await;
+    let tables_before = session.number(tables).await;
     for text in &texts {
         let note = Note::parse(text).unwrap();
         let by = Owner::parse(text).unwrap();
@@ -92,7 +97,7 @@ async fn any_text_comes_back_as_it_was(database: &Database) {
         assert_eq!(history[0].changed_by, Some(by));
         assert_eq!(history[0].note, Some(note));
     }
-    assert_eq!(number(&mut session, tables).await, tables_before);
+    assert_eq!(session.number(tables).await, tables_before);
 }
 
 async fn lists_are_in_byte_order(database: &Database) {
@@ -130,17 +135,20 @@ async fn lists_are_in_byte_order(database: &Database) {
     assert_eq!(ids, texts[3..]);
 }
 
-async fn a_batch_that_the_server_can_not_take_is_rejected(database: &Database) {
+async fn every_text_is_compared_byte_by_byte(database: &Database) {
     let store = database.migrated().await;
-    one(&store, define("a", 1)).await.unwrap().unwrap();
-    let most = number(&mut database.session().await, "SELECT @@max_allowed_packet").await;
-    let too_many = most / 500 + 1;
-    let commands = (0..too_many).map(|i| acquire(format!("{i:0255}"), &["a"]));
-    let error = store
-        .transact(&Batch::new(commands.collect()))
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), Kind::Rejected, "{error}");
-    assert!(error.to_string().contains("max_allowed_packet"), "{error}");
-    granted(one(&store, acquire("x", &["a"])).await.unwrap());
+    let other = database.sql(
+        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema=DATABASE() \
+         AND data_type='varchar' \
+         AND collation_name NOT IN ('utf8mb4_0900_bin','utf8mb4_nopad_bin')",
+        "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema=current_schema() \
+         AND data_type='text' AND (collation_name IS NULL OR collation_name<>'C')",
+    );
+    assert_eq!(database.session().await.number(other).await, 0);
+    for (ttl_ms, of) in (1000..).zip(["Job", "job", "jób", "a", "á"]) {
+        let heard = one(&store, heartbeat(of, ttl_ms)).await.unwrap().unwrap();
+        assert!(matches!(heard, Reply::Heard(session) if session.owner == owner(of)));
+    }
+    let sessions = "SELECT COUNT(*) FROM lockhouse_owner_session";
+    assert_eq!(database.session().await.number(sessions).await, 5);
 }

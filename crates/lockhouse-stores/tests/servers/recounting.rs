@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Store};
+use lockhouse_core::store::Batch;
 use lockhouse_core::{Command, Recounted};
-use lockhouse_stores::MySql;
 
 use crate::database::{
-    Database, acquire, define, granted, id, insist, name, number, on_both_servers, one, release,
-    run, semaphore,
+    Database, Served, acquire, define, granted, id, insist, name, on_every_server, one, release,
+    semaphore,
 };
 
-on_both_servers! {
+on_every_server! {
     what_is_right_is_counted_as_it_is,
     each_thing_that_is_off_is_found,
     torn_requests_are_named,
@@ -20,7 +19,7 @@ on_both_servers! {
     a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile,
 }
 
-async fn held(database: &Database) -> MySql {
+async fn held(database: &Database) -> Served {
     let store = database.migrated().await;
     let commands: Vec<Command> = vec![
         define("a", 5),
@@ -104,7 +103,7 @@ async fn each_thing_that_is_off_is_found(database: &Database) {
         ),
         ("DELETE FROM lockhouse_permit_request", &["P2", "P7", "P2"]),
     ] {
-        run(&mut session, breaking).await;
+        session.run(breaking).await;
         let found = store.recount().await.unwrap().findings();
         let found: Vec<_> = found.iter().map(|finding| finding.promise).collect();
         assert_eq!(found, promises, "{breaking}");
@@ -124,28 +123,37 @@ async fn torn_requests_are_named(database: &Database) {
          (SELECT id FROM lockhouse_semaphore WHERE name='b')",
         "DELETE FROM lockhouse_permit WHERE fence=2",
     ] {
-        run(
-            &mut session,
-            "CREATE TABLE kept_r AS SELECT * FROM lockhouse_permit_request; \
+        session
+            .run(
+                "CREATE TABLE kept_r AS SELECT * FROM lockhouse_permit_request; \
              CREATE TABLE kept_p AS SELECT * FROM lockhouse_permit",
-        )
-        .await;
-        run(&mut session, breaking).await;
+            )
+            .await;
+        session.run(breaking).await;
         let torn = store.recount().await.unwrap().torn;
         assert_eq!(torn.len(), 1, "{breaking}: {torn:?}");
-        run(
-            &mut session,
-            "REPLACE INTO lockhouse_permit_request SELECT * FROM kept_r; \
-             REPLACE INTO lockhouse_permit SELECT * FROM kept_p; DROP TABLE kept_r,kept_p",
-        )
-        .await;
+        session
+            .run(
+                "DELETE FROM lockhouse_permit_request; DELETE FROM lockhouse_permit; \
+             INSERT INTO lockhouse_permit_request SELECT * FROM kept_r; \
+             INSERT INTO lockhouse_permit SELECT * FROM kept_p; DROP TABLE kept_r,kept_p",
+            )
+            .await;
         assert!(store.recount().await.unwrap().torn.is_empty());
     }
-    let many = "INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
-        WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i+1 FROM n WHERE i<999) \
-        SELECT i+1000*j,CONCAT('n',j,'-',LPAD(i,4,'0')),'ACQUIRED',SYSDATE(6) \
-        FROM n JOIN (SELECT 1 AS j UNION SELECT 2) m";
-    run(&mut session, many).await;
+    let mut many = Vec::new();
+    for (i, j) in (1..1000).flat_map(|i| [(i, 1), (i, 2)]) {
+        let clock = database.clock();
+        many.push(format!(
+            "({},'n{j}-{i:04}','ACQUIRED',{clock})",
+            i + 1000 * j
+        ));
+    }
+    let many = format!(
+        "INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) VALUES {}",
+        many.join(",")
+    );
+    session.run(&many).await;
     let torn = store.recount().await.unwrap().torn;
     assert_eq!(torn.len(), 1000);
     assert!(torn.is_sorted());
@@ -189,25 +197,21 @@ async fn a_repair_writes_what_the_permits_say(database: &Database) {
     for (in_use, fence) in [(5, 3), (0, 3), (2, 1), (1, 0)] {
         let off =
             format!("UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE name='a'");
-        run(&mut session, &off).await;
+        session.run(&off).await;
         let was = store.repair(&name("a")).await.unwrap().unwrap();
         assert_eq!((was.in_use, was.fence), (in_use, fence));
         assert_eq!(semaphore(&store, "a").await, right);
         assert_eq!(store.repair(&name("a")).await.unwrap(), None);
     }
-    run(
-        &mut session,
-        "UPDATE lockhouse_semaphore SET fence=9,in_use=9 WHERE name='a'",
-    )
-    .await;
+    session
+        .run("UPDATE lockhouse_semaphore SET fence=9,in_use=9 WHERE name='a'")
+        .await;
     store.repair(&name("a")).await.unwrap().unwrap();
     let ahead = semaphore(&store, "a").await;
     assert_eq!((ahead.in_use, ahead.fence), (2, 9), "fences never go back");
-    run(
-        &mut session,
-        "UPDATE lockhouse_semaphore SET in_use=1 WHERE name='gone'",
-    )
-    .await;
+    session
+        .run("UPDATE lockhouse_semaphore SET in_use=1 WHERE name='gone'")
+        .await;
     assert!(store.repair(&name("gone")).await.unwrap().is_some());
 }
 
@@ -215,31 +219,24 @@ async fn a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile(dat
     let store = held(database).await;
     let mut other = database.session().await;
     let mut observer = database.session().await;
-    run(
-        &mut other,
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
+    other
+        .run(
+            "START TRANSACTION; \
          UPDATE lockhouse_semaphore SET in_use=7 WHERE name='a'; \
          UPDATE lockhouse_permit_request SET state='RELEASED',end_reason='released',\
-         released_at=SYSDATE(6) WHERE external_id='z'; \
+         released_at=created_at WHERE external_id='z'; \
          UPDATE lockhouse_permit SET state='RELEASED' WHERE fence=3",
-    )
-    .await;
+        )
+        .await;
     let repair = tokio::spawn({
         let store = store.clone();
         async move { store.repair(&name("a")).await }
     });
-    let waiting = format!(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE db='{}' \
-         AND info LIKE 'SELECT%lockhouse_semaphore%FOR UPDATE' AND id<>CONNECTION_ID()",
-        database.name()
-    );
-    while number(&mut observer, &waiting).await == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    database.lock_waits(&mut observer, 1).await;
     let started = Instant::now();
     granted(one(&store, acquire("w", &["b"])).await.unwrap());
     assert!(started.elapsed() < Duration::from_secs(3), "others go on");
-    run(&mut other, "COMMIT").await;
+    other.run("COMMIT").await;
     let was = repair.await.unwrap().unwrap().unwrap();
     assert_eq!(was.in_use, 7);
     assert_eq!(semaphore(&store, "a").await.in_use, 1);

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockhouse_core::Reply;
-use lockhouse_core::store::{Kind, Store};
-use lockhouse_stores::MySql;
-use sqlx::{Executor as _, MySqlConnection, Row as _};
+use lockhouse_core::store::Kind;
+use lockhouse_stores::open;
 
 use crate::database::{
-    Database, acquire, define, granted, id, insist, number, on_both_servers, one, release, run,
+    Database, Served, Server, acquire, define, granted, id, insist, on_every_server, one, release,
     semaphore,
 };
 use crate::proxy::{Fault, Proxy};
+use crate::session::Session;
 
-on_both_servers! {
+on_every_server! {
     connections_that_are_killed_all_the_time_apply_nothing_by_halves,
     a_restart_costs_one_attempt_however_many_connections_were_idle,
     a_connection_that_broke_while_idle_costs_nothing,
@@ -25,19 +25,20 @@ on_both_servers! {
     a_wire_that_freezes_is_told_within_10_s,
 }
 
-async fn kill_all(database: &Database, killer: &mut MySqlConnection) {
-    let others = format!(
+async fn kill_all(database: &Database, killer: &mut Session) {
+    let others = database.sql(
         "SELECT CAST(id AS CHAR) FROM information_schema.processlist \
-         WHERE db='{}' AND id<>CONNECTION_ID()",
-        database.name()
+         WHERE db=DATABASE() AND id<>CONNECTION_ID()",
+        "SELECT pid FROM pg_stat_activity WHERE datname=current_database() \
+         AND backend_type='client backend' AND pid<>pg_backend_pid()",
     );
-    let others = killer.fetch_all(sqlx::raw_sql(&others)).await.unwrap();
-    for other in others {
-        let id: &str = other.try_get_unchecked(0).unwrap();
+    for other in killer.texts(others).await {
+        let kill = match database.server {
+            Server::Postgres => format!("SELECT pg_terminate_backend({other})"),
+            Server::MySql | Server::MariaDb => format!("KILL CONNECTION {other}"),
+        };
         // It may have gone by itself.
-        let _ = killer
-            .execute(sqlx::raw_sql(&format!("KILL CONNECTION {id}")))
-            .await;
+        let _ = killer.try_run(&kill).await;
     }
 }
 
@@ -84,27 +85,25 @@ async fn connections_that_are_killed_all_the_time_apply_nothing_by_halves(databa
     }
     let mut session = database.session().await;
     let requests = "SELECT COUNT(*) FROM lockhouse_permit_request WHERE state='RELEASED'";
-    assert_eq!(number(&mut session, requests).await, TASKS * ROUNDS);
+    assert_eq!(session.number(requests).await, TASKS * ROUNDS);
     let permits = "SELECT COUNT(*) FROM lockhouse_permit p JOIN lockhouse_permit_request r \
         ON r.id=p.permit_request_id WHERE p.state='RELEASED'";
-    assert_eq!(number(&mut session, permits).await, 2 * TASKS * ROUNDS);
+    assert_eq!(session.number(permits).await, 2 * TASKS * ROUNDS);
 }
 
 /// Opens `count` connections of `store`, all of which are idle after it.
-async fn warm(database: &Database, store: &MySql, count: u64) {
+async fn warm(database: &Database, store: &Served, count: u64) {
     let (mut other, mut observer) = (database.session().await, database.session().await);
-    run(
-        &mut other,
-        "START TRANSACTION; SELECT * FROM lockhouse_semaphore FOR UPDATE",
-    )
-    .await;
+    other
+        .run("START TRANSACTION; SELECT * FROM lockhouse_semaphore FOR UPDATE")
+        .await;
     let calls = (0..count).map(|_| {
         let store = store.clone();
         tokio::spawn(async move { one(&store, define("a", 1)).await })
     });
     let calls: Vec<_> = calls.collect();
     database.lock_waits(&mut observer, count).await;
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
     for call in calls {
         call.await.unwrap().unwrap().unwrap();
     }
@@ -135,20 +134,27 @@ async fn a_connection_that_broke_while_idle_costs_nothing(database: &Database) {
     granted(one(&store, acquire("x", &["a"])).await.unwrap());
 }
 
-async fn wired(database: &Database) -> (Proxy, MySql) {
+async fn wired(database: &Database) -> (Proxy, Served) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let proxy = Proxy::to(database.address());
-    let url = database.url("root", proxy.address(), "ssl-mode=disabled");
-    (proxy, MySql::open(&url).unwrap())
+    let in_the_clear = database.sql("ssl-mode=disabled", "sslmode=disable");
+    let url = database.url(database.admin(), proxy.address(), in_the_clear);
+    (proxy, open(&url).unwrap())
+}
+
+fn begin(database: &Database) -> &'static str {
+    database.sql("START TRANSACTION", "BEGIN")
 }
 
 async fn a_wire_that_is_cut_before_the_commit_applied_nothing(database: &Database) {
     let (proxy, store) = wired(database).await;
+    let begin = begin(database);
+    let session = database.sql("max_allowed_packet", "server_encoding");
     for (statement, fault) in [
-        ("START TRANSACTION", Fault::CutBefore),
-        ("START TRANSACTION", Fault::CutAfter),
-        ("max_allowed_packet", Fault::CutAfter),
+        (begin, Fault::CutBefore),
+        (begin, Fault::CutAfter),
+        (session, Fault::CutAfter),
     ] {
         proxy.at(statement, fault);
         let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
@@ -182,7 +188,7 @@ async fn a_wire_that_freezes_is_told_within_10_s(database: &Database) {
     let (proxy, store) = wired(database).await;
     for (statement, kind) in [
         (";COMMIT", Kind::Unknown),
-        ("START TRANSACTION", Kind::Unavailable),
+        (begin(database), Kind::Unavailable),
     ] {
         proxy.at(statement, Fault::Freeze);
         let started = Instant::now();
@@ -197,12 +203,14 @@ async fn a_wire_that_freezes_is_told_within_10_s(database: &Database) {
 async fn a_server_that_accepts_and_says_nothing_is_told_within_10_s() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let store = MySql::open(&format!("mysql://root@{address}/lockhouse")).unwrap();
-    let started = Instant::now();
-    let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
-    assert!(error.to_string().contains("no answer within 3s"), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    for scheme in ["mysql", "postgres"] {
+        let store = open(&format!("{scheme}://root@{address}/lockhouse")).unwrap();
+        let started = Instant::now();
+        let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        assert!(error.to_string().contains("no answer within 3s"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
 }
 
 #[tokio::test]
@@ -210,14 +218,16 @@ async fn a_closed_port_is_told_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let store = MySql::open(&format!("mysql://root@{address}/lockhouse")).unwrap();
-    let started = Instant::now();
-    let error = store.ready().await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable);
-    let told = error.to_string();
-    assert!(
-        told.contains(&address.to_string()) && told.contains("refused"),
-        "{told}"
-    );
-    assert!(started.elapsed() < Duration::from_secs(2));
+    for scheme in ["mysql", "postgres"] {
+        let store = open(&format!("{scheme}://root@{address}/lockhouse")).unwrap();
+        let started = Instant::now();
+        let error = store.ready().await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable);
+        let told = error.to_string();
+        assert!(
+            told.contains(&address.to_string()) && told.contains("refused"),
+            "{told}"
+        );
+        assert!(started.elapsed() < Duration::from_secs(2));
+    }
 }

@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Due, Store};
-use lockhouse_stores::MySql;
+use lockhouse_core::store::{Batch, Due};
 
 use crate::database::{
-    Database, acquire, acquire_for, define, granted, heartbeat, ids, name, on_both_servers, one,
-    owner, release, run,
+    Database, Served, acquire, acquire_for, define, granted, heartbeat, ids, name, on_every_server,
+    one, owner, release,
 };
 
-on_both_servers! {
+on_every_server! {
     what_has_lapsed_is_found_by_its_time_and_by_its_owners_session,
     what_has_lapsed_is_found_on_the_semaphores_that_are_asked_for,
     what_is_held_for_long_without_a_time_to_live_is_stale,
@@ -22,7 +21,7 @@ on_both_servers! {
 const LAPSED: Due<'_> = Due::Lapsed { on: None };
 
 /// On `a`, `b`, and both: one live, one that has expired, one of a silent owner, one that is both.
-async fn various(database: &Database) -> MySql {
+async fn various(database: &Database) -> Served {
     let store = database.migrated().await;
     let mut commands = vec![define("a", 999), define("b", 999), define("c", 999)];
     for (of, on) in [("a", &["a"][..]), ("b", &["b"]), ("ab", &["a", "b"])] {
@@ -101,12 +100,14 @@ async fn what_is_held_for_long_without_a_time_to_live_is_stale(database: &Databa
     );
     let since_ever = Due::Stale { age: Duration::MAX };
     assert!(store.due(since_ever, 99).await.unwrap().is_empty());
-    run(
-        &mut database.session().await,
-        "UPDATE lockhouse_permit_request SET created_at=created_at-INTERVAL 2 HOUR \
+    database
+        .session()
+        .await
+        .run(
+            "UPDATE lockhouse_permit_request SET created_at=created_at-INTERVAL '2' HOUR \
          WHERE external_id LIKE 'a-%'",
-    )
-    .await;
+        )
+        .await;
     let stale = store.due(Due::Stale { age: hour }, 99).await.unwrap();
     assert_eq!(ids(&stale), ["a-for-ever", "a-nobody's", "a-silent"]);
     let at_once = Due::Stale {
@@ -157,19 +158,19 @@ async fn looking_for_what_is_due_waits_for_no_lock(database: &Database) {
     let store = various(database).await;
     granted(one(&store, acquire("x", &["c"])).await.unwrap());
     let mut other = database.session().await;
-    run(
-        &mut other,
-        "START TRANSACTION; UPDATE lockhouse_semaphore SET fence=fence+1; \
+    other
+        .run(
+            "START TRANSACTION; UPDATE lockhouse_semaphore SET fence=fence+1; \
          UPDATE lockhouse_permit_request SET expires_at='2020-01-01'; \
          UPDATE lockhouse_permit SET fence=fence+1; \
          UPDATE lockhouse_owner_session SET expires_at='2020-01-01'",
-    )
-    .await;
+        )
+        .await;
     let started = Instant::now();
     let on = [name("a"), name("c")];
     assert_eq!(store.due(LAPSED, 99).await.unwrap().len(), 9);
     let on = Due::Lapsed { on: Some(&on) };
     assert_eq!(store.due(on, 99).await.unwrap().len(), 6);
     assert!(started.elapsed() < Duration::from_secs(3));
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
 }

@@ -4,45 +4,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Kind, Store};
-use lockhouse_core::{EndReason, Reply};
-use sqlx::{Executor as _, MySqlConnection};
+use lockhouse_core::EndReason;
+use lockhouse_core::store::{Due, Kind};
 
 use crate::database::{
-    Database, Server, acquire, define, granted, heartbeat, id, insist, name, number,
-    on_both_servers, one, owner, release, run, semaphore,
+    Database, Server, acquire, define, granted, heartbeat, id, insist, name, on_mysql_and_mariadb,
+    one, owner, release, semaphore,
 };
+use crate::session::Session;
 
-on_both_servers! {
+on_mysql_and_mariadb! {
     a_database_of_version_1_goes_on_with_its_live_requests,
     a_migration_does_not_break_off_those_who_acquire_and_release,
     a_migration_that_comes_again_does_not_break_off_batches,
     a_migration_behind_a_long_transaction_keeps_others_waiting_for_2_s_at_most,
-    every_text_is_compared_byte_by_byte,
 }
 
 /// The schema as version 1 left it.
-async fn version_1(database: &Database) -> MySqlConnection {
+async fn version_1(database: &Database) -> Session {
     let collation = match database.server {
         Server::MySql => "utf8mb4_0900_bin",
-        Server::MariaDb => "utf8mb4_nopad_bin",
+        _ => "utf8mb4_nopad_bin",
     };
     let mut session = database.session().await;
     let first = include_str!("../../src/mysql/migrations/0001_first.sql");
-    run(&mut session, &first.replace("{collation}", collation)).await;
-    run(
-        &mut session,
-        "INSERT INTO lockhouse_schema_version VALUES (1,SYSDATE(6))",
-    )
-    .await;
+    session.run(&first.replace("{collation}", collation)).await;
+    session
+        .run("INSERT INTO lockhouse_schema_version VALUES (1,SYSDATE(6))")
+        .await;
     session
 }
 
 async fn a_database_of_version_1_goes_on_with_its_live_requests(database: &Database) {
     let mut session = version_1(database).await;
-    run(
-        &mut session,
-        "INSERT INTO lockhouse_semaphore VALUES (7,'a',3,2,5,SYSDATE(6),SYSDATE(6),NULL); \
+    session
+        .run(
+            "INSERT INTO lockhouse_semaphore VALUES (7,'a',3,2,5,SYSDATE(6),SYSDATE(6),NULL); \
          INSERT INTO lockhouse_permit_request VALUES \
          (11,'live','o','ACQUIRED',NULL,NULL,NULL,UTC_TIMESTAMP(6),NULL),\
          (12,'lapsed',NULL,'ACQUIRED',NULL,1,'2020-01-01','2020-01-01',NULL),\
@@ -50,8 +47,8 @@ async fn a_database_of_version_1_goes_on_with_its_live_requests(database: &Datab
          INSERT INTO lockhouse_permit VALUES \
          (11,7,1,5,'ACQUIRED'),(12,7,1,4,'ACQUIRED'),(13,7,1,3,'RELEASED'); \
          INSERT INTO lockhouse_capacity_change VALUES (1,7,2,3,NULL,NULL,'2020-01-01')",
-    )
-    .await;
+        )
+        .await;
     let store = database.store();
     assert_eq!(store.ready().await.unwrap_err().kind(), Kind::Schema);
     store.migrate().await.unwrap();
@@ -79,11 +76,9 @@ async fn a_database_of_version_1_goes_on_with_its_live_requests(database: &Datab
 /// With the SQL of version 1, since that is what runs elsewhere meanwhile.
 async fn a_migration_does_not_break_off_those_who_acquire_and_release(database: &Database) {
     let mut session = version_1(database).await;
-    run(
-        &mut session,
-        "INSERT INTO lockhouse_semaphore VALUES (1,'a',99,0,0,SYSDATE(6),SYSDATE(6),NULL)",
-    )
-    .await;
+    session
+        .run("INSERT INTO lockhouse_semaphore VALUES (1,'a',99,0,0,SYSDATE(6),SYSDATE(6),NULL)")
+        .await;
     let done = Arc::new(AtomicBool::new(false));
     let clients = (1..=4_u64).map(|client| {
         let (done, opened) = (Arc::clone(&done), database.session());
@@ -93,7 +88,7 @@ async fn a_migration_does_not_break_off_those_who_acquire_and_release(database: 
             while !done.load(Ordering::Acquire) || rounds == 0 {
                 rounds += 1;
                 let id = client << 32 | rounds;
-                run(&mut session, &grant_and_release(id)).await;
+                session.run(&grant_and_release(id)).await;
             }
             rounds
         }
@@ -149,11 +144,9 @@ async fn a_migration_that_comes_again_does_not_break_off_batches(database: &Data
     });
     let tasks: Vec<_> = tasks.collect();
     for _ in 0..3 {
-        run(
-            &mut session,
-            "DELETE FROM lockhouse_schema_version WHERE version>1",
-        )
-        .await;
+        session
+            .run("DELETE FROM lockhouse_schema_version WHERE version>1")
+            .await;
         store.migrate().await.unwrap();
     }
     for task in tasks {
@@ -166,11 +159,9 @@ async fn a_migration_behind_a_long_transaction_keeps_others_waiting_for_2_s_at_m
     database: &Database,
 ) {
     let mut session = version_1(database).await;
-    run(
-        &mut session,
-        "START TRANSACTION; SELECT * FROM lockhouse_permit_request",
-    )
-    .await;
+    session
+        .run("START TRANSACTION; SELECT * FROM lockhouse_permit_request")
+        .await;
     let migration = tokio::spawn({
         let store = database.store();
         async move { store.migrate().await }
@@ -181,26 +172,13 @@ async fn a_migration_behind_a_long_transaction_keeps_others_waiting_for_2_s_at_m
          AND state LIKE 'Waiting for table metadata lock' AND info LIKE 'ALTER%'",
         database.name()
     );
-    while number(&mut observer, &waiting).await == 0 {
+    while observer.number(&waiting).await == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let others = observer.execute("SELECT * FROM lockhouse_permit_request");
+    let others = observer.try_run("SELECT * FROM lockhouse_permit_request");
     let others = tokio::time::timeout(Duration::from_millis(3500), others).await;
     others.unwrap().unwrap();
-    run(&mut session, "COMMIT").await;
+    session.run("COMMIT").await;
     migration.await.unwrap().unwrap();
     database.store().ready().await.unwrap();
-}
-
-async fn every_text_is_compared_byte_by_byte(database: &Database) {
-    let store = database.migrated().await;
-    let other = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema=DATABASE() \
-        AND data_type='varchar' AND collation_name NOT IN ('utf8mb4_0900_bin','utf8mb4_nopad_bin')";
-    assert_eq!(number(&mut database.session().await, other).await, 0);
-    for (ttl_ms, of) in (1000..).zip(["Job", "job", "jób", "a", "á"]) {
-        let heard = one(&store, heartbeat(of, ttl_ms)).await.unwrap().unwrap();
-        assert!(matches!(heard, Reply::Heard(session) if session.owner == owner(of)));
-    }
-    let sessions = "SELECT COUNT(*) FROM lockhouse_owner_session";
-    assert_eq!(number(&mut database.session().await, sessions).await, 5);
 }

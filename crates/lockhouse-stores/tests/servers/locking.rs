@@ -2,17 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Kind, Store};
-use lockhouse_core::{Command, Footprint, Reply, Timestamp};
+use lockhouse_core::store::{Batch, Kind};
+use lockhouse_core::{Command, Footprint, Refusal, Reply, Timestamp};
 
 use crate::database::{
-    Database, acquire, define, granted, id, insist, name, on_both_servers, one, release, run,
-    semaphore, text,
+    Database, acquire, acquire_for, define, granted, id, insist, name, on_every_server, one,
+    release, semaphore,
 };
 
-on_both_servers! {
+on_every_server! {
     a_lock_wait_ends_after_5_s_as_a_conflict,
     the_clock_is_read_after_the_locks_are_held,
+    what_is_committed_during_a_lock_wait_is_decided_on,
+    a_semaphore_that_appears_during_a_lock_wait_spoils_nothing,
+    after_an_error_the_next_call_on_the_connection_begins_anew,
     what_is_not_asked_for_is_not_waited_for,
     new_requests_on_different_semaphores_do_not_get_in_each_others_way,
     many_tasks_over_three_semaphores_in_any_order_do_not_deadlock,
@@ -30,7 +33,7 @@ async fn a_lock_wait_ends_after_5_s_as_a_conflict(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let mut other = database.session().await;
-    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
 
     let started = Instant::now();
     let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
@@ -39,7 +42,7 @@ async fn a_lock_wait_ends_after_5_s_as_a_conflict(database: &Database) {
     let about_5_s = Duration::from_secs(4)..Duration::from_millis(6500);
     assert!(about_5_s.contains(&waited), "{waited:?}");
 
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
     assert!(granted(one(&store, acquire("x", &["a"])).await.unwrap()).1);
 }
 
@@ -48,7 +51,7 @@ async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let (mut other, mut observer) = (database.session().await, database.session().await);
-    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
 
     let waiting = tokio::spawn({
         let store = store.clone();
@@ -56,8 +59,12 @@ async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
     });
     database.lock_waits(&mut observer, 1).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let released = text(&mut other, "SELECT UTC_TIMESTAMP(6)").await;
-    run(&mut other, "COMMIT").await;
+    let released = database.sql(
+        "SELECT UTC_TIMESTAMP(6)",
+        "SELECT clock_timestamp() AT TIME ZONE 'UTC'",
+    );
+    let released = other.text(released).await;
+    other.run("COMMIT").await;
 
     let (request, _) = granted(waiting.await.unwrap().unwrap());
     let released: Timestamp = (released.replace(' ', "T") + "Z").parse().unwrap();
@@ -66,6 +73,86 @@ async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
         "{} before {released}",
         request.created_at
     );
+}
+
+/// P1, P5. A snapshot that is older than the lock would show the last permit as free, and the
+/// request as unknown.
+async fn what_is_committed_during_a_lock_wait_is_decided_on(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 2)).await.unwrap().unwrap();
+    granted(one(&store, acquire("x", &["a"])).await.unwrap());
+    let (mut other, mut observer) = (database.session().await, database.session().await);
+    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
+    let batch = ["x", "y", "z"].map(|external_id| acquire(external_id, &["a"]));
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { store.transact(&Batch::new(batch.into())).await }
+    });
+    database.lock_waits(&mut observer, 1).await;
+    let clock = database.clock();
+    other
+        .run(&format!(
+            "UPDATE lockhouse_semaphore SET in_use=2,fence=2; \
+             INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
+             VALUES (1,'y','ACQUIRED',{clock}); \
+             INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,state) \
+             SELECT 1,id,1,2,'ACQUIRED' FROM lockhouse_semaphore; COMMIT"
+        ))
+        .await;
+
+    let mut outcomes = waiting.await.unwrap().unwrap().into_iter();
+    let mut next = || outcomes.next().unwrap();
+    assert!(!granted(next()).1);
+    let (request, now) = granted(next());
+    assert_eq!((request.permits[0].fence, now), (2, false));
+    assert_eq!(next(), Err(Refusal::Exhausted(vec![name("a")])));
+    assert!(store.recount().await.unwrap().findings().is_empty());
+}
+
+/// What locks a row may see what was committed before its wait, and not what appeared during it.
+async fn a_semaphore_that_appears_during_a_lock_wait_spoils_nothing(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let (mut other, mut observer) = (database.session().await, database.session().await);
+    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
+    let batch = [acquire("x", &["a"]), acquire_for("y", &["b"], "o", Some(1))];
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { store.transact(&Batch::new(batch.into())).await }
+    });
+    database.lock_waits(&mut observer, 1).await;
+    one(&store, define("b", 1)).await.unwrap().unwrap();
+    let soon_over = acquire_for("y", &["b"], "o", Some(1));
+    granted(one(&store, soon_over).await.unwrap());
+    other.run("COMMIT").await;
+
+    let outcomes = waiting.await.unwrap().unwrap();
+    granted(outcomes[0].clone());
+    let ended = matches!(outcomes[1], Err(Refusal::RequestEnded { .. }));
+    assert!(ended, "{:?}", outcomes[1]);
+    assert_eq!(semaphore(&store, "b").await.in_use, 0);
+}
+
+async fn after_an_error_the_next_call_on_the_connection_begins_anew(database: &Database) {
+    database.migrated().await;
+    let store = database.store_with("connections=1");
+    one(&store, define("a", 9)).await.unwrap().unwrap();
+    let mut other = database.session().await;
+    for (table, command) in [
+        ("lockhouse_permit", acquire("x", &["a"])),
+        ("lockhouse_capacity_change", define("a", 8)),
+    ] {
+        other
+            .run(&format!("ALTER TABLE {table} RENAME TO away"))
+            .await;
+        let error = one(&store, command.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Schema, "{error}");
+        other
+            .run(&format!("ALTER TABLE away RENAME TO {table}"))
+            .await;
+        one(&store, command).await.unwrap().unwrap();
+    }
+    assert!(store.recount().await.unwrap().findings().is_empty());
 }
 
 async fn what_is_not_asked_for_is_not_waited_for(database: &Database) {
@@ -78,13 +165,14 @@ async fn what_is_not_asked_for_is_not_waited_for(database: &Database) {
     // All that is to do with "b" and with "m" is locked, so is a request that is not there yet.
     let mut other = database.session().await;
     let lock_all = format!(
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; {LOCK}'b' FOR UPDATE; \
+        "{LOCK}'b' FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE external_id='m' FOR UPDATE; \
          SELECT * FROM lockhouse_permit FOR UPDATE; \
          INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
-         VALUES (1,'o','ACQUIRED',SYSDATE(6))"
+         VALUES (1,'o','ACQUIRED',{})",
+        database.clock()
     );
-    run(&mut other, &lock_all).await;
+    other.run(&lock_all).await;
 
     let started = Instant::now();
     granted(one(&store, acquire("l", &["a"])).await.unwrap());
@@ -95,7 +183,7 @@ async fn what_is_not_asked_for_is_not_waited_for(database: &Database) {
     one(&store, define("c", 10)).await.unwrap().unwrap();
     one(&store, define("bb", 1)).await.unwrap().unwrap();
     assert!(started.elapsed() < Duration::from_secs(3));
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
 }
 
 /// Gap locks would make them deadlock.
@@ -239,12 +327,10 @@ async fn reads_wait_for_no_lock(database: &Database) {
     one(&store, define("a", 1)).await.unwrap().unwrap();
     granted(one(&store, acquire("x", &["a"])).await.unwrap());
     let mut other = database.session().await;
-    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
-    run(
-        &mut other,
-        "UPDATE lockhouse_permit_request SET owner='nobody'",
-    )
-    .await;
+    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
+    other
+        .run("UPDATE lockhouse_permit_request SET owner='nobody'")
+        .await;
 
     let started = Instant::now();
     semaphore(&store, "a").await;
@@ -253,20 +339,20 @@ async fn reads_wait_for_no_lock(database: &Database) {
     store.history(&name("a"), 10).await.unwrap();
     store.ready().await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(3));
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
 }
 
 async fn a_call_that_nobody_waits_for_is_still_done(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let (mut other, mut observer) = (database.session().await, database.session().await);
-    run(&mut other, &format!("{LOCK}'a' FOR UPDATE")).await;
+    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
 
     let call = one(&store, acquire("x", &["a"]));
     let gone = tokio::time::timeout(Duration::from_millis(50), call).await;
     assert!(gone.is_err());
     database.lock_waits(&mut observer, 1).await;
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
 
     while store.request(&id("x")).await.unwrap().is_none() {
         tokio::time::sleep(Duration::from_millis(10)).await;

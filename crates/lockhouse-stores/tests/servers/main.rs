@@ -1,8 +1,8 @@
-//! What is MySQL's and MariaDB's own, on real servers.
+//! The stores on a database server, on real ones.
 //!
 //! `scripts/services up` starts them, and `eval "$(scripts/services env)"` says where they are.
 //! Without them these tests are left out, unless `LOCKHOUSE_TEST_FULL=1`.
-#![cfg(feature = "mysql")]
+#![cfg(all(feature = "mysql", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod breaking;
@@ -10,11 +10,15 @@ mod database;
 mod due;
 mod locking;
 mod migrating;
+mod mysql;
 mod owners;
+mod postgres;
 mod proxy;
 mod purging;
 mod recounting;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod schema;
+mod session;
 mod texts;
+mod user;

@@ -1,21 +1,23 @@
 //! A database of its own for each test, and the words that tests speak.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Store};
 use lockhouse_core::{
     Ask, Capacity, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
-    Semaphore, SemaphoreName, Ttl,
+    Semaphore, SemaphoreName, Timestamp, Ttl,
 };
-use lockhouse_stores::MySql;
-use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
+
+use crate::session::Session;
 
 /// A server that tests may use, by the environment variable that says where it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     MySql,
     MariaDb,
+    Postgres,
 }
 
 /// A database on a server.
@@ -25,32 +27,48 @@ pub(crate) struct Database {
     name: String,
 }
 
-/// Stamps one test a server for each of the functions.
-macro_rules! on_both_servers {
-    ($($test:ident,)*) => {
-        mod on_mysql {
+/// A store on a server.
+pub(crate) type Served = Arc<dyn Store>;
+
+/// Stamps one test for each of the functions on one server.
+macro_rules! on_server {
+    ($module:ident, $server:ident; $($test:ident,)*) => {
+        mod $module {
             use crate::database::{Server, on};
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $test() {
-                on(Server::MySql, super::$test).await;
-            })*
-        }
-        mod on_mariadb {
-            use crate::database::{Server, on};
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-            async fn $test() {
-                on(Server::MariaDb, super::$test).await;
+                on(Server::$server, super::$test).await;
             })*
         }
     };
 }
-pub(crate) use on_both_servers;
+pub(crate) use on_server;
+
+/// Stamps one test a server for each of the functions.
+macro_rules! on_every_server {
+    ($($test:ident,)*) => {
+        crate::database::on_server! { on_mysql, MySql; $($test,)* }
+        crate::database::on_server! { on_mariadb, MariaDb; $($test,)* }
+        crate::database::on_server! { on_postgres, Postgres; $($test,)* }
+    };
+}
+pub(crate) use on_every_server;
+
+/// The same for what is MySQL's and MariaDB's own.
+macro_rules! on_mysql_and_mariadb {
+    ($($test:ident,)*) => {
+        crate::database::on_server! { on_mysql, MySql; $($test,)* }
+        crate::database::on_server! { on_mariadb, MariaDb; $($test,)* }
+    };
+}
+pub(crate) use on_mysql_and_mariadb;
 
 /// Runs `test` on an empty database, which is left behind if it fails.
 pub(crate) async fn on(server: Server, test: impl AsyncFnOnce(&Database)) {
     let variable = match server {
         Server::MySql => "LOCKHOUSE_TEST_MYSQL_URL",
         Server::MariaDb => "LOCKHOUSE_TEST_MARIADB_URL",
+        Server::Postgres => "LOCKHOUSE_TEST_POSTGRES_URL",
     };
     let Ok(base) = std::env::var(variable) else {
         let all = std::env::var("LOCKHOUSE_TEST_FULL").is_ok_and(|full| full == "1");
@@ -66,16 +84,12 @@ pub(crate) async fn on(server: Server, test: impl AsyncFnOnce(&Database)) {
         base,
         name: format!("lockhouse_test_{:016x}", fastrand::u64(..)),
     };
-    let mut admin = MySqlConnection::connect(&database.base).await.unwrap();
-    admin
-        .execute(&*format!("CREATE DATABASE {}", database.name))
-        .await
-        .unwrap();
+    let mut admin = Session::open(&database.base).await;
+    let name = &database.name;
+    admin.run(&format!("CREATE DATABASE {name}")).await;
     test(&database).await;
-    admin
-        .execute(&*format!("DROP DATABASE {}", database.name))
-        .await
-        .unwrap();
+    let force = database.sql("", " WITH (FORCE)");
+    admin.run(&format!("DROP DATABASE {name}{force}")).await;
 }
 
 impl Database {
@@ -86,62 +100,78 @@ impl Database {
     /// `127.0.0.1:3306`.
     pub(crate) fn address(&self) -> &str {
         let (_, host) = self.base.rsplit_once('@').unwrap();
-        host.trim_end_matches('/')
+        host.split('/').next().unwrap()
+    }
+
+    /// The server's administrator.
+    pub(crate) fn admin(&self) -> &'static str {
+        self.sql("root", "postgres")
     }
 
     /// The database's URL for `user`, at `address`.
     pub(crate) fn url(&self, user: &str, address: &str, parameters: &str) -> String {
-        format!("mysql://{user}@{address}/{}?{parameters}", self.name)
+        let scheme = self.sql("mysql", "postgres");
+        format!("{scheme}://{user}@{address}/{}?{parameters}", self.name)
     }
 
     /// A store on this database, as it is.
-    pub(crate) fn store(&self) -> MySql {
-        MySql::open(&self.url("root", self.address(), "")).unwrap()
+    pub(crate) fn store(&self) -> Served {
+        self.store_with("")
+    }
+
+    /// The same, with parameters in its URL.
+    pub(crate) fn store_with(&self, parameters: &str) -> Served {
+        lockhouse_stores::open(&self.url(self.admin(), self.address(), parameters)).unwrap()
     }
 
     /// A store on this database, with its schema.
-    pub(crate) async fn migrated(&self) -> MySql {
+    pub(crate) async fn migrated(&self) -> Served {
         let store = self.store();
         store.migrate().await.unwrap();
         store
     }
 
-    /// A session of somebody else.
-    pub(crate) async fn session(&self) -> MySqlConnection {
-        let url = format!("{}{}", self.base, self.name);
-        MySqlConnection::connect(&url).await.unwrap()
+    /// A session of somebody else, which reads what is committed.
+    pub(crate) async fn session(&self) -> Session {
+        let mut session = Session::open(&self.url(self.admin(), self.address(), "")).await;
+        let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+        session.run(self.sql(level, "")).await;
+        session
+    }
+
+    /// What is said in one way on MySQL and MariaDB, and in another on PostgreSQL.
+    pub(crate) fn sql(&self, mysql: &'static str, postgres: &'static str) -> &'static str {
+        match self.server {
+            Server::MySql | Server::MariaDb => mysql,
+            Server::Postgres => postgres,
+        }
+    }
+
+    /// The clock, in SQL.
+    pub(crate) fn clock(&self) -> &'static str {
+        self.sql("SYSDATE(6)", "clock_timestamp()")
+    }
+
+    /// `time` as a literal.
+    pub(crate) fn time(&self, time: Timestamp) -> String {
+        let zone = self.sql("", "+00");
+        let utc = format!("{time:.6}");
+        format!("'{}{zone}'", utc.replace('T', " ").trim_end_matches('Z'))
     }
 
     /// Waits until `waiting` calls are at the lock of a semaphore, which somebody else holds.
-    pub(crate) async fn lock_waits(&self, session: &mut MySqlConnection, waiting: u64) {
-        let count = format!(
+    pub(crate) async fn lock_waits(&self, session: &mut Session, waiting: u64) {
+        let count = self.sql(
             "SELECT COUNT(*) FROM information_schema.processlist \
-             WHERE db='{}' AND info LIKE 'SELECT%FROM lockhouse_semaphore%FOR UPDATE' \
+             WHERE db=DATABASE() AND info LIKE 'SELECT%FROM lockhouse_semaphore%FOR UPDATE' \
              AND id<>CONNECTION_ID()",
-            self.name
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname=current_database() \
+             AND wait_event_type='Lock' AND query LIKE '%FROM lockhouse_semaphore%FOR UPDATE%'",
         );
-        while number(session, &count).await < waiting {
+        while session.number(count).await < waiting {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-}
-
-/// Does `statements` in a session of somebody else.
-pub(crate) async fn run(session: &mut MySqlConnection, statements: &str) {
-    session.execute(sqlx::raw_sql(statements)).await.unwrap();
-}
-
-/// The one number that `query` asks for.
-pub(crate) async fn number(session: &mut MySqlConnection, query: &str) -> u64 {
-    let row = session.fetch_one(sqlx::raw_sql(query)).await.unwrap();
-    let text: &str = row.try_get_unchecked(0).unwrap();
-    text.parse().unwrap()
-}
-
-/// The one text that `query` asks for.
-pub(crate) async fn text(session: &mut MySqlConnection, query: &str) -> String {
-    let row = session.fetch_one(sqlx::raw_sql(query)).await.unwrap();
-    row.try_get_unchecked(0).unwrap()
 }
 
 pub(crate) fn name(name: &str) -> SemaphoreName {
@@ -208,13 +238,13 @@ pub(crate) fn release(external_id: impl AsRef<str>) -> Command {
 }
 
 /// The one outcome of a batch of one command.
-pub(crate) async fn one(store: &MySql, command: Command) -> Result<Outcome, Error> {
+pub(crate) async fn one(store: &Served, command: Command) -> Result<Outcome, Error> {
     let outcomes = store.transact(&Batch::new(vec![command])).await?;
     Ok(outcomes.into_iter().next().unwrap())
 }
 
 /// The outcome of `command`, tried until the store gives one, as an engine does.
-pub(crate) async fn insist(store: &MySql, command: Command) -> Outcome {
+pub(crate) async fn insist(store: &Served, command: Command) -> Outcome {
     loop {
         match one(store, command.clone()).await {
             Ok(outcome) => return outcome,
@@ -232,6 +262,6 @@ pub(crate) fn granted(outcome: Outcome) -> (Request, bool) {
 }
 
 /// The semaphore, which exists.
-pub(crate) async fn semaphore(store: &MySql, called: &str) -> Semaphore {
+pub(crate) async fn semaphore(store: &Served, called: &str) -> Semaphore {
     store.semaphore(&name(called)).await.unwrap().unwrap()
 }

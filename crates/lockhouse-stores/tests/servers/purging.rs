@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockhouse_core::Refusal;
-use lockhouse_core::store::{Batch, Purge, Store};
-use lockhouse_stores::MySql;
+use lockhouse_core::store::{Batch, Purge};
 
 use crate::database::{
-    Database, acquire, acquire_for, define, granted, heartbeat, id, name, number, on_both_servers,
-    one, release, run, semaphore, text,
+    Database, Served, acquire, acquire_for, define, granted, heartbeat, id, name, on_every_server,
+    one, release, semaphore,
 };
 
-on_both_servers! {
+on_every_server! {
     requests_that_ended_long_ago_go_with_their_permits,
     an_id_that_was_purged_may_be_asked_for_anew,
     a_purge_deletes_at_most_so_many_oldest_first,
@@ -28,7 +27,7 @@ const WEEK: Duration = Duration::from_secs(7 * 86_400);
 const REQUESTS: Purge = Purge::Requests { age: WEEK };
 
 /// Ends `count` requests `r000`… on `a` and `b`, eight days ago; the first earliest.
-async fn past(database: &Database, count: usize) -> MySql {
+async fn past(database: &Database, count: usize) -> Served {
     let store = database.migrated().await;
     let mut commands = vec![define("a", 999), define("b", 999)];
     for i in 0..count {
@@ -38,23 +37,25 @@ async fn past(database: &Database, count: usize) -> MySql {
     for outcome in store.transact(&Batch::new(commands)).await.unwrap() {
         outcome.unwrap();
     }
-    run(
-        &mut database.session().await,
-        "UPDATE lockhouse_permit_request \
-         SET released_at=released_at-INTERVAL 8 DAY+INTERVAL RIGHT(external_id,3) SECOND",
-    )
-    .await;
+    let ago = (0..count).map(|i| {
+        format!(
+            "UPDATE lockhouse_permit_request SET released_at=\
+             released_at-INTERVAL '8' DAY+INTERVAL '{i}' SECOND WHERE external_id='r{i:03}';"
+        )
+    });
+    let ago: String = ago.collect();
+    database.session().await.run(&ago).await;
     store
 }
 
 async fn counts(database: &Database) -> (u64, u64) {
     let mut session = database.session().await;
-    let requests = number(
-        &mut session,
-        "SELECT COUNT(*) FROM lockhouse_permit_request",
-    )
-    .await;
-    let permits = number(&mut session, "SELECT COUNT(*) FROM lockhouse_permit").await;
+    let requests = session
+        .number("SELECT COUNT(*) FROM lockhouse_permit_request")
+        .await;
+    let permits = session
+        .number("SELECT COUNT(*) FROM lockhouse_permit")
+        .await;
     (requests, permits)
 }
 
@@ -106,12 +107,14 @@ async fn capacity_changes_of_long_ago_go(database: &Database) {
     for capacity in 1..=6 {
         one(&store, define("a", capacity)).await.unwrap().unwrap();
     }
-    run(
-        &mut database.session().await,
-        "UPDATE lockhouse_capacity_change SET changed_at=changed_at-INTERVAL 8 DAY \
+    database
+        .session()
+        .await
+        .run(
+            "UPDATE lockhouse_capacity_change SET changed_at=changed_at-INTERVAL '8' DAY \
          WHERE new_capacity<5",
-    )
-    .await;
+        )
+        .await;
     let old = Purge::CapacityChanges { age: WEEK };
     assert_eq!(store.purge(old, 2).await.unwrap(), 2);
     assert_eq!(store.purge(old, 2).await.unwrap(), 1);
@@ -134,21 +137,23 @@ async fn sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something(dat
     for of in ["o", "holds", "just lapsed", "heard", "holds nothing"] {
         one(&store, heartbeat(of, 60_000)).await.unwrap().unwrap();
     }
-    run(
-        &mut database.session().await,
-        "UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL 8 DAY \
+    database
+        .session()
+        .await
+        .run(
+            "UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL '8' DAY \
          WHERE owner IN ('o','holds','holds nothing'); \
-         UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL 1 DAY \
+         UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL '1' DAY \
          WHERE owner='just lapsed'",
-    )
-    .await;
+        )
+        .await;
     let old = Purge::Sessions { age: WEEK };
     assert_eq!(store.purge(old, 1).await.unwrap(), 1);
     assert_eq!(store.purge(old, 9).await.unwrap(), 1);
     assert_eq!(store.purge(old, 9).await.unwrap(), 0);
-    let left = "SELECT GROUP_CONCAT(owner ORDER BY owner) FROM lockhouse_owner_session";
-    let left = text(&mut database.session().await, left).await;
-    assert_eq!(left, "heard,holds,just lapsed");
+    let left = "SELECT owner FROM lockhouse_owner_session ORDER BY owner";
+    let left = database.session().await.texts(left).await;
+    assert_eq!(left, ["heard", "holds", "just lapsed"]);
 }
 
 /// All that is not of the past is locked, and one that is, too: that one is left.
@@ -157,27 +162,35 @@ async fn a_purge_waits_for_nobody(database: &Database) {
     let live = (0..9).map(|i| acquire(format!("live{i}"), &["a", "b"]));
     store.transact(&Batch::new(live.collect())).await.unwrap();
     // Ids go by time; here the past and the present lie side by side.
-    run(
-        &mut database.session().await,
-        "UPDATE lockhouse_permit_request SET id=2*RIGHT(external_id,1)+10+(state='RELEASED'); \
-         UPDATE lockhouse_permit SET permit_request_id=2*((fence-1) MOD 9)+10+(state='RELEASED')",
-    )
-    .await;
+    let mut side_by_side = String::new();
+    for i in 0..9 {
+        for (external_id, id) in [
+            (format!("live{i}"), 10 + 2 * i),
+            (format!("r{i:03}"), 11 + 2 * i),
+        ] {
+            side_by_side += &format!(
+                "UPDATE lockhouse_permit SET permit_request_id={id} WHERE permit_request_id=\
+                 (SELECT id FROM lockhouse_permit_request WHERE external_id='{external_id}'); \
+                 UPDATE lockhouse_permit_request SET id={id} WHERE external_id='{external_id}';"
+            );
+        }
+    }
+    database.session().await.run(&side_by_side).await;
     assert!(store.recount().await.unwrap().torn.is_empty());
     let mut other = database.session().await;
-    run(
-        &mut other,
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
+    other
+        .run(
+            "START TRANSACTION; \
          SELECT * FROM lockhouse_semaphore FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE state='ACQUIRED' FOR UPDATE; \
          SELECT * FROM lockhouse_permit WHERE state='ACQUIRED' FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE external_id='r004' FOR UPDATE",
-    )
-    .await;
+        )
+        .await;
     let started = Instant::now();
     assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 8);
     assert!(started.elapsed() < Duration::from_secs(3));
-    run(&mut other, "ROLLBACK").await;
+    other.run("ROLLBACK").await;
     assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 1);
     assert_eq!(counts(database).await, (9, 18));
 }
@@ -187,18 +200,19 @@ async fn nobody_waits_for_a_purge_that_hangs(database: &Database) {
     let store = past(database, 9).await;
     granted(one(&store, acquire("live", &["a", "b"])).await.unwrap());
     let mut other = database.session().await;
-    let locks = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
-        SELECT id FROM lockhouse_permit_request FORCE INDEX (external_id) \
-        WHERE external_id IN ('r001','r002','r004','r008') FOR UPDATE";
-    run(&mut other, locks).await;
-    let ids = "SELECT GROUP_CONCAT(id) FROM lockhouse_permit_request \
-        WHERE external_id IN ('r001','r002','r004','r008')";
-    for of in text(&mut database.session().await, ids).await.split(',') {
+    let by = database.sql("FORCE INDEX (external_id)", "");
+    let four = "external_id IN ('r001','r002','r004','r008')";
+    let locks = format!(
+        "START TRANSACTION; SELECT id FROM lockhouse_permit_request {by} WHERE {four} FOR UPDATE"
+    );
+    other.run(&locks).await;
+    let ids = format!("SELECT id FROM lockhouse_permit_request WHERE {four}");
+    for of in database.session().await.texts(&ids).await {
         let delete = format!(
             "DELETE FROM lockhouse_permit WHERE permit_request_id={of}; \
              DELETE FROM lockhouse_permit_request WHERE id={of}"
         );
-        run(&mut other, &delete).await;
+        other.run(&delete).await;
     }
     let started = Instant::now();
     for external_id in ["q", "r0", "r000!", "r0010", "r003!", "r007!", "r0080", "s"] {
@@ -212,7 +226,7 @@ async fn nobody_waits_for_a_purge_that_hangs(database: &Database) {
     one(&store, release("live")).await.unwrap().unwrap();
     assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 5);
     assert!(started.elapsed() < Duration::from_secs(3));
-    run(&mut other, "COMMIT").await;
+    other.run("COMMIT").await;
     assert_eq!(counts(database).await, (9, 18));
 }
 

@@ -1,0 +1,66 @@
+//! How the server is spoken to.
+//!
+//! By the simple query protocol: several statements in one packet, all answers in text. Packets
+//! that have no BEGIN of their own are a transaction each.
+
+use lockhouse_core::store::{Error, Kind};
+use sqlx::Executor as _;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgConnection, PgRow, Postgres as Database};
+
+use super::{PostgresServer, error};
+use crate::sql::{Driver, Pieces, configuration, rows};
+
+/// What every session is set to, in one round trip.
+///
+/// - The locks of a client that has vanished go within 5 s. A statement may take as long as a call;
+///   what may take longer says so in its transaction.
+/// - Rows are found by their index and tables are joined in the order that is written, whatever the
+///   server believes of their sizes: what it knows of a table that has just grown, or that nobody
+///   has analyzed yet, is wrong. Such plans look so dear to it that it would compile them, so not.
+/// - An answered COMMIT is on disk, even where the database is set to answer before.
+const SESSION: &str = "SET lock_timeout='5s';SET statement_timeout='9s';\
+    SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\
+    SET enable_seqscan=off;SET enable_bitmapscan=off;SET enable_hashjoin=off;\
+    SET enable_mergejoin=off;SET join_collapse_limit=1;SET jit=off;\
+    SELECT set_config('synchronous_commit','on',false) \
+    WHERE current_setting('synchronous_commit')='off';\
+    SHOW server_encoding";
+
+/// The longest message that the server takes is one byte short of a gibibyte.
+const LONGEST_SCRIPT: usize = (1 << 30) - 1024;
+
+impl Driver for PostgresServer {
+    type Database = Database;
+    const SESSION: &'static str = SESSION;
+    const LONGEST_SCRIPT_IS: &'static str = "1 GiB";
+
+    fn longest_script(session: &[PgRow]) -> Result<usize, Error> {
+        let encoding = match session {
+            [row] => rows::text(row)?.unwrap_or_default(),
+            _ => return Err(Error::new(Kind::Unavailable, "setting the session")),
+        };
+        if encoding != "UTF8" {
+            return Err(configuration(format!(
+                "the database's encoding is {encoding}; make one with ENCODING 'UTF8'"
+            )));
+        }
+        Ok(LONGEST_SCRIPT)
+    }
+
+    fn send<'c>(connection: &'c mut PgConnection, sql: &'c str) -> Pieces<'c, Self> {
+        connection.fetch_many(sqlx::raw_sql(sql))
+    }
+
+    fn kind(error: &dyn DatabaseError) -> Kind {
+        error::kind(&error::code(error))
+    }
+
+    fn is_rolled_back(error: &dyn DatabaseError) -> bool {
+        error::is_rolled_back(&error::code(error))
+    }
+
+    fn advice(error: &dyn DatabaseError) -> Option<&'static str> {
+        error::advice(&error::code(error))
+    }
+}

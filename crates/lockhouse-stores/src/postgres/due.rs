@@ -1,0 +1,61 @@
+//! What is due to end, and whose requests are live.
+//!
+//! Each begins at what is due, so that what is held and what has ended cost nothing.
+
+use lockhouse_core::store::Page;
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
+
+use super::sql::{Text, Time};
+use crate::sql::{Script, Wanted, before, list};
+
+/// The SELECT that chooses what is `wanted` at `now`.
+pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
+    match wanted {
+        Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
+        Wanted::Stale { age } => format!(
+            "SELECT r.* FROM lockhouse_permit_request r \
+             WHERE r.state='ACQUIRED' AND r.expires_at IS NULL AND r.created_at<={} \
+             ORDER BY r.created_at LIMIT {limit}",
+            Time(before(now, *age))
+        ),
+        Wanted::OwnedBy(owner) => format!(
+            "SELECT r.* FROM lockhouse_permit_request r \
+             WHERE r.state='ACQUIRED' AND r.owner={} LIMIT {limit}",
+            Text(owner.as_str())
+        ),
+    }
+}
+
+fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
+    let held = match on {
+        Some(on) => format!(
+            "JOIN lockhouse_permit h ON h.permit_request_id=r.id \
+             JOIN lockhouse_semaphore o ON o.id=h.semaphore_id AND o.name IN ({})",
+            list(on.iter().map(|name| Text(name.as_str())))
+        ),
+        None => String::new(),
+    };
+    let now = Time(now);
+    format!(
+        "SELECT r.* FROM (\
+         (SELECT DISTINCT r.id FROM lockhouse_permit_request r {held} \
+         WHERE r.state='ACQUIRED' AND r.expires_at<={now} LIMIT {limit}) \
+         UNION \
+         (SELECT DISTINCT r.id FROM lockhouse_owner_session w \
+         JOIN lockhouse_permit_request r ON r.state='ACQUIRED' AND r.owner=w.owner {held} \
+         WHERE w.expires_at<={now} LIMIT {limit}) \
+         LIMIT {limit}) d \
+         JOIN lockhouse_permit_request r ON r.id=d.id"
+    )
+}
+
+pub(super) fn owners(page: &Page<Owner>) -> Script {
+    // No owner is the empty text, and NULL is beyond nothing.
+    let after = page.after.as_ref().map_or("", Owner::as_str);
+    Script::of(format_args!(
+        "SELECT DISTINCT r.owner FROM lockhouse_permit_request r \
+         WHERE r.state='ACQUIRED' AND r.owner>{} ORDER BY r.owner LIMIT {}",
+        Text(after),
+        page.limit
+    ))
+}

@@ -1,0 +1,182 @@
+//! A store in PostgreSQL, for any number of processes on any number of machines.
+//!
+//! A batch is two round trips:
+//!
+//! ```text
+//! BEGIN                                       INSERT requests, permits
+//! SELECT semaphores … FOR UPDATE              UPDATE semaphores
+//! SELECT requests … FOR UPDATE     decide     UPDATE renewed, ended
+//! SELECT permits                      ▶       INSERT or DELETE sessions
+//! SELECT sessions … FOR UPDATE                COMMIT
+//! SELECT the clock
+//! ```
+//!
+//! - **Locks** are row locks, taken in byte order: semaphores, then requests, then owners' sessions.
+//!   Batches on different semaphores do not wait for each other, and no order of names deadlocks.
+//! - **READ COMMITTED**: each statement sees what was committed before it began, and what locks a
+//!   row sees its latest version. So what must be seen as it is under the locks is read by a
+//!   statement that comes after the one that takes them.
+//! - **The clock** is `clock_timestamp()`, evaluated once the locks are held.
+//! - **The semaphore's row** is a new version with every grant and release. It stays on its page,
+//!   where half is left for that, and needs no new entries in indexes.
+//! - **The row of a new semaphore** is made ready before, in a transaction of its own, and looks
+//!   deleted until the batch defines it.
+//!
+//! Here is the SQL: `load` and `save` make the two packets, `read` and `due` find, `purge` deletes
+//! what has been, `recount` counts anew, `schema` migrates, `sql` makes literals, and `error` knows the
+//! codes. What runs it is shared with the other servers, in `sql`.
+
+mod driver;
+mod due;
+mod error;
+mod load;
+mod purge;
+mod read;
+mod recount;
+mod save;
+mod schema;
+mod sql;
+mod url;
+
+use std::fmt::Display;
+
+use lockhouse_core::store::{Error, Page, Purge};
+use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
+
+use crate::sql::{Dialect, Ids, Lease, RowIds, Script, Sql, Wanted, values};
+use sql::{Text, Time};
+
+/// Keeps permits in a PostgreSQL database (14 or newer, in UTF-8).
+///
+/// - **Clock**: the server's.
+/// - **Fairness, cancellation, time**: those of [`Sql`].
+/// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the tables; for
+///   [`migrate`](lockhouse_core::store::Store::migrate) also CREATE on the schema that comes first
+///   in the user's `search_path`, where the tables are made.
+/// - **PgBouncer** must pool by session: each session is set when it begins.
+///
+/// ```
+/// use lockhouse_stores::Postgres;
+///
+/// let store = Postgres::open("postgres://app:secret@db/lockhouse?connections=8&sslmode=require")?;
+/// # Ok::<(), lockhouse_core::store::Error>(())
+/// ```
+pub type Postgres = Sql<PostgresServer>;
+
+/// A PostgreSQL server.
+#[derive(Debug)]
+pub struct PostgresServer;
+
+impl Postgres {
+    /// A store in the database of `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or
+    /// `postgresql://…`, which is the same.
+    ///
+    /// Nothing is connected to yet. The database must exist;
+    /// [`migrate`](lockhouse_core::store::Store::migrate) makes the tables in it. A HOST that is
+    /// a path, with `%2F` for each `/`, is the folder of a Unix socket. Without a password, that of
+    /// `PGPASSWORD` or of the password file is taken. Parameters of the URL:
+    ///
+    /// | parameter | default | |
+    /// |---|---|---|
+    /// | `connections` | 16 | the most connections to have at once |
+    /// | `sslmode` | `prefer` | `disable`, `prefer`, `require`, `verify-ca`, `verify-full` |
+    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are |
+    /// | `application_name` | `lockhouse` | what the server calls the sessions |
+    ///
+    /// # Errors
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is
+    /// malformed, names no database, or has a parameter that is unknown.
+    pub fn open(url: &str) -> Result<Self, Error> {
+        url::parse(url).map(Self::at)
+    }
+}
+
+impl Dialect for PostgresServer {
+    const CLOCK: &'static str = sql::CLOCK;
+    const SCHEMA: u32 = schema::VERSION;
+
+    fn text(text: &str) -> impl Display + '_ {
+        Text(text)
+    }
+
+    fn time(time: Timestamp) -> impl Display {
+        Time(time)
+    }
+
+    fn load(footprint: &Footprint, locks: bool) -> Script {
+        load::script(footprint, locks)
+    }
+
+    fn save(changes: &Changes, rows: &RowIds, ids: &Ids, now: Timestamp) -> Result<Script, Error> {
+        save::script(changes, rows, ids, now)
+    }
+
+    fn make_ready(rows: &[Semaphore]) -> Script {
+        Script::of(format_args!(
+            "INSERT INTO lockhouse_semaphore \
+             (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {} \
+             ON CONFLICT (name) DO NOTHING",
+            values::new_semaphores::<Self>(rows)
+        ))
+    }
+
+    fn semaphore(name: &SemaphoreName) -> Script {
+        read::semaphore(name)
+    }
+
+    fn semaphores(page: &Page<SemaphoreName>) -> Script {
+        read::semaphores(page)
+    }
+
+    fn request(external_id: &ExternalId) -> Script {
+        read::request(external_id)
+    }
+
+    fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script {
+        read::holders(on, page)
+    }
+
+    fn history(name: &SemaphoreName, limit: u32) -> Script {
+        read::history(name, limit)
+    }
+
+    fn due(wanted: &Wanted, now: Timestamp, limit: u32) -> Script {
+        read::with_permits(&due::chosen(wanted, now, limit))
+    }
+
+    fn owners(page: &Page<Owner>) -> Script {
+        due::owners(page)
+    }
+
+    fn find_past(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
+        purge::find(what, cutoff, limit)
+    }
+
+    fn lock_past(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
+        purge::lock(what, cutoff, keys)
+    }
+
+    fn delete_past(what: Purge, ids: &[String]) -> Script {
+        purge::delete(what, ids)
+    }
+
+    fn recount(torn: usize) -> Script {
+        recount::count(torn)
+    }
+
+    fn last_fence(name: &SemaphoreName) -> Script {
+        recount::last_fence(name)
+    }
+
+    fn count_live(name: &SemaphoreName, id: u64) -> Script {
+        recount::count_live(name, id)
+    }
+
+    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
+        recount::write_counts(id, in_use, fence)
+    }
+
+    async fn migrate(lease: &mut Lease<Self>, found: u32) -> Result<(), Error> {
+        schema::migrate(lease, found).await
+    }
+}

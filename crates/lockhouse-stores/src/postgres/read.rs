@@ -1,0 +1,81 @@
+//! What the reads select.
+
+use lockhouse_core::store::Page;
+use lockhouse_core::{ExternalId, SemaphoreName};
+
+use super::sql::Text;
+use crate::sql::{Script, rows};
+
+pub(super) fn semaphore(name: &SemaphoreName) -> Script {
+    Script::of(format_args!(
+        "SELECT {} FROM lockhouse_semaphore s WHERE s.name={} AND s.deleted_at IS NULL",
+        rows::SEMAPHORE,
+        Text(name.as_str())
+    ))
+}
+
+pub(super) fn semaphores(page: &Page<SemaphoreName>) -> Script {
+    let after = page.after.as_ref().map(SemaphoreName::as_str);
+    Script::of(format_args!(
+        "SELECT {} FROM lockhouse_semaphore s \
+         WHERE s.deleted_at IS NULL {} ORDER BY s.name LIMIT {}",
+        rows::SEMAPHORE,
+        beyond("s.name", after),
+        page.limit
+    ))
+}
+
+pub(super) fn request(external_id: &ExternalId) -> Script {
+    with_permits(&format!(
+        "SELECT r.* FROM lockhouse_permit_request r WHERE r.external_id={}",
+        Text(external_id.as_str())
+    ))
+}
+
+pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script {
+    let after = beyond("r.external_id", page.after.as_ref().map(ExternalId::as_str));
+    let limit = page.limit;
+    let chosen = match on {
+        Some(name) => format!(
+            "SELECT r.* FROM lockhouse_semaphore o \
+             JOIN lockhouse_permit h ON h.semaphore_id=o.id AND h.state='ACQUIRED' \
+             JOIN lockhouse_permit_request r ON r.id=h.permit_request_id \
+             WHERE o.name={} {after} ORDER BY r.external_id LIMIT {limit}",
+            Text(name.as_str())
+        ),
+        None => format!(
+            "SELECT r.* FROM lockhouse_permit_request r \
+             WHERE r.state='ACQUIRED' {after} ORDER BY r.external_id LIMIT {limit}"
+        ),
+    };
+    with_permits(&chosen)
+}
+
+pub(super) fn history(name: &SemaphoreName, limit: u32) -> Script {
+    Script::of(format_args!(
+        "SELECT {} FROM lockhouse_semaphore s \
+         JOIN lockhouse_capacity_change c ON c.semaphore_id=s.id \
+         WHERE s.name={} ORDER BY c.changed_at DESC,c.id DESC LIMIT {limit}",
+        rows::CAPACITY_CHANGE,
+        Text(name.as_str())
+    ))
+}
+
+/// The requests that the SELECT `chosen` chooses, with their permits.
+pub(super) fn with_permits(chosen: &str) -> Script {
+    Script::of(format_args!(
+        "SELECT {},{} FROM ({chosen}) r \
+         JOIN lockhouse_permit p ON p.permit_request_id=r.id \
+         JOIN lockhouse_semaphore s ON s.id=p.semaphore_id \
+         ORDER BY r.external_id",
+        rows::REQUEST,
+        rows::PERMIT
+    ))
+}
+
+fn beyond(column: &str, after: Option<&str>) -> String {
+    match after {
+        Some(after) => format!("AND {column}>{}", Text(after)),
+        None => String::new(),
+    }
+}

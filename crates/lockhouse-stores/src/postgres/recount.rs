@@ -1,0 +1,81 @@
+//! Counts everything anew, and sets right what is off.
+
+use lockhouse_core::SemaphoreName;
+
+use super::sql::{BEGIN, Text};
+use crate::sql::{Script, rows};
+
+/// What reads whole tables may take longer, and does best as the server sees fit.
+const WHOLE_TABLES: [&str; 4] = [
+    "SET LOCAL statement_timeout='10min'",
+    "SET LOCAL enable_seqscan=on",
+    "SET LOCAL enable_hashjoin=on",
+    "SET LOCAL enable_mergejoin=on",
+];
+
+/// One snapshot, which the first SELECT takes.
+pub(super) fn count(torn: usize) -> Script {
+    let mut script = Script::of("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    for setting in WHOLE_TABLES {
+        script.add(setting);
+    }
+    script.add(format_args!(
+        "SELECT {} FROM lockhouse_semaphore s ORDER BY s.name",
+        rows::SEMAPHORE
+    ));
+    script.add(
+        "SELECT p.semaphore_id,COALESCE(SUM(p.count) FILTER (WHERE r.state='ACQUIRED'),0),\
+         MAX(p.fence),COUNT(*)-COUNT(DISTINCT p.fence),MAX(r.created_at) \
+         FROM lockhouse_permit p \
+         LEFT JOIN lockhouse_permit_request r ON r.id=p.permit_request_id \
+         GROUP BY p.semaphore_id",
+    );
+    script.add(format_args!(
+        "SELECT DISTINCT r.external_id FROM lockhouse_permit_request r \
+         LEFT JOIN lockhouse_permit p ON p.permit_request_id=r.id \
+         WHERE p.permit_request_id IS NULL OR p.state<>r.state \
+         OR (r.state='RELEASED')<>(r.released_at IS NOT NULL) \
+         OR (r.state='RELEASED')<>(r.end_reason IS NOT NULL) \
+         OR (r.state='ACQUIRED' AND r.ended_by IS NOT NULL) \
+         ORDER BY r.external_id LIMIT {torn}"
+    ));
+    script.add("COMMIT");
+    script
+}
+
+pub(super) fn last_fence(name: &SemaphoreName) -> Script {
+    // Without a BEGIN the packet is a transaction of its own, and the settings are for it alone.
+    let mut script = Script::new();
+    for setting in WHOLE_TABLES {
+        script.add(setting);
+    }
+    script.add(format_args!(
+        "SELECT s.id,MAX(p.fence) FROM lockhouse_semaphore s \
+         LEFT JOIN lockhouse_permit p ON p.semaphore_id=s.id WHERE s.name={} GROUP BY s.id",
+        Text(name.as_str())
+    ));
+    script
+}
+
+pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
+    let mut script = Script::transaction(BEGIN);
+    script.add(format_args!(
+        "SELECT {} FROM lockhouse_semaphore s WHERE s.name={} FOR UPDATE",
+        rows::SEMAPHORE,
+        Text(name.as_str())
+    ));
+    script.add(format_args!(
+        "SELECT COALESCE(SUM(p.count),0) FROM lockhouse_permit_request r \
+         JOIN lockhouse_permit p ON p.permit_request_id=r.id AND p.semaphore_id={id} \
+         WHERE r.state='ACQUIRED'"
+    ));
+    script
+}
+
+pub(super) fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
+    let mut script = Script::of(format_args!(
+        "UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE id={id}"
+    ));
+    script.commit();
+    script
+}

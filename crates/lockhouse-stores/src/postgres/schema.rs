@@ -1,0 +1,71 @@
+//! How the schema gets to its version.
+//!
+//! Each migration is one transaction, with the version that it leads to. A lock of the database's
+//! own keeps those who migrate at once apart, and whoever comes second finds the version there.
+
+use lockhouse_core::store::{Error, Kind};
+
+use super::PostgresServer;
+use super::sql::BEGIN;
+use crate::sql::{Lease, Script, rows};
+
+/// The migrations, in order. The first takes the schema to version 1.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+
+/// The version that this code needs.
+pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// Any number that other programs do not lock: the letters `lockhous`.
+const LOCK: u64 = 0x6c6f_636b_686f_7573;
+
+const CONTEXT: &str = "migrating";
+
+pub(super) async fn migrate(lease: &mut Lease<PostgresServer>, found: u32) -> Result<(), Error> {
+    let migrated = migrate_from(lease, found).await;
+    lease.roll_back().await;
+    migrated
+}
+
+/// Leaves the transaction open when somebody else has done it, or something goes wrong.
+async fn migrate_from(lease: &mut Lease<PostgresServer>, found: u32) -> Result<(), Error> {
+    for (version, migration) in (1..).zip(MIGRATIONS).skip(found as usize) {
+        if lock(lease).await? >= version {
+            lease.roll_back().await;
+            continue;
+        }
+        let mut script = Script::new();
+        for statement in migration
+            .split(";\n")
+            .filter(|text| !text.trim().is_empty())
+        {
+            script.add(statement);
+        }
+        script.add(format_args!(
+            "INSERT INTO lockhouse_schema_version (version,applied_at) \
+             VALUES ({version},clock_timestamp())"
+        ));
+        script.commit();
+        lease.run(&script, CONTEXT).await?;
+    }
+    Ok(())
+}
+
+/// Begins a transaction that nobody else migrates in, and says which version is there. It waits for
+/// as long as others are at work on a large table.
+async fn lock(lease: &mut Lease<PostgresServer>) -> Result<u32, Error> {
+    let mut script = Script::transaction(BEGIN);
+    script.add("SET LOCAL statement_timeout='10min'");
+    script.add("SET LOCAL lock_timeout='10min'");
+    script.add(format_args!("SELECT pg_advisory_xact_lock({LOCK})"));
+    script.add("SET LOCAL lock_timeout='2s'");
+    script.add(
+        "CREATE TABLE IF NOT EXISTS lockhouse_schema_version \
+         (version integer PRIMARY KEY,applied_at timestamptz NOT NULL)",
+    );
+    script.add("SELECT COALESCE(MAX(version),0) FROM lockhouse_schema_version");
+    let answers = lease.run(&script, CONTEXT).await?;
+    match answers.last().map(Vec::as_slice) {
+        Some([row]) => rows::number(row),
+        _ => Err(Error::new(Kind::Rejected, CONTEXT)),
+    }
+}

@@ -1,0 +1,122 @@
+//! What a `postgres://` URL says.
+
+use lockhouse_core::store::Error;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
+use url::Url;
+
+use super::PostgresServer;
+use crate::sql::{Location, Parameters, configuration};
+
+/// The parameters that the driver reads.
+const DRIVER_PARAMETERS: [&str; 5] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "application_name",
+];
+
+/// What may be in a URL.
+const TAKES: &str = "connections, sslmode, sslrootcert, sslcert, sslkey and application_name";
+
+/// What the server calls the sessions, unless the URL says.
+const APPLICATION_NAME: &str = "lockhouse";
+
+/// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`.
+pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
+    let url =
+        Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
+    let Parameters { connections, locks } = Parameters::of(&url, &DRIVER_PARAMETERS, TAKES)?;
+    let database = url.path().trim_start_matches('/');
+    if !url.has_host() || database.is_empty() || database.contains('/') {
+        return Err(configuration(
+            "the URL names no database; it reads postgres://USER@HOST/DATABASE",
+        ));
+    }
+    let driver = PgConnectOptions::from_url(&url)
+        .map_err(|error| configuration("the URL makes no sense").caused_by(error))?;
+    let name = driver.get_application_name().unwrap_or(APPLICATION_NAME);
+    let name = name.to_owned();
+    // The driver looks an IPv6 address up by name while it has its brackets.
+    let host = driver.get_host().trim_matches(['[', ']']).to_owned();
+    let display = match driver.get_socket() {
+        Some(folder) => format!("{}/{database}", folder.display()),
+        None => format!("{}:{}/{database}", driver.get_host(), driver.get_port()),
+    };
+    // PgBouncer refuses a session that sets what it does not know, as this.
+    let driver = driver
+        .host(&host)
+        .application_name(&name)
+        .extra_float_digits(None)
+        .disable_statement_logging();
+    Ok(Location {
+        driver,
+        display,
+        connections,
+        locks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_core::store::Kind;
+
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        let error = parse(url).map(|location| location.display).unwrap_err();
+        assert_eq!(error.kind(), Kind::Configuration);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let url = "postgresql://app:secret@db:5433/permits?connections=4&sslmode=disable";
+        let location = parse(url).unwrap();
+        assert_eq!(location.display, "db:5433/permits");
+        assert_eq!(location.connections, 4);
+        assert!(location.locks);
+    }
+
+    #[test]
+    fn an_ipv6_address_has_no_brackets_for_the_driver() {
+        let location = parse("postgres://app@[::1]/permits").unwrap();
+        assert_eq!(location.driver.get_host(), "::1");
+        assert_eq!(location.display, "[::1]:5432/permits");
+    }
+
+    #[test]
+    fn a_path_as_the_host_is_a_sockets_folder() {
+        let location = parse("postgres://app@%2Frun%2Fpg/permits").unwrap();
+        assert_eq!(location.display, "/run/pg/permits");
+        let folder = location.driver.get_socket().unwrap();
+        assert_eq!(folder.to_str(), Some("/run/pg"));
+    }
+
+    #[test]
+    fn a_url_without_a_database_is_refused() {
+        for url in [
+            "postgres://app@db",
+            "postgres://app@db/",
+            "postgres://app@db/a/b",
+            "postgres:permits",
+            "postgres:///permits",
+        ] {
+            assert!(refused(url).contains("names no database"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_or_senseless_is_refused_without_telling_the_password() {
+        let refusals = [
+            refused("postgres://app:secret@db/permits?options=x"),
+            refused("postgres://app:secret@db/permits?connections=0"),
+            refused("postgres://app:secret@db/permits?sslmode=perhaps"),
+            refused("postgres://app:secret@db:port/permits"),
+        ];
+        for refusal in refusals {
+            assert!(!refusal.contains("secret"), "{refusal}");
+        }
+    }
+}

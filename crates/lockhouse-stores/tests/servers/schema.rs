@@ -1,0 +1,88 @@
+//! The schema, and who may do what.
+
+use lockhouse_core::store::Kind;
+use lockhouse_stores::open;
+
+use crate::database::{Database, acquire, define, granted, on_every_server, one};
+use crate::user::User;
+
+on_every_server! {
+    eight_migrations_at_once_of_an_empty_database_all_succeed,
+    a_schema_that_is_missing_or_too_new_is_told,
+    a_database_that_does_not_exist_is_told,
+    a_user_without_the_right_to_change_tables_can_work,
+    every_table_has_a_primary_key,
+}
+
+async fn eight_migrations_at_once_of_an_empty_database_all_succeed(database: &Database) {
+    let migrations = (0..8).map(|_| {
+        let store = database.store();
+        tokio::spawn(async move { store.migrate().await })
+    });
+    for migration in migrations.collect::<Vec<_>>() {
+        migration.await.unwrap().unwrap();
+    }
+    let store = database.store();
+    store.ready().await.unwrap();
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    granted(one(&store, acquire("x", &["a"])).await.unwrap());
+}
+
+async fn a_schema_that_is_missing_or_too_new_is_told(database: &Database) {
+    let store = database.store();
+    let ready = store.ready().await.unwrap_err();
+    let batch = one(&store, define("a", 1)).await.unwrap_err();
+    for error in [ready, batch] {
+        assert_eq!(error.kind(), Kind::Schema);
+        assert!(error.to_string().contains("lockhouse migrate"), "{error}");
+    }
+
+    store.migrate().await.unwrap();
+    let newer = format!(
+        "INSERT INTO lockhouse_schema_version VALUES (99,{})",
+        database.clock()
+    );
+    database.session().await.run(&newer).await;
+    for error in [store.ready().await, store.migrate().await] {
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), Kind::Schema);
+        assert!(error.to_string().contains("version 99"), "{error}");
+    }
+}
+
+async fn a_database_that_does_not_exist_is_told(database: &Database) {
+    let url = database.url(database.admin(), database.address(), "");
+    let url = url.replace(database.name(), "lockhouse_nowhere");
+    let error = open(&url).unwrap().migrate().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Configuration);
+    let told = error.to_string();
+    assert!(
+        told.contains("CREATE DATABASE") && told.contains("lockhouse_nowhere"),
+        "{told}"
+    );
+}
+
+async fn a_user_without_the_right_to_change_tables_can_work(database: &Database) {
+    database.migrated().await;
+    let user = User::with_password(database, "SELECT,INSERT,UPDATE", "").await;
+    let store = open(&user.url("")).unwrap();
+    store.migrate().await.unwrap();
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    granted(one(&store, acquire("x", &["a"])).await.unwrap());
+    user.remove().await;
+}
+
+/// As Galera, Group Replication and logical replication demand.
+async fn every_table_has_a_primary_key(database: &Database) {
+    database.migrated().await;
+    let without = database.sql(
+        "SELECT COUNT(*) FROM information_schema.tables t \
+        LEFT JOIN information_schema.table_constraints c ON c.table_schema=t.table_schema \
+        AND c.table_name=t.table_name AND c.constraint_type='PRIMARY KEY' \
+        WHERE t.table_schema=DATABASE() AND (c.constraint_name IS NULL OR t.engine<>'InnoDB')",
+        "SELECT COUNT(*) FROM pg_class t WHERE t.relkind='r' \
+         AND t.relnamespace=current_schema()::regnamespace \
+         AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid=t.oid AND i.indisprimary)",
+    );
+    assert_eq!(database.session().await.number(without).await, 0);
+}
