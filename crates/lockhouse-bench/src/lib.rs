@@ -6,10 +6,14 @@
 
 pub mod contender;
 pub mod load;
+#[cfg(feature = "yardsticks")]
+pub mod machine;
 pub mod measured;
 pub mod print;
 pub mod progress;
 pub mod shape;
+#[cfg(feature = "yardsticks")]
+pub mod suite;
 
 use std::error::Error;
 

@@ -85,7 +85,7 @@ pub async fn run(
         pairs.push(finished.pairs);
         add(&mut retries, finished.retries);
     }
-    Ok(measured(contender, &track, timed, &pairs, retries).await?)
+    measured(contender, &track, timed, &pairs, retries).await
 }
 
 #[derive(Default)]

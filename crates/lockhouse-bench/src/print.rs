@@ -105,3 +105,43 @@ fn or_none(values: &BTreeMap<String, u64>) -> String {
         false => pairs(values),
     }
 }
+
+/// All of a suite, shortly.
+#[cfg(feature = "yardsticks")]
+pub fn report(report: &crate::suite::Report) -> String {
+    let mut text = String::new();
+    for row in &report.rows {
+        let value = row
+            .value
+            .map_or("-".to_owned(), |value| number(value, &row.unit));
+        let sign = if row.more_is_better { "≥" } else { "≤" };
+        let at_least = number(row.at_least, &row.unit);
+        let aim = row
+            .aim
+            .map(|aim| format!(", aim {}", number(aim, &row.unit)));
+        let _ = writeln!(
+            text,
+            "{value:>10}  {:<12}  {} ({sign} {at_least}{})",
+            row.verdict.as_str(),
+            row.what,
+            aim.unwrap_or_default()
+        );
+    }
+    text
+}
+
+/// A number to three digits or so, with its unit.
+#[cfg(feature = "yardsticks")]
+pub fn number(value: f64, unit: &str) -> String {
+    let text = match value.abs() {
+        0.0 => "0".to_owned(),
+        ..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    format!("{text}{unit}")
+}

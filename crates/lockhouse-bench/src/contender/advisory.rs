@@ -12,7 +12,7 @@ use crate::shape::{Ask, Shape};
 
 /// Locks of PostgreSQL's own.
 #[derive(Debug)]
-pub struct Advisory {
+pub(super) struct Advisory {
     url: String,
 }
 
@@ -23,7 +23,7 @@ struct AdvisoryClient {
 
 impl Advisory {
     /// On the database of `url`.
-    pub fn at(url: &str) -> Self {
+    pub(super) fn at(url: &str) -> Self {
         Self {
             url: url.to_owned(),
         }

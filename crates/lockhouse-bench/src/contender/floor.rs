@@ -14,7 +14,7 @@ use crate::shape::{Ask, Shape};
 
 /// One row, one commit; on MySQL, MariaDB or PostgreSQL.
 #[derive(Debug)]
-pub struct Floor {
+pub(super) struct Floor {
     url: String,
     postgres: bool,
 }
@@ -34,7 +34,7 @@ impl Floor {
     ///
     /// # Errors
     /// When the URL makes no sense.
-    pub fn at(url: &str) -> Result<Self, Failed> {
+    pub(super) fn at(url: &str) -> Result<Self, Failed> {
         let parsed = Url::parse(url)?;
         Ok(Self {
             url: url.replacen("mariadb://", "mysql://", 1),

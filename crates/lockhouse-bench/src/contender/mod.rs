@@ -9,11 +9,13 @@ mod counted;
 mod database;
 #[cfg(feature = "yardsticks")]
 mod floor;
+#[cfg(feature = "yardsticks")]
+mod kind;
 mod lockhouse;
 #[cfg(feature = "yardsticks")]
 mod redis;
 #[cfg(feature = "yardsticks")]
-pub mod settings;
+pub(crate) mod settings;
 #[cfg(feature = "yardsticks")]
 mod single;
 
@@ -26,18 +28,10 @@ use crate::measured::{Server, Work};
 use crate::shape::{Ask, Shape};
 
 #[cfg(feature = "yardsticks")]
-pub use advisory::Advisory;
-#[cfg(feature = "yardsticks")]
-pub use article::Article;
-#[cfg(feature = "yardsticks")]
 pub use database::Database;
 #[cfg(feature = "yardsticks")]
-pub use floor::Floor;
+pub use kind::Kind;
 pub use lockhouse::LockhouseContender;
-#[cfg(feature = "yardsticks")]
-pub use redis::Redis;
-#[cfg(feature = "yardsticks")]
-pub use single::Single;
 
 /// A way to acquire and release, with clients on it.
 #[async_trait]

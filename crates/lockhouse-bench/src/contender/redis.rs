@@ -19,7 +19,7 @@ const DELETE: &str = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.ca
 
 /// Redis, as durable as told.
 #[derive(Debug)]
-pub struct Redis {
+pub(super) struct Redis {
     client: redis::Client,
     fsync: bool,
 }
@@ -36,7 +36,7 @@ impl Redis {
     ///
     /// # Errors
     /// When the URL makes no sense.
-    pub fn at(url: &str, fsync: bool) -> Result<Self, Failed> {
+    pub(super) fn at(url: &str, fsync: bool) -> Result<Self, Failed> {
         Ok(Self {
             client: redis::Client::open(url)?,
             fsync,

@@ -25,7 +25,7 @@ const POSTGRES: [&str; 4] = [
 ///
 /// # Errors
 /// When it does not answer.
-pub async fn of(url: &str) -> Result<Server, Failed> {
+pub(crate) async fn of(url: &str) -> Result<Server, Failed> {
     match url.split(':').next().unwrap_or_default() {
         "mysql" | "mariadb" => mysql(url).await,
         "postgres" | "postgresql" => postgres(url).await,

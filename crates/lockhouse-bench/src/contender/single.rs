@@ -31,7 +31,7 @@ const TABLES: &str = "
 
 /// One transaction an acquire and one a release, in an SQLite file.
 #[derive(Debug)]
-pub struct Single {
+pub(super) struct Single {
     file: PathBuf,
     calls: mpsc::Sender<Call>,
 }
@@ -53,7 +53,7 @@ impl Single {
     ///
     /// # Errors
     /// When the file can't be opened.
-    pub fn at(url: &str) -> Result<Self, Failed> {
+    pub(super) fn at(url: &str) -> Result<Self, Failed> {
         let file = PathBuf::from(format!(
             "{}.single",
             url.strip_prefix("sqlite:")

@@ -28,7 +28,7 @@ const DROP: &str = "DROP TABLE IF EXISTS article_permit, article_request, articl
 
 /// The article's algorithm, on MySQL, MariaDB or PostgreSQL.
 #[derive(Debug)]
-pub struct Article {
+pub(super) struct Article {
     url: String,
     postgres: bool,
 }
@@ -38,7 +38,7 @@ impl Article {
     ///
     /// # Errors
     /// When the URL makes no sense.
-    pub fn at(url: &str) -> Result<Self, Failed> {
+    pub(super) fn at(url: &str) -> Result<Self, Failed> {
         let parsed = Url::parse(url)?;
         Ok(Self {
             url: url.replacen("mariadb://", "mysql://", 1),
