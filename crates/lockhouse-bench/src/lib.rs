@@ -9,8 +9,11 @@ pub mod load;
 #[cfg(feature = "yardsticks")]
 pub mod machine;
 pub mod measured;
+pub mod options;
 pub mod print;
 pub mod progress;
+#[cfg(feature = "yardsticks")]
+pub mod report;
 pub mod shape;
 #[cfg(feature = "yardsticks")]
 pub mod suite;

@@ -51,6 +51,33 @@ struct Finished {
     retries: BTreeMap<String, u64>,
 }
 
+/// Prepares `contender`, puts it under load as [`run`] does, and removes what it made, however it
+/// ends. None if `stop` resolved before anything was measured.
+///
+/// # Errors
+/// When it can't be prepared or cleared, a client can't connect, or one sees nothing but errors.
+pub async fn bench(
+    contender: &dyn Contender,
+    shape: &Shape,
+    progress: &dyn Progress,
+    stop: impl Future,
+) -> Result<Option<Measured>, Failed> {
+    let mut stop = pin!(stop);
+    let prepared = tokio::select! {
+        prepared = contender.prepare(shape) => prepared.map(|()| true),
+        _ = &mut stop => Ok(false),
+    };
+    let measured = match prepared {
+        Ok(true) => run(contender, shape, progress, stop).await.map(Some),
+        Ok(false) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let cleared = contender.clear().await;
+    let measured = measured?;
+    cleared?;
+    Ok(measured.filter(|measured| measured.seconds > 0.0))
+}
+
 /// Puts `contender`, which has been prepared, under load, until the time is over or `stop`
 /// resolves, and says what came of it.
 ///

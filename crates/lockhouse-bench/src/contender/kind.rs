@@ -1,12 +1,12 @@
 //! The contenders by name.
 
+use super::Contender;
 use super::advisory::Advisory;
 use super::article::Article;
 use super::floor::Floor;
 use super::lockhouse::LockhouseContender;
 use super::redis::Redis;
 use super::single::Single;
-use super::{Contender, settings};
 use crate::Failed;
 
 /// Who is under load.
@@ -40,10 +40,7 @@ impl Kind {
             return Err("only lockhouse can have several URLs or engines".into());
         }
         Ok(match self {
-            Kind::Lockhouse => {
-                let server = settings::of(url).await?;
-                Box::new(LockhouseContender::connect(urls, engines, server).await?)
-            }
+            Kind::Lockhouse => Box::new(LockhouseContender::connect(urls, engines).await?),
             Kind::Article => Box::new(Article::at(url)?),
             Kind::Floor => Box::new(Floor::at(url)?),
             Kind::Redis => Box::new(Redis::at(url, false)?),

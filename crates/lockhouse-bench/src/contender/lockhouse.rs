@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::counted::{Count, Counted};
-use super::{Client, Contender, Failure};
+use super::{Client, Contender, Failure, settings};
 use crate::Failed;
 use crate::measured::{Server, Work};
 use crate::shape::{Ask, Shape};
@@ -42,19 +42,18 @@ pub struct LockhouseContender {
 }
 
 impl LockhouseContender {
-    /// `engines` of them on a database, or clients of servers; `server` is what is known of the
-    /// database.
+    /// `engines` of them on the database of each URL, or clients of servers.
     ///
     /// # Errors
     /// When a URL makes no sense, or a database does not answer.
-    pub async fn connect(urls: &[String], engines: usize, server: Server) -> Result<Self, Failed> {
+    pub async fn connect(urls: &[String], engines: usize) -> Result<Self, Failed> {
         let mut contender = Self {
             name: "lockhouse".into(),
             engines: Vec::new(),
             store: None,
             count: None,
             prefix: format!("bench-{:08x}-", fastrand::u32(..)),
-            server,
+            server: Server::default(),
         };
         let count = Arc::new(Count::default());
         for url in urls {
@@ -67,7 +66,7 @@ impl LockhouseContender {
                 let store = match &contender.store {
                     // A second engine on memory would have a memory of its own.
                     Some(store) if url == "memory:" => Arc::clone(store),
-                    _ => lockhouse_stores::open(url)?,
+                    _ => lockhouse_stores::open(url).map_err(Error::from)?,
                 };
                 let counted = Counted::new(Arc::clone(&store), Arc::clone(&count));
                 let lockhouse = Lockhouse::with_store(Arc::new(counted));
@@ -76,6 +75,9 @@ impl LockhouseContender {
                 contender.store = Some(store);
                 contender.count = Some(Arc::clone(&count));
             }
+        }
+        if let Some(url) = urls.first() {
+            contender.server = settings::of(url).await?;
         }
         match contender.engines.len() {
             0 => Err("lockhouse needs a URL".into()),
@@ -87,11 +89,13 @@ impl LockhouseContender {
         }
     }
 
-    /// The same under another name.
+    /// The same, where more is `known` of the database than its clients can find out.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    pub fn on(self, known: Server) -> Self {
+        Self {
+            server: known,
+            ..self
+        }
     }
 
     fn semaphore(&self, number: usize) -> Result<SemaphoreName, Failed> {

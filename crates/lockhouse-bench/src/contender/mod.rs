@@ -14,7 +14,6 @@ mod kind;
 mod lockhouse;
 #[cfg(feature = "yardsticks")]
 mod redis;
-#[cfg(feature = "yardsticks")]
 pub(crate) mod settings;
 #[cfg(feature = "yardsticks")]
 mod single;

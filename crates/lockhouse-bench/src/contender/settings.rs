@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::{Connection, MySqlConnection, PgConnection};
+#[cfg(feature = "yardsticks")]
+use sqlx::PgConnection;
+use sqlx::{Connection, MySqlConnection};
 
 use crate::Failed;
 use crate::measured::Server;
@@ -14,6 +16,7 @@ const MYSQL: [&str; 4] = [
     "innodb_doublewrite",
 ];
 
+#[cfg(feature = "yardsticks")]
 const POSTGRES: [&str; 4] = [
     "fsync",
     "synchronous_commit",
@@ -28,6 +31,7 @@ const POSTGRES: [&str; 4] = [
 pub(crate) async fn of(url: &str) -> Result<Server, Failed> {
     match url.split(':').next().unwrap_or_default() {
         "mysql" | "mariadb" => mysql(url).await,
+        #[cfg(feature = "yardsticks")]
         "postgres" | "postgresql" => postgres(url).await,
         "sqlite" => Ok(sqlite()),
         "memory" => Ok(named("memory")),
@@ -49,15 +53,18 @@ async fn mysql(url: &str) -> Result<Server, Failed> {
         durability: BTreeMap::new(),
     };
     for name in MYSQL {
-        let value: String = sqlx::query_scalar(&format!("SELECT CAST(@@GLOBAL.{name} AS CHAR)"))
-            .fetch_one(&mut connection)
-            .await?;
-        server.durability.insert(name.to_owned(), value);
+        let select = format!("SELECT CAST(@@GLOBAL.{name} AS CHAR)");
+        let value = sqlx::query_scalar(&select).fetch_one(&mut connection);
+        // Servers that are like MySQL may not have all of them.
+        if let Ok(value) = value.await {
+            server.durability.insert(name.to_owned(), value);
+        }
     }
     connection.close().await?;
     Ok(server)
 }
 
+#[cfg(feature = "yardsticks")]
 async fn postgres(url: &str) -> Result<Server, Failed> {
     let mut connection = PgConnection::connect(url).await?;
     let version: String = sqlx::query_scalar("SHOW server_version")

@@ -113,8 +113,8 @@ impl Ready {
         let server = Server::start(program, url, &[]).await?;
         let urls = [server.url().to_owned()];
         let known = settings::of(url).await?;
-        let contender = LockhouseContender::connect(&urls, side.engines, known).await?;
-        Ok((Box::new(contender), Some(server)))
+        let contender = LockhouseContender::connect(&urls, side.engines).await?;
+        Ok((Box::new(contender.on(known)), Some(server)))
     }
 
     /// One round; `stop` ends it early.

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod report;
 mod run;
 mod suite;
 
@@ -12,6 +13,7 @@ use lockhouse_bench::Failed;
 pub(crate) enum Verb {
     Run(run::Run),
     Suite(suite::Suite),
+    Report(report::Report),
 }
 
 impl Verb {
@@ -19,6 +21,7 @@ impl Verb {
         match self {
             Verb::Run(verb) => verb.perform().await,
             Verb::Suite(verb) => verb.perform().await,
+            Verb::Report(verb) => verb.perform(),
         }
     }
 }
