@@ -32,6 +32,11 @@ impl Place {
         Ok(Lockhouse::connect(&self.0).await?)
     }
 
+    /// The URL, password and all.
+    pub(crate) fn url(&self) -> &str {
+        &self.0
+    }
+
     /// Whether it is a server rather than a store.
     pub(crate) fn is_server(&self) -> bool {
         let scheme = self.0.split(':').next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 mod acquire;
+mod bench;
 mod completions;
 mod create;
 mod delete;
@@ -47,6 +48,7 @@ pub(crate) enum Verb {
     Sweep(sweep::Sweep),
     Verify(verify::Verify),
     Migrate(migrate::Migrate),
+    Bench(bench::Bench),
     Completions(completions::Completions),
 }
 
@@ -70,6 +72,7 @@ impl Verb {
             Verb::Sweep(verb) => verb.perform(global).await,
             Verb::Verify(verb) => verb.perform(global).await,
             Verb::Migrate(verb) => verb.perform(global).await,
+            Verb::Bench(verb) => verb.perform(global).await,
             Verb::Completions(verb) => verb.perform(),
         }
     }

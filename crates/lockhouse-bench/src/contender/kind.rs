@@ -1,0 +1,52 @@
+//! The contenders by name.
+
+use super::Contender;
+use super::advisory::Advisory;
+use super::article::Article;
+use super::floor::Floor;
+use super::lockhouse::LockhouseContender;
+use super::redis::Redis;
+use super::single::Single;
+use crate::Failed;
+
+/// Who is under load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// An engine in this process on a database's URL, or clients of a server on its http:// URL
+    Lockhouse,
+    /// The usual algorithm, a connection a client and a transaction an acquire: mysql://, postgres://
+    Article,
+    /// One autocommitted UPDATE: mysql://, postgres://
+    Floor,
+    /// SET NX PX and a script that deletes, in memory only: redis://
+    Redis,
+    /// The same with appendfsync always
+    RedisFsync,
+    /// pg_advisory_lock: postgres://
+    Advisory,
+    /// SQLite with a commit for each acquire and each release: sqlite:PATH
+    Single,
+}
+
+impl Kind {
+    /// The contender on `urls`, of which only Lockhouse may have several, and several `engines` on
+    /// each.
+    ///
+    /// # Errors
+    /// When a URL makes no sense for it, or the server does not answer.
+    pub async fn open(self, urls: &[String], engines: usize) -> Result<Box<dyn Contender>, Failed> {
+        let url = urls.first().ok_or("a contender needs a URL")?;
+        if self != Kind::Lockhouse && (urls.len() > 1 || engines > 1) {
+            return Err("only lockhouse can have several URLs or engines".into());
+        }
+        Ok(match self {
+            Kind::Lockhouse => Box::new(LockhouseContender::connect(urls, engines).await?),
+            Kind::Article => Box::new(Article::at(url)?),
+            Kind::Floor => Box::new(Floor::at(url)?),
+            Kind::Redis => Box::new(Redis::at(url, false)?),
+            Kind::RedisFsync => Box::new(Redis::at(url, true)?),
+            Kind::Advisory => Box::new(Advisory::at(url)),
+            Kind::Single => Box::new(Single::at(url)?),
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! Who contends with whom.
+
+use super::side::{Place, Side};
+use super::{ENDED, HELD, Scale};
+use crate::contender::Kind;
+use crate::shape::Shape;
+
+/// Sides that take turns, in short rounds, so that whatever else the machine does meanwhile befalls
+/// them alike.
+#[derive(Clone, Debug)]
+pub(super) struct Contest {
+    pub(super) name: &'static str,
+    /// What it is about, for people.
+    pub(super) about: &'static str,
+    pub(super) sides: Vec<Side>,
+}
+
+/// All of them, in the order in which they are run.
+pub(super) fn all(scale: &Scale) -> Vec<Contest> {
+    let mut contests = vec![
+        hot(scale, 1, "hot-1", "one client"),
+        hot(scale, 8, "hot-8", "one hot semaphore, 8 clients"),
+        hot(scale, 64, "hot-64", "one hot semaphore, 64 clients"),
+        hot(scale, 512, "hot-512", "one hot semaphore, 512 clients"),
+        flat(scale),
+        many(scale),
+        orders(scale),
+        two(scale),
+        mariadb(scale),
+    ];
+    for (clients, name, about) in [
+        (1, "postgres-1", "PostgreSQL, one client"),
+        (
+            64,
+            "postgres-64",
+            "PostgreSQL, one hot semaphore, 64 clients",
+        ),
+        (
+            512,
+            "postgres-512",
+            "PostgreSQL, one hot semaphore, 512 clients",
+        ),
+    ] {
+        contests.push(postgres(scale, clients, name, about));
+    }
+    contests.push(sqlite(scale));
+    contests
+}
+
+fn hot(scale: &Scale, clients: usize, name: &'static str, about: &'static str) -> Contest {
+    let shape = scale.shape(clients);
+    let mut sides = vec![
+        Side::new("lockhouse", Kind::Lockhouse, Place::MySql, &shape),
+        Side::new("article", Kind::Article, Place::MySql, &shape),
+        Side::new("redis", Kind::Redis, Place::Redis, &shape),
+        Side::new("redis-fsync", Kind::RedisFsync, Place::Redis, &shape),
+    ];
+    if clients == 1 {
+        sides.push(Side::new("floor", Kind::Floor, Place::MySql, &shape));
+    }
+    if clients == 64 {
+        sides.push(Side::new("http", Kind::Lockhouse, Place::MySql, &shape).served());
+    }
+    Contest { name, about, sides }
+}
+
+fn flat(scale: &Scale) -> Contest {
+    let empty = scale.shape(64);
+    let full = Shape {
+        held: scale.rows(HELD),
+        ended: scale.rows(ENDED),
+        ..empty.clone()
+    };
+    Contest {
+        name: "flat",
+        about: "100,000 held and 1,000,000 ended before, or nothing; 64 clients",
+        sides: vec![
+            Side::new("empty", Kind::Lockhouse, Place::MySql, &empty),
+            Side::new("full", Kind::Lockhouse, Place::MySql, &full),
+        ],
+    }
+}
+
+fn many(scale: &Scale) -> Contest {
+    let one = scale.shape(64);
+    let many = Shape {
+        semaphores: scale.semaphores(),
+        ..one.clone()
+    };
+    Contest {
+        name: "many",
+        about: "load over 10,000 semaphores, or on one; 64 clients",
+        sides: vec![
+            Side::new("one", Kind::Lockhouse, Place::MySql, &one),
+            Side::new("many", Kind::Lockhouse, Place::MySql, &many),
+        ],
+    }
+}
+
+/// Two engines, so that the order of names matters in the database and not only in one engine.
+fn orders(scale: &Scale) -> Contest {
+    let shape = Shape {
+        semaphores: 6,
+        each: 3,
+        ..scale.shape(64)
+    };
+    Contest {
+        name: "orders",
+        about: "3 of 6 semaphores an ask, in random order; 64 clients",
+        sides: vec![
+            Side::new("lockhouse", Kind::Lockhouse, Place::MySql, &shape),
+            Side::new("two", Kind::Lockhouse, Place::MySql, &shape).engines(2),
+            Side::new("article", Kind::Article, Place::MySql, &shape),
+        ],
+    }
+}
+
+fn two(scale: &Scale) -> Contest {
+    let shape = scale.shape(128);
+    Contest {
+        name: "two",
+        about: "two engines on one database and one hot semaphore, or one; 128 clients in all",
+        sides: vec![
+            Side::new("one", Kind::Lockhouse, Place::MySql, &shape),
+            Side::new("two", Kind::Lockhouse, Place::MySql, &shape).engines(2),
+        ],
+    }
+}
+
+fn mariadb(scale: &Scale) -> Contest {
+    let shape = scale.shape(64);
+    Contest {
+        name: "mariadb-64",
+        about: "MariaDB, one hot semaphore, 64 clients",
+        sides: vec![
+            Side::new("lockhouse", Kind::Lockhouse, Place::MariaDb, &shape),
+            Side::new("article", Kind::Article, Place::MariaDb, &shape),
+        ],
+    }
+}
+
+fn postgres(scale: &Scale, clients: usize, name: &'static str, about: &'static str) -> Contest {
+    let shape = scale.shape(clients);
+    let mut sides = vec![
+        Side::new("lockhouse", Kind::Lockhouse, Place::Postgres, &shape),
+        Side::new("article", Kind::Article, Place::Postgres, &shape),
+        Side::new("advisory", Kind::Advisory, Place::Postgres, &shape),
+    ];
+    if clients == 1 {
+        sides.push(Side::new("floor", Kind::Floor, Place::Postgres, &shape));
+    }
+    Contest { name, about, sides }
+}
+
+fn sqlite(scale: &Scale) -> Contest {
+    let shape = scale.shape(64);
+    Contest {
+        name: "sqlite-64",
+        about: "SQLite, one hot semaphore, 64 clients",
+        sides: vec![
+            Side::new("lockhouse", Kind::Lockhouse, Place::Sqlite, &shape),
+            Side::new("single", Kind::Single, Place::Sqlite, &shape),
+        ],
+    }
+}
