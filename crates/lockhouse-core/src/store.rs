@@ -48,7 +48,8 @@ pub enum Due<'a> {
         /// Only those that hold permits of one of these.
         on: Option<&'a [SemaphoreName]>,
     },
-    /// They have no time to live and have been held for so long.
+    /// They have no time to live, have been held for so long, and their owner has no session that
+    /// goes on.
     Stale {
         /// How long.
         age: Duration,

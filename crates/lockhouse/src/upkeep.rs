@@ -36,7 +36,8 @@ pub struct Upkeep {
     pub check_every: Duration,
     /// Which owners are checked, and how; the first whose pattern fits an owner is asked.
     pub checks: Vec<(OwnerPattern, Arc<dyn OwnerCheck>)>,
-    /// After so long, a request without a time to live is stale and ended. 24 h.
+    /// After so long, a request without a time to live is stale and ended, unless its owner's
+    /// session goes on. 24 h.
     pub stale_after: Duration,
     /// How often ended requests are deleted. 4 h.
     pub purge_every: Duration,
