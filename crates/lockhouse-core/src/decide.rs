@@ -106,6 +106,8 @@ impl Scene {
             semaphore.deleted_at = None;
         }
         if changed {
+            // So that fences tell what was granted before and what after, without a clock.
+            semaphore.fence += 1;
             self.capacity_changes.push(CapacityChange {
                 semaphore: name.clone(),
                 old_capacity: semaphore.capacity,
