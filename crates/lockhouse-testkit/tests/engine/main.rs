@@ -1,0 +1,6 @@
+//! The engine on a store that does as a test says.
+
+#![allow(clippy::unwrap_used)]
+
+mod hooked;
+mod owners;
