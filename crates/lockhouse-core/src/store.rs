@@ -159,6 +159,9 @@ pub enum Kind {
     /// The connection or the server was lost, or could not be had. Nothing was applied; try again
     /// on a fresh connection.
     Unavailable,
+    /// The server has no connection left to give. Nothing was applied; one comes free before long,
+    /// and whoever waits for it is in nobody's way.
+    Crowded,
     /// The commit was sent and its answer was lost. Ask again to find out.
     Unknown,
     /// The store turned down what it was sent; trying the same again is no use. In a batch of
@@ -203,7 +206,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Conflict | Kind::Unavailable | Kind::Unknown
+            Kind::Conflict | Kind::Unavailable | Kind::Crowded | Kind::Unknown
         )
     }
 

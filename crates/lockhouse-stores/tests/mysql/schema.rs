@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Kind, Store};
 use lockhouse_stores::MySql;
+use sqlx::{Connection as _, MySqlConnection};
 
 use crate::database::{
     Database, Server, acquire, define, granted, number, on_both_servers, one, run,
@@ -16,6 +17,7 @@ on_both_servers! {
     a_database_that_does_not_exist_is_told,
     a_user_without_the_right_to_change_tables_can_work,
     a_user_with_a_password_can_log_in_again_and_again,
+    a_user_who_has_all_its_connections_finds_it_crowded,
     every_table_has_a_primary_key,
 }
 
@@ -115,6 +117,25 @@ async fn every_table_has_a_primary_key(database: &Database) {
         AND c.table_name=t.table_name AND c.constraint_type='PRIMARY KEY' \
         WHERE t.table_schema=DATABASE() AND (c.constraint_name IS NULL OR t.engine<>'InnoDB')";
     assert_eq!(number(&mut database.session().await, without).await, 0);
+}
+
+/// A user may have one connection, and has it elsewhere. What waits for another harms nobody, so it
+/// is told apart from a server that is out.
+async fn a_user_who_has_all_its_connections_finds_it_crowded(database: &Database) {
+    database.migrated().await;
+    let user = User::with_password(database, "ALL", "").await;
+    let one = format!("ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS 1", user.name);
+    run(&mut database.session().await, &one).await;
+    let elsewhere = MySqlConnection::connect(&user.url("")).await.unwrap();
+    let store = MySql::open(&user.url("")).unwrap();
+    let error = store.ready().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Crowded, "{error}");
+    elsewhere.close().await.unwrap();
+    let until = Instant::now() + Duration::from_secs(9);
+    while let Err(error) = store.ready().await {
+        assert!(Instant::now() < until, "{error}");
+    }
+    user.remove().await;
 }
 
 struct User<'a> {

@@ -4,3 +4,4 @@
 
 mod hooked;
 mod owners;
+mod patience;
