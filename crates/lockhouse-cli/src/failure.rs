@@ -1,5 +1,7 @@
 //! What went wrong, told on stderr with what to do about it.
 
+use std::fmt;
+
 use lockhouse::store::Kind;
 use lockhouse::wire::Problem;
 use lockhouse::{Code, Error, Refusal, SemaphoreName};
@@ -78,6 +80,16 @@ impl Failure {
             }
         };
         serde_json::to_string(&problem).unwrap_or(problem.detail)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Lockhouse(error) => error.fmt(f),
+            Failure::Interrupted(signal) => f.write_str(signal.as_str()),
+            Failure::Other { message, .. } => f.write_str(message),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What goes to stdout: one line of JSON for programs, or words and tables for people.
 //!
-//! A reader that goes away, such as `head`, is no error.
+//! A reader that goes away, such as `head`, is no error, but for what nobody else can tell it.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -24,13 +24,28 @@ impl Format {
         json: impl FnOnce() -> J,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
+        line(&self.said(json, text)?)
+    }
+
+    /// The same, where a reader that went away has missed something.
+    pub(crate) fn deliver<J: Serialize>(
+        self,
+        json: impl FnOnce() -> J,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let said = self.said(json, text)? + "\n";
+        write(said.as_bytes()).map_err(|error| cannot_write(&error))
+    }
+
+    fn said<J: Serialize>(
+        self,
+        json: impl FnOnce() -> J,
+        text: impl FnOnce() -> String,
+    ) -> Result<String, Failure> {
         match self {
-            Format::Table => line(&text()),
-            Format::Json => {
-                let json = serde_json::to_string(&json())
-                    .map_err(|error| Failure::other(format!("cannot write JSON: {error}")))?;
-                line(&json)
-            }
+            Format::Table => Ok(text()),
+            Format::Json => serde_json::to_string(&json())
+                .map_err(|error| Failure::other(format!("cannot write JSON: {error}"))),
         }
     }
 
@@ -51,13 +66,19 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 
 /// Prints `bytes` as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::other(format!("cannot write to stdout: {error}")))
-        }
+    match write(bytes) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_write(&error)),
         _ => Ok(()),
     }
+}
+
+fn write(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush())
+}
+
+fn cannot_write(error: &io::Error) -> Failure {
+    Failure::other(format!("cannot write to stdout: {error}"))
 }
 
 /// Says `text` on stderr.

@@ -71,7 +71,7 @@ pub(crate) struct Intervals {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Ages {
-    /// After so long, a request without a TTL is stale and ended
+    /// After so long, a request without a TTL is stale and ended, unless its owner's session goes on
     #[arg(
         long,
         env = "LOCKHOUSE_STALE_AFTER",

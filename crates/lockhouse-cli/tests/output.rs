@@ -4,8 +4,10 @@
 
 mod house;
 
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 
 use house::{Done, House, Running};
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
@@ -95,13 +97,51 @@ fn a_reader_that_goes_away_is_no_error() {
         &["show", "a", "-o", "json"],
         &["completions", "bash"],
         &["--help"],
-        &["acquire", "-s", "a"],
     ] {
         let mut command = house.command(args);
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let done = Done::from(command.stdout(writer).output().unwrap());
         assert_eq!((done.code, &*done.stderr), (0, ""), "{args:?}");
+    }
+}
+
+/// Stdouts that take nothing: a pipe that nobody reads, and a disk without room.
+fn nowhere() -> [Stdio; 2] {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    [writer.into(), full.into()]
+}
+
+/// P10: nobody knows the id, so nobody could give the permit back.
+#[test]
+fn what_is_acquired_and_told_to_nobody_is_given_back() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "1"]);
+    for format in ["table", "json"] {
+        for stdout in nowhere() {
+            let mut command = house.command(&["acquire", "-s", "a", "-o", format]);
+            let done = Done::from(command.stdout(stdout).output().unwrap());
+            assert_eq!(done.code, 1, "{done:?}");
+            assert!(done.stderr.contains("cannot write to stdout"), "{done:?}");
+            assert!(done.stderr.contains("given back"), "{done:?}");
+            assert_eq!(house.in_use("a"), 0);
+        }
+    }
+}
+
+/// P5: who gave the id knows it, and the same again finds the grant.
+#[test]
+fn what_is_acquired_under_an_id_that_is_known_stays_held() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "1"]);
+    for stdout in nowhere() {
+        let mut command = house.command(&["acquire", "-s", "a", "--id", "job"]);
+        let done = Done::from(command.stdout(stdout).output().unwrap());
+        assert_eq!(done.code, 1, "{done:?}");
+        assert!(done.stderr.contains("\"job\" is held"), "{done:?}");
+        assert_eq!(house.in_use("a"), 1);
     }
 }
 

@@ -37,6 +37,7 @@ fn a_sweep_says_what_it_ended_and_why() {
         ("silent", &["--owner", "ann"]),
         ("lives", &["--owner", "bob"]),
         ("brief", &["--ttl", "1h"]),
+        ("unwatched", &["--owner", "eve"]),
     ] {
         house.text(&[&["acquire", "-s", "a", "--id", id], options].concat());
     }
@@ -56,12 +57,16 @@ fn a_sweep_says_what_it_ended_and_why() {
         assert!(done.stderr.lines().any(|line| told(&line)), "{done:?}");
         assert_eq!(house.json(&["release", id])["end_reason"], reason);
     }
-    assert_eq!(house.in_use("a"), 2);
+    assert_eq!(house.in_use("a"), 3);
 
     let nothing = json!({"lapsed": 0, "stale": 0, "purged": 0, "history_purged": 0});
     assert_eq!(sweep(&house), nothing);
+    let held = house.json(&["acquire", "-s", "a", "--id", "unwatched", "--owner", "eve"]);
+    passed(&held["created_at"], Duration::from_secs(1));
     let stale = house.json(&["sweep", "--stale-after", "1s"]);
-    assert_eq!(stale["stale"], 1, "bob's, without a TTL of its own");
+    assert_eq!(stale["stale"], 1, "not bob's, whose session goes on");
+    let ended = house.json(&["release", "unwatched"]);
+    assert_eq!(ended["end_reason"], "stale");
 }
 
 #[test]

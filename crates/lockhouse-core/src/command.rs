@@ -96,10 +96,12 @@ pub enum Cause {
         /// Whose it must be.
         owner: Owner,
     },
-    /// It has no time to live, and has been held for so long.
+    /// It has no time to live, has been held for so long, and no session of its owner keeps it.
     Stale {
         /// How long.
         age: Duration,
+        /// Whose it must be; nobody's without.
+        owner: Option<Owner>,
     },
     /// An operator says so.
     Forced {
@@ -163,7 +165,11 @@ impl Command {
             Command::Heartbeat { owner, .. }
             | Command::Goodbye { owner }
             | Command::End {
-                cause: Cause::OwnerSilent { owner },
+                cause:
+                    Cause::OwnerSilent { owner }
+                    | Cause::Stale {
+                        owner: Some(owner), ..
+                    },
                 ..
             } => Some(owner),
             _ => None,

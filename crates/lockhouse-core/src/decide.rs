@@ -106,6 +106,8 @@ impl Scene {
             semaphore.deleted_at = None;
         }
         if changed {
+            // So that fences tell what was granted before and what after, without a clock.
+            semaphore.fence += 1;
             self.capacity_changes.push(CapacityChange {
                 semaphore: name.clone(),
                 old_capacity: semaphore.capacity,
@@ -273,15 +275,23 @@ impl Scene {
             Cause::Expired => false,
             Cause::OwnerGone { owner } => request.owner.as_ref() == Some(owner),
             Cause::OwnerSilent { owner } => {
-                let session = self.owners.get(owner);
-                request.owner.as_ref() == Some(owner)
-                    && session.is_some_and(|session| session.expires_at <= self.now)
+                request.owner.as_ref() == Some(owner) && self.is_heard(owner) == Some(false)
             }
-            Cause::Stale { age } => {
+            Cause::Stale { age, owner } => {
                 let held = self.now.duration_since(request.created_at);
-                request.ttl.is_none() && Duration::try_from(held).is_ok_and(|held| held >= *age)
+                let kept = owner.as_ref().and_then(|owner| self.is_heard(owner));
+                request.owner == *owner
+                    && kept != Some(true)
+                    && request.ttl.is_none()
+                    && Duration::try_from(held).is_ok_and(|held| held >= *age)
             }
         }
+    }
+
+    /// Whether the owner's session goes on, if it has one.
+    fn is_heard(&self, owner: &Owner) -> Option<bool> {
+        let session = self.owners.get(owner)?;
+        Some(session.expires_at > self.now)
     }
 
     fn heartbeat(&mut self, owner: &Owner, ttl: Ttl) -> Outcome {

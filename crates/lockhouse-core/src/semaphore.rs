@@ -14,7 +14,8 @@ pub struct Semaphore {
     pub capacity: Capacity,
     /// How many of them are held. More than the capacity after a resize below what was held.
     pub in_use: u32,
-    /// The fence of the last grant; 0 before the first.
+    /// The last fence that was taken: by a grant, or by a change of the capacity. 0 before the
+    /// first.
     pub fence: u64,
     /// When it was first defined, by the store's clock; anew when it comes back.
     pub created_at: Timestamp,

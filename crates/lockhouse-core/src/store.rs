@@ -48,7 +48,8 @@ pub enum Due<'a> {
         /// Only those that hold permits of one of these.
         on: Option<&'a [SemaphoreName]>,
     },
-    /// They have no time to live and have been held for so long.
+    /// They have no time to live, have been held for so long, and their owner has no session that
+    /// goes on.
     Stale {
         /// How long.
         age: Duration,
@@ -158,6 +159,9 @@ pub enum Kind {
     /// The connection or the server was lost, or could not be had. Nothing was applied; try again
     /// on a fresh connection.
     Unavailable,
+    /// The server has no connection left to give. Nothing was applied; one comes free before long,
+    /// and whoever waits for it is in nobody's way.
+    Crowded,
     /// The commit was sent and its answer was lost. Ask again to find out.
     Unknown,
     /// The store turned down what it was sent; trying the same again is no use. In a batch of
@@ -202,7 +206,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Conflict | Kind::Unavailable | Kind::Unknown
+            Kind::Conflict | Kind::Unavailable | Kind::Crowded | Kind::Unknown
         )
     }
 

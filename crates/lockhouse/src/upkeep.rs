@@ -1,14 +1,14 @@
 //! Upkeep: what has lapsed is ended, what is long past is deleted.
 //!
 //! Any number of processes may [`maintain`](crate::Lockhouse::maintain) one store. They share the
-//! work by a permit of Lockhouse's own: whoever holds it does all of it, and keeps it. When its
-//! process dies, the permit lapses, and the next to ask goes on.
+//! work by a permit of Lockhouse's own: whoever holds it does all of it, and keeps it until it
+//! stops. When its process dies, the permit lapses. Then the next to ask goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -36,7 +36,8 @@ pub struct Upkeep {
     pub check_every: Duration,
     /// Which owners are checked, and how; the first whose pattern fits an owner is asked.
     pub checks: Vec<(OwnerPattern, Arc<dyn OwnerCheck>)>,
-    /// After so long, a request without a time to live is stale and ended. 24 h.
+    /// After so long, a request without a time to live is stale and ended, unless its owner's
+    /// session goes on. 24 h.
     pub stale_after: Duration,
     /// How often ended requests are deleted. 4 h.
     pub purge_every: Duration,
@@ -86,47 +87,63 @@ pub struct Swept {
     pub history_purged: u64,
 }
 
-/// Upkeep in the background, until it is dropped.
+/// Upkeep in the background, until it is [stopped](Maintaining::stop) or dropped.
+///
+/// Dropping it leaves the work to others in the background, which needs the runtime to go on for a
+/// moment; a program about to exit should stop it instead.
 #[derive(Debug)]
 #[must_use = "dropping this ends the upkeep"]
 pub struct Maintaining {
     task: JoinHandle<()>,
+    stop: oneshot::Sender<()>,
 }
 
-impl Drop for Maintaining {
-    fn drop(&mut self) {
-        self.task.abort();
+impl Maintaining {
+    /// Ends the upkeep, and leaves the work to the next who asks for it, at once. What is under way
+    /// is broken off; it is safe to begin again.
+    pub async fn stop(self) {
+        drop(self.stop);
+        // A task that panicked has ended too.
+        let _ = self.task.await;
     }
 }
 
 impl Upkeep {
     /// Does it in the background.
     pub(crate) fn begin(self, lockhouse: Lockhouse) -> Maintaining {
+        let (stop, stopped) = oneshot::channel();
         Maintaining {
-            task: tokio::spawn(async move { self.run(lockhouse).await }),
+            task: tokio::spawn(async move {
+                let turn = Turn::new(&lockhouse, self.turn_ttl());
+                tokio::select! {
+                    () = self.run(&lockhouse, &turn) => {}
+                    _ = stopped => {}
+                }
+                turn.leave().await;
+            }),
+            stop,
         }
     }
 
     /// Each task goes round by itself, so that a slow one holds up none of the others.
-    async fn run(self, lockhouse: Lockhouse) {
+    async fn run(&self, lockhouse: &Lockhouse, turn: &Turn<'_>) {
         let Some(engine) = lockhouse.engine() else {
             return;
         };
-        let turn = Turn::new(&lockhouse, self.turn_ttl());
         let suspects = Mutex::new(Suspects::default());
-        let sweep = every(self.sweep_every, &turn, || async {
+        let sweep = every(self.sweep_every, turn, || async {
             said("lapsed requests ended", engine.sweep_lapsed().await);
             let stale = engine.sweep_stale(self.stale_after).await;
             said("stale requests ended", stale);
         });
-        let check = every(self.check_every, &turn, || async {
+        let check = every(self.check_every, turn, || async {
             let gone = self.check(engine, &mut *suspects.lock().await).await;
             said("requests of gone owners ended", gone);
         });
-        let purge = every(self.purge_every, &turn, || async {
+        let purge = every(self.purge_every, turn, || async {
             said("ended requests deleted", self.purge(engine).await);
         });
-        let history = every(self.history_every, &turn, || async {
+        let history = every(self.history_every, turn, || async {
             let gone = self.purge_history(engine).await;
             said("capacity changes deleted", gone);
         });
@@ -244,6 +261,16 @@ impl<'a> Turn<'a> {
             *permit = self.take().await.ok();
         }
         permit.is_some()
+    }
+
+    /// Gives the permit back, if this process has it. If that fails, it lapses.
+    async fn leave(self) {
+        let Some(permit) = self.permit.into_inner() else {
+            return;
+        };
+        if let Err(error) = permit.release().await {
+            tracing::warn!(%error, "the upkeep's permit could not be given back, it lapses");
+        }
     }
 
     async fn take(&self) -> Result<Permit, Error> {

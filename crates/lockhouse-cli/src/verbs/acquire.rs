@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::wire;
+use lockhouse::{Lockhouse, Request, wire};
 
 use crate::args::Global;
 use crate::exit::Exit;
@@ -15,8 +15,9 @@ use crate::want::Wanted;
 /// Take permits, all or none, and leave them held
 ///
 /// Prints the request, one line a permit: its id, by which to renew or release it, and the fence
-/// on each semaphore. Nothing renews it. Without --ttl it is held until it is released. Asking
-/// again with the same id and the same permits finds the same grant.
+/// on each semaphore. If that can't be printed, what nobody knows the id of is given back. Nothing
+/// renews it. Without --ttl it is held until it is released. Asking again with the same id and the
+/// same permits finds the same grant.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -52,10 +53,26 @@ impl Acquire {
         };
         let acquiring = lockhouse.acquire(ask.clone(), self.wait);
         let (request, _) = waiter.until_granted(acquiring, &mut signals).await?;
-        global.output.print(
+        let told = global.output.deliver(
             || wire::Request::from(&request),
             || table::requests([&request]),
-        )?;
+        );
+        if let Err(failure) = told {
+            let then = self.unheard(&lockhouse, &request).await;
+            return Err(Failure::other(format!("{failure}; {then}")));
+        }
         Ok(Exit::OK)
+    }
+
+    /// Nobody was told of `request`: gives it back if nobody knows its id. What became of it.
+    async fn unheard(&self, lockhouse: &Lockhouse, request: &Request) -> String {
+        let id = &request.external_id;
+        if self.wanted.id.is_some() {
+            return format!("request \"{id}\" is held");
+        }
+        match lockhouse.release(id).await {
+            Ok(_) => "the permits were given back".into(),
+            Err(error) => format!("request \"{id}\" may be held: {error}"),
+        }
     }
 }

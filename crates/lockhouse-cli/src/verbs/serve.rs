@@ -4,7 +4,7 @@ use clap::Args;
 use lockhouse::Upkeep;
 use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::args::Global;
 use crate::exit::Exit;
@@ -59,25 +59,32 @@ impl Serve {
             .map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
         let lockhouse = or_signal(place.connect(), &mut signals).await?;
-        let _maintaining = lockhouse.maintain(upkeep)?;
+        let maintaining = lockhouse.maintain(upkeep)?;
         output::line(&format!(
             "lockhouse serves {} on http://{address}",
             place.public()
         ))?;
-        let (stop, stopped) = oneshot::channel::<()>();
+        let (stop, mut stopped) = watch::channel(false);
+        let mut told = stopped.clone();
         tokio::spawn(async move {
             let first = signals.end().await;
             tracing::info!(signal = %first, "stopping once what is under way is done");
-            // It is gone only if the server has ended already.
-            let _ = stop.send(());
+            // They are gone only if the server has ended already.
+            let _ = stop.send(true);
             let second = signals.end().await;
             std::process::exit(Exit::of_signal(second).code());
         });
-        let shutdown = async {
-            let _ = stopped.await;
+        let shutdown = async move {
+            let _ = stopped.changed().await;
         };
-        lockhouse_server::serve(lockhouse, listener, shutdown)
-            .await
+        // Another may go on with the upkeep while the last calls are answered here.
+        let leaving = async {
+            let _ = told.changed().await;
+            maintaining.stop().await;
+            Ok(())
+        };
+        let serving = lockhouse_server::serve(lockhouse, listener, shutdown);
+        tokio::try_join!(serving, leaving)
             .map_err(|error| Failure::other(format!("the server failed: {error}")))?;
         Ok(Exit::OK)
     }

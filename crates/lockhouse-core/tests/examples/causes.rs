@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockhouse_core::{Ask, Cause, Command, EndReason, Reply};
 
 use crate::keeper::{
-    Keeper, ask, every_cause, for_ms, forced, gone, owned_by, renew, silent, stale,
+    Keeper, ask, every_cause, for_ms, forced, gone, owned_by, renew, silent, stale, stale_of,
 };
 use crate::words::owner;
 
@@ -81,7 +81,7 @@ fn what_has_expired_ends_as_expired_by_every_cause() {
     let causes = every_cause().into_iter().chain([
         silent("another"),
         gone("another"),
-        stale(1_000),
+        stale_of("another", 1_000),
         forced(Some("op")),
     ]);
     for cause in causes {

@@ -28,7 +28,7 @@ fn the_first_reason_stands() {
         let mut keeper = Keeper::with(&[("a", 1)]);
         keeper.run(heartbeat("x", 8)).unwrap();
         keeper.grant(&owned_by("x", ask("one", &[("a", 1)])));
-        keeper.wait_ms(7);
+        keeper.wait_ms(8);
         let first = cause.reason();
         keeper.end("one", cause).unwrap();
         for later in every_cause() {
@@ -36,7 +36,7 @@ fn the_first_reason_stands() {
             let (request, now) = keeper.end("one", later).unwrap();
             assert!(!now);
             assert_eq!(request.end_reason(), Some(first));
-            assert_eq!(request.released_at(), Some(at(7)));
+            assert_eq!(request.released_at(), Some(at(8)));
         }
         assert_eq!(keeper.in_use("a"), 0);
     }

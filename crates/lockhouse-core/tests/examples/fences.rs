@@ -24,6 +24,19 @@ fn each_grant_on_a_semaphore_has_a_higher_fence() {
     }
 }
 
+/// P7: what was granted before a change of the capacity and what after is told by the fences, even
+/// if the clock was set back. What changes nothing takes none.
+#[test]
+fn a_change_of_the_capacity_takes_a_fence() {
+    let mut keeper = Keeper::with(&[("a", 9)]);
+    assert_eq!(fences(&keeper.grant(&ask("one", &[("a", 1)]))), [1]);
+    keeper.wait_ms(-1_000);
+    keeper.run(define("a", 8)).unwrap();
+    keeper.run(define("a", 8)).unwrap();
+    assert_eq!(keeper.semaphore("a").fence, 2);
+    assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [3]);
+}
+
 /// P7: a grant of many is one grant, and each semaphore has fences of its own.
 #[test]
 fn semaphores_count_their_grants_apart() {

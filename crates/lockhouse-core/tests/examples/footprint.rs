@@ -4,7 +4,7 @@ use lockhouse_core::{Cause, Command, Footprint};
 
 use crate::keeper::{
     Keeper, ask, define, delete, end, every_cause, gone, goodbye, heartbeat, owned_by, renew,
-    silent,
+    silent, stale, stale_of,
 };
 use crate::rows::Rows;
 use crate::words::{at, id, name, owner};
@@ -15,13 +15,18 @@ fn of(command: Command) -> Footprint {
 
 #[test]
 fn a_session_is_loaded_for_what_reads_or_writes_it_and_for_nothing_else() {
-    for command in [heartbeat("x", 1), goodbye("x"), end("one", silent("x"))] {
+    for command in [
+        heartbeat("x", 1),
+        goodbye("x"),
+        end("one", silent("x")),
+        end("one", stale_of("x", 1)),
+    ] {
         assert!(of(command).owners.into_iter().eq([owner("x")]));
     }
     let others = every_cause()
         .into_iter()
-        .filter(|cause| !matches!(cause, Cause::OwnerSilent { .. }));
-    for cause in others {
+        .filter(|cause| !matches!(cause, Cause::OwnerSilent { .. } | Cause::Stale { .. }));
+    for cause in others.chain([stale(1)]) {
         assert!(of(end("one", cause)).owners.is_empty());
     }
     let acquire = Command::Acquire(owned_by("x", ask("one", &[("a", 1)])));

@@ -150,6 +150,14 @@ pub(crate) fn gone(text: &str) -> Cause {
 pub(crate) fn stale(ms: u64) -> Cause {
     Cause::Stale {
         age: Duration::from_millis(ms),
+        owner: None,
+    }
+}
+
+pub(crate) fn stale_of(text: &str, ms: u64) -> Cause {
+    Cause::Stale {
+        age: Duration::from_millis(ms),
+        owner: Some(owner(text)),
     }
 }
 
@@ -164,14 +172,14 @@ pub(crate) fn every_cause() -> [Cause; 6] {
         Cause::Expired,
         silent("x"),
         gone("x"),
-        stale(0),
+        stale_of("x", 0),
         forced(None),
     ]
 }
 
 /// Those that end a request of `x` without a time to live at once, whatever else is there.
 pub(crate) fn causes_that_hold() -> [Cause; 4] {
-    [Cause::Released, gone("x"), stale(0), forced(None)]
+    [Cause::Released, gone("x"), stale_of("x", 0), forced(None)]
 }
 
 pub(crate) fn ask(text: &str, permits: &[(&str, u32)]) -> Ask {

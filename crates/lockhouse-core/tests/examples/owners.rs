@@ -3,7 +3,8 @@
 use lockhouse_core::{Command, EndReason, OwnerSession, Reply};
 
 use crate::keeper::{
-    Keeper, ask, define, end, exhausted, for_ms, gone, goodbye, heartbeat, owned_by, silent,
+    Keeper, ask, define, end, exhausted, for_ms, gone, goodbye, heartbeat, owned_by, silent, stale,
+    stale_of,
 };
 use crate::words::{at, owner, ttl};
 
@@ -116,6 +117,31 @@ fn a_gone_owner_s_request_ends_though_its_session_lasts() {
     assert!(keeper.end("one", gone("x")).unwrap().1);
     assert!(!keeper.end("one", gone("x")).unwrap().1);
     assert_eq!(keeper.in_use("a"), 1);
+}
+
+/// P10: silence would free it; age does not while the owner is heard of.
+#[test]
+fn what_a_session_keeps_is_never_stale() {
+    let mut keeper = keeper();
+    keeper.run(heartbeat("x", 2_000)).unwrap();
+    keeper.wait_ms(1_000);
+    for (id, whose, ended) in [("one", "x", false), ("two", "y", true)] {
+        let (request, now) = keeper.end(id, stale_of(whose, 10)).unwrap();
+        assert_eq!((now, request.is_live()), (ended, !ended), "{id}");
+    }
+    keeper.wait_ms(1_000);
+    assert!(keeper.end("one", stale_of("x", 10)).unwrap().1);
+}
+
+/// P3: the id came to stand for another's request after it was seen, whose session is not known.
+#[test]
+fn a_request_is_stale_for_its_own_owner_only() {
+    let mut keeper = keeper();
+    keeper.wait_ms(1_000);
+    for cause in [stale(10), stale_of("y", 10)] {
+        let (request, now) = keeper.end("one", cause).unwrap();
+        assert!(!now && request.is_live());
+    }
 }
 
 /// P4: a heartbeat keeps no request beyond its own time to live.

@@ -24,8 +24,13 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
             Cause::OwnerSilent { owner } => {
                 row.owner.as_ref() == Some(owner) && was_silent(commit, i, owner)
             }
-            Cause::Stale { age } => {
-                row.ttl.is_none() && has_held_for(row, *age).is_some_and(|at| at <= commit.now)
+            Cause::Stale { age, owner } => {
+                row.ttl.is_none()
+                    && has_held_for(row, *age).is_some_and(|at| at <= commit.now)
+                    && row.owner == *owner
+                    && !owner
+                        .as_ref()
+                        .is_some_and(|owner| is_kept(commit, i, owner))
             }
         };
         let named = expired || row.end_reason() == Some(cause.reason());
@@ -93,6 +98,20 @@ fn was_silent(commit: &Commit<'_>, i: usize, owner: &Owner) -> bool {
     let session = commit.before.owners.get(owner);
     session.is_some_and(|session| session.expires_at <= commit.now)
         && !commit.commands[..i].iter().any(about_it)
+}
+
+/// Whether the owner's session went on when the command at `i` had its turn.
+fn is_kept(commit: &Commit<'_>, i: usize, owner: &Owner) -> bool {
+    let said = commit.commands[..i]
+        .iter()
+        .rev()
+        .find_map(|command| match command {
+            Command::Heartbeat { owner: who, .. } if who == owner => Some(true),
+            Command::Goodbye { owner: who } if who == owner => Some(false),
+            _ => None,
+        });
+    let session = commit.before.owners.get(owner);
+    said.unwrap_or(session.is_some_and(|session| session.expires_at > commit.now))
 }
 
 fn has_held_for(row: &Request, age: Duration) -> Option<Timestamp> {

@@ -53,12 +53,14 @@ pub(crate) fn live_permits(log: &[Entry], semaphore: &SemaphoreName) -> u32 {
         .sum()
 }
 
-/// The fence of the last grant: how many grants on the semaphore there were.
+/// The last fence: how many grants on the semaphore and changes of its capacity there were.
 pub(crate) fn fence(log: &[Entry], semaphore: &SemaphoreName) -> u64 {
-    grants(log)
-        .filter(|ask| held(ask, semaphore) > 0)
-        .map(|_| 1)
-        .sum()
+    let takes_one = |(i, entry): &(usize, &Entry)| match &entry.event {
+        Event::Granted(ask) => held(ask, semaphore) > 0,
+        Event::Defined { name, .. } if name == semaphore => capacity(&log[..*i], name).is_some(),
+        _ => false,
+    };
+    log.iter().enumerate().filter(takes_one).map(|_| 1).sum()
 }
 
 /// The ask that was granted under `id`.

@@ -103,7 +103,7 @@ fn granted_now(outcome: &Outcome) -> Option<&ExternalId> {
 #[test]
 fn sequences_reach_every_answer() {
     let mut seen = BTreeSet::new();
-    for steps in some_sequences(300) {
+    for steps in some_sequences(1_000) {
         let mut rows = Rows::default();
         for Step { now, commands } in steps {
             let outcomes = run_in_batches_of(commands.len(), &mut rows, now, &commands);

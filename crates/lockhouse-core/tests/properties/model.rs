@@ -72,11 +72,14 @@ impl Model {
                 let lapsed = session.is_some_and(|session| now >= session.expires_at);
                 lapsed && ask.owner.iter().any(|its| its == owner)
             }
-            Cause::Stale { age } => {
+            Cause::Stale { age, owner } => {
                 let since = log::granted_at(&self.log, id).expect("it is live");
                 let held_ms = i128::from(now.as_millisecond() - since.as_millisecond());
                 let age_ms = i128::try_from(age.as_millis()).expect("a test's age is short");
-                log::expiry(&self.log, id).is_none() && held_ms >= age_ms
+                let session = owner.iter().find_map(|who| log::session(&self.log, who));
+                let kept = session.is_some_and(|session| now < session.expires_at);
+                let old = log::expiry(&self.log, id).is_none() && held_ms >= age_ms;
+                old && !kept && ask.owner == *owner
             }
         }
     }

@@ -87,17 +87,17 @@ fn defines() -> impl Strategy<Value = Command> {
 /// Every cause: mostly of the owner that the request usually has, else of any; and of ages that it
 /// has reached and has not.
 fn ends() -> impl Strategy<Value = Command> {
-    let whose = option::weighted(0.3, owner_names());
+    let whose = option::weighted(0.3, option::weighted(0.8, owner_names()));
     let ages = prop_oneof![4 => 0_u64..40, 1 => Just(1_000)].prop_map(Duration::from_millis);
-    (0..IDS, whose, ages, owners(), 0..14).prop_map(|(number, other, age, by, which)| {
-        let owner = other.or_else(|| usual_owner(number));
-        let owner = owner.unwrap_or_else(|| self::owner("x"));
+    (0..IDS, whose, ages, owners(), 0..17).prop_map(|(number, other, age, by, which)| {
+        let whose = other.unwrap_or_else(|| usual_owner(number));
+        let owner = whose.clone().unwrap_or_else(|| self::owner("x"));
         let cause = match which {
             0..3 => Cause::Released,
             3..5 => Cause::Expired,
             5..8 => Cause::OwnerSilent { owner },
             8..10 => Cause::OwnerGone { owner },
-            10..12 => Cause::Stale { age },
+            10..15 => Cause::Stale { age, owner: whose },
             _ => Cause::Forced { by },
         };
         let external_id = id_of(number);

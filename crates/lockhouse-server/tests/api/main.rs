@@ -12,6 +12,7 @@ mod concurrency;
 mod contract;
 mod ending;
 mod flaky;
+mod full;
 mod listings;
 mod observing;
 mod outages;

@@ -1,5 +1,6 @@
 //! Health, metrics and the page.
 
+use crate::full::full;
 use crate::server::{Server, until};
 
 #[tokio::test]
@@ -46,15 +47,7 @@ async fn calls_are_counted_by_route_and_status_not_by_name() {
 
 #[tokio::test]
 async fn a_call_whose_caller_hangs_up_is_counted() {
-    let server = Server::start().await;
-    server
-        .put("/v1/semaphores/a", r#"{"capacity":1}"#)
-        .await
-        .is(201);
-    server
-        .put("/v1/requests/x", r#"{"permits":[{"semaphore":"a"}]}"#)
-        .await
-        .is(201);
+    let server = full().await;
     let client = server.client().await;
     let waiting = tokio::spawn(async move { client.semaphore("a").acquire().await });
     until("one waits", || async { server.waiting("a").await == 1 }).await;

@@ -2,43 +2,22 @@
 
 use std::time::Duration;
 
-use crate::server::{Server, until};
+use crate::full::{full, waiter};
+use crate::server::until;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-
-async fn full() -> Server {
-    let server = Server::start().await;
-    server
-        .put("/v1/semaphores/a", r#"{"capacity":1}"#)
-        .await
-        .is(201);
-    server
-        .put("/v1/requests/x", r#"{"permits":[{"semaphore":"a"}]}"#)
-        .await
-        .is(201);
-    server
-}
 
 #[tokio::test]
 async fn who_waits_is_told_to_ask_again() {
     let mut server = full().await;
     let lockhouse = server.lockhouse.clone();
-    let url = server.address;
-    let waiting = tokio::spawn(async move {
-        let mut stream = TcpStream::connect(url).await.unwrap();
-        let body = r#"{"permits":[{"semaphore":"a"}],"wait_ms":60000}"#;
-        let head = "PUT /v1/requests/y HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
-        let call = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-        stream.write_all(call.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
-    });
+    let mut waiting = waiter(&server, "y").await;
     until("one waits", || async { server.waiting("a").await == 1 }).await;
     let begun = Instant::now();
     server.stop();
-    let answer = waiting.await.unwrap();
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
     assert!(answer.contains("store_unavailable"), "{answer}");

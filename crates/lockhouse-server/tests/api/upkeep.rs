@@ -50,6 +50,24 @@ async fn listings_leave_lockhouses_own_permit_out() {
     assert!(second["next"].is_null(), "{second}");
 }
 
+/// Whoever comes next need not wait until the permit lapses.
+#[tokio::test]
+async fn upkeep_that_is_stopped_or_dropped_leaves_the_permit() {
+    let server = Server::start().await;
+    let held = async || {
+        let answer = server.get(UPKEEP).await;
+        answer.status == 200 && answer.json()["in_use"] == 1
+    };
+    let maintaining = server.lockhouse.maintain(Upkeep::default()).unwrap();
+    until("the permit is held", held).await;
+    maintaining.stop().await;
+    assert!(!held().await);
+    let maintaining = server.lockhouse.maintain(Upkeep::default()).unwrap();
+    until("the permit is held again", held).await;
+    drop(maintaining);
+    until("the permit is left", async || !held().await).await;
+}
+
 /// A request of the owner "job 1", upkeep that checks it at `template` and does nothing else.
 async fn checked(template: String) -> (Lockhouse, Maintaining) {
     let lockhouse = Lockhouse::connect("memory:").await.unwrap();

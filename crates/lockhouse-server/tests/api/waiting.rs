@@ -2,37 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server::{Server, until};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-
-async fn full() -> Server {
-    let server = Server::start().await;
-    server
-        .put("/v1/semaphores/a", r#"{"capacity":1}"#)
-        .await
-        .is(201);
-    server
-        .put("/v1/requests/x", r#"{"permits":[{"semaphore":"a"}]}"#)
-        .await
-        .is(201);
-    server
-}
-
-/// A caller who waits, and is there for as long as the stream is.
-async fn waiter(server: &Server, id: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let body = r#"{"permits":[{"semaphore":"a"}],"wait_ms":60000}"#;
-    let head = format!(
-        "PUT /v1/requests/{id} HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream
-        .write_all(format!("{head}{body}").as_bytes())
-        .await
-        .unwrap();
-    stream
-}
+use crate::full::{full, waiter};
+use crate::server::until;
 
 #[tokio::test]
 async fn who_waits_is_granted_what_comes_back() {

@@ -76,15 +76,19 @@ impl Rows {
     }
 
     pub(super) fn is_due(&self, request: &Request, which: Due<'_>, now: Timestamp) -> bool {
+        let session = || {
+            let owner = request.owner.as_ref()?;
+            self.owners.get(owner)
+        };
         match which {
             Due::OwnedBy(owner) => request.owner.as_ref() == Some(owner),
-            Due::Stale { age } => request.ttl.is_none() && request.created_at <= before(now, age),
+            Due::Stale { age } => {
+                request.ttl.is_none()
+                    && request.created_at <= before(now, age)
+                    && session().is_none_or(|session| session.expires_at <= now)
+            }
             Due::Lapsed { on } => {
-                let session = request
-                    .owner
-                    .as_ref()
-                    .and_then(|owner| self.owners.get(owner));
-                let silent = session.is_some_and(|session| session.expires_at <= now);
+                let silent = session().is_some_and(|session| session.expires_at <= now);
                 let held = |name: &SemaphoreName| {
                     request
                         .permits

@@ -4,7 +4,7 @@ use lockhouse_core::store::{Error, Kind};
 use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use Kind::{Configuration, Conflict, Rejected, Schema, Unavailable};
+use Kind::{Configuration, Conflict, Crowded, Rejected, Schema, Unavailable};
 
 /// Server error codes, under the names that MySQL and MariaDB give them.
 pub(super) mod code {
@@ -137,7 +137,6 @@ pub(super) fn kind(code: u16) -> Kind {
         code::DISK_FULL
         | code::GET_ERRNO
         | code::OUTOFMEMORY
-        | code::CON_COUNT_ERROR
         | code::OUT_OF_RESOURCES
         | code::UNKNOWN_COM_ERROR
         | code::SERVER_SHUTDOWN
@@ -148,8 +147,6 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::NET_ERROR_ON_WRITE
         | code::NET_WRITE_INTERRUPTED
         | code::NEW_ABORTING_CONNECTION
-        | code::TOO_MANY_USER_CONNECTIONS
-        | code::USER_LIMIT_REACHED
         | code::OPTION_PREVENTS_STATEMENT
         | code::QUERY_INTERRUPTED
         | code::READ_ONLY_TRANSACTION
@@ -161,6 +158,9 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::SERVER_ISNT_AVAILABLE
         | code::SESSION_WAS_KILLED
         | code::CLIENT_INTERACTION_TIMEOUT => Unavailable,
+        code::CON_COUNT_ERROR | code::TOO_MANY_USER_CONNECTIONS | code::USER_LIMIT_REACHED => {
+            Crowded
+        }
         code::BAD_FIELD | code::NO_SUCH_TABLE => Schema,
         code::DBACCESS_DENIED
         | code::ACCESS_DENIED

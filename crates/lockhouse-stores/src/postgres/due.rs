@@ -12,11 +12,16 @@ use crate::sql::{Script, Wanted, before, list};
 pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
     match wanted {
         Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
+        // Those that their owner's session keeps are passed over here: they would fill the limit,
+        // and hide what lies behind them.
         Wanted::Stale { age } => format!(
             "SELECT r.* FROM lockhouse_permit_request r \
              WHERE r.state='ACQUIRED' AND r.expires_at IS NULL AND r.created_at<={} \
+             AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session w \
+             WHERE w.owner=r.owner AND w.expires_at>{}) \
              ORDER BY r.created_at LIMIT {limit}",
-            Time(before(now, *age))
+            Time(before(now, *age)),
+            Time(now)
         ),
         Wanted::OwnedBy(owner) => format!(
             "SELECT r.* FROM lockhouse_permit_request r \

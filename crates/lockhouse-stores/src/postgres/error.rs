@@ -3,7 +3,7 @@
 use lockhouse_core::store::Kind;
 use sqlx::error::DatabaseError;
 
-use Kind::{Configuration, Conflict, Rejected, Schema, Unavailable};
+use Kind::{Configuration, Conflict, Crowded, Rejected, Schema, Unavailable};
 
 /// Error codes, under the names that PostgreSQL gives them.
 mod code {
@@ -14,6 +14,7 @@ mod code {
     pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
 
     // This server, or this connection, can't do it now. So are all that begin with 08, 53 or 58.
+    pub(super) const TOO_MANY_CONNECTIONS: &str = "53300";
     pub(super) const READ_ONLY_SQL_TRANSACTION: &str = "25006";
     /// Something failed before it in the same transaction. Lockhouse goes on in none.
     pub(super) const IN_FAILED_SQL_TRANSACTION: &str = "25P02";
@@ -48,6 +49,7 @@ pub(super) fn kind(code: &str) -> Kind {
         | code::SERIALIZATION_FAILURE
         | code::DEADLOCK_DETECTED
         | code::LOCK_NOT_AVAILABLE => Conflict,
+        code::TOO_MANY_CONNECTIONS => Crowded,
         code::READ_ONLY_SQL_TRANSACTION
         | code::IN_FAILED_SQL_TRANSACTION
         | code::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
@@ -102,9 +104,10 @@ mod tests {
                 Unavailable,
                 &[
                     "25006", "25P02", "25P03", "57P01", "57P02", "57P03", "57014", "08000",
-                    "08006", "53100", "53200", "53300", "58030",
+                    "08006", "53100", "53200", "58030",
                 ],
             ),
+            (Crowded, &["53300"]),
             (Schema, &["42P01", "42703"]),
             (Configuration, &["28P01", "28000", "3D000", "42501"]),
             (Rejected, &["22021", "42601", "54000", "XX000", ""]),

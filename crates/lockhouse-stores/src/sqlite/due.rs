@@ -33,10 +33,15 @@ pub(super) const SILENT: &str = "
                 AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
     ORDER BY session.expires_at LIMIT ?3";
 
+/// Those that their owner's session keeps are passed over here: they would fill the limit, and hide
+/// what lies behind them.
 pub(super) const STALE: &str = "
-    SELECT external_id FROM lockhouse_permit_request
+    SELECT external_id FROM lockhouse_permit_request AS request
     WHERE state = 'ACQUIRED' AND expires_at IS NULL AND ttl_ms IS NULL AND created_at <= ?1
-    ORDER BY created_at LIMIT ?2";
+        AND NOT EXISTS (
+            SELECT 1 FROM lockhouse_owner_session AS session
+            WHERE session.owner = request.owner AND session.expires_at > ?2)
+    ORDER BY created_at LIMIT ?3";
 
 pub(super) const OWNED_BY: &str = "
     SELECT external_id FROM lockhouse_permit_request
@@ -61,14 +66,15 @@ pub(super) fn lapsed(
     requests(connection, &ids)
 }
 
-/// Those without a time to live that have been held for `age`.
+/// Those without a time to live that have been held for `age`, and that no session keeps.
 pub(super) fn stale(
     connection: &Connection,
     age: Duration,
     limit: u32,
 ) -> Result<Vec<Request>, Error> {
-    let cutoff = before(load::now()?, age);
-    let ids = external_ids(connection, STALE, params![cutoff, limit])?;
+    let now = load::now()?;
+    let key = params![before(now, age), now.as_microsecond(), limit];
+    let ids = external_ids(connection, STALE, key)?;
     requests(connection, &ids)
 }
 

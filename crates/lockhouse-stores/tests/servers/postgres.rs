@@ -9,14 +9,12 @@ use crate::database::{
     Database, acquire, define, granted, insist, on_server, one, release, semaphore,
 };
 use crate::proxy::{Fault, Proxy};
-use crate::session::Session;
 use crate::user::User;
 
 on_server! { on_postgres, Postgres;
     a_deadlock_is_a_conflict,
     a_server_that_only_reads_is_unavailable_until_it_writes_again,
     the_locks_of_a_client_that_froze_go_within_5_s,
-    a_user_who_has_too_many_connections_is_told_to_try_again,
     a_user_with_a_password_can_log_in_in_the_clear_and_by_tls,
     a_user_who_is_unknown_is_told,
     a_database_in_another_encoding_is_told,
@@ -88,29 +86,6 @@ async fn the_locks_of_a_client_that_froze_go_within_5_s(database: &Database) {
     let took = started.elapsed();
     assert!(took < Duration::from_millis(6500), "{took:?}");
     assert!(freezing.await.unwrap().unwrap_err().maybe_applied());
-}
-
-async fn a_user_who_has_too_many_connections_is_told_to_try_again(database: &Database) {
-    database.migrated().await;
-    let user = User::with_password(database, "ALL", "").await;
-    let mut other = database.session().await;
-    let limit = format!("ALTER ROLE {} CONNECTION LIMIT 1", user.name());
-    other.run(&limit).await;
-    let first = Session::open(&user.url("")).await;
-    let store = open(&user.url("")).unwrap();
-    let error = store.ready().await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
-    assert!(
-        error.to_string().contains("too many connections"),
-        "{error}"
-    );
-    drop(first);
-    while let Err(error) = store.ready().await {
-        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    drop(store);
-    user.remove().await;
 }
 
 async fn a_user_with_a_password_can_log_in_in_the_clear_and_by_tls(database: &Database) {

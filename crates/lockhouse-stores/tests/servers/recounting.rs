@@ -85,11 +85,11 @@ async fn each_thing_that_is_off_is_found(database: &Database) {
             &["P7"],
         ),
         (
-            "UPDATE lockhouse_semaphore SET fence=3,capacity=1 WHERE name='a'",
+            "UPDATE lockhouse_semaphore SET fence=4,capacity=1 WHERE name='a'",
             &[],
         ),
         (
-            "UPDATE lockhouse_semaphore SET updated_at='2020-01-01' WHERE name='a'",
+            "UPDATE lockhouse_semaphore SET fence=3 WHERE name='a'",
             &["P1"],
         ),
         (

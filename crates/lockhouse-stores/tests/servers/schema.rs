@@ -1,9 +1,12 @@
 //! The schema, and who may do what.
 
+use std::time::{Duration, Instant};
+
 use lockhouse_core::store::Kind;
 use lockhouse_stores::open;
 
-use crate::database::{Database, acquire, define, granted, on_every_server, one};
+use crate::database::{Database, Server, acquire, define, granted, on_every_server, one};
+use crate::session::Session;
 use crate::user::User;
 
 on_every_server! {
@@ -11,6 +14,7 @@ on_every_server! {
     a_schema_that_is_missing_or_too_new_is_told,
     a_database_that_does_not_exist_is_told,
     a_user_without_the_right_to_change_tables_can_work,
+    a_user_who_has_all_its_connections_finds_it_crowded,
     every_table_has_a_primary_key,
 }
 
@@ -85,4 +89,30 @@ async fn every_table_has_a_primary_key(database: &Database) {
          AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid=t.oid AND i.indisprimary)",
     );
     assert_eq!(database.session().await.number(without).await, 0);
+}
+
+/// A user may have one connection, and has it elsewhere. What waits for another harms nobody, so it
+/// is told apart from a server that is out.
+async fn a_user_who_has_all_its_connections_finds_it_crowded(database: &Database) {
+    database.migrated().await;
+    let user = User::with_password(database, "ALL", "").await;
+    let limit = match database.server {
+        Server::MySql | Server::MariaDb => {
+            format!("ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS 1", user.name())
+        }
+        Server::Postgres => format!("ALTER ROLE {} CONNECTION LIMIT 1", user.name()),
+    };
+    database.session().await.run(&limit).await;
+    let elsewhere = Session::open(&user.url("")).await;
+    let store = open(&user.url("")).unwrap();
+    let error = store.ready().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Crowded, "{error}");
+    drop(elsewhere);
+    let until = Instant::now() + Duration::from_secs(9);
+    while let Err(error) = store.ready().await {
+        assert!(Instant::now() < until, "{error}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(store);
+    user.remove().await;
 }

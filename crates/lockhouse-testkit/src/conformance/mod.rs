@@ -104,6 +104,7 @@ macro_rules! conformance {
             silence_frees_all_that_an_owner_holds,
             a_heartbeat_keeps_all_that_an_owner_holds,
             a_goodbye_frees_all_that_an_owner_holds,
+            what_a_session_keeps_is_never_stale,
             an_owner_without_a_session_keeps_what_it_holds,
             an_owner_of_many_is_freed_in_pieces,
             // upkeep

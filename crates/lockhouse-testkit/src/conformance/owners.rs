@@ -81,6 +81,38 @@ pub async fn a_goodbye_frees_all_that_an_owner_holds(place: &Place) {
     assert_eq!(lockhouse.goodbye("job").await.unwrap(), 1);
 }
 
+/// Age is no reason to end what a session keeps, and it hides nothing behind it from the sweep.
+/// A server sweeps by itself.
+pub async fn what_a_session_keeps_is_never_stale(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 701).await.unwrap();
+    lockhouse.heartbeat("job", MINUTE).await.unwrap();
+    let kept = (0..700).map(|i| {
+        let held = owned_by(ask(&format!("kept-{i}"), &[("s", 1)]), "job");
+        lockhouse.acquire(held, Duration::ZERO)
+    });
+    join_all(kept).await.into_iter().for_each(|granted| {
+        granted.unwrap();
+    });
+    let old = owned_by(ask("old", &[("s", 1)]), "other");
+    lockhouse.acquire(old, Duration::ZERO).await.unwrap();
+    let upkeep = lockhouse::Upkeep {
+        stale_after: Duration::from_millis(1),
+        ..Default::default()
+    };
+    let swept = async || lockhouse.sweep(&upkeep).await.map(|swept| swept.stale);
+    let Ok(mut stale) = swept().await else { return };
+    eventually("the other is stale", async || {
+        stale += swept().await.unwrap();
+        stale > 0
+    })
+    .await;
+    assert_eq!(stale, 1);
+    let ended = lockhouse.find("old").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::Stale));
+    assert_eq!(in_use(&lockhouse, "s").await, 700);
+}
+
 /// Sessions are for those who have one: an owner without is never silent.
 pub async fn an_owner_without_a_session_keeps_what_it_holds(place: &Place) {
     let lockhouse = place.client().await;

@@ -1,7 +1,8 @@
 //! Trying again, where that can help.
 //!
 //! What is transient is tried up to three times more, after a pause that grows and is jittered, so
-//! that those who collided don't collide again. All of it ends 9.5 s after it began.
+//! that those who collided don't collide again. A server that has no connection left is tried for as
+//! long as there is time. All of it ends 9.5 s after it began.
 //!
 //! When the answer to a commit was lost, the same batch is asked again: every command is safe to
 //! repeat, and the store's locks make the second wait for the first if that is still under way.
@@ -41,7 +42,7 @@ pub(super) async fn transact(
             Err(_) => return Err(too_late(Kind::Unknown, last)),
         };
         asked_before |= error.maybe_applied();
-        if !error.is_transient() || retry == RETRIES || !pause(&error, retry, deadline).await {
+        if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
             return Err(if asked_before { unknown(error) } else { error });
         }
         retry += 1;
@@ -66,7 +67,7 @@ where
             Ok(Err(error)) => error,
             Err(_) => return Err(too_late(Kind::Unavailable, last).into()),
         };
-        if !error.is_transient() || retry == RETRIES || !pause(&error, retry, deadline).await {
+        if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
             return Err(error.into());
         }
         retry += 1;
@@ -74,14 +75,19 @@ where
     }
 }
 
-/// Waits 10 to 20 ms, then four times that, and so on; five times as long for a store that can't be
-/// had, as it may be starting. False if the deadline would pass meanwhile.
+/// Whether trying again can help after so many retries.
+fn may_help(error: &Error, retry: u32) -> bool {
+    error.is_transient() && (retry < RETRIES || error.kind() == Kind::Crowded)
+}
+
+/// Waits 10 to 20 ms, then four times that, and so on for as long as it grows; five times as long
+/// for a store that can't be had, as it may be starting. False if the deadline would pass meanwhile.
 async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
     let first = match error.kind() {
-        Kind::Unavailable => Duration::from_millis(50),
+        Kind::Unavailable | Kind::Crowded => Duration::from_millis(50),
         _ => Duration::from_millis(10),
     };
-    again::pause(first, Duration::ZERO, retry, deadline).await
+    again::pause(first, Duration::ZERO, retry.min(RETRIES - 1), deadline).await
 }
 
 /// The time ran out; `last` says what was in the way before.

@@ -235,14 +235,17 @@ impl Service for Engine {
     }
 
     async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
-        let ended = self
-            .end_all(Due::OwnedBy(owner), |_| Cause::Released)
-            .await?;
+        let held = Due::OwnedBy(owner);
+        // First what it holds: should this process die before the end, the session's silence frees
+        // the rest.
+        let ended = self.end_all(held, |_| Cause::Released).await?;
         let goodbye = Command::Goodbye {
             owner: owner.clone(),
         };
         self.submit(goodbye).await?;
-        Ok(ended)
+        // What was granted since that look has no session left to free it.
+        let late = self.end_all(held, |_| Cause::Released).await?;
+        Ok(ended + late)
     }
 
     fn engine(&self) -> Option<&Engine> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Due, Page, Purge};
-use lockhouse_core::{Cause, Finding, Owner, Semaphore};
+use lockhouse_core::{Cause, Finding, Owner, Request, Semaphore};
 use tokio::time::sleep;
 
 use super::lapsed::lapse;
@@ -16,10 +16,14 @@ impl Engine {
         self.end_all(Due::Lapsed { on: None }, lapse).await
     }
 
-    /// Ends what has been held for `age` without a time to live; how many requests.
+    /// Ends what has been held for `age` without a time to live, and is kept by no session of its
+    /// owner; how many requests.
     pub(crate) async fn sweep_stale(&self, age: Duration) -> Result<u64, Error> {
-        self.end_all(Due::Stale { age }, |_| Cause::Stale { age })
-            .await
+        let stale = |request: &Request| Cause::Stale {
+            age,
+            owner: request.owner.clone(),
+        };
+        self.end_all(Due::Stale { age }, stale).await
     }
 
     /// Ends all that `owner`, who is known to be gone, holds; how many requests.

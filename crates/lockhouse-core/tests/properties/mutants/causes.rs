@@ -86,7 +86,7 @@ fn ending_a_stale_request_that_has_a_ttl_is_caught() {
     assert_caught("P3", |mut loaded, commands| {
         for command in commands {
             if let Command::End { external_id, cause } = command
-                && let Cause::Stale { age } = cause
+                && let Cause::Stale { age, .. } = cause
                 && let Some(request) = loaded.requests.get_mut(external_id)
                 && request.created_at + *age <= loaded.now
             {
@@ -102,8 +102,36 @@ fn ending_a_stale_request_that_has_a_ttl_is_caught() {
 fn ending_as_stale_what_is_too_young_is_caught() {
     assert_caught("P3", |loaded, commands| {
         on_causes(loaded, commands, |_, _, cause| {
-            if let Cause::Stale { age } = cause {
+            if let Cause::Stale { age, .. } = cause {
                 *age = Duration::ZERO;
+            }
+        })
+    });
+}
+
+/// P3: a session that goes on keeps what its owner holds, however long.
+#[test]
+fn ending_as_stale_what_a_session_keeps_is_caught() {
+    assert_caught("P3", |mut loaded, commands| {
+        for command in commands {
+            if let Command::End { cause, .. } = command
+                && let Cause::Stale { owner, .. } = cause
+            {
+                loaded.owners.retain(|who, _| Some(who) != owner.as_ref());
+            }
+        }
+        decide(loaded, commands)
+    });
+}
+
+/// P3.
+#[test]
+fn ending_as_stale_a_request_of_another_owner_is_caught() {
+    assert_caught("P3", |loaded, commands| {
+        on_causes(loaded, commands, |loaded, command, cause| {
+            let request = command.external_id().and_then(|id| loaded.requests.get(id));
+            if let (Cause::Stale { owner, .. }, Some(request)) = (cause, request) {
+                *owner = request.owner.clone();
             }
         })
     });

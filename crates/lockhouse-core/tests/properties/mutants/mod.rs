@@ -12,7 +12,7 @@ use lockhouse_core::decide;
 use crate::check::{Decide, check};
 use crate::some_sequences;
 
-const SEQUENCES: usize = 500;
+const SEQUENCES: usize = 1_000;
 
 /// Breaks `decide` and expects some sequence to break `rule`, in a commit where the comparison with
 /// the model finds fault as well.

@@ -136,21 +136,31 @@ async fn the_oldest_without_a_time_to_live_are_stale() {
             acquire_for("o", "old", "a"),
             acquire_for("o", "older", "a"),
             acquire_for("o", "old-but-ended", "a"),
+            acquire_for("heard", "old-but-kept", "a"),
+            acquire_for("silent", "old-of-silent", "a"),
+            heartbeat("heard", 60_000),
+            heartbeat("silent", 60_000),
         ],
     )
     .await;
     run_all(&store, [Command::release(id("old-but-ended"))]).await;
     let change = "UPDATE lockhouse_permit_request SET created_at = CASE external_id
-        WHEN 'older' THEN 1 ELSE 2 END WHERE external_id <> 'new'";
+        WHEN 'old-but-kept' THEN 0 WHEN 'older' THEN 1 WHEN 'old-of-silent' THEN 3
+        ELSE 2 END WHERE external_id <> 'new'";
     place.connect().execute(change, ()).unwrap();
+    let_pass(&place, "lockhouse_owner_session", "owner = 'silent'");
     let stale = |age: Duration, limit| {
         let store = &store;
         async move { store.due(Due::Stale { age }, limit).await.unwrap() }
     };
     let day = Duration::from_secs(24 * 60 * 60);
-    assert_eq!(ids(&stale(day, ALL).await), ["older", "old"]);
-    assert_eq!(ids(&stale(day, 1).await), ["older"]);
-    assert_eq!(stale(Duration::ZERO, ALL).await.len(), 3);
+    assert_eq!(
+        ids(&stale(day, ALL).await),
+        ["older", "old", "old-of-silent"]
+    );
+    let one = stale(day, 1).await;
+    assert_eq!(ids(&one), ["older"], "what is kept is in nobody's way");
+    assert_eq!(stale(Duration::ZERO, ALL).await.len(), 4);
     assert!(stale(Duration::MAX, ALL).await.is_empty());
 }
 

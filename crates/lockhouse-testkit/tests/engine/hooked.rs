@@ -1,0 +1,103 @@
+//! A store in memory that a test looks over the shoulder of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lockhouse::Lockhouse;
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::{
+    CapacityChange, Command, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+};
+use lockhouse_stores::Memory;
+
+/// What comes before a batch: commands of somebody else, or trouble.
+type Hook = dyn Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync;
+
+pub(crate) struct Hooked {
+    memory: Memory,
+    before: Box<Hook>,
+}
+
+/// On a store in which `before` comes before each batch.
+pub(crate) fn hooked(
+    before: impl Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync + 'static,
+) -> Lockhouse {
+    Lockhouse::with_store(Arc::new(Hooked {
+        memory: Memory::new(),
+        before: Box::new(before),
+    }))
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.memory.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Store for Hooked {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        for command in (self.before)(batch)? {
+            let outcomes = self.memory.transact(&Batch::new(vec![command])).await?;
+            assert!(outcomes[0].is_ok(), "{outcomes:?}");
+        }
+        self.memory.transact(batch).await
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.memory.semaphore(name).await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.memory.semaphores(page).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        self.memory.request(external_id).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        self.memory.holders(on, page).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.memory.history(name, limit).await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        self.memory.due(which, limit).await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        self.memory.owners(page).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.memory.purge(what, limit).await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.memory.recount().await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.memory.repair(name).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.memory.migrate().await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.memory.ready().await
+    }
+}

@@ -1,0 +1,7 @@
+//! The engine on a store that does as a test says.
+
+#![allow(clippy::unwrap_used)]
+
+mod hooked;
+mod owners;
+mod patience;

@@ -1,0 +1,40 @@
+//! Owners who leave while something of theirs is under way.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use lockhouse_core::{Ask, Command, Count, ExternalId, Owner, SemaphoreName};
+
+use crate::hooked::hooked;
+
+fn of_job(id: &str) -> Ask {
+    let permit = (SemaphoreName::parse("s").unwrap(), Count::ONE);
+    let mut ask = Ask::new(ExternalId::parse(id).unwrap(), [permit]).unwrap();
+    ask.owner = Some(Owner::parse("job").unwrap());
+    ask
+}
+
+/// P10: an ask that another process sent is granted after the owner's holds were ended, and just
+/// before its session is. Nothing would ever free it.
+#[tokio::test]
+async fn what_is_granted_while_its_owner_says_goodbye_is_freed_too() {
+    let late = AtomicBool::new(true);
+    let lockhouse = hooked(move |batch| {
+        let leaves = |command: &Command| matches!(command, Command::Goodbye { .. });
+        let now = batch.commands.iter().any(leaves) && late.swap(false, SeqCst);
+        Ok(now
+            .then(|| Command::Acquire(of_job("late")))
+            .into_iter()
+            .collect())
+    });
+    lockhouse.define("s", 2).await.unwrap();
+    let minute = Duration::from_secs(60);
+    lockhouse.heartbeat("job", minute).await.unwrap();
+    lockhouse
+        .acquire(of_job("early"), Duration::ZERO)
+        .await
+        .unwrap();
+    assert_eq!(lockhouse.goodbye("job").await.unwrap(), 2);
+    assert!(!lockhouse.find("late").await.unwrap().is_live());
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 0);
+}
