@@ -11,6 +11,8 @@ pub struct Rows {
     pub semaphores: Vec<SemaphoreRow>,
     /// Every permit ever granted.
     pub permits: Vec<PermitRow>,
+    /// Every change of a capacity.
+    pub capacity_changes: Vec<CapacityChangeRow>,
 }
 
 /// A row of `lockhouse_semaphore`.
@@ -35,7 +37,19 @@ pub struct PermitRow {
     /// Microseconds.
     pub granted_at: i64,
     /// Microseconds.
+    pub expires_at: Option<i64>,
+    /// Microseconds.
     pub released_at: Option<i64>,
+}
+
+/// A row of `lockhouse_capacity_change`.
+#[derive(Debug)]
+pub struct CapacityChangeRow {
+    pub semaphore: String,
+    pub old_capacity: i64,
+    pub new_capacity: i64,
+    /// Microseconds.
+    pub changed_at: i64,
 }
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS SIGNED) AS capacity, \
@@ -43,10 +57,15 @@ const SEMAPHORES: &str = "SELECT name, CAST(capacity AS SIGNED) AS capacity, \
 
 /// `{…}` are the columns that hold times, as each kind of database gives their microseconds.
 const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS SIGNED), \
-    CAST(p.fence AS SIGNED), p.state, r.state, r.end_reason, {created_at}, {released_at} \
+    CAST(p.fence AS SIGNED), p.state, r.state, r.end_reason, {created_at}, {expires_at}, {released_at} \
     FROM lockhouse_permit p \
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
     JOIN lockhouse_semaphore s ON s.id = p.semaphore_id";
+
+/// In the order in which they were made.
+const CAPACITY_CHANGES: &str = "SELECT s.name, CAST(c.old_capacity AS SIGNED), \
+    CAST(c.new_capacity AS SIGNED), {changed_at} FROM lockhouse_capacity_change c \
+    JOIN lockhouse_semaphore s ON s.id = c.semaphore_id ORDER BY c.changed_at, c.id";
 
 /// Reads the rows of the store at `url`.
 pub async fn read(url: &str) -> Rows {
@@ -62,12 +81,17 @@ fn sqlite(path: &str) -> Rows {
     let snapshot = connection.transaction().unwrap();
     let permits = PERMITS
         .replace("{created_at}", "r.created_at")
+        .replace("{expires_at}", "r.expires_at")
         .replace("{released_at}", "r.released_at")
         .replace("AS SIGNED", "AS INTEGER");
     let mut semaphores = snapshot
         .prepare(&SEMAPHORES.replace("AS SIGNED", "AS INTEGER"))
         .unwrap();
     let mut permits = snapshot.prepare(&permits).unwrap();
+    let capacity_changes = CAPACITY_CHANGES
+        .replace("{changed_at}", "c.changed_at")
+        .replace("AS SIGNED", "AS INTEGER");
+    let mut capacity_changes = snapshot.prepare(&capacity_changes).unwrap();
     Rows {
         semaphores: semaphores
             .query_map((), |row| {
@@ -92,7 +116,20 @@ fn sqlite(path: &str) -> Rows {
                     request_state: row.get(5)?,
                     end_reason: row.get(6)?,
                     granted_at: row.get(7)?,
-                    released_at: row.get(8)?,
+                    expires_at: row.get(8)?,
+                    released_at: row.get(9)?,
+                })
+            })
+            .unwrap()
+            .map(Result::unwrap)
+            .collect(),
+        capacity_changes: capacity_changes
+            .query_map((), |row| {
+                Ok(CapacityChangeRow {
+                    semaphore: row.get(0)?,
+                    old_capacity: row.get(1)?,
+                    new_capacity: row.get(2)?,
+                    changed_at: row.get(3)?,
                 })
             })
             .unwrap()
@@ -107,15 +144,21 @@ async fn mysql(url: &str) -> Rows {
     sqlx::raw_sql(set).execute(&mut connection).await.unwrap();
     let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let micros = |column: &str| format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.{column})");
+    let micros = |column: &str| format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})");
     let permits = PERMITS
-        .replace("{created_at}", &micros("created_at"))
-        .replace("{released_at}", &micros("released_at"));
+        .replace("{created_at}", &micros("r.created_at"))
+        .replace("{expires_at}", &micros("r.expires_at"))
+        .replace("{released_at}", &micros("r.released_at"));
+    let capacity_changes = CAPACITY_CHANGES.replace("{changed_at}", &micros("c.changed_at"));
     let semaphores = sqlx::query(SEMAPHORES)
         .fetch_all(&mut connection)
         .await
         .unwrap();
     let permits = sqlx::query(&permits)
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    let capacity_changes = sqlx::query(&capacity_changes)
         .fetch_all(&mut connection)
         .await
         .unwrap();
@@ -141,7 +184,17 @@ async fn mysql(url: &str) -> Rows {
                 request_state: text(&row, 5).unwrap(),
                 end_reason: text(&row, 6),
                 granted_at: row.get(7),
-                released_at: row.get(8),
+                expires_at: row.get(8),
+                released_at: row.get(9),
+            })
+            .collect(),
+        capacity_changes: capacity_changes
+            .into_iter()
+            .map(|row| CapacityChangeRow {
+                semaphore: text(&row, 0).unwrap(),
+                old_capacity: row.get(1),
+                new_capacity: row.get(2),
+                changed_at: row.get(3),
             })
             .collect(),
     }
