@@ -145,7 +145,7 @@ fn ended(asked: usize) -> Script {
     save::script(&changes, &ids, &Ids::new(), Timestamp::UNIX_EPOCH).unwrap()
 }
 
-/// The locks of a purge of `asked` rows of each kind, and the deletion of one.
+/// The locks of a purge of `asked` rows of each kind, and their deletion.
 fn purged(asked: usize) -> String {
     let age = Duration::ZERO;
     let ids: Vec<_> = (1..=asked).map(|id| id.to_string()).collect();
@@ -162,11 +162,7 @@ fn purged(asked: usize) -> String {
     ];
     let statements = purges.map(|(what, keys, ids)| {
         let past = Past::of(what, Timestamp::UNIX_EPOCH);
-        format!(
-            "{};{}",
-            past.lock(&list(keys)),
-            past.delete(&ids[..1]).text()
-        )
+        format!("{};{}", past.lock(&list(keys)), past.delete(ids).text())
     });
     statements.join(";")
 }
