@@ -50,6 +50,10 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
             for statement in statements.filter(|s| s.contains("FROM") || s.starts_with("UPDATE")) {
                 let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
                 for step in plan {
+                    // What the statement itself names is no table, and nobody else's.
+                    if column(&step, "table").starts_with('<') {
+                        continue;
+                    }
                     let (access, extra) = (column(&step, "type"), column(&step, "Extra"));
                     let by_index = ["", "const", "eq_ref", "ref", "range"].contains(&&*access);
                     assert!(
@@ -162,7 +166,12 @@ fn purged(asked: usize) -> String {
     ];
     let statements = purges.map(|(what, keys, ids)| {
         let past = Past::of(what, Timestamp::UNIX_EPOCH);
-        format!("{};{}", past.lock(&list(keys)), past.delete(ids).text())
+        // As many as one statement deletes.
+        let deleted = match what {
+            Purge::Requests { .. } => &ids[..asked.min(100)],
+            _ => &ids[..1],
+        };
+        format!("{};{}", past.lock(&list(keys)), past.delete(deleted).text())
     });
     statements.join(";")
 }
