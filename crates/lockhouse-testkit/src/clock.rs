@@ -8,8 +8,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
+
+const BETWEEN_JUMPS: Duration = Duration::from_millis(150);
 
 /// A clock that any number of processes may be started under.
 pub struct Clock {
@@ -62,9 +68,29 @@ impl Clock {
         ]
     }
 
+    /// Jumps between `offsets`, over and over, until the answer is dropped.
+    pub fn keeps_jumping(self: &Arc<Self>, offsets: &'static [&'static str]) -> Jumping {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let clock = Arc::clone(self);
+        thread::spawn(move || {
+            for offset in offsets.iter().cycle() {
+                clock.jump(offset);
+                if stopped.recv_timeout(BETWEEN_JUMPS) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        });
+        Jumping { _stop: stop }
+    }
+
     fn file(&self) -> PathBuf {
         self.folder.path().join("offset")
     }
+}
+
+/// A clock that jumps.
+pub struct Jumping {
+    _stop: mpsc::Sender<()>,
 }
 
 /// The variant for programs of many threads, where Debian keeps it.
