@@ -21,6 +21,7 @@ const LIFE: &str = env!("CARGO_BIN_EXE_life");
 async fn killed_holders_permits_go_to_those_who_wait(place: Place) {
     let size = killed::Size {
         holders: 20,
+        holding_processes: 10,
         waiting_processes: 4,
         ttl: Duration::from_secs(2),
         well_for: Duration::from_secs(1),

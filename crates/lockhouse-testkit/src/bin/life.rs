@@ -14,7 +14,7 @@ const USAGE: &str = "\
 usage: life RUN… [STORE…] [OPTION=NUMBER…]
 
 runs (all, unless named):
-  killed    holders are killed at once while others wait       holders=100 waiting_processes=100
+  killed    holders are killed at once while others wait       holders=100 holding_processes=100 waiting_processes=100
   silent    an owner of thousands falls silent                  requests=10000 beats=20
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6
   soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
@@ -55,8 +55,9 @@ async fn main() -> ExitCode {
 
 struct Options(Vec<String>);
 
-const NUMBERS: [&str; 11] = [
+const NUMBERS: [&str; 12] = [
     "holders",
+    "holding_processes",
     "waiting_processes",
     "requests",
     "beats",
@@ -76,6 +77,7 @@ impl Options {
             "killed" => {
                 let size = killed::Size {
                     holders: self.number("holders", 100),
+                    holding_processes: self.number("holding_processes", 100),
                     waiting_processes: self.number("waiting_processes", 100),
                     ttl: Duration::from_secs(2),
                     well_for: Duration::from_secs(5),

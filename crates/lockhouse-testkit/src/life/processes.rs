@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use lockhouse::Lockhouse;
+use futures_util::future::{join_all, try_join_all};
+use lockhouse::{Lockhouse, Permit};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinSet;
@@ -70,22 +71,28 @@ impl Process {
 pub async fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["hold", url, semaphore, id, ttl_ms] => hold(url, semaphore, id, ttl_ms).await,
+        ["hold", url, semaphore, prefix, count, ttl_ms] => {
+            hold(url, semaphore, prefix, count, ttl_ms).await;
+        }
         ["wait", url, semaphore, prefix, count] => wait(url, semaphore, prefix, count).await,
         ["live", url, prefix, seed] => soak::live(url, prefix, seed.parse().unwrap()).await,
         _ => panic!("no process does {arguments:?}"),
     }
 }
 
-/// Holds one permit until it is killed.
-async fn hold(url: &str, semaphore: &str, id: &str, ttl_ms: &str) {
+/// Holds `count` permits until it is killed.
+async fn hold(url: &str, semaphore: &str, prefix: &str, count: &str, ttl_ms: &str) {
     let lockhouse = Lockhouse::connect(url).await.unwrap();
     let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
-    let ask = lockhouse.request(id).permits(semaphore, 1).ttl(ttl);
-    let permit = ask.acquire().await.unwrap();
+    let ask = |i| {
+        let ask = lockhouse.request(format!("{prefix}-{i}"));
+        ask.permits(semaphore, 1).ttl(ttl).acquire()
+    };
+    let count: u32 = count.parse().unwrap();
+    let held = try_join_all((0..count).map(ask)).await.unwrap();
     println!("held");
-    let lost = permit.lost().await;
-    panic!("{id} was lost: {lost}");
+    let lost = join_all(held.iter().map(Permit::lost)).await;
+    panic!("{prefix} lost {lost:?}");
 }
 
 /// Waits for `count` permits, and holds them until stdin ends.
