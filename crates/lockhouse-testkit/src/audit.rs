@@ -1,4 +1,4 @@
-//! Whether a database's rows keep P1, P2, P3 and P7.
+//! Whether a database's rows keep P1, P2, P3, P7 and P8.
 //!
 //! A grant's and an end's times are the store's clock, read under the semaphore's lock, and fences
 //! are handed out under the same lock. So the permits of a semaphore, in the order of their fences,
@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::rows::{PermitRow, Rows, SemaphoreRow};
+use crate::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 
 /// What is off, in words; empty if nothing is. The capacities must not have been changed since the
 /// semaphores were created.
@@ -20,6 +20,7 @@ pub fn violations(rows: &Rows) -> Vec<String> {
             .push(permit);
     }
     let mut found: Vec<String> = rows.permits.iter().filter_map(ends_once).collect();
+    found.extend(rows.permits.iter().filter_map(ends_by_its_time));
     for semaphore in &rows.semaphores {
         let mut permits = by_semaphore
             .remove(semaphore.name.as_str())
@@ -27,18 +28,25 @@ pub fn violations(rows: &Rows) -> Vec<String> {
         permits.sort_by_key(|permit| permit.fence);
         found.extend(conservation(semaphore, &permits));
         found.extend(fences(semaphore, &permits));
-        found.extend(capacity(semaphore, &permits));
+        let capacities = Capacities::of(semaphore, &rows.capacity_changes);
+        found.extend(capacity(semaphore, &capacities, &permits));
     }
     found
 }
 
-/// P3: a request and its permits are live together and end together, with a reason and a time.
+/// P3: a request ends with a reason and a time, and has neither before.
 fn ends_once(permit: &PermitRow) -> Option<String> {
     let ended = permit.released_at.is_some();
-    let whole = permit.state == permit.request_state
-        && permit.end_reason.is_some() == ended
+    let whole = permit.end_reason.is_some() == ended
         && permit.state == if ended { "RELEASED" } else { "ACQUIRED" };
     (!whole).then(|| format!("P3: {permit:?}"))
+}
+
+/// P8: it expires when its time has passed, no sooner, and then ends in no other way.
+fn ends_by_its_time(permit: &PermitRow) -> Option<String> {
+    let (expires_at, ended_at) = (permit.expires_at?, permit.released_at?);
+    let expired = permit.end_reason.as_deref() == Some("expired");
+    (expired != (expires_at <= ended_at)).then(|| format!("P8: {permit:?}"))
 }
 
 /// P2: the counter is the sum of what is live.
@@ -77,8 +85,43 @@ fn fences(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Vec<String> {
     found
 }
 
-/// P1: at every grant, what was live then fits the capacity.
-fn capacity(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<String> {
+/// The capacity of one semaphore, over time.
+struct Capacities<'a> {
+    first: i64,
+    changes: Vec<&'a CapacityChangeRow>,
+}
+
+impl<'a> Capacities<'a> {
+    fn of(semaphore: &SemaphoreRow, changes: &'a [CapacityChangeRow]) -> Self {
+        let of_it = changes.iter().filter(|c| c.semaphore == semaphore.name);
+        let changes: Vec<_> = of_it.collect();
+        let first = changes
+            .first()
+            .map_or(semaphore.capacity, |c| c.old_capacity);
+        Self { first, changes }
+    }
+
+    /// The greatest that was in force at that time: a grant in the microsecond of a change may
+    /// have come before it or after.
+    fn at(&self, time: i64) -> i64 {
+        let before = self.changes.partition_point(|c| c.changed_at < time);
+        let changes = self.changes.iter();
+        let in_force = changes
+            .clone()
+            .take(before)
+            .last()
+            .map_or(self.first, |c| c.new_capacity);
+        let just_then = changes.skip(before).take_while(|c| c.changed_at == time);
+        just_then.map(|c| c.new_capacity).fold(in_force, i64::max)
+    }
+}
+
+/// P1: at every grant, what was live then fits the capacity then in force.
+fn capacity(
+    semaphore: &SemaphoreRow,
+    capacities: &Capacities<'_>,
+    permits: &[&PermitRow],
+) -> Option<String> {
     let mut live = 0;
     let mut endings = BinaryHeap::new();
     for permit in permits {
@@ -91,8 +134,9 @@ fn capacity(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<String> 
             endings.pop();
         }
         live += permit.count;
-        if live > semaphore.capacity {
-            let (name, of) = (&semaphore.name, semaphore.capacity);
+        let of = capacities.at(permit.granted_at);
+        if live > of {
+            let name = &semaphore.name;
             return Some(format!(
                 "P1: {name}: {live} of {of} at fence {}",
                 permit.fence
@@ -123,9 +167,9 @@ mod tests {
                 count,
                 fence,
                 state: state.into(),
-                request_state: state.into(),
                 end_reason: released_at.map(|_| "released".into()),
                 granted_at,
+                expires_at: None,
                 released_at,
             }
         };
@@ -138,6 +182,7 @@ mod tests {
         Rows {
             semaphores: vec![semaphore],
             permits: permits.iter().map(permit).collect(),
+            capacity_changes: Vec::new(),
         }
     }
 
@@ -168,15 +213,50 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_is_held_against_the_capacity_of_its_time() {
+        let change = |old_capacity, new_capacity, changed_at| CapacityChangeRow {
+            semaphore: "s".into(),
+            old_capacity,
+            new_capacity,
+            changed_at,
+        };
+        // From 3 to 1 at 20, and to 2 at 30.
+        let found = |permits| {
+            let mut rows = rows(0, permits);
+            rows.capacity_changes = vec![change(3, 1, 20), change(1, 2, 30)];
+            violations(&rows).len()
+        };
+        assert_eq!(found(&[(1, 3, 10, Some(40))]), 0);
+        assert_eq!(found(&[(1, 3, 20, Some(40))]), 0);
+        assert_eq!(found(&[(1, 2, 21, Some(40))]), 1);
+        assert_eq!(found(&[(1, 2, 30, Some(40))]), 0);
+        assert_eq!(found(&[(1, 3, 31, Some(40))]), 1);
+    }
+
+    #[test]
+    fn an_end_that_does_not_go_by_the_time_is_caught() {
+        let found = |reason: &str, expires_at, released_at| {
+            let mut rows = rows(0, &[(1, 1, 10, Some(released_at))]);
+            rows.permits[0].expires_at = Some(expires_at);
+            rows.permits[0].end_reason = Some(reason.into());
+            violations(&rows).len()
+        };
+        assert_eq!(found("expired", 20, 20), 0);
+        assert_eq!(found("expired", 20, 19), 1);
+        assert_eq!(found("released", 20, 19), 0);
+        assert_eq!(found("released", 20, 20), 1);
+    }
+
+    #[test]
     fn a_counter_that_drifted_is_caught() {
         assert_eq!(found(1, &[(1, 1, 10, Some(30))]), ["P2"]);
         assert_eq!(found(0, &[(1, 1, 10, None)]), ["P2"]);
     }
 
     #[test]
-    fn a_permit_that_outlives_its_request_is_caught() {
+    fn a_request_that_ended_without_a_reason_is_caught() {
         let mut rows = rows(1, &[(1, 1, 10, None)]);
-        rows.permits[0].request_state = "RELEASED".into();
+        rows.permits[0].state = "RELEASED".into();
         assert_eq!(violations(&rows).len(), 1);
     }
 

@@ -4,6 +4,11 @@
 //! This crate is for tests, so its functions panic where something is wrong.
 
 pub mod audit;
+pub mod clock;
 pub mod conformance;
+pub mod database;
+mod each_store;
+pub mod life;
 pub mod place;
 pub mod rows;
+pub mod watched;

@@ -68,6 +68,20 @@ impl Place {
     }
 }
 
+/// The stores whose rows can be looked at, as a command line names them. [`crate::on_each_store`] has
+/// the same.
+pub const STORES: [&str; 3] = ["sqlite", "mysql", "mariadb"];
+
+/// A place on the store of that name.
+pub async fn by_name(store: &str) -> Option<Place> {
+    match store {
+        "sqlite" => sqlite().await,
+        "mysql" => mysql().await,
+        "mariadb" => mariadb().await,
+        _ => panic!("no store is called {store:?}; there are {STORES:?}"),
+    }
+}
+
 /// A store in this process's memory.
 pub async fn memory() -> Option<Place> {
     let store = Arc::new(Memory::new());

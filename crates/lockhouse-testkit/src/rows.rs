@@ -12,6 +12,8 @@ pub struct Rows {
     pub semaphores: Vec<SemaphoreRow>,
     /// Every permit ever granted.
     pub permits: Vec<PermitRow>,
+    /// Every change of a capacity.
+    pub capacity_changes: Vec<CapacityChangeRow>,
 }
 
 /// A row of `lockhouse_semaphore`.
@@ -30,32 +32,51 @@ pub struct PermitRow {
     pub semaphore: String,
     pub count: i64,
     pub fence: i64,
+    /// The request's.
     pub state: String,
-    pub request_state: String,
     pub end_reason: Option<String>,
     /// Microseconds.
     pub granted_at: i64,
     /// Microseconds.
+    pub expires_at: Option<i64>,
+    /// Microseconds.
     pub released_at: Option<i64>,
+}
+
+/// A row of `lockhouse_capacity_change`.
+#[derive(Debug)]
+pub struct CapacityChangeRow {
+    pub semaphore: String,
+    pub old_capacity: i64,
+    pub new_capacity: i64,
+    /// Microseconds.
+    pub changed_at: i64,
 }
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
     CAST(fence AS {integer}) FROM lockhouse_semaphore";
 
 const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS {integer}), \
-    CAST(p.fence AS {integer}), p.state, r.state, r.end_reason, {created_at}, {released_at} \
+    CAST(p.fence AS {integer}), r.state, r.end_reason, {created_at}, {expires_at}, {released_at} \
     FROM lockhouse_permit p \
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
     JOIN lockhouse_semaphore s ON s.id = p.semaphore_id";
 
-/// The queries for semaphores and permits, with the type of an integer, and `time` around the columns
+/// In the order in which they were made.
+const CAPACITY_CHANGES: &str = "SELECT s.name, CAST(c.old_capacity AS {integer}), \
+    CAST(c.new_capacity AS {integer}), {changed_at} FROM lockhouse_capacity_change c \
+    JOIN lockhouse_semaphore s ON s.id = c.semaphore_id ORDER BY c.changed_at, c.id";
+
+/// The queries for semaphores, permits and capacity changes, with the type of an integer, and `time` around the columns
 /// that hold times, so that they are microseconds.
-fn queries(integer: &str, time: impl Fn(&str) -> String) -> [String; 2] {
-    [SEMAPHORES, PERMITS].map(|query| {
+fn queries(integer: &str, time: impl Fn(&str) -> String) -> [String; 3] {
+    [SEMAPHORES, PERMITS, CAPACITY_CHANGES].map(|query| {
         query
             .replace("{integer}", integer)
             .replace("{created_at}", &time("r.created_at"))
+            .replace("{expires_at}", &time("r.expires_at"))
             .replace("{released_at}", &time("r.released_at"))
+            .replace("{changed_at}", &time("c.changed_at"))
     })
 }
 
@@ -73,9 +94,10 @@ fn sqlite(path: &str) -> Rows {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let mut connection = rusqlite::Connection::open_with_flags(path, flags).unwrap();
     let snapshot = connection.transaction().unwrap();
-    let [semaphores, permits] = queries("INTEGER", str::to_owned);
+    let [semaphores, permits, changes] = queries("INTEGER", str::to_owned);
     let mut semaphores = snapshot.prepare(&semaphores).unwrap();
     let mut permits = snapshot.prepare(&permits).unwrap();
+    let mut changes = snapshot.prepare(&changes).unwrap();
     Rows {
         semaphores: semaphores
             .query_map((), |row| {
@@ -97,10 +119,22 @@ fn sqlite(path: &str) -> Rows {
                     count: row.get(2)?,
                     fence: row.get(3)?,
                     state: row.get(4)?,
-                    request_state: row.get(5)?,
-                    end_reason: row.get(6)?,
-                    granted_at: row.get(7)?,
+                    end_reason: row.get(5)?,
+                    granted_at: row.get(6)?,
+                    expires_at: row.get(7)?,
                     released_at: row.get(8)?,
+                })
+            })
+            .unwrap()
+            .map(Result::unwrap)
+            .collect(),
+        capacity_changes: changes
+            .query_map((), |row| {
+                Ok(CapacityChangeRow {
+                    semaphore: row.get(0)?,
+                    old_capacity: row.get(1)?,
+                    new_capacity: row.get(2)?,
+                    changed_at: row.get(3)?,
                 })
             })
             .unwrap()
@@ -115,33 +149,37 @@ async fn mysql(url: &str) -> Rows {
     sqlx::raw_sql(set).execute(&mut connection).await.unwrap();
     let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let [semaphores, permits] = queries("SIGNED", |column| {
+    let [semaphores, permits, changes] = queries("SIGNED", |column| {
         format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})")
     });
     let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
     let semaphores = semaphores.await.unwrap();
     let permits = sqlx::query(&permits).fetch_all(&mut connection);
     let permits = permits.await.unwrap();
+    let changes = sqlx::query(&changes).fetch_all(&mut connection);
+    let changes = changes.await.unwrap();
     connection.close().await.unwrap();
-    rows(&semaphores, &permits)
+    rows(&semaphores, &permits, &changes)
 }
 
 async fn postgres(url: &str) -> Rows {
     let mut connection = PgConnection::connect(url).await.unwrap();
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let [semaphores, permits] = queries("bigint", |column| {
+    let [semaphores, permits, changes] = queries("bigint", |column| {
         format!("CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS bigint)")
     });
     let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
     let semaphores = semaphores.await.unwrap();
     let permits = sqlx::query(&permits).fetch_all(&mut connection);
     let permits = permits.await.unwrap();
+    let changes = sqlx::query(&changes).fetch_all(&mut connection);
+    let changes = changes.await.unwrap();
     connection.close().await.unwrap();
-    rows(&semaphores, &permits)
+    rows(&semaphores, &permits, &changes)
 }
 
-fn rows<R: Row>(semaphores: &[R], permits: &[R]) -> Rows
+fn rows<R: Row>(semaphores: &[R], permits: &[R], changes: &[R]) -> Rows
 where
     usize: ColumnIndex<R>,
     for<'r> Option<Vec<u8>>: Decode<'r, R::Database>,
@@ -167,10 +205,19 @@ where
                 count: number(row, 2),
                 fence: number(row, 3),
                 state: text(row, 4).unwrap(),
-                request_state: text(row, 5).unwrap(),
-                end_reason: text(row, 6),
-                granted_at: number(row, 7),
+                end_reason: text(row, 5),
+                granted_at: number(row, 6),
+                expires_at: row.try_get_unchecked(7).unwrap(),
                 released_at: row.try_get_unchecked(8).unwrap(),
+            })
+            .collect(),
+        capacity_changes: changes
+            .iter()
+            .map(|row| CapacityChangeRow {
+                semaphore: text(row, 0).unwrap(),
+                old_capacity: number(row, 1),
+                new_capacity: number(row, 2),
+                changed_at: number(row, 3),
             })
             .collect(),
     }

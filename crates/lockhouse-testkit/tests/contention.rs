@@ -4,8 +4,10 @@
 //! `LOCKHOUSE_CONTENTION_MS` says for how long (10 s), `LOCKHOUSE_CONTENTION_SEED` with which seed.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockhouse_testkit::clock::Clock;
 use lockhouse_testkit::place::{self, Place};
 use lockhouse_testkit::{audit, rows};
 use tokio::process::{Child, Command};
@@ -26,6 +28,18 @@ async fn mysql_keeps_its_promises_under_contention() {
 #[tokio::test]
 async fn mariadb_keeps_its_promises_under_contention() {
     contend(place::mariadb().await).await;
+}
+
+/// P8.
+#[tokio::test]
+async fn mysql_keeps_its_promises_whatever_clocks_its_clients_have() {
+    contend_under_wrong_clocks(place::mysql().await).await;
+}
+
+/// P8.
+#[tokio::test]
+async fn mariadb_keeps_its_promises_whatever_clocks_its_clients_have() {
+    contend_under_wrong_clocks(place::mariadb().await).await;
 }
 
 #[tokio::test]
@@ -56,7 +70,26 @@ async fn a_postgres_store_that_forgets_the_lock_is_caught() {
 async fn contend(place: Option<Place>) {
     let Some(place) = place else { return };
     define(&place).await;
-    let mut hammers = start(place.url(), setting("LOCKHOUSE_CONTENTION_MS", 10_000));
+    let ms = setting("LOCKHOUSE_CONTENTION_MS", 10_000);
+    let hammers = start(place.url(), ms, &[]);
+    keeps_its_promises(place, hammers).await;
+}
+
+/// The clock of one process is hours fast, and that of the other jumps.
+async fn contend_under_wrong_clocks(place: Option<Place>) {
+    let Some(place) = place else { return };
+    let clocks = [Clock::off_by("+9h"), Clock::off_by("-9h")];
+    let clocks: Vec<_> = clocks.into_iter().flatten().map(Arc::new).collect();
+    let Some(last) = clocks.last() else { return };
+    let _jumping = last.keeps_jumping(&["-9h", "+400d", "+0", "-400d"]);
+    define(&place).await;
+    let ms = setting("LOCKHOUSE_CONTENTION_MS", 5_000);
+    let hammers = start(place.url(), ms, &clocks);
+    keeps_its_promises(place, hammers).await;
+}
+
+/// While they hammer, and when they have.
+async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
     while hammers
         .iter_mut()
         .any(|hammer| hammer.try_wait().unwrap().is_none())
@@ -103,7 +136,7 @@ async fn contend(place: Option<Place>) {
 async fn forget_the_lock(place: Option<Place>) {
     let Some(place) = place else { return };
     define(&place).await;
-    let mut hammers = start(&format!("{}?sabotage=no_lock", place.url()), 2_000);
+    let mut hammers = start(&format!("{}?sabotage=no_lock", place.url()), 2_000, &[]);
     let mut found = Vec::new();
     // They may fail or not; the rows tell.
     while hammers
@@ -130,9 +163,11 @@ async fn define(place: &Place) {
     }
 }
 
-fn start(url: &str, ms: u64) -> Vec<Child> {
+/// Each under its clock, if there are any.
+fn start(url: &str, ms: u64, clocks: &[Arc<Clock>]) -> Vec<Child> {
     let seed = setting("LOCKHOUSE_CONTENTION_SEED", 1);
     let hammer = |process: u64| {
+        let clock = clocks.get(process as usize);
         Command::new(env!("CARGO_BIN_EXE_hammer"))
             .args([
                 url,
@@ -140,6 +175,7 @@ fn start(url: &str, ms: u64) -> Vec<Child> {
                 &ms.to_string(),
                 &(seed + process).to_string(),
             ])
+            .envs(clock.map_or_else(Vec::new, |clock| clock.environment()))
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

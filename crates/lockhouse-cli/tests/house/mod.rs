@@ -6,9 +6,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockhouse::Timestamp;
+use lockhouse_testkit::clock::Clock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -21,6 +23,7 @@ pub(crate) struct House {
     folder: TempDir,
     url: String,
     server: Option<Running>,
+    clock: Option<Arc<Clock>>,
 }
 
 impl House {
@@ -30,9 +33,23 @@ impl House {
             folder: tempfile::tempdir().unwrap(),
             url: String::new(),
             server: None,
+            clock: None,
         };
         house.url = house.store();
         house
+    }
+
+    /// On what is at `url`.
+    pub(crate) fn at(url: &str) -> Self {
+        let mut house = Self::on_a_store();
+        house.url = url.to_owned();
+        house
+    }
+
+    /// The same, where every command that is started sees `clock`.
+    pub(crate) fn under(mut self, clock: &Arc<Clock>) -> Self {
+        self.clock = Some(Arc::clone(clock));
+        self
     }
 
     /// On a server of its own, in front of an SQLite file.
@@ -78,6 +95,9 @@ impl House {
             .args(args)
             .env("LOCKHOUSE_URL", &self.url)
             .env_remove("RUST_LOG");
+        if let Some(clock) = &self.clock {
+            command.envs(clock.environment());
+        }
         command
     }
 

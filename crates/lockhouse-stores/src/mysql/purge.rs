@@ -6,6 +6,9 @@ use lockhouse_core::store::Purge;
 use super::sql::{BEGIN, Time};
 use crate::sql::Script;
 
+/// How many rows one statement deletes by a join. One a statement took four times as long.
+const JOINED: usize = 100;
+
 /// Finds the keys of the oldest, and locks nothing.
 pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     let cutoff = Time(cutoff);
@@ -51,23 +54,44 @@ pub(super) fn lock(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
     script
 }
 
-/// Deletes the rows of `ids`, which are locked. One by one: a DELETE can't be told an index,
-/// and where the table is small, one of several rows scans it, and waits for the rows of others.
+/// Deletes the rows of `ids`, which are locked. A DELETE can't be told an index: where the table is
+/// small, or its statistics are old, one of several rows scans it, and waits for the rows of others.
+/// So it is one by one, or many by a join that looks each of them up.
 pub(super) fn delete(what: Purge, ids: &[String]) -> Script {
-    let keys: &[&str] = match what {
-        Purge::Requests { .. } => &[
-            "lockhouse_permit WHERE permit_request_id",
-            "lockhouse_permit_request WHERE id",
-        ],
-        Purge::CapacityChanges { .. } => &["lockhouse_capacity_change WHERE id"],
-        Purge::Sessions { .. } => &["lockhouse_owner_session WHERE owner"],
-    };
     let mut script = Script::new();
-    for key in keys {
-        for id in ids {
-            script.add(format_args!("DELETE FROM {key}={id}"));
+    match what {
+        Purge::Requests { .. } => {
+            for some in ids.chunks(JOINED) {
+                delete_requests(&mut script, some);
+            }
+        }
+        Purge::CapacityChanges { .. } => {
+            for id in ids {
+                script.add(format_args!(
+                    "DELETE FROM lockhouse_capacity_change WHERE id={id}"
+                ));
+            }
+        }
+        Purge::Sessions { .. } => {
+            for owner in ids {
+                script.add(format_args!(
+                    "DELETE FROM lockhouse_owner_session WHERE owner={owner}"
+                ));
+            }
         }
     }
     script.commit();
     script
+}
+
+fn delete_requests(script: &mut Script, ids: &[String]) {
+    let keys = ids.join(" AS id UNION ALL SELECT ");
+    for key in [
+        "lockhouse_permit d FORCE INDEX (PRIMARY) ON d.permit_request_id",
+        "lockhouse_permit_request d FORCE INDEX (PRIMARY) ON d.id",
+    ] {
+        script.add(format_args!(
+            "DELETE d FROM (SELECT {keys} AS id) k STRAIGHT_JOIN {key}=k.id"
+        ));
+    }
 }

@@ -1,0 +1,142 @@
+//! The whole life of permits, at full size, on real stores:
+//!
+//! `cargo run --release -p lockhouse-testkit --bin life -- RUN… [STORE…] [OPTION=NUMBER…]`
+//!
+//! CONTRIBUTING.md says what it is for. Fails if a promise is broken or a target is missed.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use lockhouse_testkit::life::{Report, killed, past, processes, silent, soak};
+use lockhouse_testkit::place::{self, Place, STORES};
+
+const USAGE: &str = "\
+usage: life RUN… [STORE…] [OPTION=NUMBER…]
+
+runs (all, unless named):
+  killed    holders are killed at once while others wait       holders=100 holding_processes=100 waiting_processes=100
+  silent    an owner of thousands falls silent                  requests=10000 beats=20
+  past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6
+  soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
+
+stores (all, unless named): sqlite mysql mariadb; scripts/services up starts the servers, and
+eval \"$(scripts/services env)\" tells of them.";
+
+const RUNS: [&str; 4] = ["killed", "silent", "past", "soak"];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("process", arguments)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
+        processes::main(arguments).await;
+        return ExitCode::SUCCESS;
+    }
+    let options = Options(arguments);
+    if let Some(unknown) = options.unknown() {
+        eprintln!("what is {unknown:?}?\n\n{USAGE}");
+        return ExitCode::from(64);
+    }
+    let mut missed = false;
+    for store in options.named(&STORES) {
+        for run in options.named(&RUNS) {
+            let Some(place) = place::by_name(store).await else {
+                break;
+            };
+            println!("{run} on {store}");
+            let begun = Instant::now();
+            let report = options.run(run, &place).await;
+            println!("{report}  took {:.0?}\n", begun.elapsed());
+            missed |= report.missed();
+            place.clear().await;
+        }
+    }
+    ExitCode::from(u8::from(missed))
+}
+
+struct Options(Vec<String>);
+
+const NUMBERS: [&str; 12] = [
+    "holders",
+    "holding_processes",
+    "waiting_processes",
+    "requests",
+    "beats",
+    "ended",
+    "clients",
+    "rounds",
+    "round_s",
+    "seconds",
+    "processes",
+    "seed",
+];
+
+impl Options {
+    async fn run(&self, run: &str, place: &Place) -> Report {
+        let program = std::env::current_exe().unwrap();
+        match run {
+            "killed" => {
+                let size = killed::Size {
+                    holders: self.number("holders", 100),
+                    holding_processes: self.number("holding_processes", 100),
+                    waiting_processes: self.number("waiting_processes", 100),
+                    ttl: Duration::from_secs(2),
+                    well_for: Duration::from_secs(5),
+                };
+                killed::run(place, &program, size).await.report()
+            }
+            "silent" => {
+                let size = silent::Size {
+                    requests: self.number("requests", 10_000),
+                    beats: self.number("beats", 20),
+                };
+                silent::run(place, size).await.report()
+            }
+            "past" => {
+                let size = past::Size {
+                    ended: self.number("ended", 1_000_000),
+                    clients: self.number("clients", 16),
+                    rounds: self.number("rounds", 5),
+                    round: Duration::from_secs(self.number("round_s", 6).into()),
+                };
+                past::run(place, size).await.report()
+            }
+            _ => {
+                let size = soak::Size {
+                    processes: self.number("processes", 3),
+                    duration: Duration::from_secs(self.number("seconds", 60).into()),
+                    kill_every: Duration::from_secs(3),
+                    seed: self.number("seed", 1).into(),
+                };
+                soak::run(place, &program, size).await.report()
+            }
+        }
+    }
+
+    /// Those of `all` that are named; all, if none is.
+    fn named<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
+        let is_named = |name: &&&str| self.0.iter().any(|argument| argument == **name);
+        let named: Vec<_> = all.iter().filter(is_named).copied().collect();
+        if named.is_empty() {
+            all.to_vec()
+        } else {
+            named
+        }
+    }
+
+    fn number(&self, name: &str, otherwise: u32) -> u32 {
+        let given = self.0.iter().find_map(|argument| {
+            let (option, number) = argument.split_once('=')?;
+            (option == name).then(|| number.parse().unwrap())
+        });
+        given.unwrap_or(otherwise)
+    }
+
+    fn unknown(&self) -> Option<&str> {
+        let is_known = |argument: &&String| match argument.split_once('=') {
+            Some((option, number)) => NUMBERS.contains(&option) && number.parse::<u32>().is_ok(),
+            None => STORES.contains(&argument.as_str()) || RUNS.contains(&argument.as_str()),
+        };
+        let unknown = self.0.iter().find(|argument| !is_known(argument));
+        unknown.map(String::as_str)
+    }
+}

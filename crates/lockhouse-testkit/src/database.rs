@@ -1,0 +1,108 @@
+//! SQL of the tests' own on a place's database, past the store.
+
+use sqlx::{Connection, MySqlConnection};
+
+/// A connection to the database of a store.
+pub enum Database {
+    Sqlite(rusqlite::Connection),
+    MySql(MySqlConnection),
+}
+
+impl Database {
+    /// Connects to where the store at `url` keeps its rows.
+    pub async fn open(url: &str) -> Self {
+        let base = url.split('?').next().unwrap();
+        match base.strip_prefix("sqlite:") {
+            Some(path) => {
+                let connection = rusqlite::Connection::open(path).unwrap();
+                connection
+                    .busy_timeout(std::time::Duration::from_secs(10))
+                    .unwrap();
+                Self::Sqlite(connection)
+            }
+            None => {
+                let mut connection = MySqlConnection::connect(base).await.unwrap();
+                let utc = "SET time_zone='+00:00'";
+                sqlx::raw_sql(utc).execute(&mut connection).await.unwrap();
+                Self::MySql(connection)
+            }
+        }
+    }
+
+    /// Runs statements that answer nothing.
+    pub async fn run(&mut self, sql: &str) {
+        match self {
+            Self::Sqlite(connection) => connection.execute_batch(sql).unwrap(),
+            Self::MySql(connection) => {
+                sqlx::raw_sql(sql).execute(connection).await.unwrap();
+            }
+        }
+    }
+
+    /// The one number that `sql` selects.
+    pub async fn number(&mut self, sql: &str) -> i64 {
+        match self {
+            Self::Sqlite(connection) => connection.query_row(sql, (), |row| row.get(0)).unwrap(),
+            Self::MySql(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.unwrap(),
+        }
+    }
+
+    /// The time that was `seconds`, an expression, ago, as a value of the columns of times.
+    pub fn seconds_ago(&self, seconds: &str) -> String {
+        match self {
+            Self::Sqlite(_) => {
+                format!("CAST((unixepoch() - ({seconds})) * 1000000 AS INTEGER)")
+            }
+            Self::MySql(_) => format!("UTC_TIMESTAMP(6) - INTERVAL ({seconds}) SECOND"),
+        }
+    }
+
+    /// From here on, each row of `TABLES` that is written adds a row to the table `written`.
+    pub async fn count_writes(&mut self) {
+        self.run("CREATE TABLE written (name VARCHAR(64))").await;
+        for (name, event, table) in counters() {
+            let note = format!("INSERT INTO written VALUES ('{table}')");
+            let action = match self {
+                Self::Sqlite(_) => format!("BEGIN {note}; END"),
+                Self::MySql(_) => format!("FOR EACH ROW {note}"),
+            };
+            self.run(&format!(
+                "CREATE TRIGGER {name} AFTER {event} ON {table} {action}"
+            ))
+            .await;
+        }
+    }
+
+    /// Counts them no more; how many rows were written of which table.
+    pub async fn written(&mut self) -> Vec<(&'static str, i64)> {
+        for (name, _, _) in counters() {
+            self.run(&format!("DROP TRIGGER {name}")).await;
+        }
+        let mut written = Vec::new();
+        for table in TABLES {
+            let count = format!("SELECT COUNT(*) FROM written WHERE name = '{table}'");
+            let count = self.number(&count).await;
+            if count > 0 {
+                written.push((table, count));
+            }
+        }
+        self.run("DROP TABLE written").await;
+        written
+    }
+}
+
+/// The tables that permits live in.
+const TABLES: [&str; 5] = [
+    "lockhouse_semaphore",
+    "lockhouse_permit_request",
+    "lockhouse_permit",
+    "lockhouse_capacity_change",
+    "lockhouse_owner_session",
+];
+
+/// A trigger's name, its event and its table.
+fn counters() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    TABLES.into_iter().flat_map(|table| {
+        ["insert", "update", "delete"].map(|event| (format!("count_{event}_{table}"), event, table))
+    })
+}

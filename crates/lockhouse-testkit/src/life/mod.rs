@@ -1,0 +1,77 @@
+//! The whole life of permits, at the sizes that operators meet: holders that are killed, an owner
+//! of thousands that falls silent, a million rows of the past, and a long run of everything at once.
+//!
+//! Each run checks what must be true, and panics where it is not; what it measured it reports
+//! beside its target. `bin/life.rs` does them by hand at full size, `tests/life.rs` each time at a
+//! small one.
+
+pub mod killed;
+pub mod past;
+pub mod processes;
+mod report;
+pub mod silent;
+pub mod soak;
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+pub use report::Report;
+
+/// Says what is going on, where somebody looks on.
+pub(crate) fn say(what: impl Display) {
+    println!("  … {what}");
+}
+
+/// How long `call` took.
+pub(crate) async fn timed<T>(call: impl Future<Output = T>) -> (T, Duration) {
+    let begun = Instant::now();
+    let answer = call.await;
+    (answer, begun.elapsed())
+}
+
+/// Durations to be sorted.
+#[derive(Clone, Debug, Default)]
+pub struct Durations(Vec<Duration>);
+
+impl Durations {
+    /// The duration that `part` (0 to 1) of them are no longer than.
+    pub fn quantile(&self, part: f64) -> Duration {
+        let last = self.0.len().saturating_sub(1) as f64;
+        let at = (last * part).ceil() as usize;
+        self.0.get(at).copied().unwrap_or_default()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl FromIterator<Duration> for Durations {
+    fn from_iter<I: IntoIterator<Item = Duration>>(all: I) -> Self {
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_unstable();
+        Self(all)
+    }
+}
+
+/// Short enough for a table.
+pub(crate) fn ms(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_one_of_them() {
+        let all: Durations = (1..=100).rev().map(Duration::from_millis).collect();
+        let quantile = |part| all.quantile(part).as_millis();
+        assert_eq!(
+            [quantile(0.0), quantile(0.5), quantile(0.99), quantile(1.0)],
+            [1, 51, 100, 100]
+        );
+        assert_eq!(Durations::default().quantile(0.5), Duration::ZERO);
+    }
+}

@@ -1,0 +1,247 @@
+//! The past is purged while clients acquire and release, who should hardly notice (P12).
+//!
+//! Rounds with the upkeep's purge and rounds without it take turns in one run, so that a machine
+//! that is slower for a while is so for both; the medians over the rounds are compared.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockhouse::{Lockhouse, Upkeep};
+use tokio::task::JoinSet;
+
+use super::{Durations, Report, ms, say, timed};
+use crate::database::Database;
+use crate::place::Place;
+use crate::watched::{Seen, Watched};
+
+const SEMAPHORES: usize = 4;
+
+const TARGET_RATIO: f64 = 2.0;
+const TARGET_LONGEST: Duration = Duration::from_millis(200);
+
+/// How large the run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// How many requests ended longer ago than they are kept.
+    pub ended: u32,
+    /// Clients that acquire and release, one after the other.
+    pub clients: u32,
+    /// How many rounds there are of each kind.
+    pub rounds: u32,
+    /// How long each is.
+    pub round: Duration,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The rounds without a purge.
+    pub without: Vec<Durations>,
+    /// And those with one.
+    pub with: Vec<Durations>,
+    /// How long each purge took that deleted something, waiting included.
+    pub purges: Durations,
+    /// The most requests that one of them deleted.
+    pub most_at_once: u64,
+    /// How many were deleted while clients looked on.
+    pub purged_during: u64,
+    round: Duration,
+}
+
+impl Outcome {
+    /// Whether the clients hardly noticed.
+    pub fn report(&self) -> Report {
+        let mut report = Report::default();
+        let median = |rounds: &[Durations], part: f64| {
+            let all: Durations = rounds.iter().map(|round| round.quantile(part)).collect();
+            all.quantile(0.5)
+        };
+        let rate = |rounds: &[Durations]| {
+            let mut rates: Vec<_> = rounds.iter().map(Durations::count).collect();
+            rates.sort_unstable();
+            rates[rates.len() / 2] as f64 / self.round.as_secs_f64()
+        };
+        let (without, with) = (&self.without, &self.with);
+        report.say(
+            "calls a second without a purge",
+            format!("{:.0}", rate(without)),
+        );
+        report.say("calls a second with one", format!("{:.0}", rate(with)));
+        for (what, part) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+            report.say(format!("{what} without"), ms(median(without, part)));
+            report.say(format!("{what} with"), ms(median(with, part)));
+        }
+        let ratio = median(with, 0.99).as_secs_f64() / median(without, 0.99).as_secs_f64();
+        report.aim(
+            "ratio of the p99s",
+            format!("{ratio:.2}"),
+            "2",
+            ratio <= TARGET_RATIO,
+        );
+        let longest = self.purges.quantile(1.0);
+        report.say("purged meanwhile", self.purged_during);
+        report.say("purge transactions", self.purges.count());
+        report.say("their p50", ms(self.purges.quantile(0.5)));
+        report.say("their p99", ms(self.purges.quantile(0.99)));
+        report.aim(
+            "the longest",
+            ms(longest),
+            "200 ms",
+            longest <= TARGET_LONGEST,
+        );
+        report
+    }
+}
+
+/// Purges.
+///
+/// # Panics
+/// If a call fails; or not all of the past is purged, and only that, in batches of the upkeep's.
+pub async fn run(place: &Place, size: Size) -> Outcome {
+    let (watched, lockhouse) = Watched::open(place.url()).await;
+    for i in 0..SEMAPHORES {
+        lockhouse.define(name(i), size.clients).await.unwrap();
+    }
+    let (inserted, took) = timed(insert_past(place.url(), size.ended)).await;
+    say(format_args!(
+        "{inserted} requests of the past inserted in {}",
+        ms(took)
+    ));
+    let upkeep = Upkeep {
+        purge_every: Duration::from_millis(500),
+        ..Upkeep::default()
+    };
+
+    round(&lockhouse, size).await;
+    let mut outcome = Outcome {
+        without: Vec::new(),
+        with: Vec::new(),
+        purges: Durations::default(),
+        most_at_once: 0,
+        purged_during: 0,
+        round: size.round,
+    };
+    let mut purges = Vec::new();
+    for i in 1..=size.rounds {
+        outcome.without.push(round(&lockhouse, size).await);
+        watched.take();
+        let maintaining = lockhouse.maintain(upkeep.clone()).unwrap();
+        outcome.with.push(round(&lockhouse, size).await);
+        drop(maintaining);
+        let seen = watched.take();
+        outcome.purged_during += seen.purged();
+        say(format_args!(
+            "round {i}: p99 {} without, {} with, {} purged, the longest batch in {}",
+            ms(outcome.without[i as usize - 1].quantile(0.99)),
+            ms(outcome.with[i as usize - 1].quantile(0.99)),
+            seen.purged(),
+            ms(seen.longest_purge()),
+        ));
+        purges.extend(seen.purges);
+    }
+    finish(&lockhouse, place.url(), upkeep).await;
+    let Seen { purges: last, .. } = watched.take();
+    outcome.most_at_once = purges
+        .iter()
+        .chain(&last)
+        .map(|(rows, _)| *rows)
+        .max()
+        .unwrap();
+    let busy = purges.into_iter().filter(|(rows, _)| *rows > 0);
+    outcome.purges = busy.map(|(_, took)| took).collect();
+    outcome
+}
+
+/// Purges what is left, and looks whether all of the past is gone, and nothing else.
+async fn finish(lockhouse: &Lockhouse, url: &str, upkeep: Upkeep) {
+    let mut database = Database::open(url).await;
+    let young = "SELECT COUNT(*) FROM lockhouse_permit_request \
+        WHERE external_id NOT LIKE 'past-%'";
+    let young_before = database.number(young).await;
+    let upkeep = Upkeep {
+        purge_pause: Duration::ZERO,
+        ..upkeep
+    };
+    let (swept, took) = timed(lockhouse.sweep(&upkeep)).await;
+    say(format_args!(
+        "the other {} purged in {}",
+        swept.unwrap().purged,
+        ms(took)
+    ));
+    let of_the_past = "SELECT COUNT(*) FROM lockhouse_permit_request \
+        WHERE external_id LIKE 'past-%'";
+    assert_eq!(database.number(of_the_past).await, 0);
+    assert_eq!(database.number(young).await, young_before);
+    let orphans = "SELECT COUNT(*) FROM lockhouse_permit p WHERE NOT EXISTS \
+        (SELECT 1 FROM lockhouse_permit_request r WHERE r.id = p.permit_request_id)";
+    assert_eq!(database.number(orphans).await, 0);
+    assert_eq!(lockhouse.verify().await.unwrap(), []);
+}
+
+fn name(semaphore: usize) -> String {
+    format!("lock-{semaphore}")
+}
+
+/// The clients acquire and release, each one call after the other; how long each call took.
+async fn round(lockhouse: &Lockhouse, size: Size) -> Durations {
+    let until = Instant::now() + size.round;
+    let mut clients = JoinSet::new();
+    for client in 0..size.clients {
+        let semaphore = lockhouse.semaphore(name(client as usize % SEMAPHORES));
+        let semaphore = Arc::new(semaphore);
+        clients.spawn(async move {
+            let mut took = Vec::new();
+            while Instant::now() < until {
+                let (permit, duration) = timed(semaphore.try_acquire()).await;
+                took.push(duration);
+                let (released, duration) = timed(permit.unwrap().release()).await;
+                assert!(released.unwrap().now);
+                took.push(duration);
+            }
+            took
+        });
+    }
+    clients.join_all().await.into_iter().flatten().collect()
+}
+
+/// Rows as the store would have written them, by statements of many rows each, ended eight days
+/// ago and before. Their ids are in no order of time, as callers' ids are.
+async fn insert_past(url: &str, count: u32) -> u32 {
+    const PIECE: u32 = 10_000;
+    let mut database = Database::open(url).await;
+    let digit = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
+        UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 \
+        UNION ALL SELECT 8 UNION ALL SELECT 9)";
+    let numbers = |from: u32| {
+        let piece = PIECE.min(count - from);
+        format!(
+            "(SELECT n FROM (SELECT {from} + a.d * 1000 + b.d * 100 + c.d * 10 + e.d AS n \
+             FROM {digit} a CROSS JOIN {digit} b CROSS JOIN {digit} c CROSS JOIN {digit} e) m \
+             WHERE n < {from} + {piece}) numbers"
+        )
+    };
+    let ended_at = database.seconds_ago(&format!("8 * 86400 + {count} - n"));
+    let first = "(SELECT MIN(id) FROM lockhouse_semaphore WHERE name = 'lock-0')";
+    for from in (0..count).step_by(PIECE as usize) {
+        let numbers = numbers(from);
+        let scattered = "CONCAT('past-', (n * 40503) % 65536, '-', n)";
+        database
+            .run(&format!(
+                "INSERT INTO lockhouse_permit_request (id, external_id, owner, state, end_reason, \
+                 ttl_ms, expires_at, created_at, released_at) \
+                 SELECT n + 1, {scattered}, NULL, 'RELEASED', 'released', \
+                 30000, {ended_at}, {ended_at}, {ended_at} FROM {numbers}"
+            ))
+            .await;
+        database
+            .run(&format!(
+                "INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence, state) \
+                 SELECT n + 1, {first}, 1, n + 1, 'RELEASED' FROM {numbers}"
+            ))
+            .await;
+    }
+    // They had their fences before what comes now.
+    let fence = format!("UPDATE lockhouse_semaphore SET fence = {count} WHERE name = 'lock-0'");
+    database.run(&fence).await;
+    count
+}

@@ -1,0 +1,349 @@
+//! Everything at once, for as long as you like: processes acquire and release, renew and abandon,
+//! keep owners alive and let them fall silent, resize, delete, force and purge; now and then one is
+//! killed. All the while the rows are read, and must keep P1, P2, P3, P7 and P8.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lockhouse::{Code, Lockhouse, Upkeep};
+
+use super::processes::{Process, until_stdin_ends};
+use super::{Report, say};
+use crate::place::Place;
+use crate::rows::Rows;
+use crate::{audit, rows};
+
+mod living;
+
+pub(super) use living::live;
+
+/// Semaphores and what they have at first. Those of the second kind are resized all the time; the
+/// last is deleted and comes back.
+pub(super) const STEADY: [(&str, u32); 2] = [("north", 5), ("south", 9)];
+pub(super) const RESIZED: [(&str, u32); 2] = [("middle", 4), ("east", 20)];
+pub(super) const DELETED: (&str, u32) = ("west", 3);
+
+const AUDIT_EVERY: Duration = Duration::from_millis(200);
+
+/// Rows are kept for so long, many audits, so that each is seen with all that it overlaps.
+const PURGE_AFTER: Duration = Duration::from_secs(3);
+
+/// How long the longest hold may take to end by itself, once nobody renews it.
+const LAST_END: Duration = Duration::from_secs(15);
+
+/// How large the run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// How many processes live at once.
+    pub processes: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// How often one of them is killed, and another started.
+    pub kill_every: Duration,
+    /// What the processes and the kills are drawn from.
+    pub seed: u64,
+}
+
+/// The upkeep that every process does, at intervals of a shorter life.
+pub(super) fn upkeep() -> Upkeep {
+    Upkeep {
+        sweep_every: Duration::from_millis(300),
+        stale_after: Duration::from_secs(2),
+        purge_every: Duration::from_millis(500),
+        purge_after: PURGE_AFTER,
+        purge_batch: 200,
+        purge_pause: Duration::from_millis(5),
+        ..Upkeep::default()
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// How often each way to end a request was seen in the rows.
+    pub ended: BTreeMap<String, u64>,
+    /// How many audits there were.
+    pub audits: u64,
+    /// How many requests were deleted again.
+    pub purged: u64,
+    /// How many changes of a capacity.
+    pub resizes: usize,
+    /// How many processes were killed.
+    pub kills: u32,
+}
+
+impl Outcome {
+    /// What happened, and how often.
+    pub fn report(&self) -> Report {
+        let mut report = Report::default();
+        for (reason, count) in &self.ended {
+            report.say(format!("requests that ended as {reason}"), count);
+        }
+        report.say("requests purged", self.purged);
+        report.say("resizes", self.resizes);
+        report.say("processes killed", self.kills);
+        report.say("audits, none of which found anything", self.audits);
+        report
+    }
+}
+
+/// Soaks. `program` is `life`.
+///
+/// # Panics
+/// If the rows break a promise, a process gets an answer that can't be right, or something stays
+/// held when all is over.
+pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
+    let lockhouse = place.client().await;
+    for (name, capacity) in STEADY.into_iter().chain(RESIZED).chain([DELETED]) {
+        lockhouse.define(name, capacity).await.unwrap();
+    }
+    let mut random = fastrand::Rng::with_seed(size.seed);
+    let mut started = 0;
+    let mut start = |seed: u64| {
+        started += 1;
+        let (prefix, seed) = (format!("p{started}"), seed.to_string());
+        Process::start(program, &["live", place.url(), &prefix, &seed])
+    };
+    let mut processes: Vec<_> = (0..size.processes).map(|_| start(random.u64(..))).collect();
+    let mut auditor = Auditor::default();
+    let begun = Instant::now();
+    let (mut kill_at, mut say_at) = (begun + size.kill_every, begun);
+    while begun.elapsed() < size.duration {
+        auditor.look(&rows::read(place.url()).await);
+        if Instant::now() >= kill_at {
+            kill_at += size.kill_every;
+            let which = random.usize(..processes.len());
+            processes[which].kill();
+            processes[which] = start(random.u64(..));
+            auditor.outcome.kills += 1;
+        }
+        if Instant::now() >= say_at {
+            say_at += size.duration / 10;
+            say(format_args!(
+                "{:.0?}: {}",
+                begun.elapsed(),
+                auditor.progress()
+            ));
+        }
+        tokio::time::sleep(AUDIT_EVERY).await;
+    }
+    for process in processes {
+        let (well, said) = process.end().await;
+        assert!(well, "a process failed; it said: {said}");
+    }
+    auditor.look(&rows::read(place.url()).await);
+    all_ends(&lockhouse, place.url(), &mut auditor).await;
+    auditor.outcome
+}
+
+/// With nobody left, all that is held ends by itself.
+async fn all_ends(lockhouse: &Lockhouse, url: &str, auditor: &mut Auditor) {
+    let until = Instant::now() + LAST_END;
+    loop {
+        lockhouse.sweep(&upkeep()).await.unwrap();
+        let rows = rows::read(url).await;
+        auditor.look(&rows);
+        if rows.semaphores.iter().all(|row| row.in_use == 0) {
+            break;
+        }
+        assert!(Instant::now() < until, "still held: {:?}", rows.semaphores);
+        tokio::time::sleep(AUDIT_EVERY).await;
+    }
+    assert_eq!(lockhouse.verify().await.unwrap(), []);
+}
+
+/// Looks at the rows again and again, and remembers.
+#[derive(Default)]
+struct Auditor {
+    seen: HashMap<(String, String), Known>,
+    fences: HashMap<String, i64>,
+    outcome: Outcome,
+}
+
+/// What is known of a permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    fence: i64,
+    count: i64,
+    granted_at: i64,
+    ended: Option<(i64, String)>,
+}
+
+impl Auditor {
+    fn look(&mut self, rows: &Rows) {
+        assert_eq!(audit::violations(rows), [""; 0]);
+        let mut seen = HashMap::with_capacity(rows.permits.len());
+        for row in &rows.permits {
+            let key = (row.external_id.clone(), row.semaphore.clone());
+            let ended = row.released_at.zip(row.end_reason.clone());
+            let now = Known {
+                fence: row.fence,
+                count: row.count,
+                granted_at: row.granted_at,
+                ended,
+            };
+            let was = self.seen.remove(&key);
+            self.compare(&key, was, &now);
+            seen.insert(key, now);
+        }
+        // P3: only what has ended is ever gone, and then as a whole.
+        for (key, known) in self.seen.drain() {
+            assert!(
+                known.ended.is_some(),
+                "gone while it was live: {key:?} {known:?}"
+            );
+            self.outcome.purged += 1;
+        }
+        self.seen = seen;
+        for row in &rows.semaphores {
+            let fence = self.fences.entry(row.name.clone()).or_default();
+            assert!(
+                row.fence >= *fence,
+                "P7: the fence of {} went back",
+                row.name
+            );
+            *fence = row.fence;
+        }
+        self.outcome.resizes = rows.capacity_changes.len();
+        self.outcome.audits += 1;
+    }
+
+    /// P3 and P7: nothing but the end of a permit ever changes, and that once; and one that is new
+    /// has a fence beyond all that were there when it was looked last.
+    fn compare(&mut self, key: &(String, String), was: Option<Known>, now: &Known) {
+        match &was {
+            Some(was) if was.ended.is_some() => assert_eq!(was, now, "changed: {key:?}"),
+            Some(was) => {
+                let still = Known {
+                    ended: None,
+                    ..now.clone()
+                };
+                assert_eq!(*was, still, "changed: {key:?}");
+            }
+            None => {
+                let last = self.fences.get(&key.1).copied().unwrap_or(0);
+                assert!(
+                    now.fence > last,
+                    "P7: {key:?} came late: {now:?} after {last}"
+                );
+            }
+        }
+        let had_ended = was.is_some_and(|was| was.ended.is_some());
+        if let (false, Some((_, reason))) = (had_ended, &now.ended) {
+            *self.outcome.ended.entry(reason.clone()).or_default() += 1;
+        }
+    }
+
+    fn progress(&self) -> String {
+        let ended: Vec<_> = self
+            .outcome
+            .ended
+            .iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        let (kills, audits) = (self.outcome.kills, self.outcome.audits);
+        format!("{} · {kills} killed, {audits} audits", ended.join(", "))
+    }
+}
+
+/// Whether an answer may come, where everybody resizes, deletes, forces and purges.
+pub(super) fn is_fair(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Exhausted
+            | Code::ExceedsCapacity
+            | Code::UnknownSemaphore
+            | Code::UnknownRequest
+            | Code::RequestEnded
+            | Code::SemaphoreInUse
+            | Code::CapacityChanged
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{PermitRow, SemaphoreRow};
+
+    fn rows(fence: i64, permits: &[(i64, Option<(i64, &str)>)]) -> Rows {
+        let permit = |&(fence, ended): &(i64, Option<(i64, &str)>)| {
+            let state = if ended.is_some() {
+                "RELEASED"
+            } else {
+                "ACQUIRED"
+            };
+            PermitRow {
+                external_id: format!("r{fence}"),
+                semaphore: "s".into(),
+                count: 1,
+                fence,
+                state: state.into(),
+                end_reason: ended.map(|(_, reason)| reason.into()),
+                granted_at: fence,
+                expires_at: None,
+                released_at: ended.map(|(at, _)| at),
+            }
+        };
+        let permits: Vec<_> = permits.iter().map(permit).collect();
+        let live = permits.iter().filter(|row| row.released_at.is_none());
+        let semaphore = SemaphoreRow {
+            name: "s".into(),
+            capacity: 9,
+            in_use: live.count() as i64,
+            fence,
+        };
+        Rows {
+            semaphores: vec![semaphore],
+            permits,
+            capacity_changes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_life_as_it_should_be_is_counted() {
+        let mut auditor = Auditor::default();
+        auditor.look(&rows(2, &[(1, None), (2, Some((5, "expired")))]));
+        auditor.look(&rows(
+            3,
+            &[
+                (1, Some((6, "forced"))),
+                (2, Some((5, "expired"))),
+                (3, None),
+            ],
+        ));
+        auditor.look(&rows(3, &[(3, None)]));
+        let Outcome { ended, purged, .. } = auditor.outcome;
+        assert_eq!(purged, 2);
+        let expected = [("expired", 1), ("forced", 1)];
+        assert_eq!(
+            ended,
+            expected.map(|(reason, n)| (reason.to_owned(), n)).into()
+        );
+    }
+
+    #[track_caller]
+    fn is_caught(first: Rows, second: Rows) {
+        let caught = std::panic::catch_unwind(move || {
+            let mut auditor = Auditor::default();
+            auditor.look(&first);
+            auditor.look(&second);
+        });
+        assert!(caught.is_err());
+    }
+
+    #[test]
+    fn a_life_that_goes_wrong_is_caught() {
+        let released = Some((5, "released"));
+        // It ends twice; it comes back to life; it is purged alive; a fence goes back; a grant
+        // with a fence of before.
+        is_caught(
+            rows(1, &[(1, released)]),
+            rows(1, &[(1, Some((6, "expired")))]),
+        );
+        is_caught(rows(1, &[(1, released)]), rows(1, &[(1, None)]));
+        is_caught(rows(1, &[(1, None)]), rows(1, &[]));
+        is_caught(rows(2, &[]), rows(1, &[]));
+        is_caught(rows(2, &[(2, None)]), rows(2, &[(1, None), (2, None)]));
+    }
+}

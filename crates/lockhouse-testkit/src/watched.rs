@@ -1,0 +1,133 @@
+//! A store that takes note of what it is asked to do, and how long that takes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use lockhouse::Lockhouse;
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+};
+
+/// A store between an engine and the true store.
+#[derive(Debug)]
+pub struct Watched {
+    store: Arc<dyn Store>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Batches: how many commands, and how long each took, waiting included.
+    pub batches: Vec<(usize, Duration)>,
+    /// Purges that answered: how many rows, and how long each took, waiting included.
+    pub purges: Vec<(u64, Duration)>,
+}
+
+impl Seen {
+    /// How long the longest purge took.
+    pub fn longest_purge(&self) -> Duration {
+        let took = self.purges.iter().map(|(_, took)| *took);
+        took.max().unwrap_or_default()
+    }
+
+    /// How many rows were purged.
+    pub fn purged(&self) -> u64 {
+        self.purges.iter().map(|(rows, _)| rows).sum()
+    }
+}
+
+impl Watched {
+    /// Watches the store at `url`, with a client of its own.
+    pub async fn open(url: &str) -> (Arc<Self>, Lockhouse) {
+        let watched = Arc::new(Self {
+            store: lockhouse_stores::open(url).unwrap(),
+            seen: Mutex::default(),
+        });
+        watched.migrate().await.unwrap();
+        let lockhouse = Lockhouse::with_store(Arc::clone(&watched) as Arc<dyn Store>);
+        (watched, lockhouse)
+    }
+
+    /// What was seen since the last time.
+    pub fn take(&self) -> Seen {
+        std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn see(&self, note: impl FnOnce(&mut Seen)) {
+        note(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        let begun = Instant::now();
+        let outcomes = self.store.transact(batch).await;
+        let took = begun.elapsed();
+        self.see(|seen| seen.batches.push((batch.commands.len(), took)));
+        outcomes
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        let begun = Instant::now();
+        let purged = self.store.purge(what, limit).await?;
+        let took = begun.elapsed();
+        self.see(|seen| seen.purges.push((purged, took)));
+        Ok(purged)
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.store.semaphore(name).await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.store.semaphores(page).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        self.store.request(external_id).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        self.store.holders(on, page).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.store.history(name, limit).await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        self.store.due(which, limit).await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        self.store.owners(page).await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.store.recount().await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.store.repair(name).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.store.migrate().await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.store.ready().await
+    }
+}

@@ -1,0 +1,80 @@
+//! The whole life of permits, at sizes for every day. `bin/life.rs` has the full ones.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockhouse_testkit::life::{killed, past, silent, soak};
+use lockhouse_testkit::on_each_store;
+use lockhouse_testkit::place::Place;
+
+on_each_store!(
+    killed_holders_permits_go_to_those_who_wait,
+    a_silent_owner_loses_all_at_once,
+    the_past_is_purged_while_clients_acquire,
+    a_whole_life_keeps_the_promises,
+);
+
+/// The program whose processes the runs start.
+const LIFE: &str = env!("CARGO_BIN_EXE_life");
+
+/// P1, P10.
+async fn killed_holders_permits_go_to_those_who_wait(place: Place) {
+    let size = killed::Size {
+        holders: 20,
+        holding_processes: 10,
+        waiting_processes: 4,
+        ttl: Duration::from_secs(2),
+        well_for: Duration::from_secs(1),
+    };
+    let outcome = killed::run(&place, Path::new(LIFE), size).await;
+    assert!(!outcome.report().missed(), "{}", outcome.report());
+    place.clear().await;
+}
+
+/// P3, P10, P12.
+async fn a_silent_owner_loses_all_at_once(place: Place) {
+    let size = silent::Size {
+        requests: 1_000,
+        beats: 5,
+    };
+    let outcome = silent::run(&place, size).await;
+    assert!(outcome.most_at_once <= 512, "{}", outcome.report());
+    assert!(outcome.during.quantile(1.0) < Duration::from_secs(5));
+    place.clear().await;
+}
+
+/// P12: at this size only that it does what it should; how fast, `life past` says.
+async fn the_past_is_purged_while_clients_acquire(place: Place) {
+    let size = past::Size {
+        ended: 20_000,
+        clients: 16,
+        rounds: 1,
+        round: Duration::from_secs(1),
+    };
+    let outcome = past::run(&place, size).await;
+    println!("{}", outcome.report());
+    assert!(outcome.purged_during > 0);
+    assert!(outcome.most_at_once <= 800, "{}", outcome.report());
+    assert!(outcome.purges.quantile(1.0) < Duration::from_secs(5));
+    place.clear().await;
+}
+
+/// P1, P2, P3, P4, P7, P8.
+async fn a_whole_life_keeps_the_promises(place: Place) {
+    let size = soak::Size {
+        processes: 2,
+        duration: Duration::from_secs(6),
+        kill_every: Duration::from_secs(2),
+        seed: 1,
+    };
+    let outcome = soak::run(&place, Path::new(LIFE), size).await;
+    println!("{}", outcome.report());
+    for reason in ["released", "expired", "owner_dead", "stale", "forced"] {
+        assert!(
+            outcome.ended.contains_key(reason),
+            "nothing ended as {reason}"
+        );
+    }
+    assert!(outcome.purged > 0 && outcome.resizes > 0 && outcome.kills > 0);
+    place.clear().await;
+}
