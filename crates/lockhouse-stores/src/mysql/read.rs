@@ -10,7 +10,7 @@ use super::Inner;
 use super::load::add_permits;
 use super::pool::Lease;
 use super::rows;
-use super::sql::{Script, Text};
+use super::sql::{Script, Text, list};
 
 /// How long a read may take.
 pub(super) const READ: Duration = Duration::from_secs(5);
@@ -28,6 +28,22 @@ pub(super) async fn semaphore(
     let found = select(&mut lease, &script, "reading a semaphore").await?;
     let semaphore = found.first().map(rows::semaphore).transpose()?;
     Ok(semaphore.map(|(_, semaphore)| semaphore))
+}
+
+pub(super) async fn named(store: &Inner, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let script = Script::of(format_args!(
+        "SELECT {} FROM lockhouse_semaphore s FORCE INDEX (name) \
+         WHERE s.name IN ({}) AND s.deleted_at IS NULL",
+        rows::SEMAPHORE,
+        list(names.iter().map(|name| Text(name.as_str())))
+    ));
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &script, "reading semaphores").await?;
+    let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
+    semaphores.collect()
 }
 
 pub(super) async fn semaphores(
