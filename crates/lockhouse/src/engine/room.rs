@@ -97,9 +97,10 @@ impl Room {
         self.capacity = Some(capacity);
     }
 
-    /// It was seen with so many permits available. Those who were called may have them by now.
+    /// It was seen with so many permits available, at some time: what is in a lane may be in it or
+    /// not.
     pub(super) fn see(&mut self, available: u32, fence: u64) {
-        let seen = u64::from(available).saturating_sub(self.called);
+        let seen = u64::from(available);
         let is_more = self.free.is_some_and(|free| free < seen);
         if is_more {
             self.free = Some(seen);

@@ -124,6 +124,10 @@ fn answer_waiter(waiting: &mut Waiting, place: Place, answer: Answered) -> Optio
     let lacks = refusal(&answer).filter(|refusal| lacks_room(refusal) || exceeds(refusal));
     let Some(refusal) = lacks else {
         let waiter = waiting.remove(place)?;
+        if answer.is_err() {
+            // It will ask again, and was not to blame.
+            waiting.keep(&waiter);
+        }
         return Some(Told::Waiter(waiter.answer, answer));
     };
     waiting.refuse_waiter(place, refusal);
