@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::{Ask, Count, Error, ExternalId, Invalid, Owner, SemaphoreName, Ttl};
+use lockhouse::{Ask, Count, Error, ExternalId, Invalid, Owner, Priority, SemaphoreName, Ttl};
 
 /// The options that `acquire` and `run` share.
 #[derive(Args, Clone, Debug)]
@@ -26,6 +26,15 @@ pub(crate) struct Wanted {
     /// Who holds: a job id, a host and pid
     #[arg(long)]
     pub(crate) owner: Option<String>,
+    /// How much it is preferred to others that wait, -100 to 100: each step puts it ahead of those
+    /// who came up to 10 s before
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    priority: i32,
 }
 
 impl Wanted {
@@ -42,6 +51,7 @@ impl Wanted {
         let mut ask = Ask::new(external_id, permits)?;
         ask.owner = self.owner.as_deref().map(Owner::parse).transpose()?;
         ask.ttl = ttl.map(Ttl::new).transpose()?;
+        ask.priority = Priority::new(self.priority)?;
         Ok(ask)
     }
 }

@@ -100,6 +100,10 @@ fn what_makes_no_sense_is_64() {
         "invalid value 'soon'",
     );
     refused(&["acquire", "-s", "a", "--ttl", "0s"], "ttl_ms is 0");
+    refused(
+        &["acquire", "-s", "a", "--priority", "-101"],
+        "priority is -101",
+    );
     refused(&["run", "-s", "a"], "COMMAND");
     refused(&["run", "-s", "a", "true"], "unexpected argument 'true'");
     refused(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Count, ExternalId, Invalid, Owner, Request, SemaphoreName, Ttl};
+use crate::{Count, ExternalId, Invalid, Owner, Priority, Request, SemaphoreName, Ttl};
 
 /// The most semaphores that one request may name.
 pub const MAX_SEMAPHORES_A_REQUEST: usize = 64;
@@ -16,11 +16,13 @@ pub struct Ask {
     pub owner: Option<Owner>,
     /// How long the hold lasts unless renewed; without it, until released.
     pub ttl: Option<Ttl>,
+    /// How much it is preferred to others that wait.
+    pub priority: Priority,
     permits: BTreeMap<SemaphoreName, Count>,
 }
 
 impl Ask {
-    /// An ask for `permits`, in any order, with neither owner nor time to live.
+    /// An ask for `permits`, in any order, with neither owner nor time to live nor priority.
     ///
     /// # Errors
     /// [`Invalid`] on `permits` when they name no semaphore, more than 64, or one of them twice.
@@ -49,6 +51,7 @@ impl Ask {
             external_id,
             owner: None,
             ttl: None,
+            priority: Priority::default(),
             permits: named,
         })
     }
@@ -59,6 +62,7 @@ impl Ask {
     }
 
     /// Whether `request` was granted to this very ask (P5): the same permits and the same owner.
+    /// How long it lasts and how much it is preferred don't count.
     pub fn is_that_of(&self, request: &Request) -> bool {
         self.owner == request.owner
             && self.permits().len() == request.permits.len()

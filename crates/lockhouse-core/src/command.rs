@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Ask, Capacity, EndReason, ExternalId, Note, Owner, OwnerSession, Refusal, Request, Semaphore,
-    SemaphoreName, Ttl,
+    SemaphoreName, Ttl, Turn,
 };
 
 /// One thing to do. Each is safe to do again.
@@ -20,6 +20,8 @@ pub enum Command {
     },
     /// Grant all of an ask, or none.
     Acquire(Ask),
+    /// The same in its turn: not ahead of others that wait for the same semaphores.
+    AcquireInTurn(Ask, Turn),
     /// Push a live request's expiry to now plus a time to live.
     Renew {
         /// The request.
@@ -145,6 +147,14 @@ impl Command {
         }
     }
 
+    /// What it asks to be granted, if it asks for that.
+    pub fn ask(&self) -> Option<&Ask> {
+        match self {
+            Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => Some(ask),
+            _ => None,
+        }
+    }
+
     /// The request that it is about, if it is about one.
     pub fn external_id(&self) -> Option<&ExternalId> {
         match self {
@@ -152,7 +162,7 @@ impl Command {
             | Command::Delete { .. }
             | Command::Heartbeat { .. }
             | Command::Goodbye { .. } => None,
-            Command::Acquire(ask) => Some(&ask.external_id),
+            Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => Some(&ask.external_id),
             Command::Renew { external_id, .. } | Command::End { external_id, .. } => {
                 Some(external_id)
             }
@@ -179,17 +189,12 @@ impl Command {
     /// The semaphores that it names itself. A command on a request also touches the semaphores
     /// that the request holds.
     pub fn semaphores(&self) -> impl Iterator<Item = &SemaphoreName> {
-        let (one, ask) = match self {
-            Command::Define(Definition { name, .. }) | Command::Delete { name } => {
-                (Some(name), None)
-            }
-            Command::Acquire(ask) => (None, Some(ask)),
-            _ => (None, None),
+        let one = match self {
+            Command::Define(Definition { name, .. }) | Command::Delete { name } => Some(name),
+            _ => None,
         };
-        one.into_iter().chain(
-            ask.into_iter()
-                .flat_map(|ask| ask.permits().map(|(name, _)| name)),
-        )
+        let asked = self.ask().into_iter().flat_map(Ask::permits);
+        one.into_iter().chain(asked.map(|(name, _)| name))
     }
 }
 

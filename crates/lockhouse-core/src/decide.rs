@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::command::{Cause, Definition};
+use crate::turn::StillWaiting;
 use crate::{
-    Ask, CapacityChange, Changes, Command, Decision, EndReason, Ended, ExternalId, Loaded, Outcome,
-    Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore, SemaphoreName, State,
-    Timestamp, Ttl,
+    Ask, CapacityChange, Changes, Code, Command, Decision, EndReason, Ended, ExternalId, Loaded,
+    Outcome, Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore,
+    SemaphoreName, State, Timestamp, Ttl, Turn,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -46,6 +47,7 @@ struct Scene {
     capacity_changes: Vec<CapacityChange>,
     heard: BTreeSet<Owner>,
     gone: BTreeSet<Owner>,
+    waiting: StillWaiting,
 }
 
 impl Scene {
@@ -62,6 +64,7 @@ impl Scene {
             capacity_changes: Vec::new(),
             heard: BTreeSet::new(),
             gone: BTreeSet::new(),
+            waiting: StillWaiting::default(),
         }
     }
 
@@ -72,7 +75,8 @@ impl Scene {
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
-            Command::Acquire(ask) => self.acquire(ask),
+            Command::Acquire(ask) => self.acquire(ask, None),
+            Command::AcquireInTurn(ask, turn) => self.acquire(ask, Some(turn)),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
             Command::End { external_id, cause } => self.end_by(external_id, cause, expired_now),
             Command::Heartbeat { owner, ttl } => self.heartbeat(owner, *ttl),
@@ -145,7 +149,7 @@ impl Scene {
         Ok(Reply::Deleted)
     }
 
-    fn acquire(&mut self, ask: &Ask) -> Outcome {
+    fn acquire(&mut self, ask: &Ask, turn: Option<&Turn>) -> Outcome {
         if let Some(request) = self.requests.get(&ask.external_id) {
             return match request.state {
                 _ if !ask.is_that_of(request) => {
@@ -155,7 +159,9 @@ impl Scene {
                 State::Released { reason, .. } => Err(ended(&ask.external_id, reason)),
             };
         }
-        self.check_room(ask)?;
+        self.check_room(ask)
+            .and_then(|()| self.check_turn(ask, turn))
+            .inspect_err(|refusal| self.note_waiting(ask, turn, refusal))?;
         let request = self.grant(ask);
         self.granted.insert(ask.external_id.clone());
         self.requests
@@ -205,6 +211,22 @@ impl Scene {
             return Err(Refusal::Exhausted(exhausted));
         }
         Ok(())
+    }
+
+    /// P11: nobody is granted what one who waits and comes first wants too.
+    fn check_turn(&self, ask: &Ask, turn: Option<&Turn>) -> Result<(), Refusal> {
+        let others = turn.map_or_else(Vec::new, |turn| self.waiting.ahead_of(ask, turn));
+        match others.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::OthersFirst(others)),
+        }
+    }
+
+    fn note_waiting(&mut self, ask: &Ask, turn: Option<&Turn>, refusal: &Refusal) {
+        let lacks_room = refusal.code() == Code::Exhausted;
+        if let Some(turn) = turn.filter(|turn| turn.waits && lacks_room) {
+            self.waiting.add(ask, turn.place);
+        }
     }
 
     fn grant(&mut self, ask: &Ask) -> Request {

@@ -65,6 +65,10 @@ pub enum Refusal {
     /// There is no room now on these semaphores.
     #[error("no room now on semaphore {}", Names(.0))]
     Exhausted(Vec<SemaphoreName>),
+    /// There may be room, but others wait for these semaphores and come first. Whoever keeps the
+    /// line takes this for [`Exhausted`](Refusal::Exhausted); it is apart so that they can tell.
+    #[error("others come first on semaphore {}", Names(.0))]
+    OthersFirst(Vec<SemaphoreName>),
     /// The id stands for a request with other permits or another owner.
     #[error("external_id \"{0}\" stands for another ask; pick another id")]
     IdempotencyConflict(ExternalId),
@@ -106,7 +110,7 @@ impl Refusal {
             Refusal::UnknownSemaphore(_) => Code::UnknownSemaphore,
             Refusal::UnknownRequest(_) => Code::UnknownRequest,
             Refusal::ExceedsCapacity { .. } => Code::ExceedsCapacity,
-            Refusal::Exhausted(_) => Code::Exhausted,
+            Refusal::Exhausted(_) | Refusal::OthersFirst(_) => Code::Exhausted,
             Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
             Refusal::RequestEnded { .. } => Code::RequestEnded,
             Refusal::CapacityChanged { .. } => Code::CapacityChanged,

@@ -20,6 +20,7 @@ mod request;
 mod semaphore;
 pub mod store;
 mod text;
+mod turn;
 
 pub use ask::{Ask, MAX_SEMAPHORES_A_REQUEST};
 pub use changes::{Changes, Decision, Ended, Loaded, Renewed};
@@ -34,3 +35,4 @@ pub use recount::{Finding, Recount, Recounted};
 pub use request::{EndReason, Permit, Request, State};
 pub use semaphore::{CapacityChange, Semaphore};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
+pub use turn::{MAX_PRIORITY, Place, Priority, Turn};

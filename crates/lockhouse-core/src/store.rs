@@ -1,5 +1,6 @@
 //! What keeps the permits: the [`Store`] trait and its errors.
 
+use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -109,6 +110,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Semaphores that are not deleted, in byte order of their names.
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
+
+    /// Those semaphores of `names` that exist and are not deleted, in any order. It is asked again
+    /// and again while somebody waits for them: one statement should do.
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let mut found = Vec::new();
+        for name in names {
+            found.extend(self.semaphore(name).await?);
+        }
+        Ok(found)
+    }
+
+    /// Waits until permits may have come back through another process, and says on which
+    /// semaphores; none means that it may be any of them.
+    ///
+    /// A store that is told of changes answers; this one never does, and those who wait look again
+    /// by themselves. The future may be dropped at any time: what comes between two calls is told
+    /// by the second. An answer for nothing, or none for something, costs time and nothing else.
+    async fn changed(&self) -> BTreeSet<SemaphoreName> {
+        std::future::pending().await
+    }
 
     /// The request known by `external_id`, live or ended.
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error>;

@@ -311,6 +311,16 @@ impl Lockhouse {
         self.service.engine()
     }
 
+    /// At most `most` calls wait for room in this process from here on, of all the clones; more are
+    /// answered `overloaded`. 10,000 unless said.
+    ///
+    /// # Errors
+    /// `invalid_request` on a server's URL: there it is the server's business.
+    pub fn limit_waiters(&self, most: usize) -> Result<(), Error> {
+        self.upkeeper()?.limit_waiters(most);
+        Ok(())
+    }
+
     fn upkeeper(&self) -> Result<&Engine, Error> {
         let elsewhere = || Invalid::new("url", "is a server's; do this where its database is");
         Ok(self.engine().ok_or_else(elsewhere)?)

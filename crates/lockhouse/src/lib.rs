@@ -47,7 +47,7 @@ pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;
 pub use lockhouse_core::{
     Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, ExternalId,
-    Finding, Invalid, Note, Outcome, Owner, OwnerSession, Refusal, Reply, Request, State,
+    Finding, Invalid, Note, Outcome, Owner, OwnerSession, Priority, Refusal, Reply, Request, State,
     Timestamp, Ttl,
 };
 pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Ask, Count, ExternalId, Invalid, Owner, Request, SemaphoreName, Ttl};
+use lockhouse_core::{
+    Ask, Count, ExternalId, Invalid, Owner, Priority, Request, SemaphoreName, Ttl,
+};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -25,6 +27,7 @@ pub struct RequestBuilder {
     owner: Option<String>,
     ttl: Option<Duration>,
     wait: Option<Duration>,
+    priority: i32,
 }
 
 impl RequestBuilder {
@@ -37,6 +40,7 @@ impl RequestBuilder {
             owner: None,
             ttl: Some(DEFAULT_TTL),
             wait: None,
+            priority: 0,
         }
     }
 
@@ -80,7 +84,18 @@ impl RequestBuilder {
         self
     }
 
+    /// How much this is preferred to others that wait: -100 to 100, 0 unless said. Each step puts
+    /// it ahead of those who came up to ten seconds before, and of no others; so nobody waits for
+    /// ever. It is not part of what is asked: the same ask with another priority is the same.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
     /// Waits for room on all the semaphores at once, and takes it.
+    ///
+    /// First come, first served among those who wait in this process, or at the same server: nobody
+    /// behind is granted what one ahead wants too, be it one of several semaphores (P11).
     ///
     /// The same id with the same permits and owner gives the same grant again, also from another
     /// process (P5).
@@ -97,7 +112,7 @@ impl RequestBuilder {
         self.send(wait).await
     }
 
-    /// Takes the permits if there is room on all the semaphores now.
+    /// Takes the permits if there is room on all the semaphores now, and nobody waits for it.
     ///
     /// # Errors
     /// As [`acquire`](RequestBuilder::acquire).
@@ -147,6 +162,7 @@ impl RequestBuilder {
         let mut ask = Ask::new(ExternalId::parse(&self.external_id)?, permits)?;
         ask.owner = self.owner.as_deref().map(Owner::parse).transpose()?;
         ask.ttl = self.ttl.map(Ttl::new).transpose()?;
+        ask.priority = Priority::new(self.priority)?;
         Ok(ask)
     }
 }

@@ -45,7 +45,7 @@ impl Semaphore {
         self.ask(count).acquire().await
     }
 
-    /// One permit if there is room now.
+    /// One permit if there is room now, and nobody waits for it.
     ///
     /// # Errors
     /// `exhausted`, and as [`acquire`](Semaphore::acquire).

@@ -87,7 +87,8 @@ impl Run {
         let mut request = lockhouse
             .request(&ask.external_id)
             .ttl(self.ttl)
-            .wait(self.wait);
+            .wait(self.wait)
+            .priority(ask.priority.value());
         for (semaphore, count) in ask.permits() {
             request = request.permits(semaphore.as_str(), count.value());
         }

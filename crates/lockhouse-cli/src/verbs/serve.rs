@@ -35,6 +35,14 @@ pub(crate) struct Serve {
         value_parser = host_and_port
     )]
     listen: String,
+    /// How many calls may wait for room at once; more are answered `overloaded`
+    #[arg(
+        long,
+        env = "LOCKHOUSE_MAX_WAITERS",
+        value_name = "N",
+        default_value_t = 10_000
+    )]
+    max_waiters: usize,
     #[command(flatten)]
     intervals: Intervals,
     #[command(flatten)]
@@ -59,6 +67,7 @@ impl Serve {
             .map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
         let lockhouse = or_signal(place.connect(), &mut signals).await?;
+        lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
         output::line(&format!(
             "lockhouse serves {} on http://{address}",

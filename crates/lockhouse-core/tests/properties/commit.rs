@@ -22,10 +22,8 @@ impl Commit<'_> {
     /// Every ask that was granted, what it was answered, and whether it was granted just then.
     pub(crate) fn granted_replies(&self) -> impl Iterator<Item = (&Ask, &Request, bool)> {
         let answers = self.commands.iter().zip(self.outcomes);
-        answers.filter_map(|answer| match answer {
-            (Command::Acquire(ask), Ok(Reply::Granted { request, now, .. })) => {
-                Some((ask, request, *now))
-            }
+        answers.filter_map(|(command, outcome)| match (command.ask()?, outcome) {
+            (ask, Ok(Reply::Granted { request, now, .. })) => Some((ask, request, *now)),
             _ => None,
         })
     }

@@ -1,13 +1,13 @@
 //! Random batches of commands at random times, over so few names and ids that they often meet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, MAX_COUNT, Note, Owner,
-    SemaphoreName, Timestamp, Ttl,
+    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, MAX_COUNT, Note, Owner, Place,
+    Priority, SemaphoreName, Timestamp, Ttl, Turn,
 };
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -27,13 +27,34 @@ pub(crate) struct Step {
 /// Up to 20 batches of 1 to 6 commands. The clock stands still, goes on by less or by more than
 /// the times to live, and now and then is set back.
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
+    steps(commands().boxed())
+}
+
+/// The same with most asks in their turn, for semaphores that are there.
+pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
+    let in_turn = (asks(), turns()).prop_map(|(ask, turn)| Command::AcquireInTurn(ask, turn));
+    steps(prop_oneof![1 => commands(), 1 => in_turn].boxed()).prop_map(|mut steps| {
+        let there = NAMES.map(|text| Definition::new(name(text), capacity(5)));
+        let commands = there.map(Command::Define).into();
+        steps.insert(
+            0,
+            Step {
+                now: at(0),
+                commands,
+            },
+        );
+        steps
+    })
+}
+
+fn steps(commands: BoxedStrategy<Command>) -> impl Strategy<Value = Vec<Step>> {
     let tick = prop_oneof![
         3 => Just(0),
         6 => 1_i64..12,
         1 => Just(1_000),
         1 => -12_i64..0,
     ];
-    vec((tick, vec(commands(), 1..=6)), 1..=20).prop_map(|steps| {
+    vec((tick, vec(commands, 1..=6)), 1..=20).prop_map(|steps| {
         let mut ms = 0;
         let step = |(tick, commands)| {
             ms += tick;
@@ -102,6 +123,17 @@ fn ends() -> impl Strategy<Value = Command> {
         };
         let external_id = id_of(number);
         Command::End { external_id, cause }
+    })
+}
+
+fn turns() -> impl Strategy<Value = Turn> {
+    let places =
+        (0..6_u64).prop_map(|number| Place::new(Duration::ZERO, Priority::default(), number));
+    let behind = prop_oneof![4 => Just(BTreeSet::new()), 1 => btree_set(names(), 1..=2)];
+    (places, any::<bool>(), behind).prop_map(|(place, waits, behind)| Turn {
+        place,
+        waits,
+        behind,
     })
 }
 

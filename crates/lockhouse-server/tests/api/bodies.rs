@@ -244,6 +244,12 @@ async fn what_is_out_of_bounds_is_422_and_says_which_field() {
             "wait_ms",
         ),
         (
+            "PUT",
+            "/v1/requests/x".to_owned(),
+            acquire(r#","priority":-101"#),
+            "priority",
+        ),
+        (
             "POST",
             "/v1/requests/x/renew".to_owned(),
             r#"{"ttl_ms":-5}"#.to_owned(),
@@ -287,7 +293,7 @@ async fn bounds_themselves_are_within() {
         .await
         .is(201);
     let all = format!(
-        r#"{{"permits":[{{"semaphore":"{longest}","count":2147483647}}],"owner":"{longest}","ttl_ms":31622400000,"wait_ms":86400000}}"#
+        r#"{{"permits":[{{"semaphore":"{longest}","count":2147483647}}],"owner":"{longest}","ttl_ms":31622400000,"wait_ms":86400000,"priority":-100}}"#
     );
     server
         .put(&format!("/v1/requests/{longest}"), &all)
@@ -305,7 +311,7 @@ async fn a_null_is_as_good_as_nothing() {
         )
         .await
         .is(201);
-    let ask = acquire(r#","owner":null,"ttl_ms":null,"wait_ms":null"#);
+    let ask = acquire(r#","owner":null,"ttl_ms":null,"wait_ms":null,"priority":null"#);
     server.put("/v1/requests/x", &ask).await.is(201);
 }
 

@@ -64,3 +64,71 @@ async fn a_dropped_future_of_the_client_gives_the_place_up() {
     waiting.abort();
     until("nobody waits", || async { server.waiting("a").await == 0 }).await;
 }
+
+/// P11.
+#[tokio::test]
+async fn a_higher_priority_is_served_first() {
+    let server = full().await;
+    let ask = |priority: i32| {
+        format!(r#"{{"permits":[{{"semaphore":"a"}}],"wait_ms":60000,"priority":{priority}}}"#)
+    };
+    let (low, high) = (ask(0), ask(1));
+    let low = async { server.put("/v1/requests/low", &low).await.is(201).json() };
+    let high = async {
+        until("the other waits", || async {
+            server.waiting("a").await == 1
+        })
+        .await;
+        let granted = server.put("/v1/requests/high", &high).await.is(201).json();
+        server.call("DELETE", "/v1/requests/high", "").await.is(200);
+        granted
+    };
+    let releasing = async {
+        until("both wait", || async { server.waiting("a").await == 2 }).await;
+        server.call("DELETE", "/v1/requests/x", "").await.is(200);
+    };
+    let (low, high, ()) = tokio::join!(low, high, releasing);
+    assert_eq!(high["permits"][0]["fence"], 2);
+    assert_eq!(low["permits"][0]["fence"], 3);
+}
+
+/// P11: one who asks once is told that others come first.
+#[tokio::test]
+async fn who_asks_once_does_not_overtake_who_waits() {
+    let server = full().await;
+    server
+        .put("/v1/semaphores/b", r#"{"capacity":1}"#)
+        .await
+        .is(201);
+    let both = r#"{"permits":[{"semaphore":"a"},{"semaphore":"b"}],"wait_ms":60000}"#;
+    let waiting = server.put("/v1/requests/both", both);
+    let trying = async {
+        until("one waits", || async { server.waiting("b").await == 1 }).await;
+        let once = r#"{"permits":[{"semaphore":"b"}]}"#;
+        let answer = server.put("/v1/requests/y", once).await;
+        let problem = answer.is_problem(423, "exhausted");
+        assert_eq!(problem["semaphores"][0], "b");
+        server.call("DELETE", "/v1/requests/x", "").await.is(200);
+    };
+    let (granted, ()) = tokio::join!(waiting, trying);
+    granted.is(201);
+}
+
+/// A caller whose connection breaks asks again and stands where it stood.
+#[tokio::test]
+async fn who_hangs_up_and_is_back_at_once_keeps_its_place() {
+    let server = full().await;
+    let first = waiter(&server, "first").await;
+    until("one waits", || async { server.waiting("a").await == 1 }).await;
+    let second = waiter(&server, "second").await;
+    until("two wait", || async { server.waiting("a").await == 2 }).await;
+    drop(first);
+    until("one is gone", || async { server.waiting("a").await == 1 }).await;
+    let back = waiter(&server, "first").await;
+    until("it is back", || async { server.waiting("a").await == 2 }).await;
+    server.call("DELETE", "/v1/requests/x", "").await.is(200);
+    until("one is served", || async { server.waiting("a").await == 1 }).await;
+    let holders = server.get("/v1/semaphores/a/holders").await.json();
+    assert_eq!(holders["holders"][0]["external_id"], "first");
+    drop((back, second));
+}

@@ -117,8 +117,8 @@ impl Dialect for MySqlServer {
         ))
     }
 
-    fn semaphore(name: &SemaphoreName) -> Script {
-        read::semaphore(name)
+    fn named(names: &[SemaphoreName]) -> Script {
+        read::named(names)
     }
 
     fn semaphores(page: &Page<SemaphoreName>) -> Script {

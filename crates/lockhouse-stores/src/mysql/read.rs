@@ -4,13 +4,14 @@ use lockhouse_core::store::Page;
 use lockhouse_core::{ExternalId, SemaphoreName};
 
 use super::sql::Text;
-use crate::sql::{Script, rows};
+use crate::sql::{Script, list, rows};
 
-pub(super) fn semaphore(name: &SemaphoreName) -> Script {
+pub(super) fn named(names: &[SemaphoreName]) -> Script {
     Script::of(format_args!(
-        "SELECT {} FROM lockhouse_semaphore s WHERE s.name={} AND s.deleted_at IS NULL",
+        "SELECT {} FROM lockhouse_semaphore s FORCE INDEX (name) \
+         WHERE s.name IN ({}) AND s.deleted_at IS NULL",
         rows::SEMAPHORE,
-        Text(name.as_str())
+        list(names.iter().map(|name| Text(name.as_str())))
     ))
 }
 

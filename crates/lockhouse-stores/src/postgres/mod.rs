@@ -120,8 +120,8 @@ impl Dialect for PostgresServer {
         ))
     }
 
-    fn semaphore(name: &SemaphoreName) -> Script {
-        read::semaphore(name)
+    fn named(names: &[SemaphoreName]) -> Script {
+        read::named(names)
     }
 
     fn semaphores(page: &Page<SemaphoreName>) -> Script {

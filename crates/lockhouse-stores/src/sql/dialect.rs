@@ -79,8 +79,8 @@ pub trait Dialect: Driver {
     /// Makes `rows` ready, unless they are there.
     fn make_ready(rows: &[Semaphore]) -> Script;
 
-    /// The semaphore, if it is not deleted.
-    fn semaphore(name: &SemaphoreName) -> Script;
+    /// Those of the semaphores called `names`, at least one, that are not deleted.
+    fn named(names: &[SemaphoreName]) -> Script;
 
     /// Semaphores that are not deleted.
     fn semaphores(page: &Page<SemaphoreName>) -> Script;

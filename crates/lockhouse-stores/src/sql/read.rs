@@ -1,5 +1,6 @@
 //! The reads: the rows of each are from one statement, so it sees one moment. They lock nothing.
 
+use std::slice;
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind, Page};
@@ -21,10 +22,21 @@ pub(crate) async fn semaphore<D: Dialect>(
     store: &Inner<D>,
     name: &SemaphoreName,
 ) -> Result<Option<Semaphore>, Error> {
+    let found = named(store, slice::from_ref(name)).await?;
+    Ok(found.into_iter().next())
+}
+
+pub(crate) async fn named<D: Dialect>(
+    store: &Inner<D>,
+    names: &[SemaphoreName],
+) -> Result<Vec<Semaphore>, Error> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut lease = store.pool.lend(READ).await?;
-    let found = select(&mut lease, &D::semaphore(name), "reading a semaphore").await?;
-    let semaphore = found.first().map(rows::semaphore).transpose()?;
-    Ok(semaphore.map(|(_, semaphore)| semaphore))
+    let found = select(&mut lease, &D::named(names), "reading semaphores").await?;
+    let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
+    semaphores.collect()
 }
 
 pub(crate) async fn semaphores<D: Dialect>(

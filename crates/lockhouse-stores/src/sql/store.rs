@@ -35,6 +35,14 @@ impl<D: Dialect> Store for Sql<D> {
         .await
     }
 
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let names = names.to_vec();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::named(&store, &names).await
+        })
+        .await
+    }
+
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
         let external_id = external_id.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {

@@ -120,6 +120,16 @@ impl Store for Sqlite {
         self.connections.read(work).await
     }
 
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let names = names.to_vec();
+        let work = move |snapshot: &_| {
+            let found = names.iter().map(|name| load::semaphore(snapshot, name));
+            found.filter_map(Result::transpose).collect()
+        };
+        let found: Vec<Semaphore> = self.connections.read(work).await?;
+        Ok(found.into_iter().filter(Semaphore::exists).collect())
+    }
+
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
         let external_id = external_id.clone();
         let work = move |snapshot: &_| load::request(snapshot, &external_id);

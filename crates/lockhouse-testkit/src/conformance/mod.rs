@@ -121,6 +121,12 @@ macro_rules! conformance {
             who_waits_is_counted,
             giving_up_a_wait_leaves_nothing,
             a_crowd_that_waits_is_served,
+            who_comes_first_is_served_first,
+            nobody_overtakes_a_big_ask,
+            a_higher_priority_comes_first,
+            who_waits_goes_on_waiting_while_it_is_closed,
+            who_waits_is_told_of_a_deletion,
+            interrupted_waits_leave_no_orphan,
         }
     };
 }

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lockhouse::Refusal;
+use lockhouse::{Ask, Code, Error, Lockhouse, Priority, Refusal, Request};
+use tokio::task::JoinHandle;
 
 use super::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
@@ -134,4 +135,143 @@ pub async fn a_crowd_that_waits_is_served(place: &Place) {
     let served = tokio::time::timeout(2 * SOON, join_all(crowd));
     served.await.expect("all are served");
     assert_eq!(in_use(&lockhouse, "s").await, 0);
+}
+
+type Call = JoinHandle<Result<(Request, bool), Error>>;
+
+/// A call that waits, as one of `place` on the first semaphore that it names.
+async fn in_line(lockhouse: &Lockhouse, ask: Ask, place: u32) -> Call {
+    let on = ask.permits().next().unwrap().0.clone();
+    let waiting = tokio::spawn({
+        let lockhouse = lockhouse.clone();
+        async move { lockhouse.acquire(ask, SOON).await }
+    });
+    eventually("it waits", async || {
+        lockhouse.status(&on).await.unwrap().waiting == place
+    })
+    .await;
+    waiting
+}
+
+async fn fence(call: Call) -> u64 {
+    call.await.unwrap().unwrap().0.permits[0].fence
+}
+
+/// P11.
+pub async fn who_comes_first_is_served_first(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
+    let mut line = Vec::new();
+    for i in 1..=10 {
+        let asked = ask(&format!("r{i}"), &[("s", 1)]);
+        line.push(in_line(&lockhouse, asked, i).await);
+    }
+    lockhouse.release("a").await.unwrap();
+    for (i, call) in (2..).zip(line) {
+        let (request, _) = call.await.unwrap().unwrap();
+        assert_eq!(request.permits[0].fence, i);
+        lockhouse.release(&request.external_id).await.unwrap();
+    }
+}
+
+/// P11: nor by those who ask for another of its semaphores, or only once.
+pub async fn nobody_overtakes_a_big_ask(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 3).await.unwrap();
+    lockhouse.define("t", 1).await.unwrap();
+    grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
+    let big = in_line(&lockhouse, ask("big", &[("s", 3), ("t", 1)]), 1).await;
+    let small = in_line(&lockhouse, ask("small", &[("s", 1)]), 2).await;
+    for on in ["s", "t"] {
+        let tried = refusal(grant(&lockhouse, "tries", &[(on, 1)]).await);
+        assert_eq!(tried, Refusal::Exhausted(vec![name(on)]));
+    }
+    let again = grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
+    assert_eq!(
+        again.permits[0].fence, 1,
+        "who holds is told so all the same"
+    );
+    lockhouse.release("a").await.unwrap();
+    assert_eq!(fence(big).await, 2);
+    assert!(!small.is_finished());
+    lockhouse.release("big").await.unwrap();
+    assert_eq!(fence(small).await, 3);
+}
+
+/// P11: within one priority first come, first served.
+pub async fn a_higher_priority_comes_first(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
+    let mut line = Vec::new();
+    for (i, (id, priority)) in (1..).zip([("low", -3), ("first", 9), ("second", 9)]) {
+        let mut asked = ask(id, &[("s", 1)]);
+        asked.priority = Priority::new(priority).unwrap();
+        line.push(in_line(&lockhouse, asked, i).await);
+    }
+    let low = line.remove(0);
+    lockhouse.release("a").await.unwrap();
+    for (call, id) in line.into_iter().zip(["first", "second"]) {
+        call.await.unwrap().unwrap();
+        assert!(!low.is_finished());
+        lockhouse.release(id).await.unwrap();
+    }
+    low.await.unwrap().unwrap();
+}
+
+/// What is closed may be opened again, by whomever.
+pub async fn who_waits_goes_on_waiting_while_it_is_closed(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    grant(&one, "a", &[("s", 1)]).await.unwrap();
+    let waits = in_line(&one, ask("waits", &[("s", 1)]), 1).await;
+    for closer in [&one, &two] {
+        closer.define("s", 0).await.unwrap();
+    }
+    one.release("a").await.unwrap();
+    let new = refusal(one.acquire(ask("new", &[("s", 1)]), SOON).await);
+    assert_eq!(new.code(), Code::ExceedsCapacity);
+    assert!(!waits.is_finished());
+    two.define("s", 1).await.unwrap();
+    waits.await.unwrap().unwrap();
+}
+
+/// Through whichever client it is deleted.
+pub async fn who_waits_is_told_of_a_deletion(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("held", 1).await.unwrap();
+    grant(&one, "a", &[("held", 1)]).await.unwrap();
+    for deleter in [&one, &two] {
+        one.define("s", 1).await.unwrap();
+        let waits = in_line(&one, ask("waits", &[("held", 1), ("s", 1)]), 1).await;
+        deleter.delete("s").await.unwrap();
+        let told = refusal(waits.await.unwrap());
+        assert_eq!(told, Refusal::UnknownSemaphore(vec![name("s")]));
+    }
+}
+
+/// P10, as in curator 835, 982 and 855: an interrupted acquire left an orphan, and no lease ever
+/// again. Callers that give up at any moment, while permits come and go.
+pub async fn interrupted_waits_leave_no_orphan(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 2).await.unwrap();
+    let calls = (0..200_u64).map(|i| {
+        let lockhouse = lockhouse.clone();
+        async move {
+            let patience = Duration::from_micros(i % 40 * 500);
+            let semaphore = lockhouse.semaphore("s");
+            if let Ok(permit) = tokio::time::timeout(patience, semaphore.acquire()).await {
+                permit.unwrap().release().await.unwrap();
+            }
+        }
+    });
+    tokio::time::timeout(SOON, join_all(calls)).await.unwrap();
+    eventually("all is given back", async || {
+        let status = lockhouse.status("s").await.unwrap();
+        (status.waiting, status.semaphore.in_use) == (0, 0)
+    })
+    .await;
+    let all = lockhouse.semaphore("s").acquire_many(2).await.unwrap();
+    all.release().await.unwrap();
 }

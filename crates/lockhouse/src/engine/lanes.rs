@@ -3,63 +3,114 @@
 //!
 //! Commands wait in a [`queue`](super::queue), in the order in which they came. A free lane takes
 //! the first one that may go, and with it, in their order, those that share a semaphore with what
-//! it has taken. A semaphore is in one lane at a time: what touches it waits here, without a connection, while
-//! the store is busy with those before; and the longer that takes, the larger the next batch. No
-//! command overtakes another that it shares a semaphore with.
+//! it has taken. A semaphore is in one lane at a time: what touches it waits here, without a
+//! connection, while the store is busy with those before; and the longer that takes, the larger the
+//! next batch. No command overtakes another that it shares a semaphore with.
 //!
 //! The last free lane takes whatever there is, so that many quiet semaphores share a commit too.
+//!
+//! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
+//! some back, and come right behind it: so the batch that releases also grants, in one commit.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
-use lockhouse_core::{Command, EndReason, Footprint, Outcome, Refusal, Reply, SemaphoreName};
+use lockhouse_core::{
+    Command, EndReason, Footprint, Outcome, Place, Refusal, Reply, SemaphoreName, Turn,
+};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use super::asker::{Answer, Asker, Caller};
 use super::queue::{Queue, Queued, Taken};
-use super::{Shared, attempt};
+use super::settle::{Decided, settle};
+use super::ticket::Wait;
+use super::waiting::{Answered, Waiting};
+use super::{Shared, Touches, attempt};
 use crate::Error;
 
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     store: Arc<dyn Store>,
     shared: Arc<Shared>,
-    queue: Arc<Mutex<Queue>>,
+    state: Arc<Mutex<State>>,
+}
+
+/// Who is queued and who waits. One lock, as they move from one to the other.
+#[derive(Debug)]
+pub(super) struct State {
+    queue: Queue,
+    pub(super) waiting: Waiting,
+    /// Whether somebody looks for what other processes do.
+    pub(super) is_watched: bool,
+}
+
+impl State {
+    /// Queues those who may go now.
+    pub(super) fn call(&mut self) {
+        for place in self.waiting.call() {
+            let Some(waiter) = self.waiting.get(place) else {
+                continue;
+            };
+            let touches = waiter.ask.permits().map(|(name, _)| name.clone());
+            self.queue.push(Queued {
+                touches: touches.collect(),
+                command: Command::AcquireInTurn(waiter.ask.clone(), Turn::default()),
+                frees: Vec::new(),
+                asker: Asker::Waiter(place),
+            });
+        }
+    }
 }
 
 impl Lanes {
     pub(super) fn new(store: Arc<dyn Store>, shared: Arc<Shared>) -> Self {
+        let state = State {
+            queue: Queue::default(),
+            waiting: Waiting::new(),
+            is_watched: false,
+        };
         Self {
             store,
             shared,
-            queue: Arc::default(),
+            state: Arc::new(Mutex::new(state)),
         }
     }
 
-    /// Has `command`, which touches the semaphores `touches` as far as is known, decided before
-    /// `deadline`.
+    /// Has `command` decided before `deadline`, which touches `touches` as far as is known.
     ///
     /// Dropping the future takes the command out of the queue; one that is in a lane goes on.
     pub(super) async fn submit(
         &self,
         command: Command,
-        touches: Vec<SemaphoreName>,
+        touches: Touches,
         deadline: Instant,
     ) -> Result<Outcome, Error> {
+        match self.ask(command, touches, Wait::No, deadline).await? {
+            Answer::Decided(outcome) => Ok(outcome?),
+            Answer::Waits(_) | Answer::Overloaded => {
+                Err(Error::Internal("who does not wait was parked".into()))
+            }
+        }
+    }
+
+    /// The same for an ask that waits, and may then be answered that it does.
+    pub(super) async fn ask(
+        &self,
+        command: Command,
+        touches: Touches,
+        wait: Wait,
+        deadline: Instant,
+    ) -> Result<Answer, Error> {
         let (answer, answered) = oneshot::channel();
-        let queued = Queued {
-            command,
-            touches,
-            answer,
-        };
-        if !self.queue().push(queued) {
+        if !self.push(command, touches, wait, answer) {
             return Err(Error::Overloaded);
         }
         self.fill_lanes();
         match timeout_at(deadline, answered).await {
-            Ok(Ok(decided)) => Ok(decided?),
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(Error::Internal("a lane ended without an answer".into())),
             Err(_) => {
                 Err(StoreError::new(Kind::Unknown, "the store did not answer in time").into())
@@ -67,10 +118,66 @@ impl Lanes {
         }
     }
 
+    /// Queues a call, and those who may go by it; false if too many are queued.
+    fn push(
+        &self,
+        command: Command,
+        touches: Touches,
+        wait: Wait,
+        answer: oneshot::Sender<Answer>,
+    ) -> bool {
+        let mut state = self.state();
+        if state.queue.is_full() {
+            return false;
+        }
+        let (command, ticket) = match command {
+            Command::Acquire(ask) => {
+                let ticket = state.waiting.tickets.give(&ask, wait);
+                (Command::AcquireInTurn(ask, Turn::default()), Some(ticket))
+            }
+            other => (other, None),
+        };
+        state.waiting.expect(&touches.frees);
+        state.queue.push(Queued {
+            command,
+            touches: touches.semaphores,
+            frees: touches.frees,
+            asker: Asker::Caller(Caller { ticket, answer }),
+        });
+        state.call();
+        true
+    }
+
+    /// Takes one who waits out of its lines, and says what it lacked; None if it is being served,
+    /// or was.
+    pub(super) fn leave(&self, place: Place) -> Option<Vec<SemaphoreName>> {
+        let waiter = self.state().waiting.leave(place)?;
+        self.call();
+        Some(waiter.lacked)
+    }
+
+    /// Queues those who may go now, and lets them go.
+    pub(super) fn call(&self) {
+        self.state().call();
+        self.fill_lanes();
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn fill_lanes(&self) {
+        // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
+        // the next call begins them.
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
         loop {
-            // The queue is let go of before the spawn: a runtime that ends drops the lane there.
-            let taken = self.queue().take();
+            // The lock is let go of before the spawn: a runtime that ends drops the lane there.
+            let taken = {
+                let State { queue, waiting, .. } = &mut *self.state();
+                queue.take(|queued| admit(queued, waiting))
+            };
             let Some(Taken {
                 commands,
                 semaphores,
@@ -85,10 +192,28 @@ impl Lanes {
             tokio::spawn(lane.run(commands));
         }
     }
+}
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+/// Gives what is taken its turn; whether it still goes.
+fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
+    let turn = match &queued.asker {
+        Asker::Caller(caller) if caller.answer.is_closed() => {
+            waiting.expect_no_more(&queued.frees);
+            return false;
+        }
+        Asker::Caller(caller) => match (queued.command.ask(), &caller.ticket) {
+            (Some(ask), Some(ticket)) => waiting.turn(ask, ticket),
+            _ => return true,
+        },
+        Asker::Waiter(place) => match waiting.take(*place) {
+            Some(turn) => turn,
+            None => return false,
+        },
+    };
+    if let Command::AcquireInTurn(_, its) = &mut queued.command {
+        *its = turn;
     }
+    true
 }
 
 /// A batch on its way. Dropping it, however that comes about, frees its semaphores.
@@ -99,39 +224,39 @@ struct Lane {
 
 impl Lane {
     async fn run(self, taken: Vec<Queued>) {
-        let (commands, answers): (Vec<_>, Vec<_>) = taken
-            .into_iter()
-            .map(|queued| (queued.command, queued.answer))
-            .unzip();
-        let begun = Instant::now();
-        let decided = self.decide(commands, attempt::deadline()).await;
-        let took = begun.elapsed();
-        for (answer, outcome) in answers.into_iter().zip(decided) {
-            let outcome = outcome.map(|outcome| still_held(outcome, took));
-            if let Ok(outcome) = &outcome {
-                self.lanes.shared.learn(outcome);
-            }
-            // Whoever went away does not mind.
-            let _ = answer.send(outcome);
+        let mut commands = Vec::with_capacity(taken.len());
+        let mut askers = Vec::with_capacity(taken.len());
+        for queued in taken {
+            commands.push(queued.command);
+            askers.push((queued.asker, queued.frees));
         }
+        let batch = self.batch(commands);
+        let begun = Instant::now();
+        let answers = self.decide(&batch, attempt::deadline()).await;
+        let took = begun.elapsed();
+        let decided = batch.commands.into_iter().zip(askers).zip(answers);
+        let decided = decided.map(|((command, (asker, frees)), answer)| Decided {
+            command,
+            asker,
+            frees,
+            answer: answer.map(|outcome| still_held(outcome, took)),
+        });
+        // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
+        let told = settle(&self.lanes, &self.lanes.shared.known, decided);
+        told.into_iter().for_each(|told| told.tell());
     }
 
     /// One result a command. If the store turns a batch down, each command is tried on its own, so
     /// that only the one to blame fails.
-    async fn decide(
-        &self,
-        commands: Vec<Command>,
-        deadline: Instant,
-    ) -> Vec<Result<Outcome, StoreError>> {
-        let many = commands.len();
-        let batch = self.batch(commands);
-        match attempt::transact(&*self.lanes.store, &batch, deadline).await {
+    async fn decide(&self, batch: &Batch, deadline: Instant) -> Vec<Answered> {
+        let many = batch.commands.len();
+        match attempt::transact(&*self.lanes.store, batch, deadline).await {
             Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
             Err(error) if error.kind() == Kind::Rejected && many > 1 => {
                 tracing::warn!(%error, many, "a batch was turned down, trying one by one");
                 let mut results = Vec::with_capacity(many);
-                for command in batch.commands {
-                    let alone = self.batch(vec![command]);
+                for command in &batch.commands {
+                    let alone = self.batch(vec![command.clone()]);
                     let outcome = attempt::transact(&*self.lanes.store, &alone, deadline).await;
                     results.push(outcome.map(|mut outcomes| outcomes.remove(0)));
                 }
@@ -155,11 +280,8 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.lanes.queue().end(&self.semaphores);
-        // A lane is dropped outside a runtime only when the runtime ends, and all calls with it.
-        if tokio::runtime::Handle::try_current().is_ok() {
-            self.lanes.fill_lanes();
-        }
+        self.lanes.state().queue.end(&self.semaphores);
+        self.lanes.fill_lanes();
     }
 }
 

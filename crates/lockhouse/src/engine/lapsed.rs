@@ -12,7 +12,7 @@ use lockhouse_core::store::Due;
 use lockhouse_core::{Cause, Command, Reply, Request, SemaphoreName};
 use tokio::time::Instant;
 
-use super::{Engine, attempt};
+use super::{Engine, Touches, attempt};
 use crate::Error;
 
 /// How many requests are ended before the next are read.
@@ -82,7 +82,11 @@ impl Engine {
 
     /// Whether it ended by this.
     async fn end(&self, cause: Cause, request: Request) -> Result<bool, Error> {
-        let touches = super::names(&request);
+        let permits = super::permits(&request);
+        let touches = Touches {
+            semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
+            frees: permits,
+        };
         let reason = cause.reason();
         let end = Command::End {
             external_id: request.external_id,

@@ -2,19 +2,26 @@
 //!
 //! A call becomes a [`Command`] in the queue of the [`lanes`]. A lane takes a batch of commands
 //! that share semaphores, and [`attempt`] has the store decide them all in one transaction, again
-//! where that can help. A call that finds no room and may wait is parked in [`waiting`] and
-//! tries again when permits come back here, or after a while, as they may have come back through
-//! another process.
+//! where that can help. A call that finds no room and may [wait](waiting) stands in line, and is
+//! called when permits come back here, or when [`watch`] finds that they came back through another
+//! process.
 //!
-//! None of it is needed for the promises, which the store keeps; it makes them fast.
+//! None of it is needed for the promises but one, P11, which says who is first in this process; the
+//! store keeps the rest. It makes them fast.
 
+mod asker;
 mod attempt;
 mod known;
 mod lanes;
 mod lapsed;
 mod queue;
+mod room;
+mod seat;
+mod settle;
+mod ticket;
 mod upkeep;
 mod waiting;
+mod watch;
 
 use std::slice;
 use std::sync::Arc;
@@ -23,21 +30,23 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Due, Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal, Reply,
+    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
     Request, Semaphore, SemaphoreName,
 };
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::Error;
 use crate::client::unexpected;
 use crate::service::{SemaphoreStatus, Service};
 use crate::upkeep::UPKEEP;
+use asker::Answer;
 use known::Known;
 use lanes::Lanes;
 use lapsed::Looked;
-use waiting::Waiting;
+use ticket::Wait;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Engine {
     store: Arc<dyn Store>,
     lanes: Lanes,
@@ -48,16 +57,24 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 struct Shared {
     known: Known,
-    waiting: Waiting,
     looked: Looked,
+    /// Rings when somebody begins to wait.
+    someone_new: Notify,
+}
+
+/// What a command touches, and what of it it will give back.
+#[derive(Debug, Default)]
+struct Touches {
+    semaphores: Vec<SemaphoreName>,
+    frees: Vec<(SemaphoreName, Count)>,
 }
 
 impl Engine {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let shared = Arc::new(Shared {
             known: Known::new(),
-            waiting: Waiting::default(),
             looked: Looked::default(),
+            someone_new: Notify::new(),
         });
         let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
         Self {
@@ -65,6 +82,11 @@ impl Engine {
             lanes,
             shared,
         }
+    }
+
+    /// At most `most` calls wait for room from here on; more are told that it is too much.
+    pub(crate) fn limit_waiters(&self, most: usize) {
+        self.lanes.state().waiting.most = most;
     }
 
     /// One try; and one more if permits that had lapsed were in its way (P10).
@@ -88,30 +110,36 @@ impl Engine {
     async fn submit_once(&self, command: Command) -> Result<Reply, Error> {
         let deadline = attempt::deadline();
         let touches = self.touches(&command, deadline).await?;
-        if let Command::Acquire(ask) = &command {
-            // Before it is granted, so that a release by a caller who gave up comes behind it.
-            self.shared.known.insert(&ask.external_id, touches.clone());
-        }
         Ok(self.lanes.submit(command, touches, deadline).await??)
     }
 
-    /// The semaphores that `command` touches. For a command on a request they are those that the
-    /// request holds: known if it was asked for here, else read.
-    async fn touches(
-        &self,
-        command: &Command,
-        deadline: Instant,
-    ) -> Result<Vec<SemaphoreName>, Error> {
+    /// What `command` touches. For a command on a request it is what the request holds: known if it
+    /// was asked for here, else read.
+    async fn touches(&self, command: &Command, deadline: Instant) -> Result<Touches, Error> {
         let (Command::Renew { external_id, .. } | Command::End { external_id, .. }) = command
         else {
-            return Ok(command.semaphores().cloned().collect());
+            if let Some(ask) = command.ask() {
+                // Before it is granted, so that a release by a caller who gave up comes behind it.
+                self.shared.known.insert(ask);
+            }
+            return Ok(Touches {
+                semaphores: command.semaphores().cloned().collect(),
+                frees: Vec::new(),
+            });
         };
-        if let Some(names) = self.shared.known.semaphores(external_id) {
-            return Ok(names);
-        }
-        let request = attempt::read(deadline, || self.store.request(external_id)).await?;
-        let live = request.filter(Request::is_live);
-        Ok(live.map_or_else(Vec::new, |request| names(&request)))
+        let (permits, is_held) = match self.shared.known.get(external_id) {
+            Some(request) => (request.permits, request.is_held),
+            None => {
+                let read = attempt::read(deadline, || self.store.request(external_id)).await?;
+                let live = read.filter(Request::is_live);
+                (live.as_ref().map_or_else(Vec::new, permits), true)
+            }
+        };
+        let ends = matches!(command, Command::End { .. });
+        Ok(Touches {
+            semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
+            frees: if ends && is_held { permits } else { Vec::new() },
+        })
     }
 
     async fn existing(&self, name: &SemaphoreName, deadline: Instant) -> Result<Semaphore, Error> {
@@ -120,27 +148,24 @@ impl Engine {
     }
 
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
-        // A wait too long for the clock is one without an end.
-        let until = Instant::now().checked_add(wait);
-        let mut place = None;
-        loop {
-            let full = match self.submit(Command::Acquire(ask.clone())).await {
-                Err(Error::Refused(Refusal::Exhausted(full))) if !wait.is_zero() => full,
-                other => return other,
-            };
-            let Some(place) = &mut place else {
-                // Permits may have come back before there was a place: try once more at once.
-                place = Some(
-                    self.shared
-                        .waiting
-                        .park(ask.permits().map(|(name, _)| name)),
-                );
-                continue;
-            };
-            if !place.rung_until(until).await {
-                return Err(Refusal::Exhausted(full).into());
-            }
+        let (command, wait) = (Command::Acquire(ask), Wait::of(wait));
+        if wait == Wait::No {
+            return self.submit(command).await;
         }
+        let deadline = attempt::deadline();
+        let touches = self.touches(&command, deadline).await?;
+        match self.lanes.ask(command, touches, wait, deadline).await? {
+            Answer::Decided(outcome) => Ok(outcome??),
+            Answer::Waits(seat) => {
+                self.watch();
+                Ok(seat.outcome().await??)
+            }
+            Answer::Overloaded => Err(Error::Overloaded),
+        }
+    }
+
+    fn waiting_on(&self, name: &SemaphoreName) -> u32 {
+        self.lanes.state().waiting.on(name)
     }
 }
 
@@ -156,7 +181,7 @@ impl Service for Engine {
     async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error> {
         match self.submit(Command::Define(definition)).await? {
             Reply::Defined { semaphore, created } => {
-                let waiting = self.shared.waiting.on(&semaphore.name);
+                let waiting = self.waiting_on(&semaphore.name);
                 Ok((SemaphoreStatus { semaphore, waiting }, created))
             }
             other => Err(unexpected(&other)),
@@ -165,7 +190,7 @@ impl Service for Engine {
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
         let semaphore = self.existing(name, attempt::deadline()).await?;
-        let waiting = self.shared.waiting.on(name);
+        let waiting = self.waiting_on(name);
         Ok(SemaphoreStatus { semaphore, waiting })
     }
 
@@ -182,7 +207,7 @@ impl Service for Engine {
             .filter(|semaphore| semaphore.name.as_str() != UPKEEP)
             .take(page.limit as usize);
         let status = theirs.map(|semaphore| {
-            let waiting = self.shared.waiting.on(&semaphore.name);
+            let waiting = self.waiting_on(&semaphore.name);
             SemaphoreStatus { semaphore, waiting }
         });
         Ok(status.collect())
@@ -253,43 +278,15 @@ impl Service for Engine {
     }
 }
 
-impl Shared {
-    /// Takes note of what was decided, and wakes those whom it may help.
-    fn learn(&self, outcome: &Outcome) {
-        match outcome {
-            Ok(Reply::Ended { request, .. }) if !request.is_live() => {
-                self.known.remove(&request.external_id);
-                self.ring_for(request);
-            }
-            Ok(Reply::Defined { semaphore, .. }) => {
-                self.waiting.ring(&semaphore.name, semaphore.available());
-            }
-            // Perhaps only now, as its time had passed: then its permits came back.
-            Err(Refusal::RequestEnded { external_id, .. }) => {
-                let names = self.known.remove(external_id);
-                names.iter().for_each(|name| self.waiting.ring(name, 1));
-            }
-            _ => {}
-        }
-    }
-
-    fn ring_for(&self, request: &Request) {
-        for permit in &request.permits {
-            self.waiting.ring(&permit.semaphore, permit.count.value());
-        }
-    }
-}
-
 /// Whether all that it holds is Lockhouse's own.
 fn does_upkeep(request: &Request) -> bool {
     let mut permits = request.permits.iter();
     permits.all(|permit| permit.semaphore.as_str() == UPKEEP)
 }
 
-fn names(request: &Request) -> Vec<SemaphoreName> {
-    request
-        .permits
-        .iter()
-        .map(|permit| permit.semaphore.clone())
+fn permits(request: &Request) -> Vec<(SemaphoreName, Count)> {
+    let permits = request.permits.iter();
+    permits
+        .map(|permit| (permit.semaphore.clone(), permit.count))
         .collect()
 }

@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use lockhouse_core::{Command, Outcome, SemaphoreName, store};
-use tokio::sync::oneshot;
+use lockhouse_core::{Command, Count, SemaphoreName};
+
+use super::asker::Asker;
 
 /// How many transactions at once.
 const LANES: usize = 8;
@@ -19,12 +20,14 @@ const BATCH: usize = 512;
 /// How many commands may wait for a lane.
 const MOST: usize = 50_000;
 
-/// A command and who waits for its outcome.
+/// A command and who asks for it.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) command: Command,
     pub(super) touches: Vec<SemaphoreName>,
-    pub(super) answer: oneshot::Sender<Result<Outcome, store::Error>>,
+    /// What it is expected to give back.
+    pub(super) frees: Vec<(SemaphoreName, Count)>,
+    pub(super) asker: Asker,
 }
 
 /// A command's place in the order in which they came.
@@ -50,11 +53,13 @@ pub(super) struct Taken {
 }
 
 impl Queue {
-    /// Puts `queued` at the end of its lines; false if too many wait already.
-    pub(super) fn push(&mut self, queued: Queued) -> bool {
-        if self.waiting.len() >= MOST {
-            return false;
-        }
+    /// Whether there are as many as may wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST
+    }
+
+    /// Puts `queued` at the end of its lines.
+    pub(super) fn push(&mut self, queued: Queued) {
         let ticket = self.next;
         self.next += 1;
         for name in &queued.touches {
@@ -65,12 +70,13 @@ impl Queue {
         }
         self.waiting.insert(ticket, queued);
         self.look_at(ticket);
-        true
     }
 
     /// What goes together in the next lane: those that share semaphores, from the first who may
     /// go on. The last free lane takes whatever may go. None if no lane is free, or nobody may go.
-    pub(super) fn take(&mut self) -> Option<Taken> {
+    ///
+    /// Each is shown to `admit` in its turn, which says whether it still goes.
+    pub(super) fn take(&mut self, mut admit: impl FnMut(&mut Queued) -> bool) -> Option<Taken> {
         if self.lanes == LANES {
             return None;
         }
@@ -89,13 +95,13 @@ impl Queue {
                 self.ready.remove(&ticket);
                 continue;
             }
-            let Some(queued) = self.leave(ticket) else {
+            let Some(mut queued) = self.leave(ticket) else {
                 continue;
             };
             let heads = queued.touches.iter().filter_map(|name| self.head(name));
             candidates.extend(heads);
             // Whoever went away is not taken, but those behind may go.
-            if !queued.answer.is_closed() {
+            if admit(&mut queued) {
                 taken.semaphores.extend(queued.touches.iter().cloned());
                 taken.commands.push(queued);
             }
@@ -177,118 +183,4 @@ impl Queue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn queue(touches: &[&str]) -> Queue {
-        let mut queue = Queue::default();
-        push(&mut queue, touches);
-        queue
-    }
-
-    fn push(queue: &mut Queue, touches: &[&str]) {
-        for names in touches {
-            assert!(queue.push(queued(names)));
-        }
-    }
-
-    /// The receiving end is leaked, so that the caller counts as there.
-    fn queued(names: &str) -> Queued {
-        let touches = names
-            .chars()
-            .map(|c| SemaphoreName::parse(c.to_string()).unwrap());
-        let (answer, answered) = oneshot::channel();
-        std::mem::forget(answered);
-        Queued {
-            command: Command::Delete {
-                name: SemaphoreName::parse("x").unwrap(),
-            },
-            touches: touches.collect(),
-            answer,
-        }
-    }
-
-    fn take(queue: &mut Queue) -> (Vec<String>, HashSet<SemaphoreName>) {
-        let taken = queue.take().unwrap_or_default();
-        let names = taken.commands.iter();
-        let names = names.map(|q| q.touches.iter().map(|name| name.as_str()).collect());
-        (names.collect(), taken.semaphores)
-    }
-
-    #[test]
-    fn those_that_share_a_semaphore_go_together_and_others_side_by_side() {
-        let mut queue = queue(&["a", "b", "a", "ac", "c", "b"]);
-        assert_eq!(take(&mut queue).0, ["a", "a", "ac", "c"]);
-        assert_eq!(take(&mut queue).0, ["b", "b"]);
-        assert!(queue.take().is_none());
-    }
-
-    #[test]
-    fn nobody_overtakes_one_who_waits_for_a_busy_semaphore() {
-        let mut queue = queue(&["a"]);
-        let (first, a) = take(&mut queue);
-        assert_eq!(first, ["a"]);
-        push(&mut queue, &["ab", "b", "c"]);
-        assert_eq!(
-            take(&mut queue).0,
-            ["c"],
-            "b waits behind ab, which waits for a"
-        );
-        assert!(queue.take().is_none());
-        queue.end(&a);
-        assert_eq!(take(&mut queue).0, ["ab", "b"]);
-    }
-
-    #[test]
-    fn nobody_overtakes_across_lanes() {
-        let mut queue = queue(&["a", "bc", "ab", "c", "a"]);
-        assert_eq!(
-            take(&mut queue).0,
-            ["a"],
-            "ab waits behind bc, and the last a behind ab"
-        );
-        let (second, bc) = take(&mut queue);
-        assert_eq!(second, ["bc", "c"]);
-        queue.end(&bc);
-        assert!(queue.take().is_none(), "a is busy still");
-    }
-
-    #[test]
-    fn the_last_lane_takes_whatever_there_is() {
-        let mut queue = queue(&["a", "b", "c", "b"]);
-        queue.lanes = LANES - 1;
-        assert_eq!(take(&mut queue).0, ["a", "b", "b", "c"]);
-        push(&mut queue, &["d"]);
-        assert!(queue.take().is_none());
-    }
-
-    #[test]
-    fn what_touches_nothing_may_always_go() {
-        let mut queue = queue(&["", "a"]);
-        assert_eq!(take(&mut queue).0, [""]);
-        assert_eq!(take(&mut queue).0, ["a"]);
-    }
-
-    #[test]
-    fn who_went_away_is_passed_over() {
-        let mut queue = queue(&[]);
-        let (answer, _) = oneshot::channel();
-        queue.push(Queued {
-            answer,
-            ..queued("a")
-        });
-        push(&mut queue, &["a"]);
-        assert_eq!(take(&mut queue).0, ["a"]);
-        assert!(queue.waiting.is_empty() && queue.lines.is_empty());
-    }
-
-    #[test]
-    fn a_batch_has_a_most_and_the_rest_comes_next() {
-        let mut queue = queue(&vec!["a"; BATCH + 3]);
-        let (first, a) = take(&mut queue);
-        assert_eq!(first.len(), BATCH);
-        assert!(queue.take().is_none());
-        queue.end(&a);
-        assert_eq!(take(&mut queue).0.len(), 3);
-    }
-}
+mod tests;

@@ -76,7 +76,9 @@ impl Engine {
                 let (in_use, fence) = (was.in_use, was.fence);
                 tracing::warn!(%name, in_use, fence, "a semaphore's counters were mended; these they were");
                 mended.push(was);
-                self.shared.waiting.ring(name, u32::MAX);
+                let names = [name.clone()].into();
+                self.lanes.state().waiting.look_soon(&names);
+                self.shared.someone_new.notify_one();
             }
         }
         Ok(mended)

@@ -1,212 +1,308 @@
-//! Who waits for room, in this process.
+//! Who waits for room, in this process: one line for each semaphore, in the order of places.
 //!
-//! Waiters stand in line on each semaphore that they need, and each has a bell. Permits that come
-//! back here ring the first in line, as many as the permits are; whoever leaves the line, served or
-//! not, rings the one who is now first. So a crowd is served one after the other, without all of
-//! them asking whenever something comes back.
+//! A waiter stands in the line of every semaphore that it wants, and holds nothing. It is called
+//! when it is the first in all its lines and all of them are believed to have [`Room`] for it: so
+//! nobody overtakes another on any semaphore that both want, and finding who may go takes a look
+//! at the heads of lines only, however many wait (P11). Who is called is queued for a lane, and is
+//! either served or stands where it stood.
 //!
-//! Permits that come back through another process ring nothing here. They are found by looking
-//! again: whoever is first in a line does so after a while that grows from 25 ms to a second, and
-//! the others every few seconds, in case the first can't be served for want of something else.
+//! Who asks for more than a semaphore has at all, as that was made smaller meanwhile, steps aside:
+//! the others would wait for nothing. It keeps its place, and is back there when there is more.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+mod rooms;
 
-use lockhouse_core::SemaphoreName;
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use std::collections::{BTreeSet, HashMap};
 
-const FIRST_LOOK: Duration = Duration::from_millis(25);
-const LATER_LOOKS: Duration = Duration::from_secs(1);
-const LOOKS_FROM_BEHIND: Duration = Duration::from_secs(5);
+use lockhouse_core::{Ask, ExternalId, Outcome, Place, Refusal, SemaphoreName, Turn, store};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    lines: Arc<Mutex<Lines>>,
+use super::room::Room;
+use super::ticket::{Ticket, Tickets, Wait};
+use super::watch::Plan;
+
+/// How many may wait, unless said.
+const MOST: usize = 10_000;
+
+/// What a waiter is answered in the end.
+pub(super) type Answered = Result<Outcome, store::Error>;
+
+/// One who waits.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) ticket: Ticket,
+    pub(super) ask: Ask,
+    /// Where there was no room for it when it last asked.
+    pub(super) lacked: Vec<SemaphoreName>,
+    pub(super) answer: oneshot::Sender<Answered>,
+    stands: Stands,
+    is_called: bool,
 }
 
-/// A waiter's place in the order in which they came.
-type Ticket = u64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    Parked,
+    Aside,
+    Queued,
+    InLane,
+    Gone,
+}
 
-#[derive(Debug, Default)]
-struct Lines {
-    next: Ticket,
-    by_semaphore: HashMap<SemaphoreName, BTreeMap<Ticket, Arc<Notify>>>,
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) most: usize,
+    pub(super) tickets: Tickets,
+    waiters: HashMap<Place, Waiter>,
+    by_id: HashMap<ExternalId, BTreeSet<Place>>,
+    rooms: HashMap<SemaphoreName, Room>,
+    /// Whose heads may be able to go.
+    look_at: BTreeSet<SemaphoreName>,
+    /// Who is to ask whether there is room or not, as the answer will be another.
+    call_anyway: BTreeSet<Place>,
 }
 
 impl Waiting {
-    /// A place at the end of the lines on `semaphores`, until it is dropped.
-    pub(super) fn park<'a>(&self, semaphores: impl Iterator<Item = &'a SemaphoreName>) -> Place {
-        let bell = Arc::new(Notify::new());
-        let semaphores: Vec<_> = semaphores.cloned().collect();
-        let mut lines = lock(&self.lines);
-        let ticket = lines.next;
-        lines.next += 1;
-        for name in &semaphores {
-            let line = lines.by_semaphore.entry(name.clone()).or_default();
-            line.insert(ticket, Arc::clone(&bell));
+    pub(super) fn new() -> Self {
+        Self {
+            most: MOST,
+            tickets: Tickets::new(),
+            waiters: HashMap::new(),
+            by_id: HashMap::new(),
+            rooms: HashMap::new(),
+            look_at: BTreeSet::new(),
+            call_anyway: BTreeSet::new(),
         }
-        drop(lines);
-        Place {
-            lines: Arc::clone(&self.lines),
-            bell,
-            ticket,
-            semaphores,
-            look: FIRST_LOOK,
-        }
-    }
-
-    /// Wakes the first in line on `semaphore`, `permits` of them: there is room for no more.
-    pub(super) fn ring(&self, semaphore: &SemaphoreName, permits: u32) {
-        lock(&self.lines).ring(semaphore, permits as usize);
     }
 
     /// How many wait for `semaphore`.
     pub(super) fn on(&self, semaphore: &SemaphoreName) -> u32 {
-        let lines = lock(&self.lines);
-        let waiting = lines.by_semaphore.get(semaphore).map_or(0, BTreeMap::len);
+        let waiting = self.rooms.get(semaphore).map_or(0, |room| room.waiting);
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
-}
 
-impl Lines {
-    fn ring(&self, semaphore: &SemaphoreName, most: usize) {
-        let line = self.by_semaphore.get(semaphore).into_iter();
-        let first = line.flat_map(BTreeMap::values).take(most);
-        first.for_each(|bell| bell.notify_one());
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
     }
 
-    fn is_first(&self, ticket: Ticket, semaphore: &SemaphoreName) -> bool {
-        let line = self.by_semaphore.get(semaphore);
-        line.and_then(BTreeMap::first_key_value)
-            .map(|(first, _)| *first)
-            == Some(ticket)
-    }
-}
-
-/// One waiter's place.
-#[derive(Debug)]
-pub(super) struct Place {
-    lines: Arc<Mutex<Lines>>,
-    bell: Arc<Notify>,
-    ticket: Ticket,
-    semaphores: Vec<SemaphoreName>,
-    look: Duration,
-}
-
-impl Place {
-    /// Waits for the bell, or for the time to look again; false once `until` has passed.
-    ///
-    /// A bell that rang since the last call counts, so none is lost.
-    pub(super) async fn rung_until(&mut self, until: Option<Instant>) -> bool {
-        let now = Instant::now();
-        if until.is_some_and(|until| until <= now) {
-            return false;
-        }
-        let look = if self.is_first() {
-            self.look
-        } else {
-            LOOKS_FROM_BEHIND
-        };
-        // A quarter of jitter, so that processes don't look in step.
-        let look_at = now + look.mul_f64(0.75 + 0.5 * fastrand::f64());
-        let wake_at = until.map_or(look_at, |until| until.min(look_at));
-        self.look = match timeout_at(wake_at, self.bell.notified()).await {
-            Ok(()) => FIRST_LOOK,
-            Err(_) => self.look.mul_f64(1.5).min(LATER_LOOKS),
-        };
-        true
+    /// What to look at now, and when next.
+    pub(super) fn plan(&mut self, now: Instant) -> Plan {
+        let watched = self.rooms.iter_mut();
+        Plan::of(watched.map(|(name, room)| (name, &mut room.watched)), now)
     }
 
-    /// Whether it is first in any of its lines.
-    fn is_first(&self) -> bool {
-        let lines = lock(&self.lines);
-        let mut semaphores = self.semaphores.iter();
-        semaphores.any(|name| lines.is_first(self.ticket, name))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut lines = lock(&self.lines);
-        for name in &self.semaphores {
-            let was_first = lines.is_first(self.ticket, name);
-            let Some(line) = lines.by_semaphore.get_mut(name) else {
-                continue;
-            };
-            line.remove(&self.ticket);
-            if line.is_empty() {
-                lines.by_semaphore.remove(name);
-            } else if was_first {
-                lines.ring(name, 1);
+    /// The rooms of `names` are to be looked at soon; all of them if there are none.
+    pub(super) fn look_soon(&mut self, names: &BTreeSet<SemaphoreName>) {
+        for (name, room) in &mut self.rooms {
+            if names.is_empty() || names.contains(name) {
+                room.watched.look_soon(Instant::now());
             }
         }
     }
+
+    pub(super) fn get(&self, place: Place) -> Option<&Waiter> {
+        self.waiters.get(&place)
+    }
+
+    /// Puts one in its lines that was refused; false if too many wait.
+    pub(super) fn park(
+        &mut self,
+        ticket: Ticket,
+        ask: Ask,
+        refusal: &Refusal,
+        answer: oneshot::Sender<Answered>,
+    ) -> bool {
+        if self.waiters.len() >= self.most {
+            return false;
+        }
+        let place = ticket.place;
+        let now = Instant::now();
+        for (name, _) in ask.permits() {
+            let room = self.rooms.entry(name.clone());
+            let room = room.or_insert_with(|| Room::new(now));
+            room.waiting += 1;
+        }
+        let same_id = self.by_id.entry(ask.external_id.clone()).or_default();
+        same_id.insert(place);
+        let waiter = Waiter {
+            ticket,
+            ask,
+            lacked: Vec::new(),
+            answer,
+            stands: Stands::InLane,
+            is_called: false,
+        };
+        self.waiters.insert(place, waiter);
+        self.refuse_waiter(place, refusal);
+        true
+    }
+
+    /// One who asked and was refused stands where it stood.
+    pub(super) fn refuse_waiter(&mut self, place: Place, refusal: &Refusal) {
+        let stands = match refusal {
+            Refusal::ExceedsCapacity { .. } => Stands::Aside,
+            _ => Stands::Parked,
+        };
+        self.set(place, stands);
+        let Some(waiter) = self.waiters.get_mut(&place) else {
+            return;
+        };
+        waiter.lacked = lacking(refusal);
+        let ask = waiter.ask.clone();
+        self.refuse(&ask, refusal);
+    }
+
+    /// Takes one out of its lines that gives up, and keeps its place for a while. One who is in a
+    /// lane stays until it is answered there.
+    pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
+        if self.waiters.get(&place)?.stands == Stands::InLane {
+            return None;
+        }
+        let waiter = self.remove(place)?;
+        self.keep(&waiter);
+        Some(waiter)
+    }
+
+    /// Keeps the place of one who may come back.
+    pub(super) fn keep(&mut self, waiter: &Waiter) {
+        self.tickets.keep(&waiter.ticket, &waiter.ask, self.most);
+    }
+
+    /// Takes one out of its lines that is answered.
+    pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
+        self.set(place, Stands::Gone);
+        let waiter = self.waiters.remove(&place)?;
+        self.call_anyway.remove(&place);
+        if let Some(same_id) = self.by_id.get_mut(&waiter.ask.external_id) {
+            same_id.remove(&place);
+            if same_id.is_empty() {
+                self.by_id.remove(&waiter.ask.external_id);
+            }
+        }
+        for (name, _) in waiter.ask.permits() {
+            let Some(room) = self.rooms.get_mut(name) else {
+                continue;
+            };
+            room.waiting -= 1;
+            if room.waiting == 0 {
+                self.rooms.remove(name);
+                self.look_at.remove(name);
+            }
+        }
+        Some(waiter)
+    }
+
+    /// The turn of an ask in the batch that takes it now.
+    pub(super) fn turn(&self, ask: &Ask, ticket: &Ticket) -> Turn {
+        let is_behind = |name: &&SemaphoreName| {
+            let room = self.rooms.get(*name);
+            room.is_some_and(|room| room.is_behind(ticket.place))
+        };
+        let names = ask.permits().map(|(name, _)| name);
+        Turn {
+            place: ticket.place,
+            waits: ticket.wait != Wait::No,
+            behind: names.filter(is_behind).cloned().collect(),
+        }
+    }
+
+    /// The turn of one who was called in the batch that takes it now; None if it has left.
+    pub(super) fn take(&mut self, place: Place) -> Option<Turn> {
+        if self.waiters.get(&place)?.stands != Stands::Queued {
+            return None;
+        }
+        self.set(place, Stands::InLane);
+        let waiter = self.waiters.get(&place)?;
+        Some(self.turn(&waiter.ask, &waiter.ticket))
+    }
+
+    /// Calls those who may go now, in their order.
+    pub(super) fn call(&mut self) -> Vec<Place> {
+        let mut called = Vec::new();
+        while let Some(place) = self.call_anyway.pop_first() {
+            let waiter = self.waiters.get(&place);
+            if waiter.is_some_and(|w| matches!(w.stands, Stands::Parked | Stands::Aside)) {
+                self.set(place, Stands::Queued);
+                called.push(place);
+            }
+        }
+        while let Some(name) = self.look_at.pop_first() {
+            while let Some(place) = self.head(&name) {
+                if !self.in_all_rooms(place, Room::could_ever_have) {
+                    self.set(place, Stands::Aside);
+                } else if self.in_all_rooms(place, Room::has)
+                    && self.in_all_rooms(place, |room, _| room.parked.first() == Some(&place))
+                {
+                    self.set(place, Stands::Queued);
+                    called.push(place);
+                } else {
+                    break;
+                }
+            }
+        }
+        called
+    }
+
+    fn head(&self, name: &SemaphoreName) -> Option<Place> {
+        self.rooms.get(name)?.parked.first().copied()
+    }
+
+    fn in_all_rooms(&self, place: Place, is: impl Fn(&Room, u32) -> bool) -> bool {
+        let Some(waiter) = self.waiters.get(&place) else {
+            return false;
+        };
+        waiter.ask.permits().all(|(name, count)| {
+            let room = self.rooms.get(name);
+            room.is_some_and(|room| is(room, count.value()))
+        })
+    }
+
+    /// Moves one to where it `stands` from here on.
+    fn set(&mut self, place: Place, stands: Stands) {
+        let Some(waiter) = self.waiters.get_mut(&place) else {
+            return;
+        };
+        let before = std::mem::replace(&mut waiter.stands, stands);
+        let was_called = waiter.is_called;
+        waiter.is_called = match stands {
+            Stands::Parked | Stands::Aside | Stands::Gone => false,
+            Stands::Queued => true,
+            Stands::InLane => was_called,
+        };
+        for (name, count) in waiter.ask.permits() {
+            let Some(room) = self.rooms.get_mut(name) else {
+                continue;
+            };
+            if let Some(places) = room.places(before) {
+                places.remove(&place);
+            }
+            if let Some(places) = room.places(stands) {
+                places.insert(place);
+            }
+            match (was_called, waiter.is_called) {
+                (false, true) => room.call(count.value()),
+                (true, false) => room.answer(count.value()),
+                _ => {}
+            }
+            self.look_at.insert(name.clone());
+        }
+    }
 }
 
-fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
+impl Room {
+    fn places(&mut self, stands: Stands) -> Option<&mut BTreeSet<Place>> {
+        match stands {
+            Stands::Parked => Some(&mut self.parked),
+            Stands::Aside => Some(&mut self.aside),
+            Stands::Queued => Some(&mut self.queued),
+            Stands::InLane | Stands::Gone => None,
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::FutureExt;
-
-    fn name() -> SemaphoreName {
-        SemaphoreName::parse("s").unwrap()
-    }
-
-    fn park(waiting: &Waiting) -> Place {
-        waiting.park([&name()].into_iter())
-    }
-
-    fn has_rung(place: &Place) -> bool {
-        place.bell.notified().now_or_never().is_some()
-    }
-
-    #[test]
-    fn as_many_are_woken_as_there_are_permits() {
-        let waiting = Waiting::default();
-        let places: Vec<_> = (0..4).map(|_| park(&waiting)).collect();
-        waiting.ring(&name(), 2);
-        let rung: Vec<_> = places.iter().map(has_rung).collect();
-        assert_eq!(rung, [true, true, false, false]);
-    }
-
-    #[test]
-    fn whoever_leaves_the_head_wakes_the_next() {
-        let waiting = Waiting::default();
-        let (first, second, third) = (park(&waiting), park(&waiting), park(&waiting));
-        drop(first);
-        assert!(has_rung(&second));
-        assert!(!has_rung(&third));
-        assert_eq!(waiting.on(&name()), 2);
-    }
-
-    #[test]
-    fn whoever_was_rung_out_of_turn_and_leaves_wakes_nobody_needlessly() {
-        let waiting = Waiting::default();
-        let (first, second) = (park(&waiting), park(&waiting));
-        drop(second);
-        assert!(!has_rung(&first));
-        drop(first);
-        assert_eq!(waiting.on(&name()), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_bell_that_rang_before_is_heard() {
-        let waiting = Waiting::default();
-        let mut place = park(&waiting);
-        waiting.ring(&name(), 1);
-        let began = Instant::now();
-        assert!(place.rung_until(None).await);
-        assert_eq!(began.elapsed(), Duration::ZERO);
-        assert!(
-            place.rung_until(None).await,
-            "and without one it looks again by itself"
-        );
-        assert!(began.elapsed() >= FIRST_LOOK / 2);
+fn lacking(refusal: &Refusal) -> Vec<SemaphoreName> {
+    match refusal {
+        Refusal::Exhausted(names) | Refusal::OthersFirst(names) => names.clone(),
+        Refusal::ExceedsCapacity { semaphore, .. } => vec![semaphore.clone()],
+        _ => Vec::new(),
     }
 }

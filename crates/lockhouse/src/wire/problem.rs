@@ -96,7 +96,9 @@ impl Problem {
         let names = |names: &[SemaphoreName]| names.iter().map(SemaphoreName::to_string).collect();
         let problem = Self::new(refusal.code(), refusal.to_string());
         match refusal {
-            Refusal::UnknownSemaphore(semaphores) | Refusal::Exhausted(semaphores) => Self {
+            Refusal::UnknownSemaphore(semaphores)
+            | Refusal::Exhausted(semaphores)
+            | Refusal::OthersFirst(semaphores) => Self {
                 semaphores: names(semaphores),
                 ..problem
             },

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Count, EndReason, ExternalId, Invalid, Owner, SemaphoreName, State, Timestamp, Ttl,
+    Ask, Count, EndReason, ExternalId, Invalid, Owner, Priority, SemaphoreName, State, Timestamp,
+    Ttl,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,13 @@ pub struct Acquire {
         deserialize_with = "perhaps_whole"
     )]
     pub wait_ms: Option<i64>,
+    /// How much it is preferred to others that wait, -100 to 100; 0 unless said.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "perhaps_whole"
+    )]
+    pub priority: Option<i64>,
 }
 
 /// What is asked of one semaphore.
@@ -144,6 +152,8 @@ impl Acquire {
             ttl_ms: ask.ttl.map(|ttl| ttl.as_ms().cast_signed()),
             // At most a day of milliseconds.
             wait_ms: Some(wait_ms as i64),
+            // A server that is older than priorities still takes an ask without one.
+            priority: Some(ask.priority.value().into()).filter(|priority| *priority != 0),
         }
     }
 
@@ -160,6 +170,7 @@ impl Acquire {
         let mut ask = Ask::new(external_id, permits)?;
         ask.owner = self.owner.map(Owner::parse).transpose()?;
         ask.ttl = self.ttl_ms.map(Ttl::from_ms).transpose()?;
+        ask.priority = Priority::new(self.priority.unwrap_or(0))?;
         Ok((ask, wait(self.wait_ms.unwrap_or(0))?))
     }
 }

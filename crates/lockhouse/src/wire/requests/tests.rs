@@ -55,6 +55,10 @@ fn a_value_out_of_bounds_names_its_field() {
             "wait_ms",
             r#"{"permits":[{"semaphore":"a"}],"wait_ms":86400001}"#,
         ),
+        (
+            "priority",
+            r#"{"permits":[{"semaphore":"a"}],"priority":101}"#,
+        ),
     ];
     for (field, body) in bodies {
         let body: Acquire = serde_json::from_str(body).unwrap();

@@ -1,0 +1,149 @@
+//! Turns: who comes before whom among asks for the same semaphores.
+//!
+//! Those who wait stand in one line by their [`Place`], in the order in which they came; a step of
+//! [`Priority`] is worth ten seconds of it. So the order of any two never changes while they wait,
+//! and nobody is overtaken for ever: who comes later than a priority is worth comes behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use crate::{Ask, Invalid, SemaphoreName};
+
+/// The least and the greatest priority are this far from 0.
+pub const MAX_PRIORITY: i32 = 100;
+
+/// What a step of priority is worth.
+const STEP: Duration = Duration::from_secs(10);
+
+/// How much an ask is preferred to others that wait: −100 to 100, 0 unless said. Each step puts it
+/// ahead of those who came up to ten seconds before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(i32);
+
+impl Priority {
+    /// Checks that `priority` is in bounds.
+    ///
+    /// # Errors
+    /// [`Invalid`] on `priority` when it is not −100 to 100.
+    pub fn new(priority: impl Into<i128>) -> Result<Self, Invalid> {
+        let priority = priority.into();
+        i32::try_from(priority)
+            .ok()
+            .filter(|priority| (-MAX_PRIORITY..=MAX_PRIORITY).contains(priority))
+            .map(Self)
+            .ok_or_else(|| {
+                let problem =
+                    format!("is {priority}, it goes from -{MAX_PRIORITY} to {MAX_PRIORITY}");
+                Invalid::new("priority", problem)
+            })
+    }
+
+    /// The number.
+    pub const fn value(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A place in a line. Whoever has the lower one comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// When its holder came, moved by what its priority is worth, in microseconds.
+    came_us: i64,
+    /// Tells those apart who came at once.
+    number: u64,
+}
+
+impl Place {
+    /// The place of the ask that came `came` after the line began, as the one of `number`.
+    pub fn new(came: Duration, priority: Priority, number: u64) -> Self {
+        let came_us = i64::try_from(came.as_micros()).unwrap_or(i64::MAX);
+        let worth_us = i64::from(priority.value()) * STEP.as_micros() as i64;
+        Self {
+            came_us: came_us.saturating_sub(worth_us),
+            number,
+        }
+    }
+}
+
+/// An ask's turn among others for the same semaphores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Where it stands.
+    pub place: Place,
+    /// Whether it goes on waiting if it is refused for want of room. Then those in its batch that
+    /// stand behind it are not granted what it wants either.
+    pub waits: bool,
+    /// The semaphores for which others wait ahead of it that are not in its batch.
+    pub behind: BTreeSet<SemaphoreName>,
+}
+
+/// The asks of a batch that were refused and go on waiting.
+#[derive(Debug, Default)]
+pub(crate) struct StillWaiting {
+    first: BTreeMap<SemaphoreName, Place>,
+}
+
+impl StillWaiting {
+    pub(crate) fn add(&mut self, ask: &Ask, place: Place) {
+        for (name, _) in ask.permits() {
+            let first = self.first.entry(name.clone()).or_insert(place);
+            *first = place.min(*first);
+        }
+    }
+
+    /// The semaphores of `ask` for which others wait ahead of it, in its batch or outside.
+    pub(crate) fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
+        let is_taken = |name: &&SemaphoreName| {
+            let first = self.first.get(*name);
+            turn.behind.contains(*name) || first.is_some_and(|first| *first < turn.place)
+        };
+        let names = ask.permits().map(|(name, _)| name);
+        names.filter(is_taken).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(came_s: u64, priority: i32, number: u64) -> Place {
+        let priority = Priority::new(priority).unwrap();
+        Place::new(Duration::from_secs(came_s), priority, number)
+    }
+
+    #[test]
+    fn priorities_go_from_minus_100_to_100() {
+        assert_eq!(Priority::new(-100).unwrap().value(), -100);
+        assert!(Priority::new(100).is_ok());
+        let refused = Priority::new(101).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "priority is 101, it goes from -100 to 100"
+        );
+        assert!(Priority::new(i64::MIN).is_err());
+    }
+
+    #[test]
+    fn first_come_is_first_served() {
+        assert!(place(1, 0, 9) < place(2, 0, 1));
+        assert!(place(1, 0, 1) < place(1, 0, 2));
+        assert!(place(1, 7, 1) < place(1, 7, 2));
+    }
+
+    /// P11: nothing waits for ever.
+    #[test]
+    fn a_step_of_priority_is_worth_ten_seconds() {
+        assert!(place(9, 1, 2) < place(0, 0, 1));
+        assert!(place(11, 1, 2) > place(0, 0, 1));
+        assert!(place(0, -1, 1) > place(9, 0, 2));
+        let most = 2 * u64::from(MAX_PRIORITY.unsigned_abs()) * 10;
+        assert!(place(most + 1, MAX_PRIORITY, 2) > place(0, -MAX_PRIORITY, 1));
+    }
+}

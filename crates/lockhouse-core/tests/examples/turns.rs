@@ -1,0 +1,107 @@
+//! P11: a line of those who wait, as a batch of it sees it.
+
+use std::time::Duration;
+
+use lockhouse_core::{Cause, Command, Outcome, Place, Priority, Refusal, Turn};
+
+use crate::keeper::{Keeper, ask, end, exhausted};
+use crate::words::name;
+
+/// Waits as the one of `number`.
+fn waits(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
+    Command::AcquireInTurn(
+        ask(id, permits),
+        Turn {
+            place: Place::new(Duration::ZERO, Priority::default(), number),
+            waits: true,
+            ..Turn::default()
+        },
+    )
+}
+
+/// Asks once, as the one of `number`.
+fn tries(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
+    let Command::AcquireInTurn(ask, turn) = waits(number, id, permits) else {
+        unreachable!("that is what it makes")
+    };
+    let turn = Turn {
+        waits: false,
+        ..turn
+    };
+    Command::AcquireInTurn(ask, turn)
+}
+
+fn others_first(names: &[&str]) -> Outcome {
+    Err(Refusal::OthersFirst(
+        names.iter().map(|text| name(text)).collect(),
+    ))
+}
+
+#[test]
+fn a_small_ask_does_not_overtake_a_big_one() {
+    let mut keeper = Keeper::with(&[("a", 3), ("b", 1)]);
+    keeper.grant(&ask("held", &[("a", 1)]));
+    let batch = [
+        waits(1, "big", &[("a", 3), ("b", 1)]),
+        waits(2, "small", &[("a", 1)]),
+        tries(3, "beside", &[("b", 1)]),
+    ];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert_eq!(outcomes[0], Err(exhausted(&["a"])));
+    assert_eq!(outcomes[1], others_first(&["a"]));
+    assert_eq!(outcomes[2], others_first(&["b"]));
+    assert_eq!((keeper.in_use("a"), keeper.in_use("b")), (1, 0));
+}
+
+#[test]
+fn what_comes_back_goes_to_the_first() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    keeper.grant(&ask("held", &[("a", 1)]));
+    let batch = [
+        tries(3, "late", &[("a", 1)]),
+        end("held", Cause::Released),
+        waits(1, "first", &[("a", 1)]),
+        waits(2, "second", &[("a", 1)]),
+    ];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert!(outcomes[2].is_ok() && outcomes[3].is_err());
+    assert!(keeper.is_live("first"));
+}
+
+/// One who came later and was decided earlier holds nobody back.
+#[test]
+fn who_comes_first_minds_nobody_behind() {
+    let mut keeper = Keeper::with(&[("a", 2)]);
+    keeper.grant(&ask("held", &[("a", 1)]));
+    let batch = [waits(2, "big", &[("a", 2)]), waits(1, "small", &[("a", 1)])];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert_eq!(outcomes[0], Err(exhausted(&["a"])));
+    assert!(outcomes[1].is_ok());
+}
+
+/// P5: it asks for nothing more.
+#[test]
+fn who_holds_already_is_told_so_whoever_waits() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let held = keeper.grant(&ask("held", &[("a", 1)]));
+    let batch = [
+        waits(1, "first", &[("a", 1)]),
+        tries(2, "held", &[("a", 1)]),
+        tries(3, "held", &[("a", 2)]),
+    ];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert_eq!(outcomes[0], Err(exhausted(&["a"])));
+    assert!(outcomes[1].is_ok(), "{held:?}");
+    let conflict = Refusal::IdempotencyConflict(held.external_id);
+    assert_eq!(outcomes[2], Err(conflict));
+}
+
+/// Others need not wait for what may never come.
+#[test]
+fn who_asks_more_than_there_is_holds_nobody_back() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let batch = [waits(1, "much", &[("a", 2)]), waits(2, "one", &[("a", 1)])];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert!(matches!(outcomes[0], Err(Refusal::ExceedsCapacity { .. })));
+    assert!(outcomes[1].is_ok());
+}

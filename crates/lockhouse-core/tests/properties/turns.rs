@@ -1,0 +1,306 @@
+//! P11: asks in their turn, against a line that is kept one ask at a time.
+//!
+//! The line knows plain asks only: it decides each command alone, and keeps a list of all who were
+//! refused and wait. Whoever would be granted is looked up in that list first.
+
+use lockhouse_core::{
+    Ask, Code, Command, Decision, Loaded, Outcome, Refusal, Reply, SemaphoreName, Turn, decide,
+};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use crate::broken::Broken;
+use crate::check::Decide;
+use crate::commit::Commit;
+use crate::promises;
+use crate::rows::Rows;
+use crate::sequences::{Step, sequences_in_turn};
+
+const SEQUENCES: usize = 500;
+
+proptest! {
+    #[test]
+    fn nobody_is_overtaken_and_nobody_held_back_for_nothing(steps in sequences_in_turn()) {
+        if let Err(broken) = check(decide, &steps) {
+            return Err(TestCaseError::fail(format!("{broken:#?}")));
+        }
+    }
+
+    /// Where nobody waits, a turn changes nothing.
+    #[test]
+    fn a_turn_of_one_who_is_alone_changes_nothing(steps in sequences_in_turn()) {
+        let mut rows = Rows::default();
+        for Step { now, commands } in steps {
+            let plain: Vec<_> = commands.iter().map(without_turn).collect();
+            let alone: Vec<_> = commands.iter().map(alone).collect();
+            let decision = decide(rows.load(now, &plain), &plain);
+            prop_assert_eq!(&decide(rows.load(now, &alone), &alone), &decision);
+            prop_assert!(rows.save(&decision.changes).is_ok());
+        }
+    }
+}
+
+fn without_turn(command: &Command) -> Command {
+    match command {
+        Command::AcquireInTurn(ask, _) => Command::Acquire(ask.clone()),
+        other => other.clone(),
+    }
+}
+
+fn alone(command: &Command) -> Command {
+    match command {
+        Command::AcquireInTurn(ask, turn) => {
+            let turn = Turn {
+                place: turn.place,
+                ..Turn::default()
+            };
+            Command::AcquireInTurn(ask.clone(), turn)
+        }
+        other => other.clone(),
+    }
+}
+
+fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
+    let mut rows = Rows::default();
+    for step in steps {
+        let broken = commit(decide, &mut rows, step);
+        if !broken.is_empty() {
+            return Err(broken);
+        }
+    }
+    Ok(())
+}
+
+fn commit(decide: Decide, rows: &mut Rows, step: &Step) -> Vec<Broken> {
+    let Step { now, commands } = step;
+    let before = rows.clone();
+    let mut one_by_one = before.clone();
+    let decision = decide(rows.load(*now, commands), commands);
+    let mut waiting = Vec::new();
+    let expected: Vec<_> = commands
+        .iter()
+        .map(|command| in_line(&mut one_by_one, step, command, &mut waiting))
+        .collect();
+    let mut broken = overtaken(commands, &decision.outcomes);
+    if decision.outcomes != expected {
+        let what = format!("{:#?}\nexpected {expected:#?}", decision.outcomes);
+        broken.push(Broken {
+            rule: "answers",
+            what,
+        });
+    }
+    if let Err(id) = rows.save(&decision.changes) {
+        let what = format!("{id} was there and was granted again");
+        broken.push(Broken { rule: "P5", what });
+        return broken;
+    }
+    broken.extend(promises::broken_by(&Commit {
+        now: *now,
+        before: &before,
+        commands,
+        outcomes: &decision.outcomes,
+        after: rows,
+    }));
+    broken
+}
+
+/// The answer to one command of the line, and its rows.
+fn in_line<'a>(
+    rows: &mut Rows,
+    step: &Step,
+    command: &'a Command,
+    waiting: &mut Vec<(&'a Ask, &'a Turn)>,
+) -> Outcome {
+    let plain = [without_turn(command)];
+    let decision = decide(rows.load(step.now, &plain), &plain);
+    let mut outcome = decision.outcomes[0].clone();
+    if let Command::AcquireInTurn(ask, turn) = command {
+        let others = others_ahead(ask, turn, waiting);
+        if is_granted_now(&outcome) && !others.is_empty() {
+            outcome = Err(Refusal::OthersFirst(others));
+        }
+        if turn.waits && is_exhausted(&outcome) {
+            waiting.push((ask, turn));
+        }
+    }
+    if !matches!(outcome, Err(Refusal::OthersFirst(_))) {
+        let saved = rows.save(&decision.changes);
+        saved.expect("no id is granted twice");
+    }
+    outcome
+}
+
+fn others_ahead(ask: &Ask, turn: &Turn, waiting: &[(&Ask, &Turn)]) -> Vec<SemaphoreName> {
+    let ahead = |name: &&SemaphoreName| {
+        let mut others = waiting.iter();
+        let waits_for_it = |other: &Ask| other.permits().any(|(wanted, _)| wanted == *name);
+        turn.behind.contains(*name)
+            || others.any(|(other, its)| its.place < turn.place && waits_for_it(other))
+    };
+    let names = ask.permits().map(|(name, _)| name);
+    names.filter(ahead).cloned().collect()
+}
+
+/// P11, off the answers alone: nobody was granted what one ahead of him was refused before.
+fn overtaken(commands: &[Command], outcomes: &[Outcome]) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for (i, (command, outcome)) in commands.iter().zip(outcomes).enumerate() {
+        let Command::AcquireInTurn(ask, turn) = command else {
+            continue;
+        };
+        if !is_granted_now(outcome) {
+            continue;
+        }
+        let before = commands[..i].iter().zip(outcomes);
+        let passed = before.filter_map(|(command, outcome)| match command {
+            Command::AcquireInTurn(other, its) if its.waits && is_exhausted(outcome) => {
+                (its.place < turn.place && share(ask, other)).then_some(other)
+            }
+            _ => None,
+        });
+        let what = passed.map(|other| format!("{ask:?} overtook {other:?}"));
+        broken.extend(what.map(|what| Broken { rule: "P11", what }));
+        if ask.permits().any(|(name, _)| turn.behind.contains(name)) {
+            let what = format!("{ask:?} did not mind {turn:?}");
+            broken.push(Broken { rule: "P11", what });
+        }
+    }
+    broken
+}
+
+fn share(one: &Ask, other: &Ask) -> bool {
+    one.permits()
+        .any(|(name, _)| other.permits().any(|(wanted, _)| wanted == name))
+}
+
+fn is_granted_now(outcome: &Outcome) -> bool {
+    matches!(outcome, Ok(Reply::Granted { now: true, .. }))
+}
+
+fn is_exhausted(outcome: &Outcome) -> bool {
+    let refusal = outcome.as_ref().err();
+    refusal.is_some_and(|refusal| refusal.code() == Code::Exhausted)
+}
+
+/// Breaks `decide` and expects some sequence to break `rule`.
+fn assert_caught(rule: &str, wrong: Decide) {
+    let mut runner = TestRunner::deterministic();
+    let caught = (0..SEQUENCES).any(|_| {
+        let tree = sequences_in_turn().new_tree(&mut runner);
+        let steps = tree.expect("nothing is filtered out").current();
+        let broken = check(wrong, &steps).err().unwrap_or_default();
+        broken.iter().any(|broken| broken.rule == rule)
+    });
+    assert!(caught, "{rule} was broken, and nothing noticed");
+}
+
+/// Decides with every turn changed by `change`.
+fn with_turns(loaded: Loaded, commands: &[Command], change: fn(&mut Turn)) -> Decision {
+    let mut changed = commands.to_vec();
+    for command in &mut changed {
+        if let Command::AcquireInTurn(_, turn) = command {
+            change(turn);
+        }
+    }
+    decide(loaded, &changed)
+}
+
+#[test]
+fn overtaking_in_a_batch_is_caught() {
+    assert_caught("P11", |loaded, commands| {
+        with_turns(loaded, commands, |turn| turn.waits = false)
+    });
+}
+
+#[test]
+fn overtaking_those_outside_the_batch_is_caught() {
+    assert_caught("P11", |loaded, commands| {
+        with_turns(loaded, commands, |turn| turn.behind.clear())
+    });
+}
+
+#[test]
+fn taking_everyone_for_the_first_is_caught() {
+    assert_caught("P11", |loaded, commands| {
+        with_turns(loaded, commands, |turn| {
+            turn.place = lockhouse_core::Place::default();
+        })
+    });
+}
+
+#[test]
+fn being_held_back_by_who_does_not_wait_is_caught() {
+    assert_caught("answers", |loaded, commands| {
+        with_turns(loaded, commands, |turn| turn.waits = true)
+    });
+}
+
+/// The same grant again is no overtaking.
+#[test]
+fn holding_back_a_repeated_ask_is_caught() {
+    assert_caught("answers", |loaded, commands| {
+        let mut decision = decide(loaded, commands);
+        for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
+            if let Command::AcquireInTurn(ask, turn) = command
+                && let Ok(Reply::Granted { now: false, .. }) = outcome
+                && !turn.behind.is_empty()
+            {
+                let names = ask.permits().map(|(name, _)| name.clone());
+                *outcome = Err(Refusal::OthersFirst(names.collect()));
+            }
+        }
+        decision
+    });
+}
+
+/// What can never be granted is not waited for.
+#[test]
+fn being_held_back_by_what_asks_too_much_is_caught() {
+    assert_caught("answers", |loaded, commands| {
+        let first = decide(loaded.clone(), commands);
+        let mut blocked: Vec<(&Ask, &Turn)> = Vec::new();
+        let mut decision = first;
+        for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
+            let Command::AcquireInTurn(ask, turn) = command else {
+                continue;
+            };
+            let others = others_ahead(ask, turn, &blocked);
+            if is_granted_now(outcome) && !others.is_empty() {
+                *outcome = Err(Refusal::OthersFirst(others));
+            }
+            if turn.waits && matches!(outcome, Err(Refusal::ExceedsCapacity { .. })) {
+                blocked.push((ask, turn));
+            }
+        }
+        decision
+    });
+}
+
+/// The sequences are worth something: those who are held back have room, and those who are first
+/// get it.
+#[test]
+fn sequences_hold_back_and_let_pass() {
+    let mut runner = TestRunner::deterministic();
+    let (mut held_back, mut by_its_batch, mut passed) = (0, 0, 0);
+    for _ in 0..SEQUENCES {
+        let tree = sequences_in_turn().new_tree(&mut runner);
+        let mut rows = Rows::default();
+        for Step { now, commands } in tree.expect("nothing is filtered out").current() {
+            let decision = decide(rows.load(now, &commands), &commands);
+            for (command, outcome) in commands.iter().zip(&decision.outcomes) {
+                passed += usize::from(is_granted_now(outcome));
+                let (Command::AcquireInTurn(_, turn), Err(Refusal::OthersFirst(_))) =
+                    (command, outcome)
+                else {
+                    continue;
+                };
+                held_back += 1;
+                by_its_batch += usize::from(turn.behind.is_empty());
+            }
+            rows.save(&decision.changes).expect("no id twice");
+        }
+    }
+    let all = [held_back, by_its_batch, passed];
+    assert!(all.iter().all(|number| *number >= 30), "{all:?}");
+}

@@ -1,0 +1,181 @@
+//! `waiting URL`: how long handing over takes, what waiting costs the database, and how fast a line
+//! is served. URL is an empty database's; two engines talk to it, as two servers would.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
+use sqlx::{Connection, MySqlConnection, Row};
+use tokio::time::sleep;
+
+const LONG: Duration = Duration::from_secs(600);
+
+#[tokio::main(worker_threads = 2)]
+async fn main() {
+    let url = std::env::args().nth(1).expect("usage: waiting URL");
+    let (one, two) = (
+        Lockhouse::connect(&url).await.unwrap(),
+        Lockhouse::connect(&url).await.unwrap(),
+    );
+    let acquire = acquire_p50(&one).await;
+    println!("acquire p50 {acquire:?}");
+    let within = handover_p50(&one, &one, "within", 300, 0..30).await;
+    let times = within.as_secs_f64() / acquire.as_secs_f64();
+    println!("handover within a server p50 {within:?}, {times:.2} of an acquire");
+    for held_ms in [10..50, 50..300, 900..1100] {
+        let rounds = if held_ms.start < 900 { 100 } else { 25 };
+        let across = handover_p50(&one, &two, "across", rounds, held_ms.clone()).await;
+        println!("handover across two servers, held {held_ms:?} ms, p50 {across:?}");
+    }
+    let without = rate_without_waiting(&one).await;
+    let with = rate_of_a_line(&one).await;
+    println!(
+        "1,000 in line for 10 permits, 1 ms each: {with:.0}/s, without waiting {without:.0}/s, {:.2}",
+        with / without
+    );
+    if url.starts_with("mysql") || url.starts_with("mariadb") {
+        queries_of_a_line(&one, &url).await;
+    }
+}
+
+fn ask(id: &str, on: &str) -> Ask {
+    let permits = [(SemaphoreName::parse(on).unwrap(), Count::ONE)];
+    Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap()
+}
+
+fn p50(mut took: Vec<Duration>) -> Duration {
+    took.sort();
+    took[took.len() / 2]
+}
+
+async fn acquire_p50(lockhouse: &Lockhouse) -> Duration {
+    lockhouse.define("free", 1000).await.unwrap();
+    let mut took = Vec::new();
+    for i in 0..600 {
+        let id = format!("free-{i}");
+        let begun = Instant::now();
+        lockhouse.acquire(ask(&id, "free"), LONG).await.unwrap();
+        took.push(begun.elapsed());
+        lockhouse.release(&id).await.unwrap();
+    }
+    p50(took)
+}
+
+async fn handover_p50(
+    from: &Lockhouse,
+    to: &Lockhouse,
+    on: &str,
+    rounds: usize,
+    held_ms: std::ops::Range<u64>,
+) -> Duration {
+    from.define(on, 1).await.unwrap();
+    let mut took = Vec::new();
+    let mut last = format!("{on}-{}-first", held_ms.start);
+    from.acquire(ask(&last, on), LONG).await.unwrap();
+    for i in 0..rounds {
+        let next = format!("{on}-{}-{i}", held_ms.start);
+        let waiting = tokio::spawn({
+            let (to, asked) = (to.clone(), ask(&next, on));
+            async move {
+                to.acquire(asked, LONG).await.unwrap();
+                Instant::now()
+            }
+        });
+        while to.status(on).await.unwrap().waiting == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        sleep(Duration::from_millis(fastrand::u64(held_ms.clone()))).await;
+        let begun = Instant::now();
+        from.release(&last).await.unwrap();
+        took.push(waiting.await.unwrap() - begun);
+        last = next;
+    }
+    from.release(&last).await.unwrap();
+    p50(took)
+}
+
+async fn hold(lockhouse: &Lockhouse, id: String, on: &str) -> u64 {
+    let (request, _) = lockhouse.acquire(ask(&id, on), LONG).await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    lockhouse.release(&id).await.unwrap();
+    request.permits[0].fence
+}
+
+async fn rate_without_waiting(lockhouse: &Lockhouse) -> f64 {
+    lockhouse.define("ten", 10).await.unwrap();
+    let begun = Instant::now();
+    join_all((0..10).map(|worker| async move {
+        for i in 0..100 {
+            hold(lockhouse, format!("ten-{worker}-{i}"), "ten").await;
+        }
+    }))
+    .await;
+    1000.0 / begun.elapsed().as_secs_f64()
+}
+
+async fn rate_of_a_line(lockhouse: &Lockhouse) -> f64 {
+    lockhouse.define("line", 0).await.unwrap();
+    lockhouse.define("line", 10).await.unwrap();
+    let full = join_all((0..10).map(|i| async move {
+        let asked = ask(&format!("full-{i}"), "line");
+        lockhouse.acquire(asked, LONG).await.unwrap();
+    }));
+    full.await;
+    let line: Vec<_> = (0..1000)
+        .map(|i| {
+            let lockhouse = lockhouse.clone();
+            tokio::spawn(async move { hold(&lockhouse, format!("line-{i}"), "line").await })
+        })
+        .collect();
+    while lockhouse.status("line").await.unwrap().waiting < 1000 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let begun = Instant::now();
+    join_all((0..10).map(|i| lockhouse.release(format!("full-{i}")))).await;
+    let fences: Vec<_> = join_all(line)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let rate = 1000.0 / begun.elapsed().as_secs_f64();
+    assert!(fences.is_sorted(), "served in the order in which they came");
+    rate
+}
+
+async fn queries_of_a_line(lockhouse: &Lockhouse, url: &str) {
+    lockhouse.define("full", 1).await.unwrap();
+    lockhouse.acquire(ask("held", "full"), LONG).await.unwrap();
+    let line: Vec<_> = (0..1000)
+        .map(|i| {
+            let lockhouse = lockhouse.clone();
+            tokio::spawn(async move {
+                lockhouse
+                    .acquire(ask(&format!("waits-{i}"), "full"), LONG)
+                    .await
+            })
+        })
+        .collect();
+    while lockhouse.status("full").await.unwrap().waiting < 1000 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    for (after_s, for_s) in [(0, 10), (5, 30)] {
+        sleep(Duration::from_secs(after_s)).await;
+        let before = questions(url).await;
+        sleep(Duration::from_secs(for_s)).await;
+        // Less the two that ask for the number.
+        let asked = questions(url).await - before - 2;
+        println!(
+            "1,000 who wait: {:.1} queries/s over {for_s} s",
+            asked as f64 / for_s as f64
+        );
+    }
+    line.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+async fn questions(url: &str) -> i64 {
+    let url = url.replacen("mariadb://", "mysql://", 1);
+    let mut connection = MySqlConnection::connect(&url).await.unwrap();
+    let row = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'");
+    let row = row.fetch_one(&mut connection).await.unwrap();
+    row.get::<String, _>(1).parse().unwrap()
+}

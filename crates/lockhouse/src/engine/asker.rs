@@ -1,0 +1,35 @@
+//! Who asks for what is queued, and how they are answered.
+
+use lockhouse_core::Place;
+use tokio::sync::oneshot;
+
+use super::seat::Seat;
+use super::ticket::Ticket;
+use super::waiting::Answered;
+
+/// Who asks.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// A call.
+    Caller(Caller),
+    /// One who waits, and was called.
+    Waiter(Place),
+}
+
+/// A call that asks for the first time.
+#[derive(Debug)]
+pub(super) struct Caller {
+    /// The claim of an ask.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+/// What a call is answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Decided(Answered),
+    /// There was no room, and it waits.
+    Waits(Seat),
+    /// There was no room, and too many wait.
+    Overloaded,
+}

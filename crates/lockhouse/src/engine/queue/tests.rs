@@ -1,0 +1,117 @@
+//! Who goes with whom, and who waits for whom.
+
+use lockhouse_core::Command;
+use tokio::sync::oneshot;
+
+use super::super::asker::{Asker, Caller};
+use super::*;
+
+fn queue(touches: &[&str]) -> Queue {
+    let mut queue = Queue::default();
+    push(&mut queue, touches);
+    queue
+}
+
+fn push(queue: &mut Queue, touches: &[&str]) {
+    for names in touches {
+        queue.push(queued(names));
+    }
+}
+
+fn queued(names: &str) -> Queued {
+    let touches = names
+        .chars()
+        .map(|c| SemaphoreName::parse(c.to_string()).unwrap());
+    let (answer, _) = oneshot::channel();
+    Queued {
+        command: Command::Delete {
+            name: SemaphoreName::parse("x").unwrap(),
+        },
+        touches: touches.collect(),
+        frees: Vec::new(),
+        asker: Asker::Caller(Caller {
+            ticket: None,
+            answer,
+        }),
+    }
+}
+
+fn take(queue: &mut Queue) -> (Vec<String>, HashSet<SemaphoreName>) {
+    let taken = queue.take(|_| true).unwrap_or_default();
+    let names = taken.commands.iter();
+    let names = names.map(|q| q.touches.iter().map(|name| name.as_str()).collect());
+    (names.collect(), taken.semaphores)
+}
+
+#[test]
+fn those_that_share_a_semaphore_go_together_and_others_side_by_side() {
+    let mut queue = queue(&["a", "b", "a", "ac", "c", "b"]);
+    assert_eq!(take(&mut queue).0, ["a", "a", "ac", "c"]);
+    assert_eq!(take(&mut queue).0, ["b", "b"]);
+    assert!(queue.take(|_| true).is_none());
+}
+
+#[test]
+fn nobody_overtakes_one_who_waits_for_a_busy_semaphore() {
+    let mut queue = queue(&["a"]);
+    let (first, a) = take(&mut queue);
+    assert_eq!(first, ["a"]);
+    push(&mut queue, &["ab", "b", "c"]);
+    assert_eq!(
+        take(&mut queue).0,
+        ["c"],
+        "b waits behind ab, which waits for a"
+    );
+    assert!(queue.take(|_| true).is_none());
+    queue.end(&a);
+    assert_eq!(take(&mut queue).0, ["ab", "b"]);
+}
+
+#[test]
+fn nobody_overtakes_across_lanes() {
+    let mut queue = queue(&["a", "bc", "ab", "c", "a"]);
+    assert_eq!(
+        take(&mut queue).0,
+        ["a"],
+        "ab waits behind bc, and the last a behind ab"
+    );
+    let (second, bc) = take(&mut queue);
+    assert_eq!(second, ["bc", "c"]);
+    queue.end(&bc);
+    assert!(queue.take(|_| true).is_none(), "a is busy still");
+}
+
+#[test]
+fn the_last_lane_takes_whatever_there_is() {
+    let mut queue = queue(&["a", "b", "c", "b"]);
+    queue.lanes = LANES - 1;
+    assert_eq!(take(&mut queue).0, ["a", "b", "b", "c"]);
+    push(&mut queue, &["d"]);
+    assert!(queue.take(|_| true).is_none());
+}
+
+#[test]
+fn what_touches_nothing_may_always_go() {
+    let mut queue = queue(&["", "a"]);
+    assert_eq!(take(&mut queue).0, [""]);
+    assert_eq!(take(&mut queue).0, ["a"]);
+}
+
+#[test]
+fn who_is_not_admitted_is_passed_over() {
+    let mut queue = queue(&["a", "ab", "a"]);
+    let taken = queue.take(|queued| queued.touches.len() < 2).unwrap();
+    assert_eq!(taken.commands.len(), 2);
+    assert_eq!(taken.semaphores.len(), 1);
+    assert!(queue.waiting.is_empty() && queue.lines.is_empty());
+}
+
+#[test]
+fn a_batch_has_a_most_and_the_rest_comes_next() {
+    let mut queue = queue(&vec!["a"; BATCH + 3]);
+    let (first, a) = take(&mut queue);
+    assert_eq!(first.len(), BATCH);
+    assert!(queue.take(|_| true).is_none());
+    queue.end(&a);
+    assert_eq!(take(&mut queue).0.len(), 3);
+}

@@ -1,0 +1,67 @@
+//! Waiting for an answer, and giving up.
+
+use lockhouse_core::{Outcome, Place, Refusal};
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
+
+use super::lanes::Lanes;
+use super::ticket::Wait;
+use super::waiting::Answered;
+use crate::Error;
+
+/// One who waits. Dropping it gives the place up.
+#[derive(Debug)]
+pub(super) struct Seat {
+    lanes: Lanes,
+    /// Until it is given up: it may be another's then.
+    place: Option<Place>,
+    wait: Wait,
+    answered: oneshot::Receiver<Answered>,
+}
+
+impl Seat {
+    pub(super) fn new(
+        lanes: Lanes,
+        place: Place,
+        wait: Wait,
+        answered: oneshot::Receiver<Answered>,
+    ) -> Self {
+        Self {
+            lanes,
+            place: Some(place),
+            wait,
+            answered,
+        }
+    }
+
+    /// What it comes to; no room, once the wait is over. Who is being served in that very moment
+    /// is told what comes of it.
+    pub(super) async fn outcome(mut self) -> Result<Outcome, Error> {
+        if let Wait::Until(until) = self.wait {
+            if let Ok(answered) = timeout_at(until, &mut self.answered).await {
+                return outcome(answered);
+            }
+            let left = self.place.and_then(|place| self.lanes.leave(place));
+            if let Some(lacked) = left {
+                self.place = None;
+                return Ok(Err(Refusal::Exhausted(lacked)));
+            }
+        }
+        outcome((&mut self.answered).await)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.lanes.leave(place);
+        }
+    }
+}
+
+fn outcome(answered: Result<Answered, oneshot::error::RecvError>) -> Result<Outcome, Error> {
+    match answered {
+        Ok(answered) => Ok(answered?),
+        Err(_) => Err(Error::Internal("a lane ended without an answer".into())),
+    }
+}

@@ -1,0 +1,160 @@
+//! After a batch: what its outcomes mean for those who wait, and who is told what.
+
+use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName};
+use tokio::sync::oneshot;
+
+use super::asker::{Answer, Asker, Caller};
+use super::known::Known;
+use super::lanes::Lanes;
+use super::seat::Seat;
+use super::waiting::{Answered, Waiting};
+
+/// One command of a batch, and what came of it.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) command: Command,
+    pub(super) asker: Asker,
+    pub(super) frees: Vec<(SemaphoreName, Count)>,
+    pub(super) answer: Answered,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(super) enum Told {
+    Caller(oneshot::Sender<Answer>, Answer),
+    Waiter(oneshot::Sender<Answered>, Answered),
+}
+
+impl Told {
+    pub(super) fn tell(self) {
+        // Whoever went away does not mind.
+        match self {
+            Told::Caller(to, answer) => drop(to.send(answer)),
+            Told::Waiter(to, answer) => drop(to.send(answer)),
+        }
+    }
+}
+
+/// Takes note of what was decided, in its order, and queues those who may go by it.
+pub(super) fn settle(
+    lanes: &Lanes,
+    known: &Known,
+    decided: impl Iterator<Item = Decided>,
+) -> Vec<Told> {
+    let mut state = lanes.state();
+    let mut told = Vec::new();
+    for done in decided {
+        let waiting = &mut state.waiting;
+        waiting.expect_no_more(&done.frees);
+        note(&done, known, waiting);
+        told.extend(match done.asker {
+            Asker::Caller(caller) => {
+                answer_caller(lanes, waiting, caller, done.command, done.answer)
+            }
+            Asker::Waiter(place) => answer_waiter(waiting, place, done.answer),
+        });
+    }
+    state.call();
+    told
+}
+
+fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
+    match (&done.command, &done.answer) {
+        (_, Ok(Ok(Reply::Ended { request, now }))) if !request.is_live() => {
+            known.remove(&request.external_id);
+            // What was past its time ended by whatever touched it.
+            if *now || request.end_reason() == Some(EndReason::Expired) {
+                for permit in &request.permits {
+                    waiting.free(&permit.semaphore, permit.count);
+                }
+            }
+        }
+        // Perhaps only now, as its time had passed: then its permits came back.
+        (_, Ok(Err(Refusal::RequestEnded { external_id, .. }))) => {
+            for (name, count) in known.remove(external_id) {
+                waiting.free(&name, count);
+            }
+        }
+        (_, Ok(Ok(Reply::Granted { request, now, .. }))) => {
+            known.hold(&request.external_id);
+            let permits = if *now { &request.permits[..] } else { &[] };
+            waiting.grant(&request.external_id, permits);
+        }
+        (_, Ok(Ok(Reply::Defined { semaphore, .. }))) => {
+            waiting.see(semaphore);
+        }
+        (Command::Delete { name }, Ok(Ok(Reply::Deleted))) => waiting.delete(name),
+        (_, Ok(Err(Refusal::UnknownSemaphore(names)))) => {
+            names.iter().for_each(|name| waiting.delete(name));
+        }
+        _ => {}
+    }
+}
+
+fn answer_caller(
+    lanes: &Lanes,
+    waiting: &mut Waiting,
+    caller: Caller,
+    command: Command,
+    answer: Answered,
+) -> Option<Told> {
+    let Caller { ticket, answer: to } = caller;
+    let (Some(ticket), Some(refusal), Command::AcquireInTurn(ask, _)) =
+        (ticket, refusal(&answer), command)
+    else {
+        return Some(Told::Caller(to, Answer::Decided(answer)));
+    };
+    let may_wait = lacks_room(refusal) || ticket.is_back && exceeds(refusal);
+    if !may_wait || ticket.wait.is_over() || to.is_closed() {
+        waiting.refuse(&ask, refusal);
+        return Some(Told::Caller(to, Answer::Decided(as_told(answer))));
+    }
+    let (place, wait) = (ticket.place, ticket.wait);
+    let (sender, answered) = oneshot::channel();
+    if !waiting.park(ticket, ask, refusal, sender) {
+        return Some(Told::Caller(to, Answer::Overloaded));
+    }
+    let seat = Seat::new(lanes.clone(), place, wait, answered);
+    Some(Told::Caller(to, Answer::Waits(seat)))
+}
+
+fn answer_waiter(waiting: &mut Waiting, place: Place, answer: Answered) -> Option<Told> {
+    let waiter = waiting.get(place)?;
+    let goes_on = !waiter.answer.is_closed() && !waiter.ticket.wait.is_over();
+    let lacks = refusal(&answer).filter(|refusal| lacks_room(refusal) || exceeds(refusal));
+    let Some(refusal) = lacks else {
+        let waiter = waiting.remove(place)?;
+        if answer.is_err() {
+            // It will ask again, and was not to blame.
+            waiting.keep(&waiter);
+        }
+        return Some(Told::Waiter(waiter.answer, answer));
+    };
+    waiting.refuse_waiter(place, refusal);
+    if goes_on {
+        return None;
+    }
+    let waiter = waiting.remove(place)?;
+    let refusal = Refusal::Exhausted(waiter.lacked);
+    Some(Told::Waiter(waiter.answer, Ok(Err(refusal))))
+}
+
+fn refusal(answer: &Answered) -> Option<&Refusal> {
+    answer.as_ref().ok()?.as_ref().err()
+}
+
+fn lacks_room(refusal: &Refusal) -> bool {
+    refusal.code() == Code::Exhausted
+}
+
+fn exceeds(refusal: &Refusal) -> bool {
+    refusal.code() == Code::ExceedsCapacity
+}
+
+/// To a caller it is one whether there is no room or others have it first.
+fn as_told(answer: Answered) -> Answered {
+    match answer {
+        Ok(Err(Refusal::OthersFirst(names))) => Ok(Err(Refusal::Exhausted(names))),
+        other => other,
+    }
+}

@@ -1,0 +1,120 @@
+//! When an ask came, how long it waits, and the places that are kept for those who left.
+
+use std::time::Duration;
+
+use lockhouse_core::{Ask, ExternalId, Place};
+use lru::LruCache;
+use tokio::time::Instant;
+
+/// How long the place of one who left is kept.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// An ask's claim to a place.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    pub(super) place: Place,
+    pub(super) wait: Wait,
+    /// Whether it waited before, and was away for a moment.
+    pub(super) is_back: bool,
+    came: Instant,
+    number: u64,
+}
+
+/// Whether and until when an ask waits for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    No,
+    Until(Instant),
+    Forever,
+}
+
+impl Wait {
+    /// A wait too long for the clock is one without an end.
+    pub(super) fn of(wait: Duration) -> Self {
+        match Instant::now().checked_add(wait) {
+            _ if wait.is_zero() => Wait::No,
+            Some(until) => Wait::Until(until),
+            None => Wait::Forever,
+        }
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        match self {
+            Wait::No => true,
+            Wait::Until(until) => until <= Instant::now(),
+            Wait::Forever => false,
+        }
+    }
+}
+
+/// Gives out tickets.
+///
+/// Who leaves may come back: for a while its place is kept by its id, so that a caller whose
+/// connection broke, or who waits in several calls, does not fall behind.
+#[derive(Debug)]
+pub(super) struct Tickets {
+    began: Instant,
+    number: u64,
+    kept: LruCache<ExternalId, Kept>,
+}
+
+/// The place of one who left.
+#[derive(Debug)]
+struct Kept {
+    ask: Ask,
+    came: Instant,
+    number: u64,
+    until: Instant,
+}
+
+impl Tickets {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            number: 0,
+            // Unbounded, so that it takes no memory beforehand; `keep` has a bound.
+            kept: LruCache::unbounded(),
+        }
+    }
+
+    /// For `ask`, which comes now.
+    pub(super) fn give(&mut self, ask: &Ask, wait: Wait) -> Ticket {
+        let now = Instant::now();
+        let kept = match wait {
+            Wait::No => None,
+            _ => self.kept.pop(&ask.external_id),
+        };
+        let kept = kept.filter(|kept| now < kept.until && is_the_same(&kept.ask, ask));
+        self.number += 1;
+        let (came, number) = match &kept {
+            Some(kept) => (kept.came, kept.number),
+            None => (now, self.number),
+        };
+        Ticket {
+            place: Place::new(came.duration_since(self.began), ask.priority, number),
+            wait,
+            is_back: kept.is_some(),
+            came,
+            number,
+        }
+    }
+
+    /// Keeps the place of one who leaves, among `most` of them.
+    pub(super) fn keep(&mut self, ticket: &Ticket, ask: &Ask, most: usize) {
+        let kept = Kept {
+            ask: ask.clone(),
+            came: ticket.came,
+            number: ticket.number,
+            until: Instant::now() + KEPT,
+        };
+        self.kept.put(ask.external_id.clone(), kept);
+        if self.kept.len() > most {
+            self.kept.pop_lru();
+        }
+    }
+}
+
+/// Whether it is the same ask as far as a grant would go (P5).
+fn is_the_same(one: &Ask, other: &Ask) -> bool {
+    one.owner == other.owner && one.permits().eq(other.permits())
+}

@@ -1,0 +1,94 @@
+//! What happens to the rooms, as far as somebody waits for them.
+
+use std::collections::BTreeSet;
+
+use lockhouse_core::{Ask, Capacity, Count, ExternalId, Permit, Refusal, Semaphore, SemaphoreName};
+
+use super::super::room::Room;
+use super::{Stands, Waiting};
+
+impl Waiting {
+    /// A command is queued that will give `permits` back.
+    pub(in crate::engine) fn expect(&mut self, permits: &[(SemaphoreName, Count)]) {
+        for (name, count) in permits {
+            self.in_room(name, |room| room.expect(count.value()));
+        }
+    }
+
+    /// That command was decided, or is not going to be.
+    pub(in crate::engine) fn expect_no_more(&mut self, permits: &[(SemaphoreName, Count)]) {
+        for (name, count) in permits {
+            self.in_room(name, |room| room.expect_no_more(count.value()));
+        }
+    }
+
+    pub(in crate::engine) fn free(&mut self, name: &SemaphoreName, count: Count) {
+        self.in_room(name, |room| room.free(count.value()));
+    }
+
+    pub(in crate::engine) fn grant(&mut self, external_id: &ExternalId, permits: &[Permit]) {
+        for permit in permits {
+            self.in_room(&permit.semaphore, |room| {
+                room.take(permit.count.value(), permit.fence)
+            });
+        }
+        // Others with the same ask under this id are answered with the same grant.
+        let same_id = self.by_id.get(external_id);
+        self.call_anyway.extend(same_id.into_iter().flatten());
+    }
+
+    pub(in crate::engine) fn refuse(&mut self, ask: &Ask, refusal: &Refusal) {
+        match refusal {
+            Refusal::Exhausted(names) => {
+                let lacked = ask.permits().filter(|(name, _)| names.contains(name));
+                for (name, count) in lacked {
+                    self.in_room(name, |room| room.lacks(count.value()));
+                }
+            }
+            Refusal::ExceedsCapacity {
+                semaphore,
+                capacity,
+                ..
+            } => {
+                self.resize(semaphore, *capacity);
+            }
+            _ => {}
+        }
+    }
+
+    /// The semaphore was seen.
+    pub(in crate::engine) fn see(&mut self, semaphore: &Semaphore) {
+        let (available, fence) = (semaphore.available(), semaphore.fence);
+        self.in_room(&semaphore.name, |room| room.see(available, fence));
+        self.resize(&semaphore.name, semaphore.capacity);
+    }
+
+    /// The semaphore is not there any more: all who wait for it are told.
+    pub(in crate::engine) fn delete(&mut self, name: &SemaphoreName) {
+        if let Some(room) = self.rooms.get(name) {
+            self.call_anyway.extend(&room.parked);
+            self.call_anyway.extend(&room.aside);
+        }
+    }
+
+    /// Those who stepped aside and could have what they ask for now are back in their places.
+    fn resize(&mut self, name: &SemaphoreName, capacity: Capacity) {
+        let mut aside = BTreeSet::new();
+        self.in_room(name, |room| {
+            room.resize(capacity.value());
+            aside.clone_from(&room.aside);
+        });
+        for place in aside {
+            if self.in_all_rooms(place, Room::could_ever_have) {
+                self.set(place, Stands::Parked);
+            }
+        }
+    }
+
+    fn in_room(&mut self, name: &SemaphoreName, change: impl FnOnce(&mut Room)) {
+        if let Some(room) = self.rooms.get_mut(name) {
+            change(room);
+            self.look_at.insert(name.clone());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Looking for what other processes do: one look for all who wait here, however many they are.
+//!
+//! Permits that come back through this process call those who wait for them. Those that come back
+//! through another are found by reading the rows of just the semaphores that are waited for. It is
+//! read often at first and after something came of it, and seldom while nothing changes: the wait
+//! for a look is a tenth of the time since then, from 20 ms to a second. A store that is told of
+//! changes rings, which only makes the next look come at once: a ring that is lost costs a look's
+//! time.
+//!
+//! Holds that lapse are looked for as well, by the store's clock, so that a dead holder's permits
+//! are there within a second of its time (P10).
+
+use std::time::Duration;
+
+use lockhouse_core::SemaphoreName;
+use tokio::time::{Instant, sleep_until};
+
+use super::lanes::Lanes;
+use super::{Engine, attempt};
+
+const FASTEST: Duration = Duration::from_millis(20);
+const SLOWEST: Duration = Duration::from_secs(1);
+
+/// How many looks there are in the time since something changed.
+const LOOKS: u32 = 10;
+
+/// How often what has lapsed is looked for: an answer must be there within the second.
+const LAPSED_EVERY: Duration = Duration::from_millis(700);
+
+/// How many semaphores are read at once.
+const PIECE: usize = 500;
+
+/// When a semaphore is to be looked at.
+#[derive(Debug)]
+pub(super) struct Watched {
+    changed: Instant,
+    look: Instant,
+    look_for_lapsed: Instant,
+    /// The fence of the last grant that is known of.
+    fence: Option<u64>,
+}
+
+impl Watched {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            changed: now,
+            look: now + FASTEST,
+            look_for_lapsed: now,
+            fence: None,
+        }
+    }
+
+    /// A grant was made here.
+    pub(super) fn knows(&mut self, fence: u64) {
+        self.fence = self.fence.max(Some(fence));
+    }
+
+    /// It was looked at. More room than was believed, or a grant that was not made here, is a
+    /// change, and soon there may be another.
+    pub(super) fn see(&mut self, has_more: bool, fence: u64, now: Instant) {
+        if has_more || self.fence.is_some_and(|known| known < fence) {
+            self.changed = now;
+            self.look_within(FASTEST, now);
+        }
+        self.knows(fence);
+    }
+
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        self.look_within(Duration::ZERO, now);
+    }
+
+    fn look_within(&mut self, time: Duration, now: Instant) {
+        self.look = self.look.min(now + time);
+    }
+
+    fn interval(&self, now: Instant) -> Duration {
+        let still = now.saturating_duration_since(self.changed);
+        (still / LOOKS).clamp(FASTEST, SLOWEST)
+    }
+}
+
+/// What to look at now, and when next.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    look: Vec<SemaphoreName>,
+    look_for_lapsed: Vec<SemaphoreName>,
+    next: Option<Instant>,
+}
+
+impl Plan {
+    /// Once something is due, what will be before half of its interval is over goes along: so that
+    /// many semaphores come to be read at once.
+    pub(super) fn of<'a>(
+        watched: impl Iterator<Item = (&'a SemaphoreName, &'a mut Watched)>,
+        now: Instant,
+    ) -> Self {
+        let mut all: Vec<_> = watched.collect();
+        let mut plan = Self::default();
+        if all.iter().any(|(_, watched)| watched.look <= now) {
+            for (name, watched) in &mut all {
+                let interval = watched.interval(now);
+                if watched.look <= now + interval / 2 {
+                    watched.look = now + jittered(interval);
+                    plan.look.push(name.clone());
+                }
+            }
+        }
+        if all
+            .iter()
+            .any(|(_, watched)| watched.look_for_lapsed <= now)
+        {
+            for (name, watched) in &mut all {
+                if watched.look_for_lapsed <= now + LAPSED_EVERY / 2 {
+                    watched.look_for_lapsed = now + LAPSED_EVERY;
+                    plan.look_for_lapsed.push(name.clone());
+                }
+            }
+        }
+        let next = |(_, watched): &(_, &mut Watched)| watched.look.min(watched.look_for_lapsed);
+        plan.next = all.iter().map(next).min();
+        plan
+    }
+}
+
+/// A tenth more or less, so that processes don't look in step.
+fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(0.9 + 0.2 * fastrand::f64())
+}
+
+/// The one who looks. However that ends, another may begin.
+struct Watcher {
+    lanes: Lanes,
+    is_on: bool,
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if self.is_on {
+            self.lanes.state().is_watched = false;
+        }
+    }
+}
+
+impl Engine {
+    /// Sees to it that somebody looks as long as anybody waits.
+    pub(super) fn watch(&self) {
+        let mut state = self.lanes.state();
+        if state.is_watched {
+            drop(state);
+            self.shared.someone_new.notify_one();
+            return;
+        }
+        state.is_watched = true;
+        drop(state);
+        let watcher = Watcher {
+            lanes: self.lanes.clone(),
+            is_on: true,
+        };
+        tokio::spawn(self.clone().look_on(watcher));
+    }
+
+    async fn look_on(self, mut watcher: Watcher) {
+        while let Some(plan) = self.plan(&mut watcher) {
+            for names in plan.look.chunks(PIECE) {
+                self.look_at(names).await;
+            }
+            for names in plan.look_for_lapsed.chunks(PIECE) {
+                if let Err(error) = self.end_lapsed(names).await {
+                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                }
+            }
+            let next = plan.next.unwrap_or_else(Instant::now);
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = self.shared.someone_new.notified() => {}
+                changed = self.store.changed() => {
+                    self.lanes.state().waiting.look_soon(&changed);
+                }
+            }
+        }
+    }
+
+    /// None once nobody waits.
+    fn plan(&self, watcher: &mut Watcher) -> Option<Plan> {
+        let mut state = self.lanes.state();
+        if state.waiting.is_empty() {
+            state.is_watched = false;
+            watcher.is_on = false;
+            return None;
+        }
+        Some(state.waiting.plan(Instant::now()))
+    }
+
+    async fn look_at(&self, names: &[SemaphoreName]) {
+        let seen = attempt::read(attempt::deadline(), || self.store.named(names)).await;
+        let semaphores = match seen {
+            Ok(semaphores) => semaphores,
+            Err(error) => {
+                tracing::warn!(%error, "what is waited for could not be read, trying again");
+                return;
+            }
+        };
+        let mut state = self.lanes.state();
+        for semaphore in &semaphores {
+            state.waiting.see(semaphore);
+        }
+        let is_there = |name: &&SemaphoreName| semaphores.iter().any(|s| s.name == **name);
+        for name in names.iter().filter(|name| !is_there(name)) {
+            state.waiting.delete(name);
+        }
+        drop(state);
+        self.lanes.call();
+    }
+}

@@ -1,0 +1,116 @@
+//! What comes back through another process, and what looking for it costs.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockhouse::{Code, Lockhouse};
+use tokio::time::{Instant, sleep};
+
+use crate::house::{Caller, LONG, ask, grant, house};
+
+/// As in good_job 838: waiters' polling ate the database.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_who_wait_cost_the_store_a_few_looks() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let mut callers = Vec::new();
+    for i in 0..1000 {
+        callers.push(Caller::waits(&lockhouse, ask(&format!("r{i}"), &[("a", 1)]), LONG).await);
+    }
+    sleep(Duration::from_secs(20)).await;
+    let before = store.asked();
+    sleep(Duration::from_secs(60)).await;
+    let looks = store.asked() - before;
+    assert!(looks <= 60 * 3, "{looks} in a minute");
+    assert!(looks >= 60, "somebody must look: {looks}");
+    drop(callers);
+    sleep(Duration::from_secs(5)).await;
+    let before = store.asked();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(store.asked(), before, "nobody waits, nobody looks");
+}
+
+/// Those who wait for many semaphores are looked for together.
+#[tokio::test(start_paused = true)]
+async fn many_semaphores_are_looked_at_together() {
+    let (lockhouse, store) = house(&[]).await;
+    let mut callers = Vec::new();
+    for i in 0..100 {
+        let name = format!("s{i}");
+        lockhouse.define(&name, 1).await.unwrap();
+        grant(&lockhouse, ask(&format!("held{i}"), &[(&name, 1)]))
+            .await
+            .unwrap();
+        callers.push(Caller::waits(&lockhouse, ask(&format!("r{i}"), &[(&name, 1)]), LONG).await);
+        sleep(Duration::from_millis(37)).await;
+    }
+    sleep(Duration::from_secs(30)).await;
+    let before = store.asked();
+    sleep(Duration::from_secs(60)).await;
+    let looks = store.asked() - before;
+    assert!(looks <= 60 * 5, "{looks} in a minute");
+}
+
+/// P12: one who only tries costs one batch, however many wait.
+#[tokio::test(start_paused = true)]
+async fn who_tries_costs_the_same_however_many_wait() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let mut callers = Vec::new();
+    for i in 0..500 {
+        callers.push(Caller::waits(&lockhouse, ask(&format!("r{i}"), &[("a", 1)]), LONG).await);
+    }
+    let commands = store.commands.load(Ordering::SeqCst);
+    for i in 0..100 {
+        let tried = grant(&lockhouse, ask(&format!("t{i}"), &[("a", 1)])).await;
+        assert_eq!(tried.unwrap_err().code(), Code::Exhausted);
+    }
+    assert_eq!(store.commands.load(Ordering::SeqCst) - commands, 100);
+}
+
+/// As in redisson 6664 and 5762 and prefect 23183: a waiter slept on though permits were free.
+#[tokio::test(start_paused = true)]
+async fn nobody_sleeps_on_when_permits_come_back_elsewhere() {
+    let (lockhouse, store) = house(&[("a", 3)]).await;
+    let other = Lockhouse::with_store(store.beside());
+    for held_ms in [5, 50, 500, 5_000, 50_000] {
+        grant(&other, ask(&format!("held{held_ms}"), &[("a", 3)]))
+            .await
+            .unwrap();
+        let mut callers = Vec::new();
+        for i in 0..3 {
+            let asked = ask(&format!("r{held_ms}-{i}"), &[("a", 1)]);
+            callers.push(Caller::waits(&lockhouse, asked, LONG).await);
+        }
+        sleep(Duration::from_millis(held_ms)).await;
+        other.release(format!("held{held_ms}")).await.unwrap();
+        let begun = Instant::now();
+        for caller in callers {
+            let id = caller.granted().await.external_id;
+            lockhouse.release(id).await.unwrap();
+        }
+        let most = Duration::from_millis(held_ms / 9)
+            .clamp(Duration::from_millis(25), Duration::from_millis(1200));
+        let took = begun.elapsed();
+        assert!(took <= most, "held {held_ms} ms, took {took:?}");
+    }
+}
+
+/// A ring only makes the look come sooner.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_rings_is_looked_at_at_once() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    let other = Lockhouse::with_store(store.beside());
+    grant(&other, ask("held", &[("a", 1)])).await.unwrap();
+    let waits = Caller::waits(&lockhouse, ask("next", &[("a", 1)]), LONG).await;
+    sleep(Duration::from_secs(100)).await;
+    other.release("held").await.unwrap();
+    store.rings.notify_one();
+    let begun = Instant::now();
+    waits.granted().await;
+    assert!(
+        begun.elapsed() < Duration::from_millis(5),
+        "{:?}",
+        begun.elapsed()
+    );
+}

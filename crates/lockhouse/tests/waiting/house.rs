@@ -1,0 +1,212 @@
+//! A house on a store in memory, that counts what it is asked and may be slow, and callers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse::store::{Batch, Due, Error as StoreError, Page, Purge, Store};
+use lockhouse::{
+    Ask, CapacityChange, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority, Request,
+    SemaphoreName, Ttl,
+};
+use lockhouse_core::{Recount, Semaphore};
+use lockhouse_stores::Memory;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// A store in memory between which and its engine the tests stand.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    memory: Arc<Memory>,
+    pub(crate) batches: AtomicUsize,
+    pub(crate) commands: AtomicUsize,
+    pub(crate) looks: AtomicUsize,
+    pub(crate) looks_for_lapsed: AtomicUsize,
+    /// Up to how many microseconds a batch takes.
+    pub(crate) slow_us: AtomicU64,
+    pub(crate) rings: Notify,
+}
+
+impl Watched {
+    /// Another on the same rows, as another process has.
+    pub(crate) fn beside(&self) -> Arc<Self> {
+        Arc::new(Self {
+            memory: Arc::clone(&self.memory),
+            ..Self::default()
+        })
+    }
+
+    /// How often it was asked anything.
+    pub(crate) fn asked(&self) -> usize {
+        let all = [&self.batches, &self.looks, &self.looks_for_lapsed];
+        all.iter().map(|number| number.load(Ordering::SeqCst)).sum()
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {
+        self.batches.fetch_add(1, Ordering::SeqCst);
+        self.commands
+            .fetch_add(batch.commands.len(), Ordering::SeqCst);
+        let slow_us = self.slow_us.load(Ordering::SeqCst);
+        if slow_us > 0 {
+            sleep(Duration::from_micros(fastrand::u64(0..slow_us))).await;
+        }
+        let outcomes = self.memory.transact(batch).await;
+        if slow_us > 0 {
+            sleep(Duration::from_micros(fastrand::u64(0..slow_us))).await;
+        }
+        outcomes
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, StoreError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.memory.named(names).await
+    }
+
+    async fn changed(&self) -> BTreeSet<SemaphoreName> {
+        self.rings.notified().await;
+        BTreeSet::new()
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, StoreError> {
+        self.looks_for_lapsed.fetch_add(1, Ordering::SeqCst);
+        self.memory.due(which, limit).await
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, StoreError> {
+        self.memory.semaphore(name).await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, StoreError> {
+        self.memory.semaphores(page).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, StoreError> {
+        self.memory.request(external_id).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, StoreError> {
+        self.memory.holders(on, page).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, StoreError> {
+        self.memory.history(name, limit).await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, StoreError> {
+        self.memory.owners(page).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, StoreError> {
+        self.memory.purge(what, limit).await
+    }
+
+    async fn recount(&self) -> Result<Recount, StoreError> {
+        self.memory.recount().await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, StoreError> {
+        self.memory.repair(name).await
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.memory.migrate().await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.memory.ready().await
+    }
+}
+
+/// A house with these semaphores, and its store.
+pub(crate) async fn house(semaphores: &[(&str, u32)]) -> (Lockhouse, Arc<Watched>) {
+    let store = Arc::new(Watched::default());
+    let lockhouse = Lockhouse::with_store(store.clone());
+    for (name, capacity) in semaphores {
+        lockhouse.define(name, *capacity).await.unwrap();
+    }
+    (lockhouse, store)
+}
+
+pub(crate) fn name(text: &str) -> SemaphoreName {
+    SemaphoreName::parse(text).unwrap()
+}
+
+pub(crate) fn ask(id: &str, permits: &[(&str, u32)]) -> Ask {
+    let permits = permits
+        .iter()
+        .map(|(on, count)| (name(on), Count::new(*count).unwrap()));
+    Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap()
+}
+
+pub(crate) fn preferred(priority: i32, mut ask: Ask) -> Ask {
+    ask.priority = Priority::new(priority).unwrap();
+    ask
+}
+
+pub(crate) fn for_ms(ms: u64, mut ask: Ask) -> Ask {
+    ask.ttl = Some(Ttl::from_ms(ms).unwrap());
+    ask
+}
+
+pub(crate) const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Somebody who waits, and whose call is dropped with it.
+#[derive(Debug)]
+pub(crate) struct Caller(JoinHandle<Result<(Request, bool), Error>>);
+
+impl Caller {
+    /// Has called by now, and been answered if that took no time.
+    pub(crate) async fn waits(lockhouse: &Lockhouse, ask: Ask, wait: Duration) -> Self {
+        let lockhouse = lockhouse.clone();
+        let caller = Self(tokio::spawn(
+            async move { lockhouse.acquire(ask, wait).await },
+        ));
+        idle().await;
+        caller
+    }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    pub(crate) async fn answer(mut self) -> Result<(Request, bool), Error> {
+        (&mut self.0).await.unwrap()
+    }
+
+    pub(crate) async fn granted(self) -> Request {
+        let (request, now) = self.answer().await.unwrap();
+        assert!(now, "granted before: {request:?}");
+        request
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Lets everything go on that need not wait for the clock.
+pub(crate) async fn idle() {
+    for _ in 0..60 {
+        tokio::task::yield_now().await;
+    }
+}
+
+pub(crate) async fn grant(lockhouse: &Lockhouse, ask: Ask) -> Result<Request, Error> {
+    Ok(lockhouse.acquire(ask, Duration::ZERO).await?.0)
+}

@@ -1,0 +1,166 @@
+//! Giving up, going away and coming back; and holders who are gone.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockhouse::{Code, Error, Lockhouse, Refusal};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::house::{Caller, LONG, ask, for_ms, grant, house, idle, name};
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_within_50_ms_of_its_time() {
+    let (lockhouse, _) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    for wait in [1, 30, 700, 61_234].map(Duration::from_millis) {
+        let begun = Instant::now();
+        let refused = lockhouse.acquire(ask("r", &[("a", 1)]), wait).await;
+        assert!(
+            matches!(refused, Err(Error::Refused(Refusal::Exhausted(full))) if full == [name("a")])
+        );
+        let late = begun.elapsed() - wait;
+        assert!(late < Duration::from_millis(50), "{late:?}");
+    }
+    assert_eq!(lockhouse.status("a").await.unwrap().waiting, 0);
+}
+
+/// The first ask has its answer even if that takes longer than the wait.
+#[tokio::test(start_paused = true)]
+async fn who_waits_shortly_is_told_what_it_holds_already() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("r", &[("a", 1)])).await.unwrap();
+    store.slow_us.store(20_000, Ordering::SeqCst);
+    let again = lockhouse
+        .acquire(ask("r", &[("a", 1)]), Duration::from_millis(1))
+        .await;
+    assert!(!again.unwrap().1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_may_wait_are_told_that_it_is_too_much() {
+    let (lockhouse, _) = house(&[("a", 1), ("b", 1)]).await;
+    lockhouse.limit_waiters(2).unwrap();
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let one = Caller::waits(&lockhouse, ask("one", &[("a", 1)]), LONG).await;
+    let _two = Caller::waits(&lockhouse, ask("two", &[("a", 1)]), LONG).await;
+    let much = lockhouse.acquire(ask("three", &[("a", 1)]), LONG).await;
+    assert_eq!(much.unwrap_err().code(), Code::Overloaded);
+    lockhouse
+        .acquire(ask("beside", &[("b", 1)]), LONG)
+        .await
+        .unwrap();
+    drop(one);
+    idle().await;
+    let _three = Caller::waits(&lockhouse, ask("three", &[("a", 1)]), LONG).await;
+    assert_eq!(lockhouse.status("a").await.unwrap().waiting, 2);
+}
+
+/// A caller whose connection broke, or who waits in several calls.
+#[tokio::test(start_paused = true)]
+async fn who_is_back_at_once_has_its_place_again() {
+    let (lockhouse, _) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let first = || ask("first", &[("a", 1)]);
+    let second = Caller::waits(&lockhouse, first(), Duration::from_secs(20));
+    let (ended, next) = (
+        second.await,
+        Caller::waits(&lockhouse, ask("next", &[("a", 1)]), LONG).await,
+    );
+    assert_eq!(ended.answer().await.unwrap_err().code(), Code::Exhausted);
+    sleep(Duration::from_millis(100)).await;
+    drop(Caller::waits(&lockhouse, first(), LONG).await);
+    sleep(Duration::from_secs(4)).await;
+    let back = Caller::waits(&lockhouse, first(), LONG).await;
+    lockhouse.release("held").await.unwrap();
+    back.granted().await;
+    assert!(!next.is_answered());
+}
+
+/// Or the line would wait for somebody who is not there.
+#[tokio::test(start_paused = true)]
+async fn who_stays_away_is_last_again() {
+    let (lockhouse, _) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    drop(Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await);
+    let next = Caller::waits(&lockhouse, ask("next", &[("a", 1)]), LONG).await;
+    sleep(Duration::from_secs(6)).await;
+    let back = Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await;
+    lockhouse.release("held").await.unwrap();
+    next.granted().await;
+    assert!(!back.is_answered());
+}
+
+/// P10: it is never granted what nobody would give back.
+#[tokio::test(start_paused = true)]
+async fn who_went_away_is_never_granted() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let gone = Caller::waits(&lockhouse, ask("gone", &[("a", 1)]), LONG).await;
+    // On its way to a lane: the semaphore is in one, and the release with its heir comes next.
+    store.slow_us.store(50_000, Ordering::SeqCst);
+    let busy = tokio::spawn({
+        let lockhouse = lockhouse.clone();
+        async move { grant(&lockhouse, ask("busy", &[("a", 1)])).await }
+    });
+    idle().await;
+    let releasing = tokio::spawn({
+        let lockhouse = lockhouse.clone();
+        async move { lockhouse.release("held").await }
+    });
+    idle().await;
+    drop(gone);
+    busy.await.unwrap().unwrap_err();
+    releasing.await.unwrap().unwrap();
+    let unknown = lockhouse.find("gone").await.unwrap_err();
+    assert_eq!(unknown.code(), Code::UnknownRequest);
+    assert_eq!(lockhouse.status("a").await.unwrap().semaphore.in_use, 0);
+}
+
+/// P10: what was committed already comes back.
+#[tokio::test(start_paused = true)]
+async fn what_was_granted_to_one_who_went_away_is_given_back() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    for patience_us in (0..60_000).step_by(1500) {
+        store.slow_us.store(0, Ordering::SeqCst);
+        grant(&lockhouse, ask(&format!("held{patience_us}"), &[("a", 1)]))
+            .await
+            .unwrap();
+        let waiting = tokio::spawn({
+            let lockhouse = lockhouse.clone();
+            async move { lockhouse.semaphore("a").acquire().await }
+        });
+        idle().await;
+        store.slow_us.store(30_000, Ordering::SeqCst);
+        let release = async { lockhouse.release(format!("held{patience_us}")).await };
+        let give_up = async {
+            sleep(Duration::from_micros(patience_us)).await;
+            waiting.abort();
+        };
+        let (released, ()) = tokio::join!(release, give_up);
+        released.unwrap();
+        drop(waiting.await);
+        let back = async {
+            while lockhouse.status("a").await.unwrap().semaphore.in_use > 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(1), back)
+            .await
+            .expect("it comes back");
+    }
+}
+
+/// P10: a hold that has lapsed is in nobody's way for longer than a second.
+#[tokio::test]
+async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    let other = Lockhouse::with_store(store.beside());
+    grant(&other, for_ms(300, ask("dead", &[("a", 1)])))
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    let waits = Caller::waits(&lockhouse, ask("next", &[("a", 1)]), LONG).await;
+    waits.granted().await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_millis(1300), "{took:?}");
+}

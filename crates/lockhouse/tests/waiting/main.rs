@@ -1,0 +1,10 @@
+//! Waiting, on a store in memory and a paused clock (P11).
+
+#![allow(clippy::unwrap_used)]
+
+mod capacity;
+mod elsewhere;
+mod house;
+mod leaving;
+mod order;
+mod random;
