@@ -7,6 +7,8 @@
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "mysql")]
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -17,6 +19,8 @@ use lockhouse_core::store::{Error, Kind, Store};
 pub use memory::Memory;
 #[cfg(feature = "mysql")]
 pub use mysql::MySql;
+#[cfg(feature = "mysql")]
+pub use sql::Sql;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 

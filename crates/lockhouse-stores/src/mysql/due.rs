@@ -1,47 +1,13 @@
-//! What is due to end, and whose requests are live. Like the other reads, these lock nothing.
+//! What is due to end, and whose requests are live.
 //!
 //! The indexes and the order of the joins are forced: each begins at what is due, so that what is
 //! held and what has ended cost nothing.
 
-use std::time::Duration;
+use lockhouse_core::store::Page;
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
-use lockhouse_core::store::{Due, Error, Page};
-use lockhouse_core::{Owner, Request, SemaphoreName, Timestamp};
-
-use super::Inner;
-use super::read::{READ, clock, requests, select};
-use super::rows;
-use super::sql::{Script, Text, Time, list};
-
-/// A [`Due`] that owns what it names.
-#[derive(Debug)]
-pub(super) enum Wanted {
-    Lapsed { on: Option<Vec<SemaphoreName>> },
-    Stale { age: Duration },
-    OwnedBy(Owner),
-}
-
-impl From<Due<'_>> for Wanted {
-    fn from(due: Due<'_>) -> Self {
-        match due {
-            Due::Lapsed { on } => Wanted::Lapsed {
-                on: on.map(<[_]>::to_vec),
-            },
-            Due::Stale { age } => Wanted::Stale { age },
-            Due::OwnedBy(owner) => Wanted::OwnedBy(owner.clone()),
-        }
-    }
-}
-
-pub(super) async fn due(store: &Inner, wanted: &Wanted, limit: u32) -> Result<Vec<Request>, Error> {
-    if matches!(wanted, Wanted::Lapsed { on: Some(on) } if on.is_empty()) {
-        return Ok(Vec::new());
-    }
-    let context = "looking for what is due";
-    let mut lease = store.pool.lend(READ).await?;
-    let now = clock(&mut lease, context).await?;
-    requests(&mut lease, &chosen(wanted, now, limit), context).await
-}
+use super::sql::{Text, Time};
+use crate::sql::{Script, Wanted, before, list};
 
 /// The SELECT that chooses what is `wanted` at `now`.
 pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
@@ -86,13 +52,7 @@ fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
     )
 }
 
-pub(super) async fn owners(store: &Inner, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-    let mut lease = store.pool.lend(READ).await?;
-    let found = select(&mut lease, &owners_script(page), "listing owners").await?;
-    found.iter().map(rows::owner).collect()
-}
-
-pub(super) fn owners_script(page: &Page<Owner>) -> Script {
+pub(super) fn owners(page: &Page<Owner>) -> Script {
     // No owner is the empty text, and NULL is beyond nothing.
     let after = page.after.as_ref().map_or("", Owner::as_str);
     Script::of(format_args!(
@@ -101,10 +61,4 @@ pub(super) fn owners_script(page: &Page<Owner>) -> Script {
         Text(after),
         page.limit
     ))
-}
-
-/// `age` before `now`, but not before there are times as literals.
-pub(super) fn before(now: Timestamp, age: Duration) -> Timestamp {
-    let before = now.checked_sub(age).unwrap_or(Timestamp::UNIX_EPOCH);
-    before.max(Timestamp::UNIX_EPOCH)
 }

@@ -1,11 +1,10 @@
-//! What the server and the driver say, as [`store::Error`](Error).
-
-use std::time::Duration;
+//! What the server says, as [`Kind`].
 
 use lockhouse_core::store::{Error, Kind};
+use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use Kind::{Configuration, Conflict, Rejected, Schema, Unavailable, Unknown};
+use Kind::{Configuration, Conflict, Rejected, Schema, Unavailable};
 
 /// Server error codes, under the names that MySQL and MariaDB give them.
 pub(super) mod code {
@@ -82,80 +81,32 @@ pub(super) mod code {
     pub(crate) const CANT_DROP_FIELD_OR_KEY: u16 = 1091;
 }
 
-/// Why a script did not get through.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    /// The driver, or through it the server, reports an error.
-    Driver(sqlx::Error),
-    /// No answer in time.
-    Late(Duration),
+/// The server's code.
+pub(super) fn number(error: &dyn DatabaseError) -> u16 {
+    let error = error.try_downcast_ref::<MySqlDatabaseError>();
+    error.map_or(0, MySqlDatabaseError::number)
 }
 
-impl Trouble {
-    /// Whether it is the server that says what is wrong.
-    pub(super) fn is_servers_word(&self) -> bool {
-        self.code().is_some()
-    }
+/// The server's code for what caused `error`, if it was the server that said so.
+pub(super) fn server_code(error: &Error) -> Option<u16> {
+    crate::sql::servers_word(error).map(number)
+}
 
-    /// Whether the connection can be used again, after a rollback.
-    pub(super) fn spares_connection(&self) -> bool {
-        self.is_servers_word() && self.kind() != Unavailable
-    }
-
-    /// The error of a script whose COMMIT was not reached.
-    pub(super) fn before_commit(self, context: &str) -> Error {
-        let kind = self.kind();
-        self.with_kind(kind, context)
-    }
-
-    /// The error of a script whose COMMIT may have been reached. Only a server that says that it
-    /// rolled back is believed.
-    pub(super) fn at_commit(self, context: &str) -> Error {
-        let kind = match self.code() {
-            Some(
-                code::CHECKREAD
-                | code::LOCK_WAIT_TIMEOUT
-                | code::LOCK_DEADLOCK
-                | code::TRANSACTION_ROLLBACK_DURING_COMMIT
-                | code::OPTION_PREVENTS_STATEMENT
-                | code::READ_ONLY_MODE,
-            ) => self.kind(),
-            _ => Unknown,
-        };
-        self.with_kind(kind, context)
-    }
-
-    fn kind(&self) -> Kind {
-        match self {
-            Trouble::Late(_) => Unavailable,
-            Trouble::Driver(sqlx::Error::Configuration(_) | sqlx::Error::Tls(_)) => Configuration,
-            Trouble::Driver(_) => self.code().map_or(Unavailable, kind),
-        }
-    }
-
-    fn code(&self) -> Option<u16> {
-        match self {
-            Trouble::Driver(error) => driver_code(error),
-            Trouble::Late(_) => None,
-        }
-    }
-
-    fn with_kind(self, kind: Kind, context: &str) -> Error {
-        let advice = self.code().and_then(advice);
-        match (self, advice) {
-            (Trouble::Driver(source), Some(advice)) => {
-                Error::new(kind, format!("{context}: {advice}")).caused_by(source)
-            }
-            (Trouble::Driver(source), None) => Error::new(kind, context).caused_by(source),
-            (Trouble::Late(after), _) => {
-                Error::new(kind, format!("{context}: no answer within {after:.1?}"))
-            }
-        }
-    }
+/// Whether a server that says so at a COMMIT has rolled back.
+pub(super) fn is_rolled_back(code: u16) -> bool {
+    matches!(
+        code,
+        code::CHECKREAD
+            | code::LOCK_WAIT_TIMEOUT
+            | code::LOCK_DEADLOCK
+            | code::TRANSACTION_ROLLBACK_DURING_COMMIT
+            | code::OPTION_PREVENTS_STATEMENT
+            | code::READ_ONLY_MODE
+    )
 }
 
 /// What to do about it.
-fn advice(code: u16) -> Option<&'static str> {
+pub(super) fn advice(code: u16) -> Option<&'static str> {
     Some(match code {
         code::BAD_DB => "the database does not exist; make it with CREATE DATABASE",
         code::BAD_FIELD | code::NO_SUCH_TABLE => "the schema is not there; run `lockhouse migrate`",
@@ -172,18 +123,8 @@ fn advice(code: u16) -> Option<&'static str> {
     })
 }
 
-/// The server's code for what caused `error`, if it was the server that said so.
-pub(super) fn server_code(error: &Error) -> Option<u16> {
-    let source = std::error::Error::source(error)?;
-    driver_code(source.downcast_ref()?)
-}
-
-fn driver_code(error: &sqlx::Error) -> Option<u16> {
-    let error = error.as_database_error()?;
-    Some(error.try_downcast_ref::<MySqlDatabaseError>()?.number())
-}
-
-fn kind(code: u16) -> Kind {
+/// What kind of trouble it is before a COMMIT.
+pub(super) fn kind(code: u16) -> Kind {
     match code {
         code::CHECKREAD
         | code::DUP_ENTRY

@@ -21,55 +21,39 @@
 //! - **The clock** is `SYSDATE(6)`, evaluated once the locks are held.
 //! - **The row of a new semaphore** is made ready before, in a transaction of its own, and looks
 //!   deleted until the batch defines it.
-//! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
-//!   connection that breaks once the second packet was sent leaves that unknown.
 //!
-//! `due` finds what may be ended, `purge` deletes what has been, `recount` counts anew.
-//! `sql` makes literals, `load` and `save` make the two packets, `rows` reads rows, `pool` and
-//! `connection` run scripts, `error` knows the codes.
+//! Here is the SQL: `load` and `save` make the two packets, `read` and `due` find, `purge` deletes
+//! what has been, `recount` counts anew, `schema` migrates, `sql` makes literals, and `error` knows the
+//! codes. What runs it is shared with the other servers, in `sql`.
 
-mod connection;
+mod driver;
 mod due;
 mod error;
-mod ids;
 mod load;
 #[cfg(test)]
 mod plans;
-mod pool;
 mod purge;
 mod read;
 mod recount;
-mod rows;
 mod save;
 mod schema;
 mod sql;
-mod transact;
 mod url;
 
-use std::fmt;
-use std::sync::Arc;
+use std::fmt::Display;
 
-use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
-use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-};
+use lockhouse_core::store::{Error, Page, Purge};
+use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use ids::Ids;
-use pool::Pool;
+use crate::sql::{Dialect, Ids, Lease, RowIds, Script, Sql, Wanted, values};
+use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
 ///
 /// - **Clock**: the server's.
-/// - **Fairness**: batches that wait for the same semaphore are served in the order in which the
-///   server queues its row locks.
-/// - **Cancellation**: a call runs in a task of its own, so one whose future is dropped still runs
-///   to its end.
-/// - **Time**: every call ends within 10 s; a lock wait within 5 s, as a conflict. Only
-///   [`migrate`](Store::migrate), [`recount`](Store::recount) and [`repair`](Store::repair), which
-///   read whole tables, may take 10 min; batches go on meanwhile.
-/// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the database; for `migrate` also CREATE,
-///   ALTER and INDEX.
+/// - **Fairness, cancellation, time**: those of [`Sql`].
+/// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the database; for
+///   [`migrate`](lockhouse_core::store::Store::migrate) also CREATE, ALTER and INDEX.
 ///
 /// ```
 /// use lockhouse_stores::MySql;
@@ -77,21 +61,17 @@ use pool::Pool;
 /// let store = MySql::open("mysql://app:secret@db/lockhouse?connections=8&ssl-mode=required")?;
 /// # Ok::<(), lockhouse_core::store::Error>(())
 /// ```
-#[derive(Clone)]
-pub struct MySql(Arc<Inner>);
+pub type MySql = Sql<MySqlServer>;
 
-struct Inner {
-    pool: Arc<Pool>,
-    ids: Ids,
-    /// Whether to lock what is loaded. Only tests say no.
-    locks: bool,
-}
+/// A MySQL or MariaDB server.
+#[derive(Debug)]
+pub struct MySqlServer;
 
 impl MySql {
     /// A store in the database of `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `mariadb://…`,
     /// which is the same.
     ///
-    /// Nothing is connected to yet. The database must exist; [`migrate`](Store::migrate) makes the
+    /// Nothing is connected to yet. The database must exist; [`migrate`](lockhouse_core::store::Store::migrate) makes the
     /// tables in it. Parameters of the URL:
     ///
     /// | parameter | default | |
@@ -102,150 +82,98 @@ impl MySql {
     /// | `socket` | | a Unix socket to connect to instead of HOST |
     ///
     /// # Errors
-    /// [`Kind::Configuration`] when the URL is malformed, names no database, or has a parameter
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed, names no database, or has a parameter
     /// that is unknown.
     pub fn open(url: &str) -> Result<Self, Error> {
-        let location = url::parse(url)?;
-        Ok(Self(Arc::new(Inner {
-            locks: location.locks,
-            ids: Ids::new(),
-            pool: Arc::new(Pool::new(location)),
-        })))
-    }
-
-    /// Runs `call` in a task of its own, which goes on when the caller goes away, so that nothing
-    /// is cut in two. `lost` is the kind of the error if the task dies.
-    async fn in_own_task<T, F>(
-        &self,
-        lost: Kind,
-        call: impl FnOnce(Arc<Inner>) -> F,
-    ) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Error>> + Send + 'static,
-    {
-        let task = tokio::spawn(call(Arc::clone(&self.0)));
-        task.await.unwrap_or_else(|died| {
-            Err(Error::new(lost, "a call to the store died").caused_by(died))
-        })
+        url::parse(url).map(Self::at)
     }
 }
 
-impl fmt::Debug for MySql {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MySql")
-            .field(&self.0.pool.display())
-            .finish()
-    }
-}
+impl Dialect for MySqlServer {
+    const CLOCK: &'static str = sql::CLOCK;
+    const SCHEMA: u32 = schema::VERSION;
 
-#[async_trait]
-impl Store for MySql {
-    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
-        let batch = batch.clone();
-        self.in_own_task(Kind::Unknown, |store| async move {
-            transact::transact(&store, &batch).await
-        })
-        .await
+    fn text(text: &str) -> impl Display + '_ {
+        Text(text)
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        let name = name.clone();
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            read::semaphore(&store, &name).await
-        })
-        .await
+    fn time(time: Timestamp) -> impl Display {
+        Time(time)
     }
 
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        let page = page.clone();
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            read::semaphores(&store, &page).await
-        })
-        .await
+    fn load(footprint: &Footprint, locks: bool) -> Script {
+        load::script(footprint, locks)
     }
 
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        let external_id = external_id.clone();
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            read::request(&store, &external_id).await
-        })
-        .await
+    fn save(changes: &Changes, rows: &RowIds, ids: &Ids, now: Timestamp) -> Result<Script, Error> {
+        save::script(changes, rows, ids, now)
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        let (on, page) = (on.cloned(), page.clone());
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            read::holders(&store, on.as_ref(), &page).await
-        })
-        .await
+    fn make_ready(rows: &[Semaphore]) -> Script {
+        Script::of(format_args!(
+            "INSERT IGNORE INTO lockhouse_semaphore \
+             (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
+            values::new_semaphores::<Self>(rows)
+        ))
     }
 
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error> {
-        let name = name.clone();
-        self.in_own_task(Kind::Unavailable, move |store| async move {
-            read::history(&store, &name, limit).await
-        })
-        .await
+    fn semaphore(name: &SemaphoreName) -> Script {
+        read::semaphore(name)
     }
 
-    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
-        let wanted = which.into();
-        self.in_own_task(Kind::Unavailable, move |store| async move {
-            due::due(&store, &wanted, limit).await
-        })
-        .await
+    fn semaphores(page: &Page<SemaphoreName>) -> Script {
+        read::semaphores(page)
     }
 
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        let page = page.clone();
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            due::owners(&store, &page).await
-        })
-        .await
+    fn request(external_id: &ExternalId) -> Script {
+        read::request(external_id)
     }
 
-    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        self.in_own_task(Kind::Unknown, move |store| async move {
-            purge::purge(&store, what, limit).await
-        })
-        .await
+    fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script {
+        read::holders(on, page)
     }
 
-    async fn recount(&self) -> Result<Recount, Error> {
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            recount::recount(&store).await
-        })
-        .await
+    fn history(name: &SemaphoreName, limit: u32) -> Script {
+        read::history(name, limit)
     }
 
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        let name = name.clone();
-        self.in_own_task(Kind::Unknown, |store| async move {
-            recount::repair(&store, &name).await
-        })
-        .await
+    fn due(wanted: &Wanted, now: Timestamp, limit: u32) -> Script {
+        read::with_permits(&due::chosen(wanted, now, limit))
     }
 
-    async fn migrate(&self) -> Result<(), Error> {
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            schema::migrate(&store).await
-        })
-        .await
+    fn owners(page: &Page<Owner>) -> Script {
+        due::owners(page)
     }
 
-    async fn ready(&self) -> Result<(), Error> {
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            schema::ready(&store).await
-        })
-        .await
+    fn find_past(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
+        purge::find(what, cutoff, limit)
+    }
+
+    fn lock_past(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
+        purge::lock(what, cutoff, keys)
+    }
+
+    fn delete_past(what: Purge, ids: &[String]) -> Script {
+        purge::delete(what, ids)
+    }
+
+    fn recount(torn: usize) -> Script {
+        recount::count(torn)
+    }
+
+    fn last_fence(name: &SemaphoreName) -> Script {
+        recount::last_fence(name)
+    }
+
+    fn count_live(name: &SemaphoreName, id: u64) -> Script {
+        recount::count_live(name, id)
+    }
+
+    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
+        recount::write_counts(id, in_use, fence)
+    }
+
+    async fn migrate(lease: &mut Lease<Self>, found: u32) -> Result<(), Error> {
+        schema::migrate(lease, found).await
     }
 }

@@ -5,18 +5,16 @@ mod due;
 use std::io::Write as _;
 use std::time::Duration;
 
-use lockhouse_core::store::Purge;
+use lockhouse_core::store::{Purge, Store as _};
 use lockhouse_core::{
     Changes, EndReason, Ended, ExternalId, Footprint, Owner, SemaphoreName, Timestamp,
 };
 use sqlx::mysql::MySqlRow;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
 
-use super::ids::Ids;
-use super::pool::Lease;
-use super::purge::Past;
-use super::sql::{Script, Text, list};
-use super::{Inner, MySql, load, save, schema};
+use super::sql::Text;
+use super::{MySql, MySqlServer, load, purge, save};
+use crate::sql::{Ids, Lease, RowIds, Script, list};
 
 const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
 const MARIADB: &str = "LOCKHOUSE_TEST_MARIADB_URL";
@@ -38,10 +36,10 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
     let (database, store) = database(&base).await;
     let mut rows = 0;
     for more in [0, 1, 1, 48, 1950] {
-        fill(&store.0, rows, rows + more).await;
+        fill(&store, rows, rows + more).await;
         rows += more;
         for asked in [1, 2, 64, 1500, 12_000] {
-            let mut lease = lend(&store.0, variable).await;
+            let mut lease = lend(&store, variable).await;
             let load = load::script(&footprint(asked), true);
             let save = ended(asked);
             let purges = purged(asked);
@@ -70,7 +68,7 @@ async fn database(base: &str) -> (String, MySql) {
     let create = format!("CREATE DATABASE {database}");
     admin.execute(create.as_str()).await.unwrap();
     let store = MySql::open(&format!("{base}{database}")).unwrap();
-    schema::migrate(&store.0).await.unwrap();
+    store.migrate().await.unwrap();
     (database, store)
 }
 
@@ -80,8 +78,8 @@ async fn remove(base: &str, database: &str) {
     admin.execute(remove.as_str()).await.unwrap();
 }
 
-async fn lend(store: &Inner, variable: &str) -> Lease {
-    let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
+async fn lend(store: &MySql, variable: &str) -> Lease<MySqlServer> {
+    let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
     if variable == MYSQL {
         run(&mut lease, "SET explain_format='TRADITIONAL'").await;
     }
@@ -93,8 +91,8 @@ fn column(row: &MySqlRow, name: &str) -> String {
     value.unwrap_or_default()
 }
 
-async fn fill(store: &Inner, from: usize, to: usize) {
-    let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
+async fn fill(store: &MySql, from: usize, to: usize) {
+    let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
     let now = "SYSDATE(6)";
     let rows = |row: &dyn Fn(usize) -> String| list((from..to).map(row));
     let semaphores = rows(&|i| format!("({i}+1,'s{i:06}',1,1,1,{now},{now},NULL)"));
@@ -130,7 +128,7 @@ fn owner(i: usize) -> Owner {
 
 /// The end of `asked` requests and of a session.
 fn ended(asked: usize) -> Script {
-    let mut ids = load::RowIds::default();
+    let mut ids = RowIds::default();
     let mut changes = Changes::default();
     for (id, external_id) in (1..).zip(footprint(asked).requests) {
         ids.requests.insert(external_id.clone(), id);
@@ -161,17 +159,13 @@ fn purged(asked: usize) -> String {
         (Purge::Sessions { age }, &owners, &owners),
     ];
     let statements = purges.map(|(what, keys, ids)| {
-        let past = Past::of(what, Timestamp::UNIX_EPOCH);
-        format!(
-            "{};{}",
-            past.lock(&list(keys)),
-            past.delete(&ids[..1]).text()
-        )
+        let lock = purge::lock(what, Timestamp::UNIX_EPOCH, &list(keys));
+        format!("{};{}", lock.text(), purge::delete(what, &ids[..1]).text())
     });
     statements.join(";")
 }
 
-async fn run(lease: &mut Lease, statement: &str) -> Vec<MySqlRow> {
+async fn run(lease: &mut Lease<MySqlServer>, statement: &str) -> Vec<MySqlRow> {
     let mut answers = lease.run(&Script::of(statement), "a plan").await.unwrap();
     answers.pop().unwrap()
 }

@@ -1,81 +1,17 @@
-//! SQL as text: the only place where values become SQL.
+//! Texts and times as literals.
 //!
-//! A batch is two packets of many statements each, and MySQL prepares statements only one by one,
-//! so values are written into the text. Nothing can be injected, since each value takes one of
-//! three forms, and none has a byte in it that a caller chose:
-//! - a number: decimal digits;
-//! - a time: a literal of digits and punctuation, made from a [`Timestamp`];
-//! - a text: the hexadecimal digits of its UTF-8, `_utf8mb4 x'6a6f62'`. No quote, no backslash, no
-//!   dependence on the session's character set or `sql_mode`.
+//! A text is the hexadecimal digits of its UTF-8, `_utf8mb4 x'6a6f62'`. No quote, no backslash, no
+//! dependence on the session's character set or `sql_mode`.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Display};
 
 use lockhouse_core::Timestamp;
 
-/// Statements to send as one packet.
-#[derive(Debug, Default)]
-pub(super) struct Script {
-    text: String,
-    statements: usize,
-    commit: Option<usize>,
-    leaves_open: bool,
-}
+/// Begins a transaction, in the session's isolation level.
+pub(super) const BEGIN: &str = "START TRANSACTION";
 
-impl Script {
-    /// A script of no statements.
-    pub(super) fn new() -> Self {
-        Self::default()
-    }
-
-    /// A script of one statement.
-    pub(super) fn of(statement: impl Display) -> Self {
-        let mut script = Self::new();
-        script.add(statement);
-        script
-    }
-
-    /// A script that begins a transaction, and leaves it open.
-    pub(super) fn transaction() -> Self {
-        let mut script = Self::of("START TRANSACTION");
-        script.leaves_open = true;
-        script
-    }
-
-    /// Adds a statement; its answer is the next one.
-    pub(super) fn add(&mut self, statement: impl Display) {
-        if self.statements > 0 {
-            self.text.push(';');
-        }
-        write!(self.text, "{statement}").expect("writing to a String does not fail");
-        self.statements += 1;
-    }
-
-    /// Adds the COMMIT that ends the transaction.
-    pub(super) fn commit(&mut self) {
-        self.commit = Some(self.statements);
-        self.add("COMMIT");
-    }
-
-    /// The SQL.
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// How many answers there are to come.
-    pub(super) fn statements(&self) -> usize {
-        self.statements
-    }
-
-    /// Which of the statements, counted from 0, is the COMMIT.
-    pub(super) fn commit_at(&self) -> Option<usize> {
-        self.commit
-    }
-
-    /// Whether a transaction is open after it.
-    pub(super) fn leaves_open(&self) -> bool {
-        self.leaves_open
-    }
-}
+/// `NOW` would be when the statement began.
+pub(super) const CLOCK: &str = "SELECT SYSDATE(6)";
 
 /// A text as a literal.
 pub(super) struct Text<'a>(pub(super) &'a str);
@@ -108,30 +44,6 @@ impl Display for Time {
         let literal = rfc3339.trim_end_matches('Z').replace('T', " ");
         write!(f, "TIMESTAMP'{literal}'")
     }
-}
-
-/// A value that may be missing, as a literal.
-pub(super) struct Maybe<T>(pub(super) Option<T>);
-
-impl<T: Display> Display for Maybe<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(value) => value.fmt(f),
-            None => f.write_str("NULL"),
-        }
-    }
-}
-
-/// Items with commas between them.
-pub(super) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
-    let mut list = String::new();
-    for item in items {
-        if !list.is_empty() {
-            list.push(',');
-        }
-        write!(list, "{item}").expect("writing to a String does not fail");
-    }
-    list
 }
 
 #[cfg(test)]
@@ -176,18 +88,8 @@ mod tests {
         );
         let whole = Timestamp::from_second(0).unwrap();
         assert_eq!(
-            Maybe(Some(Time(whole))).to_string(),
+            Time(whole).to_string(),
             "TIMESTAMP'1970-01-01 00:00:00.000000'"
         );
-    }
-
-    #[test]
-    fn a_script_counts_its_statements() {
-        let mut script = Script::transaction();
-        script.add(list([1, 2, 3]));
-        script.add(Maybe::<u8>(None));
-        script.commit();
-        assert_eq!(script.text(), "START TRANSACTION;1,2,3;NULL;COMMIT");
-        assert_eq!((script.statements(), script.commit_at()), (4, Some(3)));
     }
 }

@@ -1,65 +1,31 @@
 //! What a `mysql://` URL says.
 
-use std::fmt;
-
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::Error;
 use sqlx::ConnectOptions as _;
 use sqlx::mysql::MySqlConnectOptions;
 use url::Url;
 
-/// How many connections there are at most, unless the URL says.
-const CONNECTIONS: usize = 16;
+use super::MySqlServer;
+use crate::sql::{Location, Parameters, configuration};
 
 /// The parameters that the driver reads, as they are spelt there.
 const DRIVER_PARAMETERS: [&str; 9] = [
     "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
 ];
 
-/// Where the database is, and how to use it.
-#[derive(Clone)]
-pub(super) struct Location {
-    /// For the driver. Has the password in it.
-    pub(super) driver: MySqlConnectOptions,
-    /// For messages: `HOST:PORT/DATABASE`, without user and password.
-    pub(super) display: String,
-    /// At most so many connections.
-    pub(super) connections: usize,
-    /// Whether to lock what is loaded. Only tests say no.
-    pub(super) locks: bool,
-}
-
-impl fmt::Debug for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.display)
-    }
-}
+/// What may be in a URL.
+const TAKES: &str = "connections, ssl-mode, ssl-ca, ssl-cert, ssl-key and socket";
 
 /// Reads `mysql://USER:PASSWORD@HOST:PORT/DATABASE?…`.
-pub(super) fn parse(text: &str) -> Result<Location, Error> {
-    let url = Url::parse(text)
-        .map_err(|error| configuration("the URL is malformed".to_owned()).caused_by(error))?;
-    let mut connections = CONNECTIONS;
-    #[cfg_attr(not(feature = "sabotage"), expect(unused_mut))]
-    let mut locks = true;
-    for (key, value) in url.query_pairs() {
-        match &*key {
-            "connections" => connections = parse_connections(&value)?,
-            #[cfg(feature = "sabotage")]
-            "sabotage" if value == "no_lock" => locks = false,
-            driver if DRIVER_PARAMETERS.contains(&driver) => {}
-            _ => {
-                return Err(configuration(format!(
-                    "the URL has \"{key}\", and takes connections, ssl-mode, ssl-ca, ssl-cert, \
-                     ssl-key and socket"
-                )));
-            }
-        }
-    }
+pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
+    let url =
+        Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
+    let Parameters { connections, locks } = Parameters::of(&url, &DRIVER_PARAMETERS, TAKES)?;
     if !url.has_authority() {
         return Err(names_no_database());
     }
     let driver = MySqlConnectOptions::from_url(&url)
-        .map_err(|error| configuration("the URL makes no sense".to_owned()).caused_by(error))?;
+        .map_err(|error| configuration("the URL makes no sense").caused_by(error))?;
     let database = driver.get_database().unwrap_or_default();
     if database.is_empty() || database.contains('/') {
         return Err(names_no_database());
@@ -83,28 +49,15 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
     })
 }
 
-fn parse_connections(value: &str) -> Result<usize, Error> {
-    let connections = value.parse().ok();
-    connections
-        .filter(|connections| (1..=1000).contains(connections))
-        .ok_or_else(|| {
-            configuration(format!(
-                "connections is \"{value}\", it goes from 1 to 1000"
-            ))
-        })
-}
-
 fn names_no_database() -> Error {
     let shape = "the URL names no database; it reads mysql://USER@HOST/DATABASE";
-    configuration(shape.to_owned())
-}
-
-fn configuration(context: String) -> Error {
-    Error::new(Kind::Configuration, context)
+    configuration(shape)
 }
 
 #[cfg(test)]
 mod tests {
+    use lockhouse_core::store::Kind;
+
     use super::*;
 
     fn refused(url: &str) -> String {

@@ -6,11 +6,9 @@ use lockhouse_core::store::{Page, Purge};
 use lockhouse_core::{Owner, SemaphoreName};
 
 use super::{MARIADB, MYSQL, column, database, lend, remove, run, server};
-use crate::mysql::due::Wanted;
-use crate::mysql::pool::Lease;
-use crate::mysql::purge::Past;
-use crate::mysql::sql::list;
-use crate::mysql::{Inner, due, read};
+use crate::mysql::sql::CLOCK;
+use crate::mysql::{MySql, MySqlServer};
+use crate::sql::{Dialect as _, Lease, Wanted, before, list, rows};
 
 #[tokio::test]
 async fn mysql_finds_what_is_due_at_the_cost_of_what_is_due() {
@@ -27,9 +25,9 @@ async fn mariadb_finds_what_is_due_at_the_cost_of_what_is_due() {
 async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
-    fill_with_the_past(&store.0).await;
-    let mut lease = lend(&store.0, variable).await;
-    let now = read::clock(&mut lease, "a plan").await.unwrap();
+    fill_with_the_past(&store).await;
+    let mut lease = lend(&store, variable).await;
+    let now = rows::clock(&run(&mut lease, CLOCK).await[0]).unwrap();
     let day = Duration::from_secs(86_400);
     let on = |name| Wanted::Lapsed {
         on: Some(vec![SemaphoreName::parse(name).unwrap()]),
@@ -41,22 +39,20 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
         (Wanted::Stale { age: day }, 3),
         (Wanted::OwnedBy(Owner::parse("w000002").unwrap()), 1),
     ];
-    let due = due.map(|(wanted, found)| {
-        let chosen = due::chosen(&wanted, now, 800);
-        (read::with_permits(&chosen).text().to_owned(), found)
-    });
+    let due = due.map(|(wanted, found)| (MySqlServer::due(&wanted, now, 800), found));
     let purges = [
         (Purge::Requests { age: day }, 3),
         (Purge::CapacityChanges { age: day }, 3),
         (Purge::Sessions { age: day }, 3),
     ];
-    let purges = purges.map(|(what, found)| (Past::of(what, now).find(800), found));
-    let owners = due::owners_script(&Page {
+    let cutoff = before(now, day);
+    let purges = purges.map(|(what, found)| (MySqlServer::find_past(what, cutoff, 800), found));
+    let owners = MySqlServer::owners(&Page {
         after: Some(Owner::parse("w001989").unwrap()),
         limit: 3,
     });
-    let owners = (owners.text().to_owned(), 3);
-    for (statement, expected) in due.into_iter().chain(purges).chain([owners]) {
+    for (script, expected) in due.into_iter().chain(purges).chain([(owners, 3)]) {
+        let statement = script.text();
         let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
         for step in plan {
             // A table made on the way is as large as what is due.
@@ -66,7 +62,7 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
             assert!(!scans, "{access}: {statement}");
         }
         let before = reads(&mut lease).await;
-        let found = run(&mut lease, &statement).await.len();
+        let found = run(&mut lease, statement).await.len();
         let read = reads(&mut lease).await - before;
         assert_eq!(found, expected, "{statement}");
         assert!(read < 120, "{read} reads: {statement}");
@@ -76,7 +72,7 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
 }
 
 /// How many rows and entries of indexes this session has read.
-async fn reads(lease: &mut Lease) -> u64 {
+async fn reads(lease: &mut Lease<MySqlServer>) -> u64 {
     let counters = run(lease, "SHOW SESSION STATUS LIKE 'Handler_read%'").await;
     let counts = counters.iter().map(|row| column(row, "Value"));
     counts.map(|count| count.parse::<u64>().unwrap()).sum()
@@ -84,7 +80,7 @@ async fn reads(lease: &mut Lease) -> u64 {
 
 /// On one semaphore of two: 2000 live requests, half of them for ever, 2000 ended ones, as many
 /// sessions and capacity changes; of each a few that are due.
-async fn fill_with_the_past(store: &Inner) {
+async fn fill_with_the_past(store: &MySql) {
     let rows = |row: &dyn Fn(usize) -> String| list((1..=2000).map(row));
     let ago = |days: usize| format!("SYSDATE(6)-INTERVAL {days} DAY");
     let (live, over) = ("ACQUIRED", "RELEASED");
@@ -111,7 +107,7 @@ async fn fill_with_the_past(store: &Inner) {
     let changes = rows(&|i| format!("({i},1,1,2,NULL,NULL,{})", ago(if i <= 3 { 2 } else { 0 })));
     let semaphores = "(1,'s',9999,2000,9999,SYSDATE(6),SYSDATE(6),NULL),\
         (2,'t',9999,0,0,SYSDATE(6),SYSDATE(6),NULL)";
-    let mut lease = store.pool.lend(Duration::from_secs(9)).await.unwrap();
+    let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
     for (table, rows) in [
         ("lockhouse_semaphore", semaphores.to_owned()),
         ("lockhouse_permit_request", requests),

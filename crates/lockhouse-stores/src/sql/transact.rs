@@ -4,19 +4,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Kind};
-use lockhouse_core::{
-    Command, Definition, Loaded, Outcome, Semaphore, SemaphoreName, Timestamp, decide,
-};
+use lockhouse_core::{Command, Definition, Loaded, Outcome, Semaphore, SemaphoreName, decide};
+use sqlx::error::DatabaseError;
 
 use super::Inner;
-use super::error::{code, server_code};
+use super::dialect::Dialect;
+use super::error::servers_word;
 use super::load::{self, Snapshot};
 use super::pool::Lease;
-use super::save;
-use super::sql::{Maybe, Script, Text, Time, list};
 
 /// How long one call may work. A lock wait is ended by the server after 5 s.
-pub(super) const WORK: Duration = Duration::from_secs(7);
+pub(crate) const WORK: Duration = Duration::from_secs(7);
 
 /// How often a batch is loaded until all that it touches is known and there: as it came, with what
 /// its requests hold, with the rows that were made ready; and once more, if others did something
@@ -26,7 +24,10 @@ const LOADS: usize = 4;
 const CONTEXT: &str = "doing a batch";
 
 /// Does `batch` in one transaction.
-pub(super) async fn transact(store: &Inner, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+pub(crate) async fn transact<D: Dialect>(
+    store: &Inner<D>,
+    batch: &Batch,
+) -> Result<Vec<Outcome>, Error> {
     let mut lease = store.pool.lend(WORK).await?;
     let outcomes = load_decide_save(&mut lease, store, batch).await;
     lease.roll_back().await;
@@ -34,9 +35,9 @@ pub(super) async fn transact(store: &Inner, batch: &Batch) -> Result<Vec<Outcome
 }
 
 /// Leaves the transaction open when there is nothing to save, or something goes wrong.
-async fn load_decide_save(
-    lease: &mut Lease,
-    store: &Inner,
+async fn load_decide_save<D: Dialect>(
+    lease: &mut Lease<D>,
+    store: &Inner<D>,
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
     let Snapshot { loaded, ids } = load(lease, store.locks, batch).await?;
@@ -45,11 +46,11 @@ async fn load_decide_save(
     if decision.changes.is_empty() {
         return Ok(decision.outcomes);
     }
-    let script = save::script(&decision.changes, &ids, &store.ids, now)?;
+    let script = D::save(&decision.changes, &ids, &store.ids, now)?;
     match lease.run(&script, CONTEXT).await {
         Ok(_) => Ok(decision.outcomes),
         Err(error) => {
-            if server_code(&error) == Some(code::DUP_ENTRY) {
+            if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) {
                 store.ids.redraw();
             }
             Err(error)
@@ -58,10 +59,14 @@ async fn load_decide_save(
 }
 
 /// Loads all that `batch` touches, and leaves it locked.
-async fn load(lease: &mut Lease, locks: bool, batch: &Batch) -> Result<Snapshot, Error> {
+async fn load<D: Dialect>(
+    lease: &mut Lease<D>,
+    locks: bool,
+    batch: &Batch,
+) -> Result<Snapshot, Error> {
     let mut footprint = batch.footprint.clone();
     for _ in 0..LOADS {
-        let script = load::script(&footprint, locks);
+        let script = D::load(&footprint, locks);
         let answers = lease.run(&script, CONTEXT).await?;
         let snapshot = load::snapshot(&footprint, answers)?;
         let grown = footprint.grow(&snapshot.loaded);
@@ -71,7 +76,10 @@ async fn load(lease: &mut Lease, locks: bool, batch: &Batch) -> Result<Snapshot,
         }
         lease.roll_back().await;
         if !missing.is_empty() {
-            let script = make_ready(&missing, snapshot.loaded.now);
+            let now = snapshot.loaded.now;
+            let ready = missing.into_iter().cloned();
+            let ready = ready.map(|name| Semaphore::made_ready(name, now));
+            let script = D::make_ready(&ready.collect::<Vec<_>>());
             lease.run(&script, CONTEXT).await?;
         }
     }
@@ -82,6 +90,9 @@ async fn load(lease: &mut Lease, locks: bool, batch: &Batch) -> Result<Snapshot,
 }
 
 /// The names that `commands` create and that have no row yet.
+///
+/// Their rows are made ready in a transaction of their own: two that lock the same missing row and
+/// then insert it would deadlock. Whoever comes second finds the row there.
 fn missing<'a>(commands: &'a [Command], loaded: &Loaded) -> BTreeSet<&'a SemaphoreName> {
     let created = commands.iter().filter_map(|command| match command {
         Command::Define(Definition {
@@ -95,27 +106,4 @@ fn missing<'a>(commands: &'a [Command], loaded: &Loaded) -> BTreeSet<&'a Semapho
     created
         .filter(|name| !loaded.semaphores.contains_key(*name))
         .collect()
-}
-
-/// Makes rows ready, in a transaction of its own: two that lock the same missing row and then
-/// insert it would deadlock. Whoever comes second finds the row there.
-fn make_ready(names: &BTreeSet<&SemaphoreName>, now: Timestamp) -> Script {
-    let values = names.iter().map(|name| {
-        let row = Semaphore::made_ready((*name).clone(), now);
-        format!(
-            "({},{},{},{},{},{},{})",
-            Text(row.name.as_str()),
-            row.capacity,
-            row.in_use,
-            row.fence,
-            Time(row.created_at),
-            Time(row.updated_at),
-            Maybe(row.deleted_at.map(Time)),
-        )
-    });
-    Script::of(format_args!(
-        "INSERT IGNORE INTO lockhouse_semaphore \
-         (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
-        list(values)
-    ))
 }

@@ -8,32 +8,57 @@ use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, OwnerSession, Permit,
     Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
-use sqlx::Row as _;
-use sqlx::mysql::MySqlRow;
+use sqlx::{Column as _, ColumnIndex, Decode, Row};
+
+/// A row that came as text: each column is text or NULL.
+pub trait TextRow: Send + Sync {
+    /// The text of a column, unless it is NULL.
+    fn text(&self, column: usize) -> Result<Option<&str>, sqlx::Error>;
+
+    /// The name of a column.
+    fn name(&self, column: usize) -> &str;
+}
+
+impl<R: Row> TextRow for R
+where
+    usize: ColumnIndex<R>,
+    for<'r> &'r str: Decode<'r, R::Database>,
+{
+    fn text(&self, column: usize) -> Result<Option<&str>, sqlx::Error> {
+        // Unchecked, since it is text whatever the column's type.
+        self.try_get_unchecked(column)
+    }
+
+    fn name(&self, column: usize) -> &str {
+        self.columns()
+            .get(column)
+            .map_or("?", |column| column.name())
+    }
+}
 
 /// The columns that [`semaphore`] reads, of table `s`.
-pub(super) const SEMAPHORE: &str =
+pub(crate) const SEMAPHORE: &str =
     "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at";
 
 /// The columns that [`request`] reads, of table `r`.
-pub(super) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
+pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
     r.expires_at,r.created_at,r.released_at,r.ended_by";
 
 /// How many they are.
-pub(super) const REQUEST_COLUMNS: usize = 10;
+pub(crate) const REQUEST_COLUMNS: usize = 10;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
-pub(super) const PERMIT: &str = "p.permit_request_id,s.name,p.`count`,p.fence";
+pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence";
 
 /// The columns that [`capacity_change`] reads, of table `c`.
-pub(super) const CAPACITY_CHANGE: &str =
+pub(crate) const CAPACITY_CHANGE: &str =
     "c.old_capacity,c.new_capacity,c.changed_by,c.note,c.changed_at";
 
 /// The columns that [`session`] reads, of table `w`.
-pub(super) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
+pub(crate) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
 
 /// A semaphore, after its id.
-pub(super) fn semaphore(row: &MySqlRow) -> Result<(u64, Semaphore), Error> {
+pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
     let columns = Columns(row);
     let semaphore = Semaphore {
         name: columns.checked(1, SemaphoreName::parse)?,
@@ -48,7 +73,7 @@ pub(super) fn semaphore(row: &MySqlRow) -> Result<(u64, Semaphore), Error> {
 }
 
 /// A request without its permits, after its id.
-pub(super) fn request(row: &MySqlRow) -> Result<(u64, Request), Error> {
+pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
     let columns = Columns(row);
     let state = match columns.text(3)? {
         "ACQUIRED" => State::Acquired,
@@ -71,7 +96,7 @@ pub(super) fn request(row: &MySqlRow) -> Result<(u64, Request), Error> {
 }
 
 /// A permit after its request's id, from the columns that begin at `first`.
-pub(super) fn permit(row: &MySqlRow, first: usize) -> Result<(u64, Permit), Error> {
+pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Permit), Error> {
     let columns = Columns(row);
     let permit = Permit {
         semaphore: columns.checked(first + 1, SemaphoreName::parse)?,
@@ -82,8 +107,8 @@ pub(super) fn permit(row: &MySqlRow, first: usize) -> Result<(u64, Permit), Erro
 }
 
 /// A change of the capacity of `semaphore`.
-pub(super) fn capacity_change(
-    row: &MySqlRow,
+pub(crate) fn capacity_change(
+    row: &impl TextRow,
     semaphore: &SemaphoreName,
 ) -> Result<CapacityChange, Error> {
     let columns = Columns(row);
@@ -98,7 +123,7 @@ pub(super) fn capacity_change(
 }
 
 /// The session of an owner.
-pub(super) fn session(row: &MySqlRow) -> Result<OwnerSession, Error> {
+pub(crate) fn session(row: &impl TextRow) -> Result<OwnerSession, Error> {
     let columns = Columns(row);
     Ok(OwnerSession {
         owner: columns.checked(0, Owner::parse)?,
@@ -109,15 +134,15 @@ pub(super) fn session(row: &MySqlRow) -> Result<OwnerSession, Error> {
 
 /// What the permits of a semaphore come to.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
-    pub(super) live: u64,
-    pub(super) last_fence: u64,
-    pub(super) repeated_fences: u64,
-    pub(super) last_granted_at: Option<Timestamp>,
+pub(crate) struct Sums {
+    pub(crate) live: u64,
+    pub(crate) last_fence: u64,
+    pub(crate) repeated_fences: u64,
+    pub(crate) last_granted_at: Option<Timestamp>,
 }
 
 /// Sums after the semaphore's id.
-pub(super) fn sums(row: &MySqlRow) -> Result<(u64, Sums), Error> {
+pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
     let columns = Columns(row);
     let sums = Sums {
         live: columns.parsed(1)?,
@@ -129,43 +154,43 @@ pub(super) fn sums(row: &MySqlRow) -> Result<(u64, Sums), Error> {
 }
 
 /// The greatest fence, or 0, after the semaphore's id.
-pub(super) fn last_fence(row: &MySqlRow) -> Result<(u64, u64), Error> {
+pub(crate) fn last_fence(row: &impl TextRow) -> Result<(u64, u64), Error> {
     let columns = Columns(row);
     let fence = columns.maybe(1, str::parse)?;
     Ok((columns.parsed(0)?, fence.unwrap_or(0)))
 }
 
 /// A row of one owner.
-pub(super) fn owner(row: &MySqlRow) -> Result<Owner, Error> {
+pub(crate) fn owner(row: &impl TextRow) -> Result<Owner, Error> {
     Columns(row).checked(0, Owner::parse)
 }
 
 /// A row of one external id.
-pub(super) fn external_id(row: &MySqlRow) -> Result<ExternalId, Error> {
+pub(crate) fn external_id(row: &impl TextRow) -> Result<ExternalId, Error> {
     Columns(row).checked(0, ExternalId::parse)
 }
 
 /// A row of one number.
-pub(super) fn number<T: FromStr<Err: Display>>(row: &MySqlRow) -> Result<T, Error> {
+pub(crate) fn number<T: FromStr<Err: Display>>(row: &impl TextRow) -> Result<T, Error> {
     Columns(row).parsed(0)
 }
 
 /// A row of one text that may be NULL.
-pub(super) fn text(row: &MySqlRow) -> Result<Option<&str>, Error> {
+pub(crate) fn text(row: &impl TextRow) -> Result<Option<&str>, Error> {
     Columns(row).nullable(0)
 }
 
 /// A row of one time.
-pub(super) fn clock(row: &MySqlRow) -> Result<Timestamp, Error> {
+pub(crate) fn clock(row: &impl TextRow) -> Result<Timestamp, Error> {
     Columns(row).checked(0, time)
 }
 
-/// The columns of a row. In the text protocol each is text or NULL.
-struct Columns<'r>(&'r MySqlRow);
+/// The columns of a row.
+struct Columns<'r, R>(&'r R);
 
-impl<'r> Columns<'r> {
+impl<'r, R: TextRow> Columns<'r, R> {
     fn nullable(&self, column: usize) -> Result<Option<&'r str>, Error> {
-        let value = self.0.try_get_unchecked::<Option<&str>, _>(column);
+        let value = self.0.text(column);
         value.map_err(|error| senseless(self.0, column, error))
     }
 
@@ -196,21 +221,18 @@ impl<'r> Columns<'r> {
     }
 }
 
-fn senseless(row: &MySqlRow, column: usize, problem: impl Display) -> Error {
-    use sqlx::Column as _;
-    let name = row
-        .columns()
-        .get(column)
-        .map_or("?", |column| column.name());
+fn senseless(row: &impl TextRow, column: usize, problem: impl Display) -> Error {
+    let name = row.name(column);
     Error::new(
         Kind::Rejected,
         format!("a row in the database makes no sense: {name}: {problem}"),
     )
 }
 
-/// `2025-01-31 23:59:59.123456`, in UTC.
+/// `2025-01-31 23:59:59.123456`, in UTC, with `+00` after it or without.
 fn time(text: &str) -> Result<Timestamp, String> {
-    let instant = text.replacen(' ', "T", 1) + "Z";
+    let time = text.strip_suffix("+00").unwrap_or(text);
+    let instant = time.replacen(' ', "T", 1) + "Z";
     instant
         .parse()
         .map_err(|_| format!("\"{text}\" is no time"))

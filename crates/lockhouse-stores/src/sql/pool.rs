@@ -17,14 +17,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Answers, Connection, Failed};
-use super::sql::Script;
+use super::dialect::Driver;
+use super::script::Script;
 use super::url::Location;
 
 /// How long to wait for a free connection, and then for the server to accept a new one.
 const LEND: Duration = Duration::from_secs(3);
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// How long a call may take, all in all, unless it is [extended](Lease::extend). What follows it, a rollback, still ends within 10 s.
+/// How long a call may take, all in all, unless it is [extended](Lease::extend). What follows it, a
+/// rollback, still ends within 10 s.
 const CALL: Duration = Duration::from_secs(9);
 
 /// How long a rollback may take before the connection is closed instead.
@@ -37,22 +39,20 @@ const FRESH: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(300);
 
 /// Lends connections to one database.
-#[derive(Debug)]
-pub(super) struct Pool {
-    location: Location,
+pub(crate) struct Pool<D: Driver> {
+    location: Location<D>,
     places: Arc<Semaphore>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<Idle<D>>>,
 }
 
-#[derive(Debug)]
-struct Idle {
-    connection: Connection,
+struct Idle<D: Driver> {
+    connection: Connection<D>,
     since: Instant,
 }
 
-impl Pool {
+impl<D: Driver> Pool<D> {
     /// A pool that has not connected yet.
-    pub(super) fn new(location: Location) -> Self {
+    pub(crate) fn new(location: Location<D>) -> Self {
         Self {
             places: Arc::new(Semaphore::new(location.connections)),
             location,
@@ -61,12 +61,12 @@ impl Pool {
     }
 
     /// Where the database is, for messages.
-    pub(super) fn display(&self) -> &str {
+    pub(crate) fn display(&self) -> &str {
         &self.location.display
     }
 
     /// A connection for a call that does `work` for at most so long.
-    pub(super) async fn lend(self: &Arc<Self>, work: Duration) -> Result<Lease, Error> {
+    pub(crate) async fn lend(self: &Arc<Self>, work: Duration) -> Result<Lease<D>, Error> {
         let asked = Instant::now();
         let place = timeout_at(asked + LEND, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
@@ -89,7 +89,7 @@ impl Pool {
         })
     }
 
-    async fn reuse(&self) -> Option<Connection> {
+    async fn reuse(&self) -> Option<Connection<D>> {
         let mut last = {
             let mut idle = self.idle();
             let now = Instant::now();
@@ -103,12 +103,10 @@ impl Pool {
         None
     }
 
-    async fn connect(&self) -> Result<Connection, Error> {
-        let Location {
-            driver, display, ..
-        } = &self.location;
-        let opened = timeout_at(Instant::now() + CONNECT, Connection::open(driver, display));
+    async fn connect(&self) -> Result<Connection<D>, Error> {
+        let opened = timeout_at(Instant::now() + CONNECT, Connection::open(&self.location));
         opened.await.unwrap_or_else(|_| {
+            let display = &self.location.display;
             let silent = format!("connecting to {display}: no answer within {CONNECT:?}");
             Err(Error::new(Kind::Unavailable, silent))
         })
@@ -119,38 +117,42 @@ impl Pool {
         drop(idle);
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle<D>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection that is lent to one call, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Lease {
-    pool: Arc<Pool>,
+pub struct Lease<D: Driver> {
+    pool: Arc<Pool<D>>,
     /// None after it turned out to be broken.
-    connection: Option<Connection>,
+    connection: Option<Connection<D>>,
     /// Whether the next call may have it as it is.
     clean: bool,
     deadline: Instant,
     _place: OwnedSemaphorePermit,
 }
 
-impl Lease {
+impl<D: Driver> Lease<D> {
     /// Gives the call so long from now on, whatever it was given before.
-    pub(super) fn extend(&mut self, work: Duration) {
+    pub(crate) fn extend(&mut self, work: Duration) {
         self.deadline = Instant::now() + work;
     }
 
     /// Runs `script`, and cleans up when that fails: after an error no transaction is open, and
     /// unless the error is [`Kind::Unknown`] the script has changed nothing.
-    pub(super) async fn run(&mut self, script: &Script, context: &str) -> Result<Answers, Error> {
+    pub(crate) async fn run(
+        &mut self,
+        script: &Script,
+        context: &str,
+    ) -> Result<Answers<D>, Error> {
         let connection = self.connection.as_mut().ok_or_else(|| gone(context))?;
         if !connection.takes(script) {
             self.roll_back().await;
             let too_large = format!(
-                "{context}: {} bytes of SQL are more than the server's max_allowed_packet",
-                script.text().len()
+                "{context}: {} bytes of SQL are more than the server takes at once ({})",
+                script.text().len(),
+                D::LONGEST_SCRIPT_IS
             );
             return Err(Error::new(Kind::Rejected, too_large));
         }
@@ -166,7 +168,7 @@ impl Lease {
 
     /// Ends the transaction, if one is open, without its changes. Closes the connection if that
     /// can't be done.
-    pub(super) async fn roll_back(&mut self) {
+    pub(crate) async fn roll_back(&mut self) {
         if self.clean {
             return;
         }
@@ -183,14 +185,14 @@ impl Lease {
 
     async fn clean_up(&mut self, failed: Failed, commit: Option<usize>, context: &str) -> Error {
         let Failed { finished, trouble } = failed;
-        let spared = trouble.spares_connection();
+        let spared = trouble.spares_connection::<D>();
         // The server stops at the first statement that fails, and says so. Without its word the
         // COMMIT may have been done.
         let error = match commit {
             Some(commit) if !trouble.is_servers_word() || finished >= commit => {
-                trouble.at_commit(context)
+                trouble.at_commit::<D>(context)
             }
-            _ => trouble.before_commit(context),
+            _ => trouble.before_commit::<D>(context),
         };
         if spared && error.kind() != Kind::Unknown {
             self.roll_back().await;
@@ -202,7 +204,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl<D: Driver> Drop for Lease<D> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take().filter(|_| self.clean) {
             let since = Instant::now();

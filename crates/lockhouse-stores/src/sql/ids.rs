@@ -21,7 +21,7 @@ const DRAWN_BITS: u32 = 12;
 
 /// Chooses ids.
 #[derive(Debug)]
-pub(super) struct Ids(Mutex<State>);
+pub struct Ids(Mutex<State>);
 
 #[derive(Clone, Copy, Debug)]
 struct State {
@@ -30,7 +30,7 @@ struct State {
 }
 
 impl Ids {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(State {
             drawn: draw(),
             next_time: 0,
@@ -39,7 +39,7 @@ impl Ids {
 
     /// `count` ids that this process has not chosen before. `now` is the server's clock; where it
     /// goes back, ids do not.
-    pub(super) fn take(&self, count: usize, now: Timestamp) -> impl Iterator<Item = u64> + use<> {
+    pub(crate) fn take(&self, count: usize, now: Timestamp) -> impl Iterator<Item = u64> + use<> {
         let since_epoch = u64::try_from(now.as_microsecond() - EPOCH).unwrap_or(0);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = since_epoch.max(state.next_time);
@@ -50,7 +50,7 @@ impl Ids {
     }
 
     /// Draws again, after an id turned out to be taken.
-    pub(super) fn redraw(&self) {
+    pub(crate) fn redraw(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.drawn = draw();
     }

@@ -1,0 +1,52 @@
+//! How the servers are spoken to.
+
+use lockhouse_core::store::{Error, Kind};
+use sqlx::Executor as _;
+use sqlx::error::DatabaseError;
+use sqlx::mysql::{MySql, MySqlConnection, MySqlRow};
+
+use super::{MySqlServer, error};
+use crate::sql::{Driver, Pieces, rows};
+
+/// What every session is set to, in one round trip.
+///
+/// What looks like comments is SQL for one of the two. With it an IN of very many values stays a
+/// range, which locks just these rows and in their order: MySQL would give that up for want of
+/// memory, MariaDB could make a subquery of it.
+const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
+    innodb_lock_wait_timeout=5, lock_wait_timeout=5, \
+    sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,\
+    NO_ENGINE_SUBSTITUTION' \
+    /*!50709 , range_optimizer_max_mem_size=0 */ \
+    /*M! , in_predicate_conversion_threshold=0, optimizer_max_sel_arg_weight=0 */;\
+    SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
+    SELECT @@max_allowed_packet";
+
+impl Driver for MySqlServer {
+    type Database = MySql;
+    const SESSION: &'static str = SESSION;
+    const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
+
+    fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {
+        match session {
+            [row] => Ok(rows::number::<usize>(row)? - 1),
+            _ => Err(Error::new(Kind::Unavailable, "setting the session")),
+        }
+    }
+
+    fn send<'c>(connection: &'c mut MySqlConnection, sql: &'c str) -> Pieces<'c, Self> {
+        connection.fetch_many(sqlx::raw_sql(sql))
+    }
+
+    fn kind(error: &dyn DatabaseError) -> Kind {
+        error::kind(error::number(error))
+    }
+
+    fn is_rolled_back(error: &dyn DatabaseError) -> bool {
+        error::is_rolled_back(error::number(error))
+    }
+
+    fn advice(error: &dyn DatabaseError) -> Option<&'static str> {
+        error::advice(error::number(error))
+    }
+}

@@ -1,0 +1,108 @@
+//! One connection: its session, and how a script runs on it.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use lockhouse_core::store::Error;
+use sqlx::{ConnectOptions as _, Connection as _, Either};
+use tokio::time::{Instant, timeout_at};
+
+use super::dialect::{ConnectionOf, Driver, RowOf};
+use super::error::Trouble;
+use super::script::Script;
+use super::url::Location;
+
+/// How long a ping may take.
+const PING: Duration = Duration::from_secs(1);
+
+/// The rows that each statement of a script answered, in their order.
+pub(crate) type Answers<D> = Vec<Vec<RowOf<D>>>;
+
+/// A script that did not get through, after so many of its statements had.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) finished: usize,
+    pub(crate) trouble: Trouble,
+}
+
+/// A connection whose session is set.
+pub(crate) struct Connection<D: Driver> {
+    driver: ConnectionOf<D>,
+    longest_script: usize,
+}
+
+impl<D: Driver> Connection<D> {
+    /// Connects and sets the session.
+    pub(crate) async fn open(location: &Location<D>) -> Result<Self, Error> {
+        let context = format!("connecting to {}", location.display);
+        let driver = location.driver.connect().await;
+        let driver = driver.map_err(|error| Trouble::Driver(error).before_commit::<D>(&context))?;
+        let mut connection = Self {
+            driver,
+            longest_script: usize::MAX,
+        };
+        let answers = connection.answers(D::SESSION).await;
+        let mut answers = answers.map_err(|failed| failed.trouble.before_commit::<D>(&context))?;
+        let session = answers.pop().unwrap_or_default();
+        connection.longest_script = D::longest_script(&session)?;
+        Ok(connection)
+    }
+
+    /// Whether the server still answers here.
+    pub(crate) async fn is_alive(&mut self) -> bool {
+        let deadline = Instant::now() + PING;
+        matches!(timeout_at(deadline, self.driver.ping()).await, Ok(Ok(())))
+    }
+
+    /// Whether the server takes a script as long as this.
+    pub(crate) fn takes(&self, script: &Script) -> bool {
+        script.text().len() <= self.longest_script
+    }
+
+    /// Sends `script` in one packet, and reads all its answers until `deadline`.
+    pub(crate) async fn run(
+        &mut self,
+        script: &Script,
+        deadline: Instant,
+    ) -> Result<Answers<D>, Failed> {
+        let started = Instant::now();
+        let answers = timeout_at(deadline, self.answers(script.text())).await;
+        let answers = answers.unwrap_or_else(|_| {
+            Err(Failed {
+                finished: 0,
+                trouble: Trouble::Late(started.elapsed()),
+            })
+        })?;
+        if answers.len() == script.statements() {
+            return Ok(answers);
+        }
+        let problem = format!(
+            "{} answers to {} statements",
+            answers.len(),
+            script.statements()
+        );
+        Err(Failed {
+            finished: answers.len(),
+            trouble: Trouble::Driver(sqlx::Error::Protocol(problem)),
+        })
+    }
+
+    async fn answers(&mut self, sql: &str) -> Result<Answers<D>, Failed> {
+        let mut answers = Answers::<D>::new();
+        let mut rows = Vec::new();
+        let mut stream = D::send(&mut self.driver, sql);
+        loop {
+            match stream.try_next().await {
+                Ok(Some(Either::Right(row))) => rows.push(row),
+                Ok(Some(Either::Left(_end))) => answers.push(std::mem::take(&mut rows)),
+                Ok(None) => return Ok(answers),
+                Err(error) => {
+                    return Err(Failed {
+                        finished: answers.len(),
+                        trouble: Trouble::Driver(error),
+                    });
+                }
+            }
+        }
+    }
+}

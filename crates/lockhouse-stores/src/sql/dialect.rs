@@ -1,0 +1,131 @@
+//! What each kind of server has of its own.
+
+use std::fmt::{self, Display};
+
+use futures_util::stream::BoxStream;
+use lockhouse_core::store::{Error, Kind, Page, Purge};
+use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
+use sqlx::Either;
+use sqlx::error::DatabaseError;
+
+use super::due::Wanted;
+use super::ids::Ids;
+use super::load::RowIds;
+use super::pool::Lease;
+use super::rows::TextRow;
+use super::script::Script;
+
+/// The driver's connection.
+pub(crate) type ConnectionOf<D> = <<D as Driver>::Database as sqlx::Database>::Connection;
+
+/// The driver's row.
+pub(crate) type RowOf<D> = <<D as Driver>::Database as sqlx::Database>::Row;
+
+/// What a script answers, piece by piece: a row, or the end of a statement's.
+pub(crate) type Pieces<'c, D> = BoxStream<
+    'c,
+    Result<Either<<<D as Driver>::Database as sqlx::Database>::QueryResult, RowOf<D>>, sqlx::Error>,
+>;
+
+/// How a kind of server is spoken to, and what its errors mean.
+pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The driver's name for it.
+    type Database: sqlx::Database<Row: TextRow>;
+
+    /// What every session is set to, in one round trip.
+    const SESSION: &'static str;
+
+    /// What the server calls the most that it takes at once.
+    const LONGEST_SCRIPT_IS: &'static str;
+
+    /// How many bytes a script may have, from what the last statement of [`SESSION`](Self::SESSION)
+    /// answered. A larger one would cost the connection, and look as if the server had gone.
+    fn longest_script(session: &[RowOf<Self>]) -> Result<usize, Error>;
+
+    /// Sends `sql` in one packet, without preparing it.
+    fn send<'c>(connection: &'c mut ConnectionOf<Self>, sql: &'c str) -> Pieces<'c, Self>;
+
+    /// The kind of what the server says before it came to a COMMIT.
+    fn kind(error: &dyn DatabaseError) -> Kind;
+
+    /// Whether what the server says at a COMMIT means that it rolled back.
+    fn is_rolled_back(error: &dyn DatabaseError) -> bool;
+
+    /// What to do about it.
+    fn advice(error: &dyn DatabaseError) -> Option<&'static str>;
+}
+
+/// The SQL that a kind of server takes. The rows that each script answers have the columns that
+/// [`rows`](super::rows) reads.
+pub trait Dialect: Driver {
+    /// Asks for the clock, as it is when this is run.
+    const CLOCK: &'static str;
+
+    /// The version of the schema that this code needs.
+    const SCHEMA: u32;
+
+    /// `text` as a literal without a byte in it that a caller chose.
+    fn text(text: &str) -> impl Display + '_;
+
+    /// `time` as a literal, in UTC, to the microsecond.
+    fn time(time: Timestamp) -> impl Display;
+
+    /// Begins a transaction that locks `footprint` in its order, and reads the clock last.
+    fn load(footprint: &Footprint, locks: bool) -> Script;
+
+    /// Writes `changes` to the rows that are locked, and commits.
+    fn save(changes: &Changes, rows: &RowIds, ids: &Ids, now: Timestamp) -> Result<Script, Error>;
+
+    /// Makes `rows` ready, unless they are there.
+    fn make_ready(rows: &[Semaphore]) -> Script;
+
+    /// The semaphore, if it is not deleted.
+    fn semaphore(name: &SemaphoreName) -> Script;
+
+    /// Semaphores that are not deleted.
+    fn semaphores(page: &Page<SemaphoreName>) -> Script;
+
+    /// The request with its permits.
+    fn request(external_id: &ExternalId) -> Script;
+
+    /// Live requests with their permits.
+    fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script;
+
+    /// Capacity changes, newest first.
+    fn history(name: &SemaphoreName, limit: u32) -> Script;
+
+    /// What is `wanted` at `now`, with its permits.
+    fn due(wanted: &Wanted, now: Timestamp, limit: u32) -> Script;
+
+    /// Owners of live requests.
+    fn owners(page: &Page<Owner>) -> Script;
+
+    /// Finds the keys of the oldest rows that `what` may go, and locks nothing.
+    fn find_past(what: Purge, cutoff: Timestamp, limit: u32) -> Script;
+
+    /// Begins a transaction that locks those of `keys`, literals with commas, that nobody else has
+    /// locked, and says their ids.
+    fn lock_past(what: Purge, cutoff: Timestamp, keys: &str) -> Script;
+
+    /// Deletes the rows of `ids`, literals, which are locked, and commits.
+    fn delete_past(what: Purge, ids: &[String]) -> Script;
+
+    /// Counts everything in one consistent read: semaphores, sums, torn requests, in the three
+    /// answers before the last.
+    fn recount(torn: usize) -> Script;
+
+    /// The semaphore's id and the greatest fence of its permits.
+    fn last_fence(name: &SemaphoreName) -> Script;
+
+    /// Begins a transaction that locks the semaphore, and then sums what is live of `id`.
+    fn count_live(name: &SemaphoreName, id: u64) -> Script;
+
+    /// Sets the counter and the fence, and commits.
+    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script;
+
+    /// Takes the schema from version `found` to [`SCHEMA`](Self::SCHEMA).
+    fn migrate(
+        lease: &mut Lease<Self>,
+        found: u32,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+}

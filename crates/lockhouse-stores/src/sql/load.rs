@@ -1,0 +1,112 @@
+//! Reads what was locked and loaded: the answers to the first of a batch's two packets.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::{ExternalId, Footprint, Loaded, Request, SemaphoreName};
+
+use super::rows::{self, TextRow};
+
+/// What was loaded, and the ids of its rows.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) loaded: Loaded,
+    pub(crate) ids: RowIds,
+}
+
+/// The ids of the rows that were loaded.
+#[derive(Debug, Default)]
+pub struct RowIds {
+    pub(crate) semaphores: BTreeMap<SemaphoreName, u64>,
+    pub(crate) requests: BTreeMap<ExternalId, u64>,
+}
+
+impl RowIds {
+    /// The id of a semaphore.
+    pub(crate) fn semaphore(&self, name: &SemaphoreName) -> Result<u64, Error> {
+        let id = self.semaphores.get(name);
+        id.copied().ok_or_else(|| not_loaded("semaphore", name))
+    }
+
+    /// The id of a request.
+    pub(crate) fn request(&self, external_id: &ExternalId) -> Result<u64, Error> {
+        let id = self.requests.get(external_id);
+        id.copied()
+            .ok_or_else(|| not_loaded("request", external_id))
+    }
+}
+
+fn not_loaded(what: &str, name: impl Display) -> Error {
+    Error::new(
+        Kind::Rejected,
+        format!("{what} \"{name}\" changed though it was not loaded"),
+    )
+}
+
+/// Reads the answers to [`Dialect::load`](super::Dialect::load).
+pub(crate) fn snapshot(
+    footprint: &Footprint,
+    answers: Vec<Vec<impl TextRow>>,
+) -> Result<Snapshot, Error> {
+    let mut answers = answers.into_iter().skip(1);
+    let mut next = || answers.next().unwrap_or_default();
+    let mut ids = RowIds::default();
+    let mut semaphores = BTreeMap::new();
+    if !footprint.semaphores.is_empty() {
+        for row in next() {
+            let (id, semaphore) = rows::semaphore(&row)?;
+            ids.semaphores.insert(semaphore.name.clone(), id);
+            semaphores.insert(semaphore.name.clone(), semaphore);
+        }
+    }
+    let mut requests = Vec::new();
+    if !footprint.requests.is_empty() {
+        for row in next() {
+            requests.push(rows::request(&row)?);
+        }
+        add_permits(&mut requests, &next(), 0)?;
+    }
+    let mut owners = BTreeMap::new();
+    if !footprint.owners.is_empty() {
+        for row in next() {
+            let session = rows::session(&row)?;
+            owners.insert(session.owner.clone(), session);
+        }
+    }
+    let now = match next().as_slice() {
+        [row] => rows::clock(row)?,
+        _ => return Err(Error::new(Kind::Rejected, "the server told no time")),
+    };
+    for (id, request) in &requests {
+        ids.requests.insert(request.external_id.clone(), *id);
+    }
+    let by_external_id = |(_, request): (u64, Request)| (request.external_id.clone(), request);
+    let loaded = Loaded {
+        now,
+        semaphores,
+        requests: requests.into_iter().map(by_external_id).collect(),
+        owners,
+    };
+    Ok(Snapshot { loaded, ids })
+}
+
+/// Gives each of `requests` its permits, read from the columns of `rows` that begin at `first`, in
+/// byte order of the semaphores' names. Permits of other requests are left out.
+pub(crate) fn add_permits(
+    requests: &mut [(u64, Request)],
+    rows: &[impl TextRow],
+    first: usize,
+) -> Result<(), Error> {
+    let mut permits: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+    for row in rows {
+        let (id, permit) = rows::permit(row, first)?;
+        permits.entry(id).or_default().push(permit);
+    }
+    for (id, request) in requests {
+        let mut permits = permits.remove(id).unwrap_or_default();
+        permits.sort_unstable_by(|a, b| a.semaphore.cmp(&b.semaphore));
+        request.permits = permits;
+    }
+    Ok(())
+}

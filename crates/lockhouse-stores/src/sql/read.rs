@@ -1,0 +1,116 @@
+//! The reads: the rows of each are from one statement, so it sees one moment. They lock nothing.
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Error, Kind, Page};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp,
+};
+
+use super::Inner;
+use super::dialect::{Dialect, RowOf};
+use super::load::add_permits;
+use super::pool::Lease;
+use super::rows;
+use super::script::Script;
+
+/// How long a read may take.
+pub(crate) const READ: Duration = Duration::from_secs(5);
+
+pub(crate) async fn semaphore<D: Dialect>(
+    store: &Inner<D>,
+    name: &SemaphoreName,
+) -> Result<Option<Semaphore>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &D::semaphore(name), "reading a semaphore").await?;
+    let semaphore = found.first().map(rows::semaphore).transpose()?;
+    Ok(semaphore.map(|(_, semaphore)| semaphore))
+}
+
+pub(crate) async fn semaphores<D: Dialect>(
+    store: &Inner<D>,
+    page: &Page<SemaphoreName>,
+) -> Result<Vec<Semaphore>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &D::semaphores(page), "listing semaphores").await?;
+    let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
+    semaphores.collect()
+}
+
+pub(crate) async fn request<D: Dialect>(
+    store: &Inner<D>,
+    external_id: &ExternalId,
+) -> Result<Option<Request>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let mut requests = requests(&mut lease, &D::request(external_id), "reading a request").await?;
+    Ok(requests.pop())
+}
+
+pub(crate) async fn holders<D: Dialect>(
+    store: &Inner<D>,
+    on: Option<&SemaphoreName>,
+    page: &Page<ExternalId>,
+) -> Result<Vec<Request>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    requests(&mut lease, &D::holders(on, page), "listing holders").await
+}
+
+pub(crate) async fn history<D: Dialect>(
+    store: &Inner<D>,
+    name: &SemaphoreName,
+    limit: u32,
+) -> Result<Vec<CapacityChange>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &D::history(name, limit), "reading a history").await?;
+    let changes = found.iter().map(|row| rows::capacity_change(row, name));
+    changes.collect()
+}
+
+pub(crate) async fn owners<D: Dialect>(
+    store: &Inner<D>,
+    page: &Page<Owner>,
+) -> Result<Vec<Owner>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let found = select(&mut lease, &D::owners(page), "listing owners").await?;
+    found.iter().map(rows::owner).collect()
+}
+
+/// The requests that `script` selects with their permits, in byte order of their ids.
+pub(crate) async fn requests<D: Dialect>(
+    lease: &mut Lease<D>,
+    script: &Script,
+    context: &str,
+) -> Result<Vec<Request>, Error> {
+    let found = select(lease, script, context).await?;
+    let mut requests: Vec<(u64, Request)> = Vec::new();
+    for row in &found {
+        let (id, request) = rows::request(row)?;
+        if requests.last().is_none_or(|(last, _)| *last != id) {
+            requests.push((id, request));
+        }
+    }
+    add_permits(&mut requests, &found, rows::REQUEST_COLUMNS)?;
+    Ok(requests.into_iter().map(|(_, request)| request).collect())
+}
+
+/// The store's clock.
+pub(crate) async fn clock<D: Dialect>(
+    lease: &mut Lease<D>,
+    context: &str,
+) -> Result<Timestamp, Error> {
+    let found = select(lease, &Script::of(D::CLOCK), context).await?;
+    match found.as_slice() {
+        [row] => rows::clock(row),
+        _ => Err(Error::new(Kind::Rejected, "the server told no time")),
+    }
+}
+
+/// The rows of the last statement of `script`.
+pub(crate) async fn select<D: Dialect>(
+    lease: &mut Lease<D>,
+    script: &Script,
+    context: &str,
+) -> Result<Vec<RowOf<D>>, Error> {
+    let mut answers = lease.run(script, context).await?;
+    Ok(answers.pop().unwrap_or_default())
+}

@@ -1,0 +1,107 @@
+//! Counts everything anew, and sets right what is off.
+//!
+//! A permit is live when its request is: that is what a release gives back. What the permit's own
+//! row says besides must agree, or the request is torn.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockhouse_core::store::Error;
+use lockhouse_core::{Recount, Recounted, Semaphore, SemaphoreName};
+
+use super::Inner;
+use super::dialect::Dialect;
+use super::pool::Lease;
+use super::read::{READ, select};
+use super::rows;
+use super::transact::WORK;
+
+/// How long counting may take, which reads whole tables.
+const COUNTING: Duration = Duration::from_secs(600);
+
+/// The most requests to name as torn.
+const TORN: usize = 1000;
+
+/// One snapshot sees one moment. It takes no locks, so batches go on meanwhile.
+pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    lease.extend(COUNTING);
+    let mut answers = lease.run(&D::recount(TORN), "counting anew").await?;
+    // The last is the COMMIT's.
+    answers.pop();
+    let mut last = || answers.pop().unwrap_or_default();
+    let (torn, sums, semaphores) = (last(), last(), last());
+
+    let sums = sums.iter().map(rows::sums);
+    let mut sums = sums.collect::<Result<BTreeMap<_, _>, Error>>()?;
+    let semaphores = semaphores.iter().map(|row| {
+        let (id, semaphore) = rows::semaphore(row)?;
+        let rows::Sums {
+            live,
+            last_fence,
+            repeated_fences,
+            last_granted_at,
+        } = sums.remove(&id).unwrap_or_default();
+        Ok(Recounted {
+            semaphore,
+            live,
+            last_fence,
+            repeated_fences,
+            last_granted_at,
+        })
+    });
+    Ok(Recount {
+        semaphores: semaphores.collect::<Result<_, Error>>()?,
+        torn: torn
+            .iter()
+            .map(rows::external_id)
+            .collect::<Result<_, Error>>()?,
+    })
+}
+
+pub(crate) async fn repair<D: Dialect>(
+    store: &Inner<D>,
+    name: &SemaphoreName,
+) -> Result<Option<Semaphore>, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let repaired = count_and_write(&mut lease, name).await;
+    lease.roll_back().await;
+    repaired
+}
+
+/// Leaves the transaction open when there is nothing to write, or something goes wrong.
+///
+/// The last fence is read before the lock is taken, since it takes all permits that are kept. What
+/// is granted in between has fences that the semaphore's row, read under the lock, is not behind.
+async fn count_and_write<D: Dialect>(
+    lease: &mut Lease<D>,
+    name: &SemaphoreName,
+) -> Result<Option<Semaphore>, Error> {
+    let context = "repairing a semaphore";
+    lease.extend(COUNTING);
+    let found = select(lease, &D::last_fence(name), context).await?;
+    let Some((id, last_fence)) = found.first().map(rows::last_fence).transpose()? else {
+        return Ok(None);
+    };
+
+    lease.extend(WORK);
+    let mut answers = lease.run(&D::count_live(name, id), context).await?;
+    let (live, semaphore) = (answers.pop(), answers.pop());
+    let (Some(semaphore), Some(live)) = (
+        semaphore.as_ref().and_then(|rows| rows.first()),
+        live.as_ref().and_then(|rows| rows.first()),
+    ) else {
+        return Ok(None);
+    };
+    let (_, was) = rows::semaphore(semaphore)?;
+    let live: u64 = rows::number(live)?;
+    let in_use = u32::try_from(live).unwrap_or(u32::MAX);
+    let fence = was.fence.max(last_fence);
+    if (in_use, fence) == (was.in_use, was.fence) {
+        return Ok(None);
+    }
+    lease
+        .run(&D::write_counts(id, in_use, fence), context)
+        .await?;
+    Ok(Some(was))
+}

@@ -1,0 +1,121 @@
+//! The calls of a store, each in a task of its own.
+
+use async_trait::async_trait;
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+};
+
+use super::dialect::Dialect;
+use super::{Sql, due, purge, read, recount, schema, transact};
+
+#[async_trait]
+impl<D: Dialect> Store for Sql<D> {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        let batch = batch.clone();
+        self.in_own_task(Kind::Unknown, |store| async move {
+            transact::transact(&store, &batch).await
+        })
+        .await
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let name = name.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::semaphore(&store, &name).await
+        })
+        .await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let page = page.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::semaphores(&store, &page).await
+        })
+        .await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        let external_id = external_id.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::request(&store, &external_id).await
+        })
+        .await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        let (on, page) = (on.cloned(), page.clone());
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::holders(&store, on.as_ref(), &page).await
+        })
+        .await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        let name = name.clone();
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            read::history(&store, &name, limit).await
+        })
+        .await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        let wanted = which.into();
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            due::due(&store, &wanted, limit).await
+        })
+        .await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        let page = page.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::owners(&store, &page).await
+        })
+        .await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.in_own_task(Kind::Unknown, move |store| async move {
+            purge::purge(&store, what, limit).await
+        })
+        .await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            recount::recount(&store).await
+        })
+        .await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let name = name.clone();
+        self.in_own_task(Kind::Unknown, |store| async move {
+            recount::repair(&store, &name).await
+        })
+        .await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            schema::migrate(&store).await
+        })
+        .await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            schema::ready(&store).await
+        })
+        .await
+    }
+}

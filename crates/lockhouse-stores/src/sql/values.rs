@@ -1,0 +1,168 @@
+//! What is to be saved, as literals: rows for VALUES, each in the order of the columns that its
+//! function names, and ids for IN.
+
+use std::collections::BTreeMap;
+
+use lockhouse_core::store::Error;
+use lockhouse_core::{
+    CapacityChange, EndReason, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, State,
+    Timestamp, Ttl,
+};
+
+use super::dialect::Dialect;
+use super::ids::Ids;
+use super::load::RowIds;
+use super::script::{Maybe, list};
+
+/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by`, and
+/// `permit_request_id,semaphore_id,count,fence,state`.
+pub(crate) fn granted<D: Dialect>(
+    granted: &[Request],
+    rows: &RowIds,
+    ids: &Ids,
+    now: Timestamp,
+) -> Result<(String, String), Error> {
+    let mut requests = Vec::with_capacity(granted.len());
+    let mut permits = Vec::with_capacity(granted.len());
+    for (request, id) in granted.iter().zip(ids.take(granted.len(), now)) {
+        requests.push(request_row::<D>(request, id));
+        for permit in &request.permits {
+            permits.push(format!(
+                "({id},{},{},{},'{}')",
+                rows.semaphore(&permit.semaphore)?,
+                permit.count,
+                permit.fence,
+                state(request.state)
+            ));
+        }
+    }
+    Ok((list(requests), list(permits)))
+}
+
+fn request_row<D: Dialect>(request: &Request, id: u64) -> String {
+    format!(
+        "({id},{},{},'{}',{},{},{},{},{},{})",
+        D::text(request.external_id.as_str()),
+        maybe_owner::<D>(request.owner.as_ref()),
+        state(request.state),
+        Maybe(request.end_reason().map(reason)),
+        Maybe(request.ttl.map(Ttl::as_ms)),
+        Maybe(request.expires_at.map(D::time)),
+        D::time(request.created_at),
+        Maybe(request.released_at().map(D::time)),
+        maybe_owner::<D>(request.ended_by.as_ref()),
+    )
+}
+
+/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at`
+pub(crate) fn semaphores<D: Dialect>(
+    semaphores: &[Semaphore],
+    rows: &RowIds,
+) -> Result<String, Error> {
+    let values = semaphores.iter().map(|semaphore| {
+        let id = rows.semaphore(&semaphore.name)?;
+        Ok(format!("({id},{})", semaphore_columns::<D>(semaphore)))
+    });
+    Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
+}
+
+/// `name,capacity,in_use,fence,created_at,updated_at,deleted_at`
+pub(crate) fn new_semaphores<D: Dialect>(semaphores: &[Semaphore]) -> String {
+    let columns = semaphores.iter().map(semaphore_columns::<D>);
+    list(columns.map(|columns| format!("({columns})")))
+}
+
+fn semaphore_columns<D: Dialect>(semaphore: &Semaphore) -> String {
+    format!(
+        "{},{},{},{},{},{},{}",
+        D::text(semaphore.name.as_str()),
+        semaphore.capacity,
+        semaphore.in_use,
+        semaphore.fence,
+        D::time(semaphore.created_at),
+        D::time(semaphore.updated_at),
+        Maybe(semaphore.deleted_at.map(D::time)),
+    )
+}
+
+/// `semaphore_id,old_capacity,new_capacity,changed_by,note,changed_at`
+pub(crate) fn capacity_changes<D: Dialect>(
+    changes: &[CapacityChange],
+    rows: &RowIds,
+) -> Result<String, Error> {
+    let values = changes.iter().map(|change| {
+        Ok(format!(
+            "({},{},{},{},{},{})",
+            rows.semaphore(&change.semaphore)?,
+            change.old_capacity,
+            change.new_capacity,
+            maybe_owner::<D>(change.changed_by.as_ref()),
+            Maybe(change.note.as_ref().map(|note| D::text(note.as_str()))),
+            D::time(change.changed_at),
+        ))
+    });
+    Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
+}
+
+/// `owner,ttl_ms,expires_at`
+pub(crate) fn sessions<D: Dialect>(sessions: &[OwnerSession]) -> String {
+    list(sessions.iter().map(|session| {
+        format!(
+            "({},{},{})",
+            D::text(session.owner.as_str()),
+            session.ttl.as_ms(),
+            D::time(session.expires_at)
+        )
+    }))
+}
+
+/// The ids of those requests that expire at the same time now, by their TTL and that time.
+pub(crate) fn renewed(
+    renewed: &[Renewed],
+    rows: &RowIds,
+) -> Result<BTreeMap<(Ttl, Timestamp), Vec<u64>>, Error> {
+    let mut alike: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for renewed in renewed {
+        let id = rows.request(&renewed.external_id)?;
+        let how = (renewed.ttl, renewed.expires_at);
+        alike.entry(how).or_default().push(id);
+    }
+    Ok(alike)
+}
+
+/// The ids of those requests that ended alike, by what `end_reason,released_at,ended_by` are set to.
+pub(crate) fn ended<D: Dialect>(
+    ended: &[Ended],
+    rows: &RowIds,
+) -> Result<Vec<([String; 3], String)>, Error> {
+    let mut alike: BTreeMap<(&str, Timestamp, Option<&Owner>), Vec<u64>> = BTreeMap::new();
+    for ended in ended {
+        let id = rows.request(&ended.external_id)?;
+        let how = (ended.reason.as_str(), ended.at, ended.by.as_ref());
+        alike.entry(how).or_default().push(id);
+    }
+    let sets = alike.into_iter().map(|((reason, at, by), ids)| {
+        let set = [
+            format!("'{reason}'"),
+            D::time(at).to_string(),
+            maybe_owner::<D>(by).to_string(),
+        ];
+        (set, list(ids))
+    });
+    Ok(sets.collect())
+}
+
+const fn state(state: State) -> &'static str {
+    match state {
+        State::Acquired => "ACQUIRED",
+        State::Released { .. } => "RELEASED",
+    }
+}
+
+fn maybe_owner<D: Dialect>(owner: Option<&Owner>) -> Maybe<impl std::fmt::Display> {
+    Maybe(owner.map(|owner| D::text(owner.as_str())))
+}
+
+fn reason(reason: EndReason) -> String {
+    format!("'{reason}'")
+}
