@@ -1,0 +1,98 @@
+//! Who can be put under load: Lockhouse, and what it is held against, a file each.
+
+#[cfg(feature = "yardsticks")]
+mod advisory;
+#[cfg(feature = "yardsticks")]
+mod article;
+mod counted;
+#[cfg(feature = "yardsticks")]
+mod database;
+#[cfg(feature = "yardsticks")]
+mod floor;
+mod lockhouse;
+#[cfg(feature = "yardsticks")]
+mod redis;
+#[cfg(feature = "yardsticks")]
+pub mod settings;
+#[cfg(feature = "yardsticks")]
+mod single;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::Failed;
+use crate::measured::{Server, Work};
+use crate::shape::{Ask, Shape};
+
+#[cfg(feature = "yardsticks")]
+pub use advisory::Advisory;
+#[cfg(feature = "yardsticks")]
+pub use article::Article;
+#[cfg(feature = "yardsticks")]
+pub use database::Database;
+#[cfg(feature = "yardsticks")]
+pub use floor::Floor;
+pub use lockhouse::LockhouseContender;
+#[cfg(feature = "yardsticks")]
+pub use redis::Redis;
+#[cfg(feature = "yardsticks")]
+pub use single::Single;
+
+/// A way to acquire and release, with clients on it.
+#[async_trait]
+pub trait Contender: Send + Sync {
+    /// What it is called in tables.
+    fn name(&self) -> String;
+
+    /// Makes what `shape` needs: tables, semaphores, and what is held and has ended before.
+    async fn prepare(&self, shape: &Shape) -> Result<(), Failed>;
+
+    /// Client `number`, connected.
+    async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed>;
+
+    /// What has been asked of the database until now, where that can be counted.
+    fn work(&self) -> Option<Work> {
+        None
+    }
+
+    /// Which server it is on, and how durable it is.
+    async fn server(&self) -> Result<Server, Failed>;
+
+    /// Removes what [`prepare`](Contender::prepare) made.
+    async fn clear(&self) -> Result<(), Failed>;
+}
+
+/// One of those who acquire and release in turn.
+#[async_trait]
+pub trait Client: Send {
+    /// Acquires what `ask` says.
+    async fn acquire(&mut self, ask: &Ask<'_>) -> Result<(), Failure>;
+
+    /// Gives back what was acquired last.
+    async fn release(&mut self) -> Result<(), Failure>;
+
+    /// What went wrong and was tried again by the client itself, by kind.
+    fn retries(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+}
+
+/// An error as a caller sees it.
+#[derive(Debug)]
+pub struct Failure {
+    /// What kind, to be counted by.
+    pub kind: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure of `kind`.
+    pub fn new(kind: impl Into<String>, error: impl ToString) -> Self {
+        Self {
+            kind: kind.into(),
+            text: error.to_string(),
+        }
+    }
+}

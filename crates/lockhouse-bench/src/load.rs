@@ -1,0 +1,284 @@
+//! The closed loop.
+//!
+//! All clients are connected before any begins. They all run from the first warm-up pair to the
+//! last, and what counts is what was released within the time that is measured; a pair that was
+//! begun before it counts too, as one that is cut off at its end does not.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use uuid::Uuid;
+
+use crate::Failed;
+use crate::contender::{Client, Contender, Failure};
+use crate::measured::{Measured, Times, Work};
+use crate::progress::Progress;
+use crate::shape::{Ask, Shape};
+
+/// Clients share this many histograms, so that they seldom wait for one, and memory stays small.
+const SHARDS: usize = 16;
+
+/// So many errors in a row, and nothing else, of one client end the run.
+const HOPELESS: u32 = 100;
+
+/// How many clients connect at once.
+const CONNECTING: usize = 16;
+
+/// What the clients share.
+struct Track {
+    shape: Shape,
+    measuring: AtomicBool,
+    over: AtomicBool,
+    pairs: AtomicU64,
+    shards: Vec<Mutex<Shard>>,
+}
+
+#[derive(Default)]
+struct Shard {
+    acquire: Times,
+    release: Times,
+    errors: BTreeMap<String, u64>,
+}
+
+/// What one client had at its end.
+struct Finished {
+    pairs: u64,
+    retries: BTreeMap<String, u64>,
+}
+
+/// Puts `contender`, which has been prepared, under load, until the time is over or `stop`
+/// resolves, and says what came of it.
+///
+/// # Errors
+/// When a client can't connect, or sees nothing but errors.
+pub async fn run(
+    contender: &dyn Contender,
+    shape: &Shape,
+    progress: &dyn Progress,
+    stop: impl Future,
+) -> Result<Measured, Failed> {
+    let track = Arc::new(Track {
+        shape: shape.clone(),
+        measuring: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+        pairs: AtomicU64::new(0),
+        shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+    });
+    let clients = connect(contender, shape.clients).await?;
+    let mut running = JoinSet::new();
+    for (number, client) in clients.into_iter().enumerate() {
+        running.spawn(go(Arc::clone(&track), client, number));
+    }
+    let timed = tokio::select! {
+        timed = time(contender, &track, progress, stop) => timed,
+        broken = first_failure(&mut running) => return Err(broken),
+    };
+    let mut pairs = Vec::new();
+    let mut retries = BTreeMap::new();
+    while let Some(finished) = running.join_next().await {
+        let finished = finished??;
+        pairs.push(finished.pairs);
+        add(&mut retries, finished.retries);
+    }
+    Ok(measured(contender, &track, timed, &pairs, retries).await?)
+}
+
+#[derive(Default)]
+struct Timed {
+    took: Duration,
+    work: Option<Work>,
+}
+
+/// Lets the clients warm up, and then takes the time.
+async fn time(
+    contender: &dyn Contender,
+    track: &Track,
+    progress: &dyn Progress,
+    stop: impl Future,
+) -> Timed {
+    let mut stop = pin!(stop);
+    tokio::select! {
+        () = sleep(track.shape.warm_up()) => {}
+        _ = &mut stop => {
+            track.over.store(true, Ordering::Relaxed);
+            return Timed::default();
+        }
+    }
+    let before = contender.work();
+    let begun = Instant::now();
+    track.measuring.store(true, Ordering::Relaxed);
+    tokio::select! {
+        () = sleep(track.shape.time()) => {}
+        () = tell(contender, track, progress) => {}
+        _ = &mut stop => {}
+    }
+    track.measuring.store(false, Ordering::Relaxed);
+    track.over.store(true, Ordering::Relaxed);
+    let work = contender.work().zip(before);
+    Timed {
+        took: begun.elapsed(),
+        work: work.map(|(after, before)| after.since(before)),
+    }
+}
+
+async fn tell(contender: &dyn Contender, track: &Track, progress: &dyn Progress) {
+    let mut every = interval(Duration::from_secs(1));
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    every.tick().await;
+    let (mut last, mut last_at) = (0, Instant::now());
+    for second in 1.. {
+        every.tick().await;
+        let pairs = track.pairs.load(Ordering::Relaxed);
+        let rate = (pairs - last) as f64 / last_at.elapsed().as_secs_f64();
+        (last, last_at) = (pairs, Instant::now());
+        progress.second(&contender.name(), second, &track.shape, rate);
+    }
+}
+
+async fn connect(
+    contender: &dyn Contender,
+    clients: usize,
+) -> Result<Vec<Box<dyn Client>>, Failed> {
+    use futures_util::{StreamExt, TryStreamExt, stream};
+    stream::iter((0..clients).map(|number| contender.client(number)))
+        .buffered(CONNECTING)
+        .try_collect()
+        .await
+}
+
+/// A client that ends before the time is over has failed.
+async fn first_failure(running: &mut JoinSet<Result<Finished, Failed>>) -> Failed {
+    loop {
+        match running.join_next().await {
+            Some(Ok(Ok(_))) => {}
+            Some(Ok(Err(error))) => return error,
+            Some(Err(died)) => return died.into(),
+            None => return std::future::pending().await,
+        }
+    }
+}
+
+async fn go(
+    track: Arc<Track>,
+    mut client: Box<dyn Client>,
+    number: usize,
+) -> Result<Finished, Failed> {
+    let shape = &track.shape;
+    let shard = &track.shards[number % SHARDS];
+    let mut random = fastrand::Rng::with_seed(shape.seed << 20 | number as u64);
+    let mut semaphores = Vec::with_capacity(shape.each);
+    let (mut pairs, mut in_a_row) = (0, 0);
+    while !track.over.load(Ordering::Relaxed) {
+        draw(&mut random, &mut semaphores, shape);
+        let external_id = Uuid::now_v7().to_string();
+        let ask = Ask {
+            external_id: &external_id,
+            semaphores: &semaphores,
+            count: shape.count,
+        };
+        let pair = pair(&mut *client, &ask, shape.hold()).await;
+        let counts = track.measuring.load(Ordering::Relaxed);
+        match pair {
+            Ok((acquire, release)) => {
+                in_a_row = 0;
+                if counts {
+                    pairs += 1;
+                    track.pairs.fetch_add(1, Ordering::Relaxed);
+                    let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                    shard.acquire.record(acquire);
+                    shard.release.record(release);
+                }
+            }
+            Err(failure) => {
+                in_a_row += 1;
+                if in_a_row == HOPELESS {
+                    return Err(format!("nothing but errors: {}", failure.text).into());
+                }
+                if counts {
+                    let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                    *shard.errors.entry(failure.kind).or_default() += 1;
+                }
+            }
+        }
+    }
+    Ok(Finished {
+        pairs,
+        retries: client.retries(),
+    })
+}
+
+/// Draws as many as an ask is on, in random order.
+fn draw(random: &mut fastrand::Rng, semaphores: &mut Vec<usize>, shape: &Shape) {
+    semaphores.clear();
+    while semaphores.len() < shape.each.min(shape.semaphores) {
+        let drawn = random.usize(0..shape.semaphores);
+        if !semaphores.contains(&drawn) {
+            semaphores.push(drawn);
+        }
+    }
+}
+
+async fn pair(
+    client: &mut dyn Client,
+    ask: &Ask<'_>,
+    hold: Duration,
+) -> Result<(Duration, Duration), Failure> {
+    let begun = Instant::now();
+    client.acquire(ask).await?;
+    let acquire = begun.elapsed();
+    if !hold.is_zero() {
+        sleep(hold).await;
+    }
+    let begun = Instant::now();
+    client.release().await?;
+    Ok((acquire, begun.elapsed()))
+}
+
+async fn measured(
+    contender: &dyn Contender,
+    track: &Track,
+    timed: Timed,
+    pairs: &[u64],
+    retries: BTreeMap<String, u64>,
+) -> Result<Measured, Failed> {
+    let mut all = Shard::default();
+    for shard in &track.shards {
+        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        all.acquire.add(&shard.acquire);
+        all.release.add(&shard.release);
+        add(&mut all.errors, shard.errors.clone());
+    }
+    let total: u64 = pairs.iter().sum();
+    let seconds = timed.took.as_secs_f64();
+    let least = pairs.iter().min().copied().unwrap_or_default();
+    let mean = total as f64 / pairs.len().max(1) as f64;
+    Ok(Measured {
+        contender: contender.name(),
+        shape: track.shape.clone(),
+        server: contender.server().await?,
+        seconds,
+        pairs: total,
+        rate: if seconds > 0.0 {
+            total as f64 / seconds
+        } else {
+            0.0
+        },
+        acquire: all.acquire.latency(),
+        release: all.release.latency(),
+        errors: all.errors,
+        retries,
+        work: timed.work,
+        slowest_client: if mean > 0.0 { least as f64 / mean } else { 0.0 },
+    })
+}
+
+fn add(to: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
+    for (kind, count) in more {
+        *to.entry(kind).or_default() += count;
+    }
+}
