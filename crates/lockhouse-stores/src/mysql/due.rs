@@ -14,8 +14,8 @@ pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
     match wanted {
         Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
         Wanted::Stale { age } => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (live) \
-             WHERE r.state='ACQUIRED' AND r.expires_at IS NULL AND r.created_at<={} \
+            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (due) \
+             WHERE r.state='ACQUIRED' AND r.due_at IS NULL AND r.created_at<={} \
              ORDER BY r.created_at LIMIT {limit}",
             Time(before(now, *age))
         ),
@@ -40,8 +40,8 @@ fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     format!(
         "SELECT r.* FROM (\
-         (SELECT DISTINCT r.id FROM lockhouse_permit_request r FORCE INDEX (live) {held} \
-         WHERE r.state='ACQUIRED' AND r.expires_at<={now} LIMIT {limit}) \
+         (SELECT DISTINCT r.id FROM lockhouse_permit_request r FORCE INDEX (due) {held} \
+         WHERE r.state='ACQUIRED' AND r.due_at<={now} LIMIT {limit}) \
          UNION \
          (SELECT DISTINCT r.id FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
          STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (owned) \

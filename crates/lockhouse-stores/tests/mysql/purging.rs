@@ -159,8 +159,9 @@ async fn a_purge_waits_for_nobody(database: &Database) {
     // Ids go by time; here the past and the present lie side by side.
     run(
         &mut database.session().await,
-        "UPDATE lockhouse_permit_request SET id=2*RIGHT(external_id,1)+10+(state='RELEASED'); \
-         UPDATE lockhouse_permit SET permit_request_id=2*((fence-1) MOD 9)+10+(state='RELEASED')",
+        "UPDATE lockhouse_permit p JOIN lockhouse_permit_request r ON r.id=p.permit_request_id \
+         SET p.permit_request_id=2*RIGHT(r.external_id,1)+10+(r.state='RELEASED'); \
+         UPDATE lockhouse_permit_request SET id=2*RIGHT(external_id,1)+10+(state='RELEASED')",
     )
     .await;
     assert!(store.recount().await.unwrap().torn.is_empty());
@@ -170,7 +171,8 @@ async fn a_purge_waits_for_nobody(database: &Database) {
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
          SELECT * FROM lockhouse_semaphore FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE state='ACQUIRED' FOR UPDATE; \
-         SELECT * FROM lockhouse_permit WHERE state='ACQUIRED' FOR UPDATE; \
+         SELECT * FROM lockhouse_permit FORCE INDEX (PRIMARY) \
+         WHERE permit_request_id IN (10,12,14,16,18,20,22,24,26) FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE external_id='r004' FOR UPDATE",
     )
     .await;
