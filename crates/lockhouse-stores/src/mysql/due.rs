@@ -16,8 +16,8 @@ pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
         // Those that their owner's session keeps are passed over here: they would fill the limit,
         // and hide what lies behind them.
         Wanted::Stale { age } => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (live) \
-             WHERE r.state='ACQUIRED' AND r.expires_at IS NULL AND r.created_at<={} \
+            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (due) \
+             WHERE r.state='ACQUIRED' AND r.due_at IS NULL AND r.created_at<={} \
              AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
              WHERE w.owner=r.owner AND w.expires_at>{}) \
              ORDER BY r.created_at LIMIT {limit}",
@@ -45,8 +45,8 @@ fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     format!(
         "SELECT r.* FROM (\
-         (SELECT DISTINCT r.id FROM lockhouse_permit_request r FORCE INDEX (live) {held} \
-         WHERE r.state='ACQUIRED' AND r.expires_at<={now} LIMIT {limit}) \
+         (SELECT DISTINCT r.id FROM lockhouse_permit_request r FORCE INDEX (due) {held} \
+         WHERE r.state='ACQUIRED' AND r.due_at<={now} LIMIT {limit}) \
          UNION \
          (SELECT DISTINCT r.id FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
          STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (owned) \

@@ -12,8 +12,6 @@ use crate::sql::{Script, list, rows};
 /// of the index, which is byte order. READ COMMITTED locks no gaps, so what is missing locks
 /// nothing.
 ///
-/// Permits are not locked: they change only with their request. `r.state` is selected with them
-/// for the plan's sake: what the index alone can answer, the server may answer by reading all of it.
 pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     let lock = if locks { "FOR UPDATE" } else { "" };
     let mut script = Script::transaction(BEGIN);
@@ -32,13 +30,6 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
              WHERE r.external_id IN ({external_ids}) ORDER BY r.external_id {lock}",
             rows::REQUEST
         ));
-        script.add(format_args!(
-            "SELECT {},r.state FROM lockhouse_permit_request r FORCE INDEX (external_id) \
-             STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) ON p.permit_request_id=r.id \
-             STRAIGHT_JOIN lockhouse_semaphore s FORCE INDEX (PRIMARY) ON s.id=p.semaphore_id \
-             WHERE r.external_id IN ({external_ids})",
-            rows::PERMIT
-        ));
     }
     if !footprint.owners.is_empty() {
         let owners = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
@@ -50,4 +41,15 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     }
     script.add(CLOCK);
     script
+}
+
+/// The permits of the requests of `ids`, which are locked. Theirs are not: they never change.
+pub(super) fn permits(ids: &[u64]) -> Script {
+    Script::within(format_args!(
+        "SELECT {} FROM lockhouse_permit p FORCE INDEX (PRIMARY) \
+         STRAIGHT_JOIN lockhouse_semaphore s FORCE INDEX (PRIMARY) ON s.id=p.semaphore_id \
+         WHERE p.permit_request_id IN ({})",
+        rows::PERMIT,
+        list(ids)
+    ))
 }

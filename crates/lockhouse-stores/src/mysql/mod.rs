@@ -6,10 +6,11 @@
 //! START TRANSACTION                           INSERT requests, permits
 //! SELECT semaphores … FOR UPDATE              UPDATE semaphores
 //! SELECT requests … FOR UPDATE     decide     UPDATE renewed, ended
-//! SELECT permits                      ▶       INSERT or DELETE sessions
-//! SELECT sessions … FOR UPDATE                COMMIT
-//! SELECT the clock
+//! SELECT sessions … FOR UPDATE        ▶       INSERT or DELETE sessions
+//! SELECT the clock                            COMMIT
 //! ```
+//!
+//! and one more in between, for the permits of requests that are not known here.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then
 //!   owners' sessions. Batches on different
@@ -45,7 +46,7 @@ use std::fmt::Display;
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use crate::sql::{Dialect, Ids, Lease, RowIds, Script, Sql, Wanted, values};
+use crate::sql::{Dialect, Lease, RowIds, Script, Sql, Wanted, values};
 use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
@@ -105,8 +106,12 @@ impl Dialect for MySqlServer {
         load::script(footprint, locks)
     }
 
-    fn save(changes: &Changes, rows: &RowIds, ids: &Ids, now: Timestamp) -> Result<Script, Error> {
-        save::script(changes, rows, ids, now)
+    fn permits(ids: &[u64]) -> Script {
+        load::permits(ids)
+    }
+
+    fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
+        save::script(changes, rows)
     }
 
     fn make_ready(rows: &[Semaphore]) -> Script {

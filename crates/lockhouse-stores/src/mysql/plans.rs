@@ -14,7 +14,7 @@ use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
 
 use super::sql::Text;
 use super::{MySql, MySqlServer, load, purge, save};
-use crate::sql::{Ids, Lease, RowIds, Script, list};
+use crate::sql::{Lease, RowIds, Script, list};
 
 const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
 const MARIADB: &str = "LOCKHOUSE_TEST_MARIADB_URL";
@@ -46,7 +46,8 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
             let load = load::script(&footprint(asked), true);
             let save = ended(asked);
             let purges = purged(asked);
-            let scripts = [load.text(), save.text(), &purges];
+            let permits = load::permits(&(1..=asked as u64).collect::<Vec<_>>());
+            let scripts = [load.text(), permits.text(), save.text(), &purges];
             let statements = scripts.iter().flat_map(|script| script.split(';'));
             for statement in statements.filter(|s| s.contains("FROM") || s.starts_with("UPDATE")) {
                 let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
@@ -103,12 +104,15 @@ async fn fill(store: &MySql, from: usize, to: usize) {
     let now = "SYSDATE(6)";
     let rows = |row: &dyn Fn(usize) -> String| list((from..to).map(row));
     let semaphores = rows(&|i| format!("({i}+1,'s{i:06}',1,1,1,{now},{now},NULL)"));
-    let requests = rows(&|i| format!("({i}+1,'r{i:06}',NULL,1,NULL,NULL,NULL,{now},NULL,NULL)"));
-    let permits = rows(&|i| format!("({i}+1,{i}+1,1,1,1)"));
+    let requests = rows(&|i| format!("({i}+1,'r{i:06}',1,{now})"));
+    let permits = rows(&|i| format!("({i}+1,{i}+1,1,1)"));
     let sessions = rows(&|i| format!("('w{i:06}',1,{now})"));
     for (table, rows) in [
         ("lockhouse_semaphore", semaphores),
-        ("lockhouse_permit_request", requests),
+        (
+            "lockhouse_permit_request (id,external_id,state,created_at)",
+            requests,
+        ),
         ("lockhouse_permit", permits),
         ("lockhouse_owner_session", sessions),
     ] {
@@ -153,7 +157,7 @@ fn ended(asked: usize) -> Script {
         });
     }
     changes.goodbyes = vec![owner(0)];
-    save::script(&changes, &ids, &Ids::new(), Timestamp::UNIX_EPOCH).unwrap()
+    save::script(&changes, &ids).unwrap()
 }
 
 /// The locks of a purge of `asked` rows of each kind, and their deletion.

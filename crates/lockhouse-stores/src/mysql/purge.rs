@@ -14,8 +14,8 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     let cutoff = Time(cutoff);
     Script::of(match what {
         Purge::Requests { .. } => format!(
-            "SELECT r.external_id FROM lockhouse_permit_request r FORCE INDEX (ended) \
-             WHERE r.released_at<={cutoff} ORDER BY r.released_at LIMIT {limit}"
+            "SELECT r.external_id FROM lockhouse_permit_request r FORCE INDEX (due) \
+             WHERE r.state='RELEASED' AND r.due_at<={cutoff} ORDER BY r.due_at LIMIT {limit}"
         ),
         Purge::CapacityChanges { .. } => format!(
             "SELECT c.id FROM lockhouse_capacity_change c FORCE INDEX (changed) \

@@ -39,15 +39,14 @@ pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Sc
     let chosen = match on {
         Some(name) => format!(
             "SELECT r.* FROM lockhouse_semaphore o \
-             STRAIGHT_JOIN lockhouse_permit h FORCE INDEX (held) \
-             ON h.semaphore_id=o.id AND h.state='ACQUIRED' \
-             STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) \
-             ON r.id=h.permit_request_id \
+             STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (due) ON r.state='ACQUIRED' \
+             STRAIGHT_JOIN lockhouse_permit h FORCE INDEX (PRIMARY) \
+             ON h.permit_request_id=r.id AND h.semaphore_id=o.id \
              WHERE o.name={} {after} ORDER BY r.external_id LIMIT {limit}",
             Text(name.as_str())
         ),
         None => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (live) \
+            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (due) \
              WHERE r.state='ACQUIRED' {after} ORDER BY r.external_id LIMIT {limit}"
         ),
     };

@@ -23,7 +23,7 @@ pub(super) fn count(torn: usize) -> Script {
     script.add(format_args!(
         "SELECT DISTINCT r.external_id FROM lockhouse_permit_request r FORCE INDEX (PRIMARY) \
          LEFT JOIN lockhouse_permit p FORCE INDEX (PRIMARY) ON p.permit_request_id=r.id \
-         WHERE p.permit_request_id IS NULL OR p.state<>r.state \
+         WHERE p.permit_request_id IS NULL \
          OR (r.state='RELEASED')<>(r.released_at IS NOT NULL) \
          OR (r.state='RELEASED')<>(r.end_reason IS NOT NULL) \
          OR (r.state='ACQUIRED' AND r.ended_by IS NOT NULL) \
@@ -36,7 +36,7 @@ pub(super) fn count(torn: usize) -> Script {
 pub(super) fn last_fence(name: &SemaphoreName) -> Script {
     Script::of(format_args!(
         "SELECT s.id,MAX(p.fence) FROM lockhouse_semaphore s \
-         LEFT JOIN lockhouse_permit p FORCE INDEX (held) ON p.semaphore_id=s.id \
+         LEFT JOIN lockhouse_permit p FORCE INDEX (PRIMARY) ON p.semaphore_id=s.id \
          WHERE s.name={} GROUP BY s.id",
         Text(name.as_str())
     ))
@@ -50,7 +50,7 @@ pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
         Text(name.as_str())
     ));
     script.add(format_args!(
-        "SELECT COALESCE(SUM(p.count),0) FROM lockhouse_permit_request r FORCE INDEX (live) \
+        "SELECT COALESCE(SUM(p.count),0) FROM lockhouse_permit_request r FORCE INDEX (due) \
          STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) \
          ON p.permit_request_id=r.id AND p.semaphore_id={id} WHERE r.state='ACQUIRED'"
     ));

@@ -13,9 +13,10 @@ use super::error::{code, server_code};
 use crate::sql::{Lease, Script, rows};
 
 /// The migrations, in order. The first takes the schema to version 1.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_owners_and_the_past.sql"),
+    include_str!("migrations/0003_less_to_write.sql"),
 ];
 
 /// The version that this code needs.

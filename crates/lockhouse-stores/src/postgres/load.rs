@@ -9,11 +9,7 @@ use crate::sql::{Script, list, rows};
 ///
 /// Rows are locked as they leave the sort, so in byte order. A row that somebody else had locked is
 /// read again once it is ours; a semaphore whose row appears during that wait is not seen, as if
-/// the batch had come before it. The permits are read by a statement of their own, which sees all
-/// that was committed until the locks were held: what reads in the statement that locks would see
-/// what was there before the wait.
-///
-/// Permits are not locked: they change only with their request.
+/// the batch had come before it.
 pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     let lock = if locks { "FOR UPDATE" } else { "" };
     let mut script = Script::transaction(BEGIN);
@@ -31,13 +27,6 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
              ORDER BY r.external_id {lock}",
             rows::REQUEST
         ));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_permit_request r \
-             JOIN lockhouse_permit p ON p.permit_request_id=r.id \
-             JOIN lockhouse_semaphore s ON s.id=p.semaphore_id \
-             WHERE r.external_id IN ({external_ids})",
-            rows::PERMIT
-        ));
     }
     if !footprint.owners.is_empty() {
         let owners = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
@@ -49,4 +38,16 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     }
     script.add(CLOCK);
     script
+}
+
+/// The permits of the requests of `ids`, which are locked. Theirs are not: they never change. In a
+/// statement of its own, which sees all that was committed until the locks were held; one that
+/// locks sees what was there before it waited.
+pub(super) fn permits(ids: &[u64]) -> Script {
+    Script::within(format_args!(
+        "SELECT {} FROM lockhouse_permit p JOIN lockhouse_semaphore s ON s.id=p.semaphore_id \
+         WHERE p.permit_request_id IN ({})",
+        rows::PERMIT,
+        list(ids)
+    ))
 }

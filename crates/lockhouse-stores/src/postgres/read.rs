@@ -39,8 +39,8 @@ pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Sc
     let chosen = match on {
         Some(name) => format!(
             "SELECT r.* FROM lockhouse_semaphore o \
-             JOIN lockhouse_permit h ON h.semaphore_id=o.id AND h.state='ACQUIRED' \
-             JOIN lockhouse_permit_request r ON r.id=h.permit_request_id \
+             JOIN lockhouse_permit_request r ON r.state='ACQUIRED' \
+             JOIN lockhouse_permit h ON h.permit_request_id=r.id AND h.semaphore_id=o.id \
              WHERE o.name={} {after} ORDER BY r.external_id LIMIT {limit}",
             Text(name.as_str())
         ),

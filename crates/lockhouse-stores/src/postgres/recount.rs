@@ -33,7 +33,7 @@ pub(super) fn count(torn: usize) -> Script {
     script.add(format_args!(
         "SELECT DISTINCT r.external_id FROM lockhouse_permit_request r \
          LEFT JOIN lockhouse_permit p ON p.permit_request_id=r.id \
-         WHERE p.permit_request_id IS NULL OR p.state<>r.state \
+         WHERE p.permit_request_id IS NULL \
          OR (r.state='RELEASED')<>(r.released_at IS NOT NULL) \
          OR (r.state='RELEASED')<>(r.end_reason IS NOT NULL) \
          OR (r.state='ACQUIRED' AND r.ended_by IS NOT NULL) \

@@ -1,29 +1,23 @@
 //! Saves what was decided: the second of a batch's two packets.
 
+use lockhouse_core::Changes;
 use lockhouse_core::store::Error;
-use lockhouse_core::{Changes, Timestamp};
 
 use super::PostgresServer;
 use super::sql::{Text, Time};
-use crate::sql::{Ids, RowIds, Script, list, values};
+use crate::sql::{RowIds, Script, list, values};
 
 /// Writes `changes` to the rows that are locked, and commits.
-pub(super) fn script(
-    changes: &Changes,
-    rows: &RowIds,
-    ids: &Ids,
-    now: Timestamp,
-) -> Result<Script, Error> {
+pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
     let mut script = Script::new();
     if !changes.granted.is_empty() {
-        let (requests, permits) =
-            values::granted::<PostgresServer>(&changes.granted, rows, ids, now)?;
+        let (requests, permits) = values::granted::<PostgresServer>(&changes.granted, rows)?;
         script.add(format_args!(
             "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,ttl_ms,\
              expires_at,created_at,released_at,ended_by) VALUES {requests}"
         ));
         script.add(format_args!(
-            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,state) \
+            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence) \
              VALUES {permits}"
         ));
     }
@@ -51,9 +45,6 @@ pub(super) fn script(
             "UPDATE lockhouse_permit_request \
              SET state='RELEASED',end_reason={reason},released_at={at},ended_by={by} \
              WHERE id IN ({ids})"
-        ));
-        script.add(format_args!(
-            "UPDATE lockhouse_permit SET state='RELEASED' WHERE permit_request_id IN ({ids})"
         ));
     }
     if !changes.capacity_changes.is_empty() {

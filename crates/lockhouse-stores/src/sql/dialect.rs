@@ -9,7 +9,6 @@ use sqlx::Either;
 use sqlx::error::DatabaseError;
 
 use super::due::Wanted;
-use super::ids::Ids;
 use super::load::RowIds;
 use super::pool::Lease;
 use super::rows::TextRow;
@@ -70,11 +69,16 @@ pub trait Dialect: Driver {
     /// `time` as a literal, in UTC, to the microsecond.
     fn time(time: Timestamp) -> impl Display;
 
-    /// Begins a transaction that locks `footprint` in its order, and reads the clock last.
+    /// Begins a transaction that locks `footprint` in its order, and reads the clock last. Answers
+    /// the semaphores, requests and sessions that there are, each if any are asked for.
     fn load(footprint: &Footprint, locks: bool) -> Script;
 
-    /// Writes `changes` to the rows that are locked, and commits.
-    fn save(changes: &Changes, rows: &RowIds, ids: &Ids, now: Timestamp) -> Result<Script, Error>;
+    /// The permits of the requests of `ids`.
+    fn permits(ids: &[u64]) -> Script;
+
+    /// Writes `changes` to the rows that are locked, and commits. `rows` has the ids of new requests
+    /// too.
+    fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error>;
 
     /// Makes `rows` ready, unless they are there.
     fn make_ready(rows: &[Semaphore]) -> Script;

@@ -21,7 +21,7 @@ const DRAWN_BITS: u32 = 12;
 
 /// Chooses ids.
 #[derive(Debug)]
-pub struct Ids(Mutex<State>);
+pub(crate) struct Ids(Mutex<State>);
 
 #[derive(Clone, Copy, Debug)]
 struct State {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{ExternalId, Footprint, Loaded, Request, SemaphoreName};
+use lockhouse_core::{ExternalId, Footprint, Loaded, Permit, Request, SemaphoreName};
 
 use super::rows::{self, TextRow};
 
@@ -44,7 +44,7 @@ fn not_loaded(what: &str, name: impl Display) -> Error {
     )
 }
 
-/// Reads the answers to [`Dialect::load`](super::Dialect::load).
+/// Reads the answers to [`Dialect::load`](super::Dialect::load). The requests have no permits yet.
 pub(crate) fn snapshot(
     footprint: &Footprint,
     answers: Vec<Vec<impl TextRow>>,
@@ -65,7 +65,6 @@ pub(crate) fn snapshot(
         for row in next() {
             requests.push(rows::request(&row)?);
         }
-        add_permits(&mut requests, &next(), 0)?;
     }
     let mut owners = BTreeMap::new();
     if !footprint.owners.is_empty() {
@@ -91,22 +90,32 @@ pub(crate) fn snapshot(
     Ok(Snapshot { loaded, ids })
 }
 
-/// Gives each of `requests` its permits, read from the columns of `rows` that begin at `first`, in
-/// byte order of the semaphores' names. Permits of other requests are left out.
+/// Gives each of `requests` its [`permits`]. Those of other requests are left out.
 pub(crate) fn add_permits(
     requests: &mut [(u64, Request)],
     rows: &[impl TextRow],
     first: usize,
 ) -> Result<(), Error> {
-    let mut permits: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+    let mut permits = permits(rows, first)?;
+    for (id, request) in requests {
+        request.permits = permits.remove(id).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The permits of each request, read from the columns of `rows` that begin at `first`, in byte order
+/// of the semaphores' names.
+pub(crate) fn permits(
+    rows: &[impl TextRow],
+    first: usize,
+) -> Result<BTreeMap<u64, Vec<Permit>>, Error> {
+    let mut permits: BTreeMap<u64, Vec<Permit>> = BTreeMap::new();
     for row in rows {
         let (id, permit) = rows::permit(row, first)?;
         permits.entry(id).or_default().push(permit);
     }
-    for (id, request) in requests {
-        let mut permits = permits.remove(id).unwrap_or_default();
+    for permits in permits.values_mut() {
         permits.sort_unstable_by(|a, b| a.semaphore.cmp(&b.semaphore));
-        request.permits = permits;
     }
-    Ok(())
+    Ok(permits)
 }

@@ -6,6 +6,7 @@
 //!
 //! - `transact` runs a batch; `read`, `due`, `purge`, `recount` and `schema` the other calls.
 //! - `dialect` says what a kind of server has of its own, and `values` writes rows in it.
+//! - `known` spares a batch reading what was read or written here before.
 //! - `script` is what is sent; `rows` and `load` read what comes back.
 //! - `pool` and `connection` run scripts, and `error` says what became of one that failed.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
@@ -16,6 +17,7 @@ mod dialect;
 mod due;
 mod error;
 mod ids;
+mod known;
 mod load;
 mod pool;
 mod purge;
@@ -37,7 +39,8 @@ use lockhouse_core::store::{Error, Kind};
 pub(crate) use dialect::{Dialect, Driver, Pieces};
 pub(crate) use due::{Wanted, before};
 pub(crate) use error::servers_word;
-pub(crate) use ids::Ids;
+use ids::Ids;
+use known::Known;
 pub(crate) use load::RowIds;
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use script::{Script, list};
@@ -59,6 +62,7 @@ pub struct Sql<D: Dialect>(pub(crate) Arc<Inner<D>>);
 pub(crate) struct Inner<D: Dialect> {
     pub(crate) pool: Arc<Pool<D>>,
     pub(crate) ids: Ids,
+    known: Known,
     /// Whether to lock what is loaded. Only tests say no.
     locks: bool,
 }
@@ -69,6 +73,7 @@ impl<D: Dialect> Sql<D> {
         Self(Arc::new(Inner {
             locks: location.locks,
             ids: Ids::new(),
+            known: Known::new(),
             pool: Arc::new(Pool::new(location)),
         }))
     }

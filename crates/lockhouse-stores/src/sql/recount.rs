@@ -1,7 +1,6 @@
 //! Counts everything anew, and sets right what is off.
 //!
-//! A permit is live when its request is: that is what a release gives back. What the permit's own
-//! row says besides must agree, or the request is torn.
+//! A permit is live when its request is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

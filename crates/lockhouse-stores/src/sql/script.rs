@@ -40,6 +40,13 @@ impl Script {
         script
     }
 
+    /// A script of one statement in a transaction that is open, and stays so.
+    pub(crate) fn within(statement: impl Display) -> Self {
+        let mut script = Self::of(statement);
+        script.leaves_open = true;
+        script
+    }
+
     /// Adds a statement; its answer is the next one.
     pub(crate) fn add(&mut self, statement: impl Display) {
         if self.statements > 0 {

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Kind};
-use lockhouse_core::{Command, Definition, Loaded, Outcome, Semaphore, SemaphoreName, decide};
+use lockhouse_core::{
+    Changes, Command, Definition, Loaded, Outcome, Semaphore, SemaphoreName, decide,
+};
 use sqlx::error::DatabaseError;
 
 use super::Inner;
 use super::dialect::Dialect;
 use super::error::servers_word;
-use super::load::{self, Snapshot};
+use super::known::Known;
+use super::load::{self, RowIds, Snapshot};
 use super::pool::Lease;
 
 /// How long one call may work. A lock wait is ended by the server after 5 s.
@@ -40,15 +43,22 @@ async fn load_decide_save<D: Dialect>(
     store: &Inner<D>,
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
-    let Snapshot { loaded, ids } = load(lease, store.locks, batch).await?;
+    let Snapshot { loaded, mut ids } = load(lease, store, batch).await?;
     let now = loaded.now;
     let decision = decide(loaded, &batch.commands);
     if decision.changes.is_empty() {
         return Ok(decision.outcomes);
     }
-    let script = D::save(&decision.changes, &ids, &store.ids, now)?;
+    let granted = &decision.changes.granted;
+    let new = granted.iter().map(|request| request.external_id.clone());
+    ids.requests
+        .extend(new.zip(store.ids.take(granted.len(), now)));
+    let script = D::save(&decision.changes, &ids)?;
     match lease.run(&script, CONTEXT).await {
-        Ok(_) => Ok(decision.outcomes),
+        Ok(_) => {
+            remember(&store.known, &decision.changes, &ids);
+            Ok(decision.outcomes)
+        }
         Err(error) => {
             if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) {
                 store.ids.redraw();
@@ -61,14 +71,15 @@ async fn load_decide_save<D: Dialect>(
 /// Loads all that `batch` touches, and leaves it locked.
 async fn load<D: Dialect>(
     lease: &mut Lease<D>,
-    locks: bool,
+    store: &Inner<D>,
     batch: &Batch,
 ) -> Result<Snapshot, Error> {
     let mut footprint = batch.footprint.clone();
     for _ in 0..LOADS {
-        let script = D::load(&footprint, locks);
+        let script = D::load(&footprint, store.locks);
         let answers = lease.run(&script, CONTEXT).await?;
-        let snapshot = load::snapshot(&footprint, answers)?;
+        let mut snapshot = load::snapshot(&footprint, answers)?;
+        add_permits(lease, &store.known, &mut snapshot).await?;
         footprint.grow(&snapshot.loaded);
         let missing = missing(&batch.commands, &snapshot.loaded);
         if is_whole(&snapshot.loaded) && missing.is_empty() {
@@ -95,6 +106,49 @@ fn is_whole(loaded: &Loaded) -> bool {
     let live = loaded.requests.values().filter(|request| request.is_live());
     let mut held = live.flat_map(|request| &request.permits);
     held.all(|permit| loaded.semaphores.contains_key(&permit.semaphore))
+}
+
+/// Gives each of the requests that were loaded its permits.
+async fn add_permits<D: Dialect>(
+    lease: &mut Lease<D>,
+    known: &Known,
+    snapshot: &mut Snapshot,
+) -> Result<(), Error> {
+    let mut unknown = Vec::new();
+    for (external_id, request) in &mut snapshot.loaded.requests {
+        let id = snapshot.ids.request(external_id)?;
+        match known.permits(id) {
+            Some(permits) => request.permits = permits,
+            None => unknown.push(id),
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let answers = lease.run(&D::permits(&unknown), CONTEXT).await?;
+    let mut permits = load::permits(answers.first().map_or(&[], Vec::as_slice), 0)?;
+    for (external_id, request) in &mut snapshot.loaded.requests {
+        let id = snapshot.ids.request(external_id)?;
+        if let Some(permits) = permits.remove(&id) {
+            known.insert(id, permits.clone());
+            request.permits = permits;
+        }
+    }
+    Ok(())
+}
+
+/// Takes note of what was saved.
+fn remember(known: &Known, changes: &Changes, ids: &RowIds) {
+    for request in &changes.granted {
+        if let Ok(id) = ids.request(&request.external_id) {
+            known.insert(id, request.permits.clone());
+        }
+    }
+    for ended in &changes.ended {
+        if let Ok(id) = ids.request(&ended.external_id) {
+            known.remove(id);
+        }
+    }
 }
 
 /// The names that `commands` create and that have no row yet.

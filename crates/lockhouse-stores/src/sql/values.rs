@@ -10,29 +10,26 @@ use lockhouse_core::{
 };
 
 use super::dialect::Dialect;
-use super::ids::Ids;
 use super::load::RowIds;
 use super::script::{Maybe, list};
 
 /// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by`, and
-/// `permit_request_id,semaphore_id,count,fence,state`.
+/// `permit_request_id,semaphore_id,count,fence`.
 pub(crate) fn granted<D: Dialect>(
     granted: &[Request],
     rows: &RowIds,
-    ids: &Ids,
-    now: Timestamp,
 ) -> Result<(String, String), Error> {
     let mut requests = Vec::with_capacity(granted.len());
     let mut permits = Vec::with_capacity(granted.len());
-    for (request, id) in granted.iter().zip(ids.take(granted.len(), now)) {
+    for request in granted {
+        let id = rows.request(&request.external_id)?;
         requests.push(request_row::<D>(request, id));
         for permit in &request.permits {
             permits.push(format!(
-                "({id},{},{},{},'{}')",
+                "({id},{},{},{})",
                 rows.semaphore(&permit.semaphore)?,
                 permit.count,
-                permit.fence,
-                state(request.state)
+                permit.fence
             ));
         }
     }

@@ -16,7 +16,7 @@ pub(super) const EXPIRED: &str = "
     WHERE request.state = 'ACQUIRED' AND request.expires_at <= ?1
         AND (?2 IS NULL OR EXISTS (
             SELECT 1 FROM lockhouse_permit AS permit
-            WHERE permit.permit_request_id = request.id AND permit.state = 'ACQUIRED'
+            WHERE permit.permit_request_id = request.id
                 AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
     ORDER BY request.expires_at LIMIT ?3";
 
@@ -29,7 +29,7 @@ pub(super) const SILENT: &str = "
         AND (request.expires_at IS NULL OR request.expires_at > ?1)
         AND (?2 IS NULL OR EXISTS (
             SELECT 1 FROM lockhouse_permit AS permit
-            WHERE permit.permit_request_id = request.id AND permit.state = 'ACQUIRED'
+            WHERE permit.permit_request_id = request.id
                 AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
     ORDER BY session.expires_at LIMIT ?3";
 

@@ -17,14 +17,14 @@ pub(super) const LIST_LIVE: &str = "
     FROM lockhouse_permit_request
     WHERE state = 'ACQUIRED' AND external_id > ?1 ORDER BY external_id LIMIT ?2";
 
-/// CROSS JOIN: from the semaphore's live permits to their requests, whatever the planner thinks.
 pub(super) const LIST_LIVE_ON: &str = "
-    SELECT request.id, external_id, owner, request.state, end_reason, ttl_ms, expires_at,
-        created_at, released_at, ended_by
-    FROM lockhouse_permit AS permit
-    CROSS JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
-    WHERE permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?3)
-        AND permit.state = 'ACQUIRED' AND external_id > ?1
+    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+        ended_by
+    FROM lockhouse_permit_request AS request
+    WHERE state = 'ACQUIRED' AND external_id > ?1 AND EXISTS (
+        SELECT 1 FROM lockhouse_permit AS permit
+        WHERE permit.permit_request_id = request.id
+            AND permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?3))
     ORDER BY external_id LIMIT ?2";
 
 pub(super) const LIST_CAPACITY_CHANGES: &str = "

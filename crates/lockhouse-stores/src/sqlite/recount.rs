@@ -1,8 +1,7 @@
 //! Counts the rows anew, and mends what is counted wrongly. The only statements that read whole
 //! tables, history and all.
 //!
-//! A permit is live when its request is: that is what a release gives back. What the permit's own
-//! row says must agree, or the request is torn.
+//! A permit is live when its request is.
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{Recount, Semaphore, SemaphoreName};
@@ -37,9 +36,6 @@ const LIST_TORN: &str = "
         OR NOT EXISTS (
             SELECT 1 FROM lockhouse_permit AS permit
             WHERE permit.permit_request_id = request.id)
-        OR EXISTS (
-            SELECT 1 FROM lockhouse_permit AS permit
-            WHERE permit.permit_request_id = request.id AND permit.state <> request.state)
     ORDER BY +external_id LIMIT 1000";
 
 const RECOUNT_ONE: &str = "

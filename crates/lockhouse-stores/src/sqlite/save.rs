@@ -31,8 +31,8 @@ const INSERT_REQUEST: &str = "
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 const INSERT_PERMIT: &str = "
-    INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence, state)
-    VALUES (?1, (SELECT id FROM lockhouse_semaphore WHERE name = ?2), ?3, ?4, ?5)";
+    INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence)
+    VALUES (?1, (SELECT id FROM lockhouse_semaphore WHERE name = ?2), ?3, ?4)";
 
 const RENEW_REQUEST: &str = "
     UPDATE lockhouse_permit_request SET ttl_ms = ?2, expires_at = ?3
@@ -41,10 +41,7 @@ const RENEW_REQUEST: &str = "
 const END_REQUEST: &str = "
     UPDATE lockhouse_permit_request
     SET state = 'RELEASED', end_reason = ?2, released_at = ?3, ended_by = ?4
-    WHERE external_id = ?1 AND state = 'ACQUIRED' RETURNING id";
-
-const END_PERMITS: &str = "
-    UPDATE lockhouse_permit SET state = 'RELEASED' WHERE permit_request_id = ?1";
+    WHERE external_id = ?1 AND state = 'ACQUIRED'";
 
 const INSERT_CAPACITY_CHANGE: &str = "
     INSERT INTO lockhouse_capacity_change
@@ -65,7 +62,6 @@ pub(super) const STATEMENTS: &[&str] = &[
     INSERT_PERMIT,
     RENEW_REQUEST,
     END_REQUEST,
-    END_PERMITS,
     INSERT_CAPACITY_CHANGE,
     UPSERT_SESSION,
     DELETE_SESSION,
@@ -137,13 +133,7 @@ fn insert_request(connection: &Connection, request: &Request) -> Result<(), Erro
     let id = connection.last_insert_rowid();
     for permit in &request.permits {
         let fence = integer(permit.fence)?;
-        let row = params![
-            id,
-            permit.semaphore.as_str(),
-            permit.count.value(),
-            fence,
-            state
-        ];
+        let row = params![id, permit.semaphore.as_str(), permit.count.value(), fence];
         run(connection, INSERT_PERMIT, row).map_err(&cannot)?;
     }
     Ok(())
@@ -159,19 +149,13 @@ fn renew(connection: &Connection, renewed: &Renewed) -> Result<(), Error> {
 }
 
 fn end(connection: &Connection, ended: &Ended) -> Result<(), Error> {
-    let cannot = cannot("end a request");
-    let external_id = ended.external_id.as_str();
+    let id = ended.external_id.as_str();
     let by = ended.by.as_ref().map(|owner| owner.as_str());
-    let row = params![external_id, ended.reason.as_str(), us(ended.at), by];
-    let id: i64 = connection
-        .prepare_cached(END_REQUEST)
-        .and_then(|mut update| update.query_row(row, |row| row.get(0)))
-        .map_err(|error| match error {
-            Driver::QueryReturnedNoRows => not_live(external_id),
-            error => cannot(error),
-        })?;
-    run(connection, END_PERMITS, [id]).map_err(&cannot)?;
-    Ok(())
+    let row = params![id, ended.reason.as_str(), us(ended.at), by];
+    match run(connection, END_REQUEST, row).map_err(cannot("end a request"))? {
+        1 => Ok(()),
+        _ => Err(not_live(id)),
+    }
 }
 
 fn insert_capacity_change(connection: &Connection, change: &CapacityChange) -> Result<(), Error> {

@@ -18,6 +18,7 @@ use super::error::{self, cannot, is_about_schema};
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_semaphores_and_requests.sql"),
     include_str!("migrations/0002_owner_sessions_and_upkeep.sql"),
+    include_str!("migrations/0003_permits_never_change.sql"),
 ];
 
 /// The version that this code needs.

@@ -87,7 +87,7 @@ async fn connections_that_are_killed_all_the_time_apply_nothing_by_halves(databa
     let requests = "SELECT COUNT(*) FROM lockhouse_permit_request WHERE state='RELEASED'";
     assert_eq!(session.number(requests).await, TASKS * ROUNDS);
     let permits = "SELECT COUNT(*) FROM lockhouse_permit p JOIN lockhouse_permit_request r \
-        ON r.id=p.permit_request_id WHERE p.state='RELEASED'";
+        ON r.id=p.permit_request_id WHERE r.state='RELEASED'";
     assert_eq!(session.number(permits).await, 2 * TASKS * ROUNDS);
 }
 

@@ -95,8 +95,8 @@ async fn what_is_committed_during_a_lock_wait_is_decided_on(database: &Database)
             "UPDATE lockhouse_semaphore SET in_use=2,fence=2; \
              INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
              VALUES (1,'y','ACQUIRED',{clock}); \
-             INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,state) \
-             SELECT 1,id,1,2,'ACQUIRED' FROM lockhouse_semaphore; COMMIT"
+             INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence) \
+             SELECT 1,id,1,2 FROM lockhouse_semaphore; COMMIT"
         ))
         .await;
 

@@ -183,7 +183,8 @@ async fn a_purge_waits_for_nobody(database: &Database) {
             "START TRANSACTION; \
          SELECT * FROM lockhouse_semaphore FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE state='ACQUIRED' FOR UPDATE; \
-         SELECT * FROM lockhouse_permit WHERE state='ACQUIRED' FOR UPDATE; \
+         SELECT * FROM lockhouse_permit \
+         WHERE permit_request_id IN (10,12,14,16,18,20,22,24,26) FOR UPDATE; \
          SELECT * FROM lockhouse_permit_request WHERE external_id='r004' FOR UPDATE",
         )
         .await;

@@ -98,8 +98,8 @@ async fn each_thing_that_is_off_is_found(database: &Database) {
         ),
         ("UPDATE lockhouse_permit SET fence=2 WHERE fence=3", &["P7"]),
         (
-            "UPDATE lockhouse_permit SET state='RELEASED'",
-            &["P7", "P3", "P3"],
+            "UPDATE lockhouse_permit_request SET state='RELEASED'",
+            &["P2", "P7", "P2", "P3", "P3"],
         ),
         ("DELETE FROM lockhouse_permit_request", &["P2", "P7", "P2"]),
     ] {
@@ -119,8 +119,6 @@ async fn torn_requests_are_named(database: &Database) {
         "UPDATE lockhouse_permit_request SET ended_by='o' WHERE external_id='z'",
         "UPDATE lockhouse_permit_request SET end_reason=NULL WHERE external_id='y'",
         "UPDATE lockhouse_permit_request SET released_at=NULL WHERE external_id='y'",
-        "UPDATE lockhouse_permit SET state='RELEASED' WHERE semaphore_id=\
-         (SELECT id FROM lockhouse_semaphore WHERE name='b')",
         "DELETE FROM lockhouse_permit WHERE fence=2",
     ] {
         session
@@ -134,9 +132,14 @@ async fn torn_requests_are_named(database: &Database) {
         assert_eq!(torn.len(), 1, "{breaking}: {torn:?}");
         session
             .run(
-                "DELETE FROM lockhouse_permit_request; DELETE FROM lockhouse_permit; \
-             INSERT INTO lockhouse_permit_request SELECT * FROM kept_r; \
-             INSERT INTO lockhouse_permit SELECT * FROM kept_p; DROP TABLE kept_r,kept_p",
+                "DELETE FROM lockhouse_permit; INSERT INTO lockhouse_permit SELECT * FROM kept_p; \
+             UPDATE lockhouse_permit_request SET \
+             state=(SELECT k.state FROM kept_r k WHERE k.id=lockhouse_permit_request.id),\
+             end_reason=(SELECT k.end_reason FROM kept_r k WHERE k.id=lockhouse_permit_request.id),\
+             released_at=(SELECT k.released_at FROM kept_r k \
+             WHERE k.id=lockhouse_permit_request.id),\
+             ended_by=(SELECT k.ended_by FROM kept_r k WHERE k.id=lockhouse_permit_request.id); \
+             DROP TABLE kept_r,kept_p",
             )
             .await;
         assert!(store.recount().await.unwrap().torn.is_empty());
@@ -224,8 +227,7 @@ async fn a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile(dat
             "START TRANSACTION; \
          UPDATE lockhouse_semaphore SET in_use=7 WHERE name='a'; \
          UPDATE lockhouse_permit_request SET state='RELEASED',end_reason='released',\
-         released_at=created_at WHERE external_id='z'; \
-         UPDATE lockhouse_permit SET state='RELEASED' WHERE fence=3",
+         released_at=created_at WHERE external_id='z'",
         )
         .await;
     let repair = tokio::spawn({

@@ -98,7 +98,10 @@ async fn a_user_who_has_all_its_connections_finds_it_crowded(database: &Database
     let user = User::with_password(database, "ALL", "").await;
     let limit = match database.server {
         Server::MySql | Server::MariaDb => {
-            format!("ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS 1", user.name())
+            format!(
+                "ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS 1",
+                user.name()
+            )
         }
         Server::Postgres => format!("ALTER ROLE {} CONNECTION LIMIT 1", user.name()),
     };

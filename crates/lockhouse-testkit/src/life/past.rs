@@ -235,8 +235,8 @@ async fn insert_past(url: &str, count: u32) -> u32 {
             .await;
         database
             .run(&format!(
-                "INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence, state) \
-                 SELECT n + 1, {first}, 1, n + 1, 'RELEASED' FROM {numbers}"
+                "INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence) \
+                 SELECT n + 1, {first}, 1, n + 1 FROM {numbers}"
             ))
             .await;
     }

@@ -91,13 +91,13 @@ async fn fill_with_the_past(store: &MySql) {
             _ if i % 2 == 0 => "1000,SYSDATE(6)+INTERVAL 1 DAY".to_owned(),
             _ => "NULL,NULL".to_owned(),
         };
-        format!("({i},'l{i}','w{i:06}','{live}',NULL,{ends},{made},NULL,NULL)")
+        format!("({i},'l{i}','w{i:06}','{live}',{ends},{made},NULL)")
     });
     let ended = rows(&|i| {
         let at = ago(if i <= 3 { 2 } else { 0 });
-        format!("({i}+5000,'o{i}','v{i:06}','{over}','stale',NULL,NULL,{at},{at},NULL)")
+        format!("({i}+5000,'o{i}','v{i:06}','{over}',NULL,NULL,{at},{at})")
     });
-    let permits = |from: usize, state| rows(&|i| format!("({i}+{from},1,1,{i}+{from},'{state}')"));
+    let permits = |from: usize| rows(&|i| format!("({i}+{from},1,1,{i}+{from})"));
     let sessions = rows(&|i| match i {
         // Of two who hold something, and of three who do not.
         5 | 6 => format!("('w{i:06}',1,{})", ago(1)),
@@ -110,16 +110,19 @@ async fn fill_with_the_past(store: &MySql) {
     let semaphores = "(1,'s',9999,2000,9999,SYSDATE(6),SYSDATE(6),NULL),\
         (2,'t',9999,0,0,SYSDATE(6),SYSDATE(6),NULL)";
     let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
+    let of_requests = "lockhouse_permit_request \
+        (id,external_id,owner,state,ttl_ms,expires_at,created_at,released_at)";
     for (table, rows) in [
         ("lockhouse_semaphore", semaphores.to_owned()),
-        ("lockhouse_permit_request", requests),
-        ("lockhouse_permit_request", ended),
-        ("lockhouse_permit", permits(0, live)),
-        ("lockhouse_permit", permits(5000, over)),
+        (of_requests, requests),
+        (of_requests, ended),
+        ("lockhouse_permit", permits(0)),
+        ("lockhouse_permit", permits(5000)),
         ("lockhouse_owner_session", sessions),
         ("lockhouse_capacity_change", changes),
     ] {
         run(&mut lease, &format!("INSERT INTO {table} VALUES {rows}")).await;
+        let table = table.split(' ').next().unwrap_or(table);
         run(&mut lease, &format!("ANALYZE TABLE {table}")).await;
     }
 }

@@ -52,7 +52,7 @@ fn assert_flat(connection: &Connection) {
             "lockhouse_permit_request_live_by_owner",
         ),
         (read::LIST_LIVE, "lockhouse_permit_request_live"),
-        (read::LIST_LIVE_ON, "lockhouse_permit_live_by_semaphore"),
+        (read::LIST_LIVE_ON, "lockhouse_permit_request_live"),
         (read::LIST_SEMAPHORES, "lockhouse_semaphore_existing"),
         (
             read::LIST_CAPACITY_CHANGES,

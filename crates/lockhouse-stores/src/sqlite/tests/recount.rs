@@ -114,19 +114,13 @@ async fn each_torn_request_is_found() {
             "small",
         ),
         (
-            "UPDATE lockhouse_permit SET state = 'RELEASED' WHERE count = 3".into(),
-            "large",
-        ),
-        (
-            "UPDATE lockhouse_permit SET state = 'ACQUIRED'".into(),
-            "ended",
-        ),
-        (
             "DELETE FROM lockhouse_permit WHERE count = 3".into(),
             "large",
         ),
         (
-            "DELETE FROM lockhouse_permit WHERE state = 'RELEASED'".into(),
+            "DELETE FROM lockhouse_permit WHERE permit_request_id =
+                (SELECT id FROM lockhouse_permit_request WHERE external_id = 'ended')"
+                .into(),
             "ended",
         ),
     ] {
@@ -150,18 +144,6 @@ async fn the_first_thousand_torn_requests_are_told_by_bytes() {
     assert_eq!(torn.len(), 1_000);
     assert_eq!(torn[0], id("r-0001"));
     assert_eq!(torn[999], id("r-1000"));
-}
-
-/// P2
-#[tokio::test]
-async fn a_permit_is_live_when_its_request_is() {
-    let (place, store) = place_with_requests().await;
-    change(
-        &place,
-        "UPDATE lockhouse_permit SET state = iif(state = 'ACQUIRED', 'RELEASED', 'ACQUIRED')",
-    );
-    assert_eq!(store.recount().await.unwrap().semaphores[0].live, 4);
-    assert_eq!(store.repair(&name("a")).await.unwrap(), None);
 }
 
 /// P2, P7
