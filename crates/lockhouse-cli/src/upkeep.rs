@@ -89,7 +89,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     purge_after: Duration,
-    /// How many rows are deleted in one transaction
+    /// How many rows are deleted in one transaction at most
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_BATCH",

@@ -83,7 +83,7 @@ async fn contend_under_wrong_clocks(place: Option<Place>) {
     let Some(last) = clocks.last() else { return };
     let _jumping = last.keeps_jumping(&["-9h", "+400d", "+0", "-400d"]);
     define(&place).await;
-    let ms = setting("LOCKHOUSE_CONTENTION_MS", 5_000);
+    let ms = setting("LOCKHOUSE_CONTENTION_MS", 10_000);
     let hammers = start(place.url(), ms, &clocks);
     keeps_its_promises(place, hammers).await;
 }

@@ -43,7 +43,8 @@ pub struct Upkeep {
     pub purge_every: Duration,
     /// After so long, an ended request is deleted, and its id forgotten. 7 days.
     pub purge_after: Duration,
-    /// How many requests are deleted in one transaction. 800.
+    /// How many requests are deleted in one transaction at most; fewer where they take longer than
+    /// a tenth of a second, or on SQLite 5 ms. 800.
     pub purge_batch: u32,
     /// The pause between two such transactions. 50 ms.
     pub purge_pause: Duration,

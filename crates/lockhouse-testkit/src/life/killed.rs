@@ -80,9 +80,11 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
         Process::start(program, &["hold", url, SEMAPHORE, &prefix, &share, &ttl_ms])
     };
     let holding = shares(size.holders, size.holding_processes);
-    let mut holders: Vec<_> = holding.map(hold).collect();
-    for holder in &mut holders {
+    // One after the other: a hundred that start at once keep each other from renewing.
+    let mut holders = Vec::new();
+    for mut holder in holding.map(hold) {
         assert_eq!(holder.line().await, "held");
+        holders.push(holder);
     }
     say(format_args!(
         "{} processes hold {} permits",
@@ -94,9 +96,10 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
         Process::start(program, &["wait", url, SEMAPHORE, &prefix, &share])
     };
     let waiting = shares(size.holders, size.waiting_processes);
-    let mut waiters: Vec<_> = waiting.clone().map(wait).collect();
-    for waiter in &mut waiters {
+    let mut waiters = Vec::new();
+    for mut waiter in waiting.clone().map(wait) {
         assert_eq!(waiter.line().await, "waiting");
+        waiters.push(waiter);
     }
     tokio::time::sleep(size.well_for).await;
     let rows = rows::read(url).await;

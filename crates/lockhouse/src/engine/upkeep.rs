@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Due, Page, Purge};
 use lockhouse_core::{Cause, Finding, Owner, Request, Semaphore};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::lapsed::lapse;
 use super::{Engine, attempt};
 use crate::Error;
+
+/// How many rows are deleted first, to see how long they take.
+const FIRST_PURGE: u32 = 100;
+
+/// A purge that takes longer is followed by a smaller one: others want the database too.
+const LONG_PURGE: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// Ends what has lapsed; how many requests.
@@ -39,21 +45,24 @@ impl Engine {
         attempt::read(attempt::deadline(), || self.store.owners(page)).await
     }
 
-    /// Deletes rows of the past, `batch` a transaction, with a `pause` after each; how many.
+    /// Deletes rows of the past, at most `batch` a transaction, with a `pause` after each; how many.
     pub(crate) async fn purge(
         &self,
         what: Purge,
         batch: u32,
         pause: Duration,
     ) -> Result<u64, Error> {
-        let mut total = 0;
+        let (mut total, mut some) = (0, batch.min(FIRST_PURGE));
         loop {
+            let begun = Instant::now();
             let deadline = attempt::deadline();
-            let gone = attempt::read(deadline, || self.store.purge(what, batch)).await?;
+            let gone = attempt::read(deadline, || self.store.purge(what, some)).await?;
             total += gone;
-            if gone < u64::from(batch) {
+            // Fewer than it may be, as somebody has the others locked, or they would take too long.
+            if gone == 0 {
                 return Ok(total);
             }
+            some = next_purge(some, begun.elapsed(), batch);
             sleep(pause).await;
         }
     }
@@ -82,5 +91,31 @@ impl Engine {
             }
         }
         Ok(mended)
+    }
+}
+
+/// How many rows to delete after `some` took so long; at most `most`.
+fn next_purge(some: u32, took: Duration, most: u32) -> u32 {
+    if took > LONG_PURGE {
+        (some / 2).max(1)
+    } else if took < LONG_PURGE / 2 {
+        some.saturating_mul(2).min(most)
+    } else {
+        some
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn purges_grow_until_they_take_long() {
+        let next = |some, ms| next_purge(some, Duration::from_millis(ms), 800);
+        assert_eq!(next(100, 10), 200);
+        assert_eq!(next(500, 10), 800);
+        assert_eq!(next(400, 75), 400);
+        assert_eq!(next(400, 101), 200);
+        assert_eq!(next(1, 5_000), 1);
     }
 }
