@@ -2,7 +2,7 @@
 
 use lockhouse_core::Footprint;
 
-use super::sql::{BEGIN, CLOCK, Text};
+use super::sql::{BEGIN, CLOCK, PERMITS, Text};
 use crate::sql::{Script, list, rows};
 
 /// Begins a transaction that locks `footprint`, in its order, and reads the clock last.
@@ -32,10 +32,8 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
             rows::REQUEST
         ));
         script.add(format_args!(
-            "SELECT {} FROM lockhouse_permit_request r \
-             JOIN lockhouse_permit p ON p.permit_request_id=r.id \
-             JOIN lockhouse_semaphore s ON s.id=p.semaphore_id \
-             WHERE r.external_id IN ({external_ids})",
+            "SELECT {} FROM (SELECT r.id FROM lockhouse_permit_request r \
+             WHERE r.external_id IN ({external_ids}) OFFSET 0) r {PERMITS}",
             rows::PERMIT
         ));
     }
