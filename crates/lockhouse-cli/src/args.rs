@@ -43,8 +43,8 @@ pub(crate) struct Cli {
 
 #[derive(Args, Debug)]
 pub(crate) struct Global {
-    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, memory:, or a server's
-    /// http(s)://…; unless said, an SQLite file in your state folder
+    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://…, memory:, or a
+    /// server's http(s)://…; unless said, an SQLite file in your state folder
     #[arg(
         long,
         global = true,

@@ -98,6 +98,10 @@ mod tests {
             public("mysql://app@db/lockhouse"),
             "mysql://app@db/lockhouse"
         );
+        assert_eq!(
+            public("postgres://app:s3cret@db/lockhouse?sslmode=require"),
+            "postgres://app:***@db/lockhouse?sslmode=require"
+        );
         assert_eq!(public("sqlite:/var/a b.db"), "sqlite:/var/a b.db");
         assert_eq!(public("memory:"), "memory:");
     }

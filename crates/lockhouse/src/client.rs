@@ -24,8 +24,8 @@ pub struct Lockhouse {
 }
 
 impl Lockhouse {
-    /// Connects to where the permits live: `sqlite:PATH`, `mysql://…`, `mariadb://…`, `memory:`,
-    /// or a server's `http://…` or `https://…`.
+    /// Connects to where the permits live: `sqlite:PATH`, `mysql://…`, `mariadb://…`,
+    /// `postgres://…`, `memory:`, or a server's `http://…` or `https://…`.
     ///
     /// On a database this brings the schema up to date first; a user without the right to do so
     /// can connect once somebody else has (`lockhouse migrate`). A server is first asked by the

@@ -9,7 +9,7 @@
 //! # async fn main() -> Result<(), lockhouse::Error> {
 //! use lockhouse::Lockhouse;
 //!
-//! let lockhouse = Lockhouse::connect("memory:").await?; // or mysql://app@db/lockhouse
+//! let lockhouse = Lockhouse::connect("memory:").await?; // or postgres://app@db/lockhouse
 //! lockhouse.define("backup-slots", 10).await?;
 //!
 //! let permit = lockhouse.semaphore("backup-slots").acquire().await?;

@@ -54,7 +54,7 @@ impl Serve {
         let place = global.place()?;
         if place.is_server() {
             return Err(place::invalid(
-                "is a server's; to serve takes a store: sqlite:PATH, mysql://…, memory:",
+                "is a server's; to serve takes a store: sqlite:PATH, mysql://…, postgres://…, memory:",
             ));
         }
         let upkeep = self.ages.of(self.intervals.of(Upkeep::default())?);

@@ -15,14 +15,13 @@ use crate::sql::{Driver, Pieces, configuration, rows};
 ///
 /// - The locks of a client that has vanished go within 5 s. A statement may take as long as a call;
 ///   what may take longer says so in its transaction.
-/// - Rows are found by their index and tables are joined in the order that is written, whatever the
-///   server believes of their sizes: what it knows of a table that has just grown, or that nobody
-///   has analyzed yet, is wrong. Such plans look so dear to it that it would compile them, so not.
+/// - Rows are found by their index, whatever the server believes of a table's size: what it knows of
+///   one that has just grown, or that nobody has analyzed yet, is wrong. Such plans look so dear to
+///   it that it would compile them, so not.
 /// - An answered COMMIT is on disk, even where the database is set to answer before.
 const SESSION: &str = "SET lock_timeout='5s';SET statement_timeout='9s';\
     SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\
-    SET enable_seqscan=off;SET enable_bitmapscan=off;SET enable_hashjoin=off;\
-    SET enable_mergejoin=off;SET join_collapse_limit=1;SET jit=off;\
+    SET enable_seqscan=off;SET enable_bitmapscan=off;SET jit=off;\
     SELECT set_config('synchronous_commit','on',false) \
     WHERE current_setting('synchronous_commit')='off';\
     SHOW server_encoding";

@@ -34,8 +34,9 @@ pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
 fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
     let held = match on {
         Some(on) => format!(
-            "JOIN lockhouse_permit h ON h.permit_request_id=r.id \
-             JOIN lockhouse_semaphore o ON o.id=h.semaphore_id AND o.name IN ({})",
+            "AND EXISTS (SELECT FROM lockhouse_permit h WHERE h.permit_request_id=r.id \
+             AND h.semaphore_id=ANY(ARRAY(SELECT o.id FROM lockhouse_semaphore o \
+             WHERE o.name IN ({}))) OFFSET 0)",
             list(on.iter().map(|name| Text(name.as_str())))
         ),
         None => String::new(),
@@ -43,14 +44,15 @@ fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     format!(
         "SELECT r.* FROM (\
-         (SELECT DISTINCT r.id FROM lockhouse_permit_request r {held} \
-         WHERE r.state='ACQUIRED' AND r.expires_at<={now} LIMIT {limit}) \
+         (SELECT r.id FROM lockhouse_permit_request r \
+         WHERE r.state='ACQUIRED' AND r.expires_at<={now} {held} LIMIT {limit}) \
          UNION \
-         (SELECT DISTINCT r.id FROM lockhouse_owner_session w \
-         JOIN lockhouse_permit_request r ON r.state='ACQUIRED' AND r.owner=w.owner {held} \
+         (SELECT r.id FROM lockhouse_owner_session w \
+         CROSS JOIN LATERAL (SELECT r.id FROM lockhouse_permit_request r \
+         WHERE r.state='ACQUIRED' AND r.owner=w.owner {held} OFFSET 0) r \
          WHERE w.expires_at<={now} LIMIT {limit}) \
          LIMIT {limit}) d \
-         JOIN lockhouse_permit_request r ON r.id=d.id"
+         CROSS JOIN LATERAL (SELECT r.* FROM lockhouse_permit_request r WHERE r.id=d.id OFFSET 0) r"
     )
 }
 

@@ -45,7 +45,8 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
 /// locks sees what was there before it waited.
 pub(super) fn permits(ids: &[u64]) -> Script {
     Script::within(format_args!(
-        "SELECT {} FROM lockhouse_permit p JOIN lockhouse_semaphore s ON s.id=p.semaphore_id \
+        "SELECT {} FROM lockhouse_permit p CROSS JOIN LATERAL (\
+         SELECT s.name FROM lockhouse_semaphore s WHERE s.id=p.semaphore_id OFFSET 0) s \
          WHERE p.permit_request_id IN ({})",
         rows::PERMIT,
         list(ids)

@@ -31,6 +31,8 @@ mod driver;
 mod due;
 mod error;
 mod load;
+#[cfg(test)]
+mod plans;
 mod purge;
 mod read;
 mod recount;

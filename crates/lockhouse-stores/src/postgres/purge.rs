@@ -21,7 +21,7 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
         Purge::Sessions { .. } => format!(
             "SELECT w.owner FROM lockhouse_owner_session w \
              WHERE w.expires_at<={cutoff} AND NOT EXISTS (\
-             SELECT FROM lockhouse_permit_request r WHERE r.state='ACQUIRED' AND r.owner=w.owner) \
+             SELECT FROM lockhouse_permit_request r WHERE r.state='ACQUIRED' AND r.owner=w.owner OFFSET 0) \
              ORDER BY w.expires_at LIMIT {limit}"
         ),
     })

@@ -3,7 +3,7 @@
 use lockhouse_core::store::Page;
 use lockhouse_core::{ExternalId, SemaphoreName};
 
-use super::sql::Text;
+use super::sql::{PERMITS, Text};
 use crate::sql::{Script, list, rows};
 
 pub(super) fn named(names: &[SemaphoreName]) -> Script {
@@ -39,8 +39,9 @@ pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Sc
     let chosen = match on {
         Some(name) => format!(
             "SELECT r.* FROM lockhouse_semaphore o \
-             JOIN lockhouse_permit_request r ON r.state='ACQUIRED' \
-             JOIN lockhouse_permit h ON h.permit_request_id=r.id AND h.semaphore_id=o.id \
+             CROSS JOIN LATERAL (SELECT r.* FROM lockhouse_permit_request r \
+             WHERE r.state='ACQUIRED' AND EXISTS (SELECT FROM lockhouse_permit h \
+             WHERE h.permit_request_id=r.id AND h.semaphore_id=o.id) OFFSET 0) r \
              WHERE o.name={} {after} ORDER BY r.external_id LIMIT {limit}",
             Text(name.as_str())
         ),
@@ -55,8 +56,9 @@ pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Sc
 pub(super) fn history(name: &SemaphoreName, limit: u32) -> Script {
     Script::of(format_args!(
         "SELECT {} FROM lockhouse_semaphore s \
-         JOIN lockhouse_capacity_change c ON c.semaphore_id=s.id \
-         WHERE s.name={} ORDER BY c.changed_at DESC,c.id DESC LIMIT {limit}",
+         CROSS JOIN LATERAL (SELECT c.* FROM lockhouse_capacity_change c WHERE c.semaphore_id=s.id \
+         ORDER BY c.changed_at DESC,c.id DESC LIMIT {limit}) c \
+         WHERE s.name={} ORDER BY c.changed_at DESC,c.id DESC",
         rows::CAPACITY_CHANGE,
         Text(name.as_str())
     ))
@@ -65,10 +67,7 @@ pub(super) fn history(name: &SemaphoreName, limit: u32) -> Script {
 /// The requests that the SELECT `chosen` chooses, with their permits.
 pub(super) fn with_permits(chosen: &str) -> Script {
     Script::of(format_args!(
-        "SELECT {},{} FROM ({chosen}) r \
-         JOIN lockhouse_permit p ON p.permit_request_id=r.id \
-         JOIN lockhouse_semaphore s ON s.id=p.semaphore_id \
-         ORDER BY r.external_id",
+        "SELECT {},{} FROM ({chosen} OFFSET 0) r {PERMITS} ORDER BY r.external_id",
         rows::REQUEST,
         rows::PERMIT
     ))

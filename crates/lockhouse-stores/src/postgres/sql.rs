@@ -1,4 +1,4 @@
-//! Texts and times as literals.
+//! Texts and times as literals, and how tables are joined.
 //!
 //! A text is the bytes of its UTF-8, each as an escape: `E'\x6a\x6f\x62'`. That form means the same
 //! whatever `standard_conforming_strings` and `backslash_quote` say.
@@ -13,6 +13,16 @@ pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// `now()` would be when the transaction began, and `statement_timestamp()` when the packet came.
 pub(super) const CLOCK: &str = "SELECT clock_timestamp()";
+
+/// The permits `p` of each request `r`, with their semaphores `s`.
+///
+/// Here and elsewhere, what is joined is a subquery that names the row before it, and that an
+/// OFFSET keeps whole: so the server begins with what is written first, and finds the rest by their
+/// index. It can't choose another order for what it believes of tables that it has not analyzed.
+pub(super) const PERMITS: &str = "CROSS JOIN LATERAL (SELECT p.* FROM lockhouse_permit p \
+    WHERE p.permit_request_id=r.id OFFSET 0) p \
+    CROSS JOIN LATERAL (SELECT s.name FROM lockhouse_semaphore s \
+    WHERE s.id=p.semaphore_id OFFSET 0) s";
 
 /// A text as a literal.
 pub(super) struct Text<'a>(pub(super) &'a str);

@@ -1,0 +1,127 @@
+//! What it costs to find what is due, and what is past.
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Page, Purge};
+use lockhouse_core::{Owner, SemaphoreName};
+
+use super::super::sql::CLOCK;
+use super::{Postgres, PostgresServer, database, explain, lend, remove, run};
+use crate::sql::{Dialect as _, Wanted, before, list, rows};
+
+/// P12. Neither what is held nor what has ended is read: of 2000 each, all on one semaphore, the
+/// few that are due are found by reading few rows, whether the server knows how many there are or
+/// not.
+#[tokio::test]
+async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
+    let Some((base, database, store)) = database().await else {
+        return;
+    };
+    fill_with_the_past(&store).await;
+    let mut lease = lend(&store).await;
+    let now = rows::clock(&run(&mut lease, CLOCK).await[0]).unwrap();
+    let day = Duration::from_secs(86_400);
+    let on = |name| Wanted::Lapsed {
+        on: Some(vec![SemaphoreName::parse(name).unwrap()]),
+    };
+    let due = [
+        (Wanted::Lapsed { on: None }, 4),
+        (on("s"), 4),
+        (on("t"), 0),
+        (Wanted::Stale { age: day }, 3),
+        (Wanted::OwnedBy(Owner::parse("w000002").unwrap()), 1),
+    ];
+    let due = due.map(|(wanted, found)| (PostgresServer::due(&wanted, now, 800), found));
+    let purges = [
+        (Purge::Requests { age: day }, 3),
+        (Purge::CapacityChanges { age: day }, 3),
+        (Purge::Sessions { age: day }, 3),
+    ];
+    let cutoff = before(now, day);
+    let purges = purges.map(|(what, found)| (PostgresServer::find_past(what, cutoff, 800), found));
+    let owners = PostgresServer::owners(&Page {
+        after: Some(Owner::parse("w001989").unwrap()),
+        limit: 3,
+    });
+    let scripts: Vec<_> = due.into_iter().chain(purges).chain([(owners, 3)]).collect();
+    for knows in [false, true] {
+        if knows {
+            run(&mut lease, "ANALYZE").await;
+        }
+        for (script, expected) in &scripts {
+            let statement = script.text();
+            let how = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)";
+            let plan = explain(&mut lease, how, statement).await;
+            let found = run(&mut lease, statement).await.len();
+            assert_eq!(found, *expected, "{statement}");
+            assert!(!plan.contains("Seq Scan"), "{knows}: {statement}\n{plan}");
+            let read = rows_read(&plan);
+            assert!(read < 120.0, "{knows}: {read} rows: {statement}\n{plan}");
+        }
+    }
+    drop(lease);
+    remove(&base, &database).await;
+}
+
+/// How many rows all steps of a plan had, those among them that were not wanted.
+fn rows_read(plan: &str) -> f64 {
+    let number = |text: &str| -> f64 {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+        text[..end.unwrap_or(text.len())].parse().unwrap()
+    };
+    let mut loops = 1.0;
+    let mut read = 0.0;
+    for line in plan.lines() {
+        if let Some((_, after)) = line.split_once("actual rows=") {
+            loops = number(after.split_once("loops=").unwrap().1);
+            read += number(after) * loops;
+        }
+        if let Some((_, after)) = line.split_once("Rows Removed by Filter: ") {
+            read += number(after) * loops;
+        }
+    }
+    read
+}
+
+/// On one semaphore of two: 2000 live requests, half of them for ever, 2000 ended ones, as many
+/// sessions and capacity changes; of each a few that are due.
+async fn fill_with_the_past(store: &Postgres) {
+    let rows = |row: &dyn Fn(usize) -> String| list((1..=2000).map(row));
+    let ago = |days: usize| format!("now()-INTERVAL '{days} DAY'");
+    let ahead = "now()+INTERVAL '1 DAY'";
+    let (live, over) = ("ACQUIRED", "RELEASED");
+    let requests = rows(&|i| {
+        let made = ago(if i % 666 == 333 { 2 } else { 0 });
+        let ends = match i {
+            2 | 4 => format!("1000,{}", ago(1)),
+            _ if i % 2 == 0 => format!("1000,{ahead}"),
+            _ => "NULL,NULL".to_owned(),
+        };
+        format!("({i},'l{i}','w{i:06}','{live}',NULL,{ends},{made},NULL,NULL)")
+    });
+    let ended = rows(&|i| {
+        let at = ago(if i <= 3 { 2 } else { 0 });
+        format!("({i}+5000,'o{i}','v{i:06}','{over}','stale',NULL,NULL,{at},{at},NULL)")
+    });
+    let permits = |from: usize, state| rows(&|i| format!("({i}+{from},1,1,{i}+{from},'{state}')"));
+    let sessions = rows(&|i| match i {
+        // Of two who hold something, and of three who do not.
+        5 | 6 => format!("('w{i:06}',1,{})", ago(1)),
+        7..=9 => format!("('u{i:06}',1,{})", ago(2)),
+        _ => format!("('w{i:06}',1,{ahead})"),
+    });
+    let changes = rows(&|i| format!("({i},1,1,2,NULL,NULL,{})", ago(if i <= 3 { 2 } else { 0 })));
+    let semaphores = "(1,'s',9999,2000,9999,now(),now(),NULL),(2,'t',9999,0,0,now(),now(),NULL)";
+    let mut lease = lend(store).await;
+    for (table, rows) in [
+        ("lockhouse_semaphore", semaphores.to_owned()),
+        ("lockhouse_permit_request", requests),
+        ("lockhouse_permit_request", ended),
+        ("lockhouse_permit", permits(0, live)),
+        ("lockhouse_permit", permits(5000, over)),
+        ("lockhouse_owner_session", sessions),
+        ("lockhouse_capacity_change", changes),
+    ] {
+        run(&mut lease, &format!("INSERT INTO {table} VALUES {rows}")).await;
+    }
+}
