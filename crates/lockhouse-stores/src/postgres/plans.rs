@@ -15,7 +15,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 use super::sql::Text;
 use super::{Postgres, PostgresServer, load, purge, save};
 use crate::sql::rows::TextRow as _;
-use crate::sql::{Ids, Lease, RowIds, Script, list};
+use crate::sql::{Lease, RowIds, Script, list};
 
 /// P6, P12. A scan would read what is not asked for. A sort above the locks would mean that rows are
 /// locked in another order than theirs.
@@ -162,7 +162,7 @@ fn ended(asked: usize) -> Script {
         });
     }
     changes.goodbyes = (0..asked).map(owner).collect();
-    save::script(&changes, &ids, &Ids::new(), Timestamp::UNIX_EPOCH).unwrap()
+    save::script(&changes, &ids).unwrap()
 }
 
 /// The locks of a purge of `asked` rows of each kind, and their deletion.
