@@ -121,22 +121,21 @@ async fn rate_of_a_line(lockhouse: &Lockhouse) -> f64 {
         lockhouse.acquire(asked, LONG).await.unwrap();
     }));
     full.await;
-    let line: Vec<_> = (0..1000)
-        .map(|i| {
+    // One task, so that they call in this order.
+    let line = join_all((0..1000).map({
+        let lockhouse = lockhouse.clone();
+        move |i| {
             let lockhouse = lockhouse.clone();
-            tokio::spawn(async move { hold(&lockhouse, format!("line-{i}"), "line").await })
-        })
-        .collect();
+            async move { hold(&lockhouse, format!("line-{i}"), "line").await }
+        }
+    }));
+    let line = tokio::spawn(line);
     while lockhouse.status("line").await.unwrap().waiting < 1000 {
         sleep(Duration::from_millis(1)).await;
     }
     let begun = Instant::now();
     join_all((0..10).map(|i| lockhouse.release(format!("full-{i}")))).await;
-    let fences: Vec<_> = join_all(line)
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
+    let fences = line.await.unwrap();
     let rate = 1000.0 / begun.elapsed().as_secs_f64();
     assert!(fences.is_sorted(), "served in the order in which they came");
     rate

@@ -127,6 +127,8 @@ macro_rules! conformance {
             who_waits_goes_on_waiting_while_it_is_closed,
             who_waits_is_told_of_a_deletion,
             interrupted_waits_leave_no_orphan,
+            nobody_sleeps_on_while_there_is_room,
+            handing_over_takes_no_seconds,
         }
     };
 }

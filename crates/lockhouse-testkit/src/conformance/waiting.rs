@@ -275,3 +275,49 @@ pub async fn interrupted_waits_leave_no_orphan(place: &Place) {
     let all = lockhouse.semaphore("s").acquire_many(2).await.unwrap();
     all.release().await.unwrap();
 }
+
+/// As in redisson 6664 and 5762, and prefect 23183: a waiter slept on though permits were free.
+/// They come back in the very moment in which somebody begins to wait, through either client.
+pub async fn nobody_sleeps_on_while_there_is_room(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 2).await.unwrap();
+    for i in 0..40_u32 {
+        let id = |role: &str| format!("{role}-{i}");
+        grant(&one, &id("held"), &[("s", 2)]).await.unwrap();
+        let releaser = if i % 2 == 0 { &one } else { &two };
+        let release = async {
+            tokio::time::sleep(Duration::from_micros(u64::from(i) * 100)).await;
+            releaser.release(id("held")).await.unwrap();
+        };
+        let (first, second) = (
+            ask(&id("first"), &[("s", 1)]),
+            ask(&id("second"), &[("s", 1)]),
+        );
+        let both = async { tokio::join!(one.acquire(first, SOON), one.acquire(second, SOON)) };
+        let both = tokio::time::timeout(SOON / 2, both);
+        let (answers, ()) = tokio::join!(both, release);
+        let (first, second) = answers.expect("there is room for both");
+        for request in [first.unwrap().0, second.unwrap().0] {
+            one.release(&request.external_id).await.unwrap();
+        }
+    }
+}
+
+/// As in consul 1006: handover took up to 5 s. Through another client too, which only finds out by
+/// looking.
+pub async fn handing_over_takes_no_seconds(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    grant(&one, "r0", &[("s", 1)]).await.unwrap();
+    let mut took = Vec::new();
+    for i in 0..15 {
+        let next = in_line(&two, ask(&format!("r{}", i + 1), &[("s", 1)]), 1).await;
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        let begun = Instant::now();
+        one.release(format!("r{i}")).await.unwrap();
+        next.await.unwrap().unwrap();
+        took.push(begun.elapsed());
+    }
+    took.sort();
+    assert!(took[7] < Duration::from_millis(500), "{took:?}");
+}
