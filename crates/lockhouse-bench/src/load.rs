@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use uuid::Uuid;
 
 use crate::Failed;
@@ -29,12 +30,17 @@ const HOPELESS: u32 = 100;
 /// How many clients connect at once.
 const CONNECTING: usize = 16;
 
+/// How much longer than the time it may take until there is a pair.
+const FIRST_PAIR: Duration = Duration::from_secs(10);
+
 /// What the clients share.
 struct Track {
     shape: Shape,
     measuring: AtomicBool,
     over: AtomicBool,
     pairs: AtomicU64,
+    /// Rings with the first pair that is measured.
+    first: Notify,
     shards: Vec<Mutex<Shard>>,
 }
 
@@ -94,6 +100,7 @@ pub async fn run(
         measuring: AtomicBool::new(false),
         over: AtomicBool::new(false),
         pairs: AtomicU64::new(0),
+        first: Notify::new(),
         shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
     });
     let clients = connect(contender, shape.clients).await?;
@@ -140,7 +147,7 @@ async fn time(
     let begun = Instant::now();
     track.measuring.store(true, Ordering::Relaxed);
     tokio::select! {
-        () = sleep(track.shape.time()) => {}
+        () = enough(track) => {}
         () = tell(contender, track, progress) => {}
         _ = &mut stop => {}
     }
@@ -151,6 +158,13 @@ async fn time(
         took: begun.elapsed(),
         work: work.map(|(after, before)| after.since(before)),
     }
+}
+
+/// The time is over, and there has been a pair; where that is long in coming, it is waited for.
+async fn enough(track: &Track) {
+    sleep(track.shape.time()).await;
+    // If there has been none by then, there is none to tell of.
+    let _ = timeout(FIRST_PAIR, track.first.notified()).await;
 }
 
 async fn tell(contender: &dyn Contender, track: &Track, progress: &dyn Progress) {
@@ -215,7 +229,9 @@ async fn go(
                 in_a_row = 0;
                 if counts {
                     pairs += 1;
-                    track.pairs.fetch_add(1, Ordering::Relaxed);
+                    if track.pairs.fetch_add(1, Ordering::Relaxed) == 0 {
+                        track.first.notify_one();
+                    }
                     let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
                     shard.acquire.record(acquire);
                     shard.release.record(release);

@@ -166,7 +166,7 @@ impl Report {
     }
 }
 
-/// Runs the contests whose names have `only` in them, or all, and judges. Once `stop` says so it
+/// Runs the contests whose names have one of `only` in them, or all, and judges. Once `stop` says so it
 /// ends soon, with what it has.
 ///
 /// # Errors
@@ -174,11 +174,11 @@ impl Report {
 pub async fn run(
     places: &Places,
     scale: &Scale,
-    only: Option<&str>,
+    only: &[String],
     progress: &dyn Progress,
     stop: &watch::Receiver<bool>,
 ) -> Result<Report, Failed> {
-    let is_wanted = |name: &str| only.is_none_or(|only| name.contains(only));
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|text| name.contains(text));
     let folder = tempfile::tempdir()?;
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -29,9 +29,9 @@ pub(crate) struct Suite {
     /// The lockhouse program; unless said, that beside this one
     #[arg(long, value_name = "PROGRAM")]
     lockhouse: Option<PathBuf>,
-    /// Only the contests whose names have this in them
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    /// Only the contests whose names have one of these in them
+    #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
+    only: Vec<String>,
     /// Everything small and short, to see that it runs
     #[arg(long)]
     quick: bool,
@@ -64,7 +64,7 @@ impl Suite {
             // As long as nobody interrupts, somebody must be able to.
             std::future::pending::<()>().await;
         });
-        let report = suite::run(&places, &scale, self.only.as_deref(), &Stderr, &stopped).await;
+        let report = suite::run(&places, &scale, &self.only, &Stderr, &stopped).await;
         interrupted.abort();
         let report = report?;
         Stderr.clear();
