@@ -33,7 +33,8 @@ async fn what_is_locked_is_found_by_the_unique_indexes_and_sorted_before() {
             let load = load::script(&footprint(asked), true);
             let save = ended(asked);
             let purges = purged(asked);
-            let scripts = [load.text(), save.text(), &purges];
+            let permits = load::permits(&(1..=asked as u64).collect::<Vec<_>>());
+            let scripts = [load.text(), permits.text(), save.text(), &purges];
             let statements = scripts.iter().flat_map(|script| script.split(';'));
             for statement in statements.filter(|s| s.contains("FROM") || s.starts_with("UPDATE")) {
                 let plan = explain(&mut lease, "EXPLAIN", statement).await;
@@ -119,7 +120,7 @@ async fn fill(store: &Postgres, from: usize, to: usize) {
     let semaphores = rows(&|i| format!("({i}+1,'s{i:06}',1,1,1,{now},{now},NULL)"));
     let requests =
         rows(&|i| format!("({i}+1,'r{i:06}',NULL,'ACQUIRED',NULL,NULL,NULL,{now},NULL,NULL)"));
-    let permits = rows(&|i| format!("({i}+1,{i}+1,1,1,'ACQUIRED')"));
+    let permits = rows(&|i| format!("({i}+1,{i}+1,1,1)"));
     let sessions = rows(&|i| format!("('w{i:06}',1,{now})"));
     for (table, rows) in [
         ("lockhouse_semaphore", semaphores),

@@ -103,7 +103,7 @@ async fn fill_with_the_past(store: &Postgres) {
         let at = ago(if i <= 3 { 2 } else { 0 });
         format!("({i}+5000,'o{i}','v{i:06}','{over}','stale',NULL,NULL,{at},{at},NULL)")
     });
-    let permits = |from: usize, state| rows(&|i| format!("({i}+{from},1,1,{i}+{from},'{state}')"));
+    let permits = |from: usize| rows(&|i| format!("({i}+{from},1,1,{i}+{from})"));
     let sessions = rows(&|i| match i {
         // Of two who hold something, and of three who do not.
         5 | 6 => format!("('w{i:06}',1,{})", ago(1)),
@@ -117,8 +117,8 @@ async fn fill_with_the_past(store: &Postgres) {
         ("lockhouse_semaphore", semaphores.to_owned()),
         ("lockhouse_permit_request", requests),
         ("lockhouse_permit_request", ended),
-        ("lockhouse_permit", permits(0, live)),
-        ("lockhouse_permit", permits(5000, over)),
+        ("lockhouse_permit", permits(0)),
+        ("lockhouse_permit", permits(5000)),
         ("lockhouse_owner_session", sessions),
         ("lockhouse_capacity_change", changes),
     ] {
