@@ -108,6 +108,8 @@ async fn fill_with_the_past(store: &Postgres) {
         // Of two who hold something, and of three who do not.
         5 | 6 => format!("('w{i:06}',1,{})", ago(1)),
         7..=9 => format!("('u{i:06}',1,{})", ago(2)),
+        // Of three who hold for ever, and of whom nothing was heard.
+        _ if i % 666 == 333 => format!("('x{i:06}',1,{ahead})"),
         _ => format!("('w{i:06}',1,{ahead})"),
     });
     let changes = rows(&|i| format!("({i},1,1,2,NULL,NULL,{})", ago(if i <= 3 { 2 } else { 0 })));
