@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::liveness::{HttpCheck, OwnerCheck};
+use lockhouse::liveness::{HttpCheck, OwnerCheck, SqlCheck};
 use lockhouse::{OwnerPattern, Upkeep};
 
 use crate::failure::Failure;
@@ -54,14 +54,16 @@ pub(crate) struct Intervals {
     )]
     history_every: Duration,
     /// Whether owners live: those whose name fits PATTERN, in which * is any text, are asked after
-    /// at URL, with {owner} in it. 2xx is alive; 404 or 410, twice in a row, frees all that the
-    /// owner holds; all else is unknown. Again for more: the first that fits is asked. In the
-    /// variable, one a line
+    /// at URL. One that is said to be gone twice in a row frees all that it holds. Of http(s)://…
+    /// with {owner} in it, 2xx is alive, and 404 or 410 is gone. Of a database, mysql://…,
+    /// postgres://… or sqlite:PATH, QUERY is asked, with ? ($1 on PostgreSQL) for the owner: one row
+    /// of 1 or true is alive, one of 0 or false and no row are gone. All else is unknown and frees
+    /// nobody. Again for more: the first that fits is asked. In the variable, one a line
     #[arg(
         long = "check",
         env = "LOCKHOUSE_CHECK",
         hide_env_values = true,
-        value_name = "PATTERN=URL",
+        value_name = "PATTERN=URL [QUERY]",
         value_delimiter = '\n'
     )]
     checks: Vec<Check>,
@@ -150,17 +152,33 @@ impl Ages {
     }
 }
 
-/// `PATTERN=URL`.
+/// `PATTERN=URL`, or `PATTERN=URL QUERY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Check {
     pattern: OwnerPattern,
     url: String,
+    /// Of a database.
+    query: Option<String>,
 }
+
+/// What ends a pattern: the begin of a URL that can be checked.
+const BEGINS: [&str; 7] = [
+    "=http://",
+    "=https://",
+    "=mysql://",
+    "=mariadb://",
+    "=postgres://",
+    "=postgresql://",
+    "=sqlite:",
+];
 
 impl Check {
     fn made(&self) -> Result<(OwnerPattern, Arc<dyn OwnerCheck>), Failure> {
-        let check = HttpCheck::new(&self.url)?;
-        Ok((self.pattern.clone(), Arc::new(check)))
+        let check: Arc<dyn OwnerCheck> = match &self.query {
+            Some(query) => Arc::new(SqlCheck::new(&self.url, query)?),
+            None => Arc::new(HttpCheck::new(&self.url)?),
+        };
+        Ok((self.pattern.clone(), check))
     }
 }
 
@@ -169,17 +187,26 @@ impl FromStr for Check {
 
     /// Either part may have an `=` in it.
     fn from_str(text: &str) -> Result<Self, String> {
-        let begin = ["=http://", "=https://"].map(|begin| text.find(begin));
-        let at = begin.into_iter().flatten().min();
+        let at = BEGINS.iter().filter_map(|begin| text.find(begin)).min();
         let Some((pattern, url)) = at.map(|at| (&text[..at], &text[at + 1..])) else {
             return Err("takes PATTERN=URL, such as 'job-*=https://host/jobs/{owner}'".into());
         };
         if pattern.is_empty() {
             return Err("the pattern is empty; * fits every owner".into());
         }
+        let (url, query) = match url.split_once(' ') {
+            _ if url.starts_with("http") => (url, None),
+            Some((url, query)) => (url, Some(query.to_owned())),
+            None => {
+                return Err("of a database takes PATTERN=URL QUERY, such as \
+                    'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'"
+                    .into());
+            }
+        };
         Ok(Self {
             pattern: OwnerPattern::new(pattern),
             url: url.to_owned(),
+            query,
         })
     }
 }
@@ -239,23 +266,40 @@ mod tests {
 
     #[test]
     fn a_check_is_a_pattern_and_a_url() {
-        let check = |pattern: &str, url: &str| {
+        let check = |pattern: &str, url: &str, query: Option<&str>| {
             Ok(Check {
                 pattern: OwnerPattern::new(pattern),
                 url: url.to_owned(),
+                query: query.map(str::to_owned),
             })
         };
+        let by_http = |pattern, url| check(pattern, url, None);
+        let query = "SELECT a = 1 FROM b WHERE c = ?";
         for (text, expected) in [
-            ("*=http://a/{owner}", check("*", "http://a/{owner}")),
+            ("*=http://a/{owner}", by_http("*", "http://a/{owner}")),
             (
                 "k=v*=https://a/?o={owner}",
-                check("k=v*", "https://a/?o={owner}"),
+                by_http("k=v*", "https://a/?o={owner}"),
             ),
-            ("a=https://b/=http://c", check("a", "https://b/=http://c")),
+            ("a=https://b/=http://c", by_http("a", "https://b/=http://c")),
+            (
+                &format!("j-*=mysql://u@h/d?ssl-mode=REQUIRED {query}"),
+                check("j-*", "mysql://u@h/d?ssl-mode=REQUIRED", Some(query)),
+            ),
+            (
+                &format!("*=sqlite:a.db {query}"),
+                check("*", "sqlite:a.db", Some(query)),
+            ),
         ] {
             assert_eq!(text.parse::<Check>(), expected);
         }
-        for text in ["", "*", "*=ftp://a/{owner}", "=http://a/{owner}"] {
+        for text in [
+            "",
+            "*",
+            "*=ftp://a/{owner}",
+            "=http://a/{owner}",
+            "*=postgres://a/b",
+        ] {
             assert!(text.parse::<Check>().is_err(), "{text}");
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use house::{House, Running, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::Signal;
+use rusqlite::Connection;
 
 /// A server that sweeps often. Nobody waits for a permit: it is the sweep that frees.
 fn serve(house: &House, options: &[&str]) -> Running {
@@ -108,6 +109,60 @@ fn owners_are_checked_where_the_settings_say() {
     until("one is freed", || house.in_use("a") == 2);
     for (id, expected) in [("job-1", "owner_dead"), ("job-2", "held"), ("ann", "held")] {
         assert_eq!(state(&house, id), expected, "{id}");
+    }
+}
+
+/// By SQL, and beside a check that never answers about very many.
+#[test]
+fn a_check_that_hangs_holds_up_no_other() {
+    let house = House::on_a_store();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("slow-*=http://{}/{{owner}}", silent.local_addr().unwrap());
+    let file = house.path("jobs.db");
+    let jobs = "CREATE TABLE jobs (id TEXT, state TEXT);
+        INSERT INTO jobs VALUES ('job-1', 'over'), ('job-2', 'running')";
+    Connection::open(&file)
+        .unwrap()
+        .execute_batch(jobs)
+        .unwrap();
+    let query = "SELECT state = 'running' FROM jobs WHERE id = ?";
+    let by_sql = format!("job-*=sqlite:{} {query}", file.display());
+    let options = [
+        "--check-every",
+        "1s",
+        "--check",
+        &silent,
+        "--check",
+        &by_sql,
+    ];
+    house.text(&["create", "a", "99"]);
+    for i in 0..40 {
+        house.text(&["acquire", "-s", "a", "--owner", &format!("slow-{i}")]);
+    }
+    for owner in ["job-1", "job-2", "job-3"] {
+        house.text(&["acquire", "-s", "a", "--id", owner, "--owner", owner]);
+    }
+    let _server = serve(&house, &options);
+    until("two are freed", || house.in_use("a") == 41);
+    for (id, expected) in [
+        ("job-1", "owner_dead"),
+        ("job-2", "held"),
+        ("job-3", "owner_dead"),
+    ] {
+        assert_eq!(state(&house, id), expected, "{id}");
+    }
+}
+
+#[test]
+fn a_check_that_makes_no_sense_is_refused_at_the_start() {
+    let house = House::on_a_store();
+    for check in [
+        "*=sqlite:jobs.db",
+        "*=mysql://a@b/c SELECT 1",
+        "*=redis://a SELECT ?",
+    ] {
+        let done = house.done(&["serve", "--listen", "127.0.0.1:0", "--check", check]);
+        assert_eq!(done.code, 64, "{check}: {done:?}");
     }
 }
 

@@ -11,7 +11,6 @@ use lockhouse_core::{
 
 use crate::engine::Engine;
 use crate::service::Service;
-use crate::suspects::Suspects;
 use crate::upkeep::{Maintaining, Swept, Upkeep};
 use crate::{Define, Error, Released, RequestBuilder, Semaphore, SemaphoreStatus, wire};
 
@@ -282,9 +281,7 @@ impl Lockhouse {
     /// # Errors
     /// `store_unavailable`; `invalid_request` on a server's URL.
     pub async fn sweep(&self, upkeep: &Upkeep) -> Result<Swept, Error> {
-        upkeep
-            .once(self.upkeeper()?, &mut Suspects::default())
-            .await
+        upkeep.once(self.upkeeper()?).await
     }
 
     /// Counts everything anew, in one consistent read, and says what is off: P1, P2, P3 and P7.

@@ -9,15 +9,12 @@ use futures_util::stream;
 use lockhouse_core::Owner;
 use tokio::time::timeout;
 
-use crate::liveness::{OwnerCheck, OwnerPattern, Verdict};
+use crate::liveness::{OwnerCheck, Verdict};
 
 /// After so long a check does not know.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many owners are asked about at once.
-const AT_ONCE: usize = 16;
-
-/// Who was said to be gone in the last round, and in this one.
+/// Who, of those whom one check is for, was said to be gone in the last round, and in this one.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     last_round: HashSet<Owner>,
@@ -34,19 +31,18 @@ impl Suspects {
         self.last_round = std::mem::take(&mut self.this_round);
     }
 
-    /// Asks about `owners`; those who are gone in this round and were in the last.
+    /// Asks `check` about `owners`; those who are gone in this round and were in the last.
     pub(crate) async fn confirmed(
         &mut self,
-        checks: &[(OwnerPattern, Arc<dyn OwnerCheck>)],
-        owners: Vec<Owner>,
+        check: &Arc<dyn OwnerCheck>,
+        owners: impl Iterator<Item = Owner>,
     ) -> Vec<Owner> {
-        let asked = owners.into_iter().filter_map(|owner| {
-            let (_, check) = checks.iter().find(|(pattern, _)| pattern.fits(&owner))?;
+        let asked = owners.map(|owner| {
             let check = Arc::clone(check);
-            Some(async move { (verdict(check, owner.clone()).await, owner) })
+            async move { (verdict(check, owner.clone()).await, owner) }
         });
         let verdicts: Vec<_> = stream::iter(asked)
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(check.at_once().max(1))
             .collect()
             .await;
         let gone = verdicts

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use lockhouse_core::Owner;
 use lockhouse_core::store::{Page, Purge};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
@@ -78,8 +80,6 @@ impl Default for Upkeep {
 pub struct Swept {
     /// Requests ended as `expired`, or as `owner_dead` because their owner's session had passed.
     pub lapsed: u64,
-    /// Requests ended as `owner_dead` because a check said twice that their owner is gone.
-    pub owner_gone: u64,
     /// Requests ended as `stale`.
     pub stale: u64,
     /// Ended requests deleted.
@@ -131,15 +131,17 @@ impl Upkeep {
         let Some(engine) = lockhouse.engine() else {
             return;
         };
-        let suspects = Mutex::new(Suspects::default());
+        let suspects: Vec<_> = self.checks.iter().map(|_| Mutex::default()).collect();
         let sweep = every(self.sweep_every, turn, || async {
             said("lapsed requests ended", engine.sweep_lapsed().await);
             let stale = engine.sweep_stale(self.stale_after).await;
             said("stale requests ended", stale);
         });
-        let check = every(self.check_every, turn, || async {
-            let gone = self.check(engine, &mut *suspects.lock().await).await;
-            said("requests of gone owners ended", gone);
+        let checks = suspects.iter().enumerate().map(|(nth, suspects)| {
+            every(self.check_every, turn, move || async move {
+                let gone = self.check(engine, nth, &mut *suspects.lock().await).await;
+                said("requests of gone owners ended", gone);
+            })
         });
         let purge = every(self.purge_every, turn, || async {
             said("ended requests deleted", self.purge(engine).await);
@@ -148,7 +150,7 @@ impl Upkeep {
             let gone = self.purge_history(engine).await;
             said("capacity changes deleted", gone);
         });
-        tokio::join!(sweep, check, purge, history);
+        tokio::join!(sweep, join_all(checks), purge, history);
     }
 
     /// How long the permit outlives its process: no longer than the shortest interval, so that no
@@ -162,25 +164,23 @@ impl Upkeep {
         shortest.clamp(LEAST_UPKEEP_TTL, UPKEEP_TTL)
     }
 
-    /// Every task once.
-    pub(crate) async fn once(
-        &self,
-        engine: &Engine,
-        suspects: &mut Suspects,
-    ) -> Result<Swept, Error> {
+    /// Every task once, but for the checks, which take two rounds.
+    pub(crate) async fn once(&self, engine: &Engine) -> Result<Swept, Error> {
         Ok(Swept {
             lapsed: engine.sweep_lapsed().await?,
-            owner_gone: self.check(engine, suspects).await?,
             stale: engine.sweep_stale(self.stale_after).await?,
             purged: self.purge(engine).await?,
             history_purged: self.purge_history(engine).await?,
         })
     }
 
-    async fn check(&self, engine: &Engine, suspects: &mut Suspects) -> Result<u64, Error> {
-        if self.checks.is_empty() {
-            return Ok(0);
-        }
+    /// Asks the `nth` check about its owners, and ends what those hold that are gone.
+    async fn check(
+        &self,
+        engine: &Engine,
+        nth: usize,
+        suspects: &mut Suspects,
+    ) -> Result<u64, Error> {
         let mut total = 0;
         let mut after = None;
         suspects.begin_round();
@@ -190,12 +190,21 @@ impl Upkeep {
                 suspects.end_round();
                 return Ok(total);
             };
-            for owner in suspects.confirmed(&self.checks, owners).await {
+            after = Some(last);
+            let theirs = owners.into_iter();
+            let theirs = theirs.filter(|owner| self.check_of(owner) == Some(nth));
+            for owner in suspects.confirmed(&self.checks[nth].1, theirs).await {
                 tracing::info!(%owner, "an owner is gone, twice in a row");
                 total += engine.sweep_gone(&owner).await?;
             }
-            after = Some(last);
         }
+    }
+
+    /// The first check that is for `owner`.
+    fn check_of(&self, owner: &Owner) -> Option<usize> {
+        self.checks
+            .iter()
+            .position(|(pattern, _)| pattern.fits(owner))
     }
 
     async fn purge(&self, engine: &Engine) -> Result<u64, Error> {

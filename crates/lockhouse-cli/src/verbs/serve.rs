@@ -25,6 +25,7 @@ Examples:
   lockhouse serve --url mysql://app@db/lockhouse
   lockhouse serve --listen 0.0.0.0:7117
   lockhouse serve --sweep-every 30s --check 'job-*=https://ci.example/jobs/{owner}'
+  lockhouse serve --check 'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'
   lockhouse list --url http://127.0.0.1:7117")]
 pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one
