@@ -105,13 +105,9 @@ impl<'a> Capacities<'a> {
     /// have come before it or after.
     fn at(&self, time: i64) -> i64 {
         let before = self.changes.partition_point(|c| c.changed_at < time);
-        let changes = self.changes.iter();
-        let in_force = changes
-            .clone()
-            .take(before)
-            .last()
-            .map_or(self.first, |c| c.new_capacity);
-        let just_then = changes.skip(before).take_while(|c| c.changed_at == time);
+        let (earlier, others) = self.changes.split_at(before);
+        let in_force = earlier.last().map_or(self.first, |c| c.new_capacity);
+        let just_then = others.iter().take_while(|c| c.changed_at == time);
         just_then.map(|c| c.new_capacity).fold(in_force, i64::max)
     }
 }
