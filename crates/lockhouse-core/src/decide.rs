@@ -295,6 +295,7 @@ impl Scene {
     }
 
     fn heartbeat(&mut self, owner: &Owner, ttl: Ttl) -> Outcome {
+        let began = self.is_heard(owner) != Some(true);
         let session = OwnerSession {
             owner: owner.clone(),
             ttl,
@@ -303,7 +304,7 @@ impl Scene {
         self.owners.insert(owner.clone(), session.clone());
         self.heard.insert(owner.clone());
         self.gone.remove(owner);
-        Ok(Reply::Heard(session))
+        Ok(Reply::Heard { session, began })
     }
 
     fn goodbye(&mut self, owner: &Owner) -> Outcome {

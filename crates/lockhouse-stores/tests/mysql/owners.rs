@@ -37,7 +37,9 @@ async fn a_heartbeat_is_kept_and_the_next_one_pushes_it(database: &Database) {
     let row = "SELECT CONCAT_WS(' ',HEX(owner),ttl_ms,expires_at) FROM lockhouse_owner_session";
     let mut last = None;
     for ttl_ms in [60_000, 30_000, 90_000] {
-        let Ok(Reply::Heard(heard)) = one(&store, heartbeat("é", ttl_ms)).await.unwrap() else {
+        let Ok(Reply::Heard { session: heard, .. }) =
+            one(&store, heartbeat("é", ttl_ms)).await.unwrap()
+        else {
             panic!("a heartbeat is heard")
         };
         let expires_at = format!("{:.6}", heard.expires_at);
