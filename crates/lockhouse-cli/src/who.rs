@@ -21,10 +21,14 @@ pub(crate) fn user_and_host() -> String {
     valid(who, "somebody")
 }
 
-/// `ann@build-7:4711`, no other process's as long as this one lives.
+/// `ann@build-7:4711:1f0c9a3e`, no other process's: containers on one host, and those that start
+/// again, may have the same pids.
 pub(crate) fn this_process() -> String {
     let pid = process::id();
-    valid(format!("{}:{pid}", user_and_host()), &format!("pid:{pid}"))
+    // Of 74 random bits the last 32.
+    let unique = uuid::Uuid::now_v7().as_u128() as u32;
+    let own = format!("{pid}:{unique:08x}");
+    valid(format!("{}:{own}", user_and_host()), &format!("pid:{own}"))
 }
 
 /// Environments can have anything in them.
@@ -37,8 +41,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_of_a_process_ends_with_its_pid() {
-        assert!(this_process().ends_with(&format!(":{}", process::id())));
+    fn the_owner_of_a_process_is_its_own() {
+        assert!(this_process().contains(&format!(":{}:", process::id())));
+        assert_ne!(this_process(), this_process());
     }
 
     #[test]

@@ -234,7 +234,13 @@ pub enum Reply {
         now: bool,
     },
     /// The owner's heartbeat was heard.
-    Heard(OwnerSession),
+    Heard {
+        /// Its session as it is now.
+        session: OwnerSession,
+        /// Whether this command began it: none went on until now, so what the owner held under an
+        /// earlier one may have been freed.
+        began: bool,
+    },
     /// The owner has no session.
     Gone {
         /// Whether this command ended it.

@@ -317,6 +317,7 @@ impl Scene {
     }
 
     fn heartbeat(&mut self, owner: &Owner, ttl: Ttl) -> Outcome {
+        let began = self.is_heard(owner) != Some(true);
         let session = OwnerSession {
             owner: owner.clone(),
             ttl,
@@ -325,7 +326,7 @@ impl Scene {
         self.owners.insert(owner.clone(), session.clone());
         self.heard.insert(owner.clone());
         self.gone.remove(owner);
-        Ok(Reply::Heard(session))
+        Ok(Reply::Heard { session, began })
     }
 
     fn goodbye(&mut self, owner: &Owner) -> Outcome {

@@ -14,8 +14,8 @@ pub(crate) async fn put(
     Json(body): Json<Heartbeat>,
 ) -> Result<Json<wire::OwnerSession>, Failure> {
     let ttl = Ttl::from_ms(body.ttl_ms)?;
-    let session = lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
-    Ok(Json(wire::OwnerSession::from(&session)))
+    let heard = lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
+    Ok(Json(wire::OwnerSession::from(&heard)))
 }
 
 /// What was released stays so if the caller hangs up; asked again, it goes on with the rest.

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, ExternalId, Finding, Invalid, Owner, OwnerSession, Reply,
-    Request, SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, ExternalId, Finding, Invalid, Owner, Reply, Request,
+    SemaphoreName, Ttl,
 };
 
 use crate::engine::Engine;
 use crate::service::Service;
 use crate::upkeep::{Maintaining, Swept, Upkeep};
-use crate::{Define, Error, Released, RequestBuilder, Semaphore, SemaphoreStatus, wire};
+use crate::{
+    Define, Error, Heard, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session, wire,
+};
 
 /// A way to semaphores: in a database that this process talks to, or behind a server.
 ///
@@ -173,19 +175,28 @@ impl Lockhouse {
     ///
     /// # Errors
     /// `invalid_request`, `store_unavailable`.
-    pub async fn heartbeat(
-        &self,
-        owner: impl AsRef<str>,
-        ttl: Duration,
-    ) -> Result<OwnerSession, Error> {
+    pub async fn heartbeat(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Heard, Error> {
         let heartbeat = Command::Heartbeat {
             owner: Owner::parse(owner)?,
             ttl: Ttl::new(ttl)?,
         };
         match self.service.execute(heartbeat, Duration::ZERO).await? {
-            Reply::Heard(session) => Ok(session),
+            Reply::Heard { session, began } => Ok(Heard { session, began }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Begins a session of `owner` that beats by itself, every third of `ttl`, until it is
+    /// [ended](Session::goodbye) or dropped. It keeps all that the owner holds without a TTL of its
+    /// own, whatever its number.
+    ///
+    /// An owner's name is for one session at a time: the goodbye of one frees what the owner holds
+    /// under all. Put something of this process's own in it, unless it is a job's that knows better.
+    ///
+    /// # Errors
+    /// `invalid_request`, `store_unavailable`.
+    pub async fn session(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Session, Error> {
+        Session::begin(self.clone(), Owner::parse(owner)?, Ttl::new(ttl)?).await
     }
 
     /// Releases all that `owner` holds, and forgets its session; how many requests those were.

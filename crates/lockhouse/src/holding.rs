@@ -1,13 +1,14 @@
 //! Keeping a hold alive, and knowing when it is lost.
 //!
-//! A task renews the hold every third of its time to live. It trusts its own monotonic clock only
-//! to give up early: the hold counts as lost a tenth of the time to live before the store could
-//! end it, counted from when the last successful call was sent (P8).
+//! A task renews the hold about every third of its time to live: a request, or the session of an
+//! owner with all that it keeps. It trusts its own monotonic clock only to give up early: the hold
+//! counts as lost a tenth of the time to live before the store could end it, counted from when the
+//! last successful call was sent (P8).
 
 use std::fmt;
 use std::time::Duration;
 
-use lockhouse_core::{EndReason, ExternalId, Refusal, Ttl};
+use lockhouse_core::{EndReason, ExternalId, Owner, Refusal, Ttl};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -36,7 +37,14 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Renews one request until it is dropped or the hold is lost.
+/// What is renewed.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    Request(ExternalId),
+    Owner(Owner),
+}
+
+/// Renews one request or session until it is dropped or the hold is lost.
 #[derive(Debug)]
 pub(crate) struct Holding {
     standing: watch::Receiver<Standing>,
@@ -57,7 +65,7 @@ impl Holding {
     /// Keeps alive what was asked for at `sent_at`. Without a `ttl` there is nothing to renew.
     pub(crate) fn new(
         lockhouse: &Lockhouse,
-        external_id: &ExternalId,
+        held: Held,
         ttl: Option<Ttl>,
         sent_at: Instant,
     ) -> Self {
@@ -70,7 +78,7 @@ impl Holding {
                 _never: Some(sender),
             };
         };
-        let renewing = renew(lockhouse.clone(), external_id.clone(), ttl, sent_at, sender);
+        let renewing = renew(lockhouse.clone(), held, ttl, sent_at, sender);
         Self {
             standing,
             task: Some(tokio::spawn(renewing)),
@@ -113,9 +121,38 @@ impl Drop for Holding {
     }
 }
 
+impl Held {
+    /// Pushes its end to `ttl` from now; or says why it is lost.
+    async fn push(&self, lockhouse: &Lockhouse, ttl: Duration) -> Result<Option<Lost>, Error> {
+        match self {
+            Held::Request(id) => match lockhouse.renew(id, Some(ttl)).await {
+                Ok(_) => Ok(None),
+                Err(Error::Refused(Refusal::RequestEnded { reason, .. })) => {
+                    Ok(Some(Lost::Ended(reason)))
+                }
+                Err(Error::Refused(Refusal::UnknownRequest(_))) => Ok(Some(Lost::Unknown)),
+                Err(error) => Err(error),
+            },
+            Held::Owner(owner) => {
+                let heard = lockhouse.heartbeat(owner, ttl).await?;
+                Ok(heard.began.then_some(Lost::Ended(EndReason::OwnerDead)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Held::Request(id) => write!(f, "request \"{id}\""),
+            Held::Owner(owner) => write!(f, "session of \"{owner}\""),
+        }
+    }
+}
+
 async fn renew(
     lockhouse: Lockhouse,
-    external_id: ExternalId,
+    held: Held,
     ttl: Ttl,
     sent_at: Instant,
     standing: watch::Sender<Standing>,
@@ -123,22 +160,19 @@ async fn renew(
     let ttl = ttl.as_duration();
     let (every, again) = (ttl / 3, (ttl / 12).min(Duration::from_secs(1)));
     let mut until = give_up_at(sent_at, ttl);
-    let mut next = sent_at + every;
+    let mut next = sent_at + soon(every);
     let why = loop {
         sleep_until(next).await;
         let sent_at = Instant::now();
-        match timeout_at(until, lockhouse.renew(&external_id, Some(ttl))).await {
-            Ok(Ok(_)) => {
+        match timeout_at(until, held.push(&lockhouse, ttl)).await {
+            Ok(Ok(None)) => {
                 until = give_up_at(sent_at, ttl);
                 standing.send_modify(|standing| standing.until = Some(until));
-                next = sent_at + every;
+                next = sent_at + soon(every);
             }
-            Ok(Err(Error::Refused(Refusal::RequestEnded { reason, .. }))) => {
-                break Lost::Ended(reason);
-            }
-            Ok(Err(Error::Refused(Refusal::UnknownRequest(_)))) => break Lost::Unknown,
+            Ok(Ok(Some(lost))) => break lost,
             Ok(Err(error)) => {
-                tracing::warn!(%external_id, %error, "a hold could not be renewed, trying again");
+                tracing::warn!(%held, %error, "a hold could not be renewed, trying again");
                 next = Instant::now() + again;
             }
             Err(_) => break Lost::NotRenewed,
@@ -148,8 +182,13 @@ async fn renew(
             break Lost::NotRenewed;
         }
     };
-    tracing::error!(%external_id, %why, "a hold was lost");
+    tracing::error!(%held, %why, "a hold was lost");
     standing.send_modify(|standing| standing.lost = Some(why));
+}
+
+/// Up to a fifth sooner, so that those who began together don't go on in step.
+fn soon(every: Duration) -> Duration {
+    every.mul_f64(1.0 - 0.2 * fastrand::f64())
 }
 
 /// When a hold of `ttl` that was asked for at `sent_at` counts as lost.

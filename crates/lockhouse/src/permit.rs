@@ -4,7 +4,7 @@ use lockhouse_core::{ExternalId, Request};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::holding::Holding;
+use crate::holding::{Held, Holding};
 use crate::{Error, Lockhouse, Lost, Released};
 
 /// Permits that are held: renewed in the background, given back by
@@ -24,7 +24,8 @@ pub struct Permit {
 
 impl Permit {
     pub(crate) fn new(lockhouse: Lockhouse, request: Request, sent_at: Instant) -> Self {
-        let holding = Holding::new(&lockhouse, &request.external_id, request.ttl, sent_at);
+        let held = Held::Request(request.external_id.clone());
+        let holding = Holding::new(&lockhouse, held, request.ttl, sent_at);
         Self {
             lockhouse,
             request,

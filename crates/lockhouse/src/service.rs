@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::Page;
 use lockhouse_core::{
-    CapacityChange, Command, Definition, ExternalId, Owner, Reply, Request, Semaphore,
-    SemaphoreName,
+    CapacityChange, Command, Definition, ExternalId, Owner, OwnerSession, Reply, Request,
+    Semaphore, SemaphoreName,
 };
 
 use crate::Error;
@@ -45,6 +45,16 @@ pub struct SemaphoreStatus {
     pub semaphore: Semaphore,
     /// How many calls wait for it in this process, or in the server that answered.
     pub waiting: u32,
+}
+
+/// What a heartbeat did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The owner's session as it is now.
+    pub session: OwnerSession,
+    /// Whether this call began it. None went on until then: if there was one before, it had lapsed,
+    /// or the owner was said to have left, and what it held may have been freed.
+    pub began: bool,
 }
 
 /// What a release did.

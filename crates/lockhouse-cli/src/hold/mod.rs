@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use lockhouse::{Lost, Permit};
+use lockhouse::{Error, Lost, Permit, Released, Session};
 use nix::sys::signal::{Signal, kill};
 use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval};
@@ -43,16 +43,73 @@ pub(crate) enum Ended {
     Lost(Lost),
 }
 
-/// Runs `command` under `permit`, which has the time to live `ttl`, and hands `signals` on to it.
+/// What a command runs under: its permit, and perhaps a session of its owner, with the same time to
+/// live. Both must be held.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    permit: Permit,
+    session: Option<Session>,
+}
+
+impl Hold {
+    pub(crate) fn new(permit: Permit) -> Self {
+        Self {
+            permit,
+            session: None,
+        }
+    }
+
+    pub(crate) fn keep(&mut self, session: Session) {
+        self.session = Some(session);
+    }
+
+    pub(crate) fn permit(&self) -> &Permit {
+        &self.permit
+    }
+
+    /// Resolves when one of the two is lost.
+    async fn lost(&self) -> Lost {
+        let session = async {
+            match &self.session {
+                Some(session) => session.lost().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            lost = self.permit.lost() => lost,
+            lost = session => lost,
+        }
+    }
+
+    /// Until when both are surely held.
+    fn held_until(&self) -> Option<Instant> {
+        let session = self.session.as_ref().and_then(Session::held_until);
+        self.permit.held_until().into_iter().chain(session).min()
+    }
+
+    /// Gives the permits back, and then all else that the owner holds. What became of the first.
+    pub(crate) async fn end(self) -> Result<Released, Error> {
+        let released = self.permit.release().await;
+        if let Some(session) = self.session {
+            let owner = session.owner().clone();
+            if let Err(error) = session.goodbye().await {
+                tracing::warn!(%owner, %error, "a session could not be ended, it lapses");
+            }
+        }
+        released
+    }
+}
+
+/// Runs `command` under `hold`, which has the time to live `ttl`, and hands `signals` on to it.
 /// If one that asks to end is there already, the command is not started.
 pub(crate) async fn run(
     command: Command,
-    permit: &Permit,
+    hold: &Hold,
     ttl: Duration,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
     let grace = (ttl / 20).min(MOST_GRACE);
-    let kill_at = || permit.held_until().map(|until| until + grace);
+    let kill_at = || hold.held_until().map(|until| until + grace);
 
     let mut group = Group::open(grace)
         .map_err(|error| Failure::other(format!("cannot start a guard: {error}")))?;
@@ -79,7 +136,7 @@ pub(crate) async fn run(
     loop {
         tokio::select! {
             biased;
-            lost = permit.lost() => {
+            lost = hold.lost() => {
                 let soon = Instant::now() + grace;
                 group.stop(&mut child, kill_at().map_or(soon, |at| at.min(soon))).await;
                 return Ok(Ended::Lost(lost));
@@ -89,7 +146,7 @@ pub(crate) async fn run(
                 let status = ended
                     .map_err(|error| Failure::other(format!("cannot wait for it: {error}")))?;
                 // Perhaps by the guard, while this process was stopped.
-                let too_late = permit.held_until().is_some_and(|until| until <= Instant::now());
+                let too_late = hold.held_until().is_some_and(|until| until <= Instant::now());
                 if too_late {
                     return Ok(Ended::Lost(Lost::NotRenewed));
                 }

@@ -36,10 +36,10 @@ pub(crate) struct Heartbeat {
 impl Heartbeat {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let lockhouse = global.place()?.connect().await?;
-        let session = lockhouse.heartbeat(&self.owner, self.ttl).await?;
+        let heard = lockhouse.heartbeat(&self.owner, self.ttl).await?;
         global
             .output
-            .print(|| wire::OwnerSession::from(&session), || said(&session))?;
+            .print(|| wire::OwnerSession::from(&heard), || said(&heard.session))?;
         Ok(Exit::OK)
     }
 }

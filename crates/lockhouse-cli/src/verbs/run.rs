@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::hold::{self, ENDING, Ended, Signals, Waiter, or_signal};
+use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
 use crate::output::complain;
 use crate::want::Wanted;
 use crate::who;
@@ -26,9 +26,15 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// when the command ends, and exits as it did. Prints nothing of its own.
 ///
 /// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
-/// JSON object) and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed on to it. If the
-/// hold is lost, it and all that it started gets SIGTERM and then SIGKILL, before anybody else can
-/// be granted the permits. The hold ends when the command does, even if it left something running.
+/// JSON object), LOCKHOUSE_OWNER and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed
+/// on to it. If the hold is lost, it and all that it started gets SIGTERM and then SIGKILL, before
+/// anybody else can be granted the permits. The hold ends when the command does, even if it left
+/// something running.
+///
+/// Unless --owner says who holds, it is an owner of this run's own, with a session that is kept as
+/// long as the command runs. What the command acquires with --owner $LOCKHOUSE_OWNER and without
+/// --ttl needs no renewing: it is held until the command ends, and if this machine dies, for the
+/// TTL.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
@@ -37,7 +43,8 @@ Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it cou
 Examples:
   lockhouse run -s backup-slots -- restic backup /home
   lockhouse run -s backup-slots -s network=2 --wait 10m -- sh -c 'echo $LOCKHOUSE_FENCES'
-  lockhouse run -s deploy --wait 0s -- ./deploy.sh || echo 'somebody else deploys'")]
+  lockhouse run -s deploy --wait 0s -- ./deploy.sh || echo 'somebody else deploys'
+  lockhouse run -s gpu -- sh -c 'lockhouse acquire -s network --owner $LOCKHOUSE_OWNER; ./train'")]
 pub(crate) struct Run {
     #[command(flatten)]
     wanted: Wanted,
@@ -67,7 +74,8 @@ impl Run {
         let handed_on = ENDING.into_iter().chain([Signal::SIGUSR1, Signal::SIGUSR2]);
         let mut signals = Signals::listen(handed_on)?;
         let own_owner = self.wanted.owner.is_none();
-        self.wanted.owner.get_or_insert_with(who::this_process);
+        let owner = self.wanted.owner.get_or_insert_with(who::this_process);
+        let owner = owner.clone();
         let ask = self.wanted.ask(Some(self.ttl))?;
 
         let lockhouse = or_signal(global.place()?.connect(), &mut signals).await?;
@@ -79,8 +87,18 @@ impl Run {
         };
         let acquiring = self.request(&lockhouse, &ask).acquire();
         let permit = waiter.until_granted(acquiring, &mut signals).await?;
-        let ended = hold::run(self.child(&permit), &permit, self.ttl, &mut signals).await;
-        self.finish(permit, ended).await
+        let mut hold = Hold::new(permit);
+        if own_owner {
+            // Only now, as those who find no room have nothing to keep.
+            let session = async { Ok(lockhouse.session(&owner, self.ttl).await?) };
+            match or_signal(session, &mut signals).await {
+                Ok(session) => hold.keep(session),
+                Err(failure) => return self.finish(hold, Err(failure)).await,
+            }
+        }
+        let child = self.child(hold.permit(), &owner);
+        let ended = hold::run(child, &hold, self.ttl, &mut signals).await;
+        self.finish(hold, ended).await
     }
 
     fn request(&self, lockhouse: &Lockhouse, ask: &Ask) -> RequestBuilder {
@@ -98,7 +116,7 @@ impl Run {
         }
     }
 
-    fn child(&self, permit: &Permit) -> Command {
+    fn child(&self, permit: &Permit, owner: &str) -> Command {
         let fences: serde_json::Map<_, _> = permit
             .fences()
             .map(|(semaphore, fence)| (semaphore.to_owned(), fence.into()))
@@ -108,6 +126,7 @@ impl Run {
         command
             .args(&self.command[1..])
             .env("LOCKHOUSE_EXTERNAL_ID", permit.external_id().as_str())
+            .env("LOCKHOUSE_OWNER", owner)
             .env(
                 "LOCKHOUSE_FENCES",
                 serde_json::Value::from(fences).to_string(),
@@ -121,15 +140,15 @@ impl Run {
         command
     }
 
-    /// Gives the permits back, and says how it all ended.
-    async fn finish(&self, permit: Permit, ended: Result<Ended, Failure>) -> Result<Exit, Failure> {
-        let id = permit.external_id().to_string();
+    /// Gives the permits back, and all else that the owner holds, and says how it all ended.
+    async fn finish(&self, hold: Hold, ended: Result<Ended, Failure>) -> Result<Exit, Failure> {
+        let id = hold.permit().external_id().to_string();
         // Of a hold that is lost there is not much left to give back.
         let within = match &ended {
             Ok(Ended::Lost(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
             _ => RELEASED_WITHIN,
         };
-        let released = timeout(within, permit.release()).await;
+        let released = timeout(within, hold.end()).await;
         match ended? {
             Ended::Lost(why) => Err(lost(&id, why, "the command was stopped")),
             Ended::Command(status) => {

@@ -27,15 +27,33 @@ fn reason(keeper: &Keeper, id: &str) -> Option<EndReason> {
 #[test]
 fn a_heartbeat_counts_from_the_store_s_now_and_from_nothing_before() {
     let mut keeper = Keeper::with(&[]);
-    for (ms, until_ms) in [(30, 35), (7, 17)] {
+    for (ms, until_ms, began) in [(30, 35, true), (7, 17, false)] {
         keeper.wait_ms(5);
         let session = OwnerSession {
             owner: owner("x"),
             ttl: ttl(ms),
             expires_at: at(until_ms),
         };
-        assert_eq!(keeper.run(heartbeat("x", ms)), Ok(Reply::Heard(session)));
+        let heard = Reply::Heard { session, began };
+        assert_eq!(keeper.run(heartbeat("x", ms)), Ok(heard));
     }
+}
+
+/// P10: whoever was silent too long, or was said to have left, learns it when it is heard again.
+#[test]
+fn a_heartbeat_says_whether_a_session_went_on_until_then() {
+    let mut keeper = Keeper::with(&[]);
+    let began = |keeper: &mut Keeper| match keeper.run(heartbeat("x", 10)) {
+        Ok(Reply::Heard { began, .. }) => began,
+        other => panic!("a heartbeat was answered {other:?}"),
+    };
+    assert!(began(&mut keeper));
+    keeper.wait_ms(9);
+    assert!(!began(&mut keeper));
+    keeper.wait_ms(10);
+    assert!(began(&mut keeper), "it had lapsed");
+    keeper.run(goodbye("x")).unwrap();
+    assert!(began(&mut keeper), "it had left");
 }
 
 /// P10.
@@ -77,7 +95,7 @@ fn a_heartbeat_after_the_sweep_brings_nothing_back() {
     let batch = [end("one", silent("x")), heartbeat("x", 10)];
     let outcomes = keeper.batch(&batch).outcomes;
     assert!(matches!(outcomes[0], Ok(Reply::Ended { now: true, .. })));
-    assert!(matches!(outcomes[1], Ok(Reply::Heard(_))));
+    assert!(matches!(outcomes[1], Ok(Reply::Heard { began: true, .. })));
     assert_eq!(reason(&keeper, "one"), Some(EndReason::OwnerDead));
     assert_eq!(keeper.in_use("a"), 1);
 }

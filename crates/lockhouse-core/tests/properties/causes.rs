@@ -74,7 +74,7 @@ pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
     let mut expected = commit.before.owners.clone();
     for (command, outcome) in commit.commands.iter().zip(commit.outcomes) {
         match (command, outcome) {
-            (Command::Heartbeat { owner, .. }, Ok(Reply::Heard(session))) => {
+            (Command::Heartbeat { owner, .. }, Ok(Reply::Heard { session, .. })) => {
                 expected.insert(owner.clone(), session.clone());
             }
             (Command::Goodbye { owner }, Ok(Reply::Gone { .. })) => {

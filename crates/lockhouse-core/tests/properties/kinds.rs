@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 32] = [
+pub(crate) const EVERY_KIND: [&str; 33] = [
     "capacity changed",
     "conflict",
     "created",
@@ -21,7 +21,8 @@ pub(crate) const EVERY_KIND: [&str; 32] = [
     "goodbye: had no session",
     "granted before",
     "granted now",
-    "heard",
+    "heard: began",
+    "heard: went on",
     "in use",
     "not due: expired",
     "not due: owner gone",
@@ -47,7 +48,8 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         Ok(Reply::Granted { .. }) => "granted before",
         Ok(Reply::Renewed(_)) => "renewed",
         Ok(Reply::Ended { request, now }) => ended(command, request, *now),
-        Ok(Reply::Heard(_)) => "heard",
+        Ok(Reply::Heard { began: true, .. }) => "heard: began",
+        Ok(Reply::Heard { .. }) => "heard: went on",
         Ok(Reply::Gone { now: true }) => "goodbye",
         Ok(Reply::Gone { now: false }) => "goodbye: had no session",
         Err(Refusal::CapacityChanged { .. }) => "capacity changed",

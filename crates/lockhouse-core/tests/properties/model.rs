@@ -45,9 +45,13 @@ impl Model {
                 self.ended(external_id, holds || found)
             }
             Command::Heartbeat { owner, ttl } => {
+                let last = log::session(&self.log, owner);
                 self.add(now, Event::Heard(owner.clone(), *ttl));
                 let session = log::session(&self.log, owner);
-                Ok(Reply::Heard(session.expect("heard above")))
+                Ok(Reply::Heard {
+                    session: session.expect("heard above"),
+                    began: !last.is_some_and(|last| now < last.expires_at),
+                })
             }
             Command::Goodbye { owner } => {
                 let there = log::session(&self.log, owner).is_some();

@@ -32,9 +32,9 @@ async fn a_session_is_kept_and_ended() {
             acquire(&lockhouse, &uuid(id), "a/nn ?").await;
         }
         let ttl = Duration::from_millis(30_500);
-        let session = lockhouse.heartbeat("a/nn ?", ttl).await.unwrap();
-        assert_eq!(session.owner.as_str(), "a/nn ?");
-        assert_eq!(session.ttl.as_duration(), ttl);
+        let heard = lockhouse.heartbeat("a/nn ?", ttl).await.unwrap();
+        assert_eq!(heard.session.owner.as_str(), "a/nn ?");
+        assert_eq!(heard.session.ttl.as_duration(), ttl);
         assert_eq!(lockhouse.goodbye("a/nn ?").await.unwrap(), 2);
         assert_eq!(lockhouse.goodbye("a/nn ?").await.unwrap(), 0);
         for (owner, ttl, field) in [("", ttl, "owner"), ("ann", Duration::ZERO, "ttl_ms")] {

@@ -41,7 +41,8 @@ async fn a_heartbeat_says_until_when_it_is_good() {
     };
     let again = beat(&server, "ann", 60_000).await.is(200).json();
     assert!(expires_at(&again) > expires_at(&heard));
-    assert_eq!(again.as_object().unwrap().len(), 3, "{again}");
+    assert_eq!([&heard["began"], &again["began"]], [true, false]);
+    assert_eq!(again.as_object().unwrap().len(), 4, "{again}");
 }
 
 /// P3.

@@ -36,7 +36,9 @@ async fn a_heartbeat_is_kept_and_the_next_one_pushes_it(database: &Database) {
     let mut session = database.session().await;
     let mut last = None;
     for ttl_ms in [60_000, 30_000, 90_000] {
-        let Ok(Reply::Heard(heard)) = one(&store, heartbeat("é", ttl_ms)).await.unwrap() else {
+        let Ok(Reply::Heard { session: heard, .. }) =
+            one(&store, heartbeat("é", ttl_ms)).await.unwrap()
+        else {
             panic!("a heartbeat is heard")
         };
         let rows = "SELECT COUNT(*) FROM lockhouse_owner_session";

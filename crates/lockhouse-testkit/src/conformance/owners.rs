@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lockhouse::EndReason;
+use lockhouse::{EndReason, Lost};
 
 use super::{SOON, ask, eventually, in_use, owned_by};
 use crate::place::Place;
@@ -14,11 +14,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub async fn silence_frees_all_that_an_owner_holds(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
-    let session = lockhouse
+    let heard = lockhouse
         .heartbeat("job", Duration::from_millis(100))
         .await
         .unwrap();
-    assert_eq!(session.ttl.as_ms(), 100);
+    assert!(heard.began);
+    assert_eq!(heard.session.ttl.as_ms(), 100);
     for id in ["a", "b", "c"] {
         let held = owned_by(ask(id, &[("s", 1)]), "job");
         lockhouse.acquire(held, Duration::ZERO).await.unwrap();
@@ -56,7 +57,7 @@ pub async fn a_heartbeat_keeps_all_that_an_owner_holds(place: &Place) {
         .await
         .unwrap_err();
     let pushed = lockhouse.heartbeat("job", 2 * MINUTE).await.unwrap();
-    assert_eq!(pushed.ttl.as_ms(), 120_000);
+    assert_eq!((pushed.session.ttl.as_ms(), pushed.began), (120_000, false));
     assert_eq!(in_use(&lockhouse, "s").await, 20);
 }
 
@@ -79,6 +80,59 @@ pub async fn a_goodbye_frees_all_that_an_owner_holds(place: &Place) {
     let back = owned_by(ask("d", &[("s", 4)]), "job");
     lockhouse.acquire(back, Duration::ZERO).await.unwrap();
     assert_eq!(lockhouse.goodbye("job").await.unwrap(), 1);
+}
+
+/// One that beats by itself, for longer than its TTL.
+pub async fn a_session_keeps_what_its_owner_holds_until_its_goodbye(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 2).await.unwrap();
+    let ttl = Duration::from_secs(1);
+    let session = one.session("job", ttl).await.unwrap();
+    for id in ["a", "b"] {
+        let permit = session.request(id).permits("s", 1).acquire().await.unwrap();
+        assert_eq!(permit.request().expires_at, None);
+        permit.forget();
+    }
+    let next = owned_by(ask("next", &[("s", 1)]), "other");
+    two.acquire(next, 3 * ttl).await.unwrap_err();
+    assert!(!session.is_lost() && session.held_until().is_some());
+    assert_eq!(session.goodbye().await.unwrap(), 2);
+    assert_eq!(in_use(&two, "s").await, 0);
+    assert!(two.heartbeat("job", ttl).await.unwrap().began);
+}
+
+/// P10: a drop is a goodbye; and one that is let go of frees what it kept by its silence.
+pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let hold = async |id: &str, ttl| {
+        let session = lockhouse.session("job", ttl).await.unwrap();
+        let permit = session.request(id).permits("s", 1).acquire().await;
+        permit.unwrap().forget();
+        session
+    };
+    drop(hold("a", MINUTE).await);
+    eventually("it is freed", async || in_use(&lockhouse, "s").await == 0).await;
+    let ended = lockhouse.find("a").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::Released));
+
+    hold("b", Duration::from_millis(300)).await.forget();
+    lockhouse
+        .acquire(ask("next", &[("s", 1)]), SOON)
+        .await
+        .unwrap();
+    let ended = lockhouse.find("b").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::OwnerDead));
+}
+
+/// What it kept may be somebody else's by now.
+pub async fn a_session_that_another_ends_is_lost(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    let session = one.session("job", Duration::from_secs(2)).await.unwrap();
+    two.goodbye("job").await.unwrap();
+    let lost = tokio::time::timeout(SOON, session.lost()).await.unwrap();
+    assert_eq!(lost, Lost::Ended(EndReason::OwnerDead));
+    assert!(session.is_lost());
 }
 
 /// Age is no reason to end what a session keeps, and it hides nothing behind it from the sweep.

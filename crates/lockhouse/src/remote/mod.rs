@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::again::as_the_first;
 use crate::engine::Engine;
 use crate::service::{SemaphoreStatus, Service};
-use crate::{Error, wire};
+use crate::{Error, Heard, wire};
 use address::Address;
 use exchange::{Answer, Asked, PATIENCE};
 
@@ -120,7 +120,8 @@ impl Remote {
         };
         let build = || self.client.put(url.clone()).json(&body);
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
-        Ok(Reply::Heard(self.read::<wire::OwnerSession, _>(&answer)?))
+        let Heard { session, began } = self.read::<wire::OwnerSession, _>(&answer)?;
+        Ok(Reply::Heard { session, began })
     }
 
     /// `Ok` for what the server answered, be it a refusal.

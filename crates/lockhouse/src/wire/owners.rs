@@ -4,6 +4,7 @@ use lockhouse_core::{Invalid, Owner, Timestamp, Ttl};
 use serde::{Deserialize, Serialize};
 
 use super::number::whole;
+use crate::Heard;
 
 /// What `PUT /v1/owners/{owner}` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,8 @@ pub struct OwnerSession {
     pub ttl_ms: u64,
     /// When its silence has been too long.
     pub expires_at: Timestamp,
+    /// Whether this call began it: none went on until then.
+    pub began: bool,
 }
 
 /// What a goodbye did.
@@ -34,24 +37,28 @@ pub struct Goodbye {
     pub released: u64,
 }
 
-impl From<&lockhouse_core::OwnerSession> for OwnerSession {
-    fn from(session: &lockhouse_core::OwnerSession) -> Self {
+impl From<&Heard> for OwnerSession {
+    fn from(Heard { session, began }: &Heard) -> Self {
         Self {
             owner: session.owner.to_string(),
             ttl_ms: session.ttl.as_ms(),
             expires_at: session.expires_at,
+            began: *began,
         }
     }
 }
 
-impl TryFrom<OwnerSession> for lockhouse_core::OwnerSession {
+impl TryFrom<OwnerSession> for Heard {
     type Error = Invalid;
 
     fn try_from(session: OwnerSession) -> Result<Self, Invalid> {
         Ok(Self {
-            owner: Owner::parse(&session.owner)?,
-            ttl: Ttl::from_ms(session.ttl_ms)?,
-            expires_at: session.expires_at,
+            began: session.began,
+            session: lockhouse_core::OwnerSession {
+                owner: Owner::parse(&session.owner)?,
+                ttl: Ttl::from_ms(session.ttl_ms)?,
+                expires_at: session.expires_at,
+            },
         })
     }
 }
@@ -67,8 +74,12 @@ mod tests {
             ttl: Ttl::from_ms(30_000).unwrap(),
             expires_at: "2026-01-02T03:04:05.000006Z".parse().unwrap(),
         };
-        let sent = serde_json::to_string(&OwnerSession::from(&session)).unwrap();
-        let read: OwnerSession = serde_json::from_str(&sent).unwrap();
-        assert_eq!(lockhouse_core::OwnerSession::try_from(read), Ok(session));
+        for began in [true, false] {
+            let session = session.clone();
+            let heard = Heard { session, began };
+            let sent = serde_json::to_string(&OwnerSession::from(&heard)).unwrap();
+            let read: OwnerSession = serde_json::from_str(&sent).unwrap();
+            assert_eq!(Heard::try_from(read), Ok(heard));
+        }
     }
 }

@@ -54,6 +54,21 @@ fn lengthening_the_last_session_instead_of_beginning_anew_is_caught() {
     });
 }
 
+/// A session that lapsed is another than the one that goes on now.
+#[test]
+fn going_on_with_a_session_that_had_lapsed_is_caught() {
+    assert_caught("answers", |loaded, commands| {
+        let before = loaded.owners.clone();
+        let mut decision = decide(loaded, commands);
+        for outcome in &mut decision.outcomes {
+            if let Ok(Reply::Heard { session, began }) = outcome {
+                *began &= !before.contains_key(&session.owner);
+            }
+        }
+        decision
+    });
+}
+
 /// P8: a grant that was made before has less than its TTL left.
 #[test]
 fn telling_the_whole_ttl_of_what_was_granted_before_is_caught() {

@@ -10,7 +10,7 @@ fn goodbye(whose: &str) -> Command {
 
 async fn heard(store: &Sqlite, whose: &str, ttl_ms: u64) -> OwnerSession {
     match run(store, heartbeat(whose, ttl_ms)).await.unwrap().unwrap() {
-        Reply::Heard(session) => session,
+        Reply::Heard { session, .. } => session,
         other => panic!("not heard: {other:?}"),
     }
 }

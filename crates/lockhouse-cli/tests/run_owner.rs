@@ -1,0 +1,99 @@
+//! The session of the owner that a command runs under.
+
+#![allow(clippy::unwrap_used)]
+
+mod house;
+
+use std::time::Duration;
+
+use house::{House, until};
+use lockhouse::Timestamp;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// The command takes two permits of `b` under its owner, without a TTL, and goes on.
+const TAKES_MORE: &str = "set -e; for id in 1 2; do \
+    \"$LOCKHOUSE\" acquire -s b --id more-$id --owner \"$LOCKHOUSE_OWNER\" >&2; done; echo up; read line";
+
+/// Under the only permit of `a`.
+fn running(house: &House, options: &[&str]) -> house::Running {
+    house.text(&["create", "a", "1"]);
+    house.text(&["create", "b", "9"]);
+    let run = ["run", "-s", "a", "--ttl", "1s"];
+    let args = [&run, options, &["--", "sh", "-c", TAKES_MORE]].concat();
+    let mut command = house.command(&args);
+    command.env("LOCKHOUSE", env!("CARGO_BIN_EXE_lockhouse"));
+    let mut running = house::Running::new(command);
+    assert_eq!(running.line(), "up");
+    running
+}
+
+fn time(request: &Value, name: &str) -> Timestamp {
+    request[name].as_str().unwrap().parse().unwrap()
+}
+
+fn on_a_store_and_through_a_server(test: impl Fn(&House)) {
+    test(&House::on_a_store());
+    test(&House::behind_a_server());
+}
+
+/// One heartbeat keeps all of it for longer than its TTL, and the end of the command frees it.
+#[test]
+fn what_a_command_takes_as_its_owner_is_held_as_long_as_it_runs() {
+    on_a_store_and_through_a_server(|house| {
+        let mut running = running(house, &[]);
+        let began = Timestamp::now();
+        let long_after = began.checked_add(Duration::from_secs(3)).unwrap();
+        until("it would have lapsed", || Timestamp::now() > long_after);
+        // Whoever finds no room has what lapsed ended.
+        assert_eq!(house.done(&["acquire", "-s", "b=8"]).code, 75);
+        assert_eq!((house.in_use("a"), house.in_use("b")), (1, 2));
+        running.write("end\n");
+        assert_eq!(running.end().code, 0);
+        assert_eq!((house.in_use("a"), house.in_use("b")), (0, 0));
+        let ended = house.json(&["release", "more-1"]);
+        assert_eq!(ended["end_reason"], "released");
+    });
+}
+
+/// P10: within the TTL plus a second, once somebody wants it.
+#[test]
+fn what_a_command_took_is_freed_when_run_is_killed() {
+    on_a_store_and_through_a_server(|house| {
+        let running = running(house, &[]);
+        running.signal(Signal::SIGKILL);
+        let killed = Timestamp::now();
+        let all = ["acquire", "-s", "a", "-s", "b=9", "--wait", "20s"];
+        let granted = time(&house.json(&all), "created_at");
+        let took = Duration::try_from(granted.duration_since(killed)).unwrap();
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        let ended = house.json(&["release", "more-1"]);
+        assert_eq!(ended["end_reason"], "owner_dead");
+    });
+}
+
+/// What else the owner holds is not this command's to free, nor to keep.
+#[test]
+fn an_owner_that_is_given_has_no_session_by_this() {
+    on_a_store_and_through_a_server(|house| {
+        let mut running = running(house, &["--owner", "job"]);
+        let heard = house.json(&["heartbeat", "job", "--ttl", "1h"]);
+        assert_eq!(heard["began"], true);
+        running.write("end\n");
+        assert_eq!(running.end().code, 0);
+        assert_eq!((house.in_use("a"), house.in_use("b")), (0, 2));
+    });
+}
+
+/// Somebody may free all that the owner holds. The command is told.
+#[test]
+fn a_command_whose_owner_is_said_to_have_left_is_stopped() {
+    on_a_store_and_through_a_server(|house| {
+        let running = running(house, &[]);
+        let holders = house.json(&["holders", "b"]);
+        let owner = holders["holders"][0]["owner"].as_str().unwrap();
+        house.text(&["goodbye", owner]);
+        let done = running.end();
+        assert_eq!(done.code, 76, "{done:?}");
+    });
+}
