@@ -16,6 +16,10 @@ services:
 stop:
     scripts/services down
 
+# How fast it is, beside the yardsticks; about half an hour.
+bench *ARGUMENTS:
+    scripts/bench {{ARGUMENTS}}
+
 # What CI checks, and more slowly than any of its parts.
 ci:
     .ci/run

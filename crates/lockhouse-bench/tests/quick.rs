@@ -14,7 +14,7 @@ const BENCH: &str = env!("CARGO_BIN_EXE_lockhouse-bench");
 /// A run without the servers of the environment, but for what `options` say.
 fn run(options: &[&str]) -> Output {
     let mut command = Command::new(BENCH);
-    for name in ["MYSQL", "MARIADB", "POSTGRES", "REDIS"] {
+    for name in ["MYSQL", "MARIADB", "POSTGRES", "REDIS", "ETCD"] {
         command.env_remove(format!("LOCKHOUSE_TEST_{name}_URL"));
     }
     let output = command.args(options).output().unwrap();

@@ -3,6 +3,7 @@
 use super::Contender;
 use super::advisory::Advisory;
 use super::article::Article;
+use super::etcd::Etcd;
 use super::floor::Floor;
 use super::lockhouse::LockhouseContender;
 use super::redis::Redis;
@@ -24,6 +25,8 @@ pub enum Kind {
     RedisFsync,
     /// pg_advisory_lock: postgres://
     Advisory,
+    /// etcd's lock service: http://
+    Etcd,
     /// SQLite with a commit for each acquire and each release: sqlite:PATH
     Single,
 }
@@ -46,6 +49,7 @@ impl Kind {
             Kind::Redis => Box::new(Redis::at(url, false)?),
             Kind::RedisFsync => Box::new(Redis::at(url, true)?),
             Kind::Advisory => Box::new(Advisory::at(url)),
+            Kind::Etcd => Box::new(Etcd::at(url)?),
             Kind::Single => Box::new(Single::at(url)?),
         })
     }

@@ -8,6 +8,8 @@ mod counted;
 #[cfg(feature = "yardsticks")]
 mod database;
 #[cfg(feature = "yardsticks")]
+mod etcd;
+#[cfg(feature = "yardsticks")]
 mod floor;
 #[cfg(feature = "yardsticks")]
 mod kind;

@@ -54,6 +54,7 @@ fn hot(scale: &Scale, clients: usize, name: &'static str, about: &'static str) -
         Side::new("article", Kind::Article, Place::MySql, &shape),
         Side::new("redis", Kind::Redis, Place::Redis, &shape),
         Side::new("redis-fsync", Kind::RedisFsync, Place::Redis, &shape),
+        Side::new("etcd", Kind::Etcd, Place::Etcd, &shape),
     ];
     if clients == 1 {
         sides.push(Side::new("floor", Kind::Floor, Place::MySql, &shape));

@@ -36,6 +36,7 @@ pub struct Places {
     pub mariadb: Option<String>,
     pub postgres: Option<String>,
     pub redis: Option<String>,
+    pub etcd: Option<String>,
     /// The program, for what is measured on a server process.
     pub lockhouse: Option<PathBuf>,
 }
@@ -47,6 +48,7 @@ impl Places {
             Place::MariaDb => &self.mariadb,
             Place::Postgres => &self.postgres,
             Place::Redis => &self.redis,
+            Place::Etcd => &self.etcd,
             Place::Sqlite => return Ok("sqlite:"),
         };
         let url = url.as_deref();

@@ -20,6 +20,7 @@ pub enum Place {
     Postgres,
     Sqlite,
     Redis,
+    Etcd,
 }
 
 /// Who contends with whom, under a name that rows find it by.

@@ -26,6 +26,8 @@ pub(crate) struct Suite {
     postgres: Option<String>,
     #[arg(long, env = "LOCKHOUSE_TEST_REDIS_URL")]
     redis: Option<String>,
+    #[arg(long, env = "LOCKHOUSE_TEST_ETCD_URL")]
+    etcd: Option<String>,
     /// The lockhouse program; unless said, that beside this one
     #[arg(long, value_name = "PROGRAM")]
     lockhouse: Option<PathBuf>,
@@ -102,6 +104,7 @@ impl Suite {
             mariadb: self.mariadb.clone(),
             postgres: self.postgres.clone(),
             redis: self.redis.clone(),
+            etcd: self.etcd.clone(),
             lockhouse: self.lockhouse.clone().or_else(beside),
         }
     }

@@ -147,7 +147,7 @@ async fn every_text_is_compared_byte_by_byte(database: &Database) {
     assert_eq!(database.session().await.number(other).await, 0);
     for (ttl_ms, of) in (1000..).zip(["Job", "job", "jób", "a", "á"]) {
         let heard = one(&store, heartbeat(of, ttl_ms)).await.unwrap().unwrap();
-        assert!(matches!(heard, Reply::Heard(session) if session.owner == owner(of)));
+        assert!(matches!(heard, Reply::Heard { session, .. } if session.owner == owner(of)));
     }
     let sessions = "SELECT COUNT(*) FROM lockhouse_owner_session";
     assert_eq!(database.session().await.number(sessions).await, 5);

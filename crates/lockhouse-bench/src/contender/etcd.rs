@@ -1,0 +1,176 @@
+//! etcd's lock service: a lock is a key on the client's lease, and every lock and unlock is agreed
+//! on and written to the disk. Each client has a connection, a lease, and a lock of its own, so
+//! nobody waits.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use prost::Message;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+use super::{Client, Contender, Failure};
+use crate::Failed;
+use crate::measured::Server;
+use crate::shape::{Ask, Shape};
+
+/// Longer than any run.
+const LEASE_S: i64 = 3_600;
+
+// As in etcd's own .proto files, but for what is not used.
+
+#[derive(Message)]
+struct LeaseGrantRequest {
+    #[prost(int64, tag = "1")]
+    ttl: i64,
+}
+
+#[derive(Message)]
+struct LeaseGrantResponse {
+    #[prost(int64, tag = "2")]
+    id: i64,
+}
+
+#[derive(Message)]
+struct LockRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    name: Vec<u8>,
+    #[prost(int64, tag = "2")]
+    lease: i64,
+}
+
+#[derive(Message)]
+struct LockResponse {
+    #[prost(bytes = "vec", tag = "2")]
+    key: Vec<u8>,
+}
+
+#[derive(Message)]
+struct UnlockRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    key: Vec<u8>,
+}
+
+#[derive(Message)]
+struct Nothing {}
+
+#[derive(Message)]
+struct StatusResponse {
+    #[prost(string, tag = "2")]
+    version: String,
+}
+
+/// etcd.
+#[derive(Debug)]
+pub(super) struct Etcd {
+    endpoint: Endpoint,
+}
+
+struct EtcdClient {
+    etcd: Grpc<Channel>,
+    name: Vec<u8>,
+    lease: i64,
+    key: Vec<u8>,
+}
+
+impl Etcd {
+    /// On the member of `url`.
+    ///
+    /// # Errors
+    /// When the URL makes no sense.
+    pub(super) fn at(url: &str) -> Result<Self, Failed> {
+        Ok(Self {
+            endpoint: Endpoint::from_shared(url.to_owned())?.tcp_nodelay(true),
+        })
+    }
+
+    async fn connect(&self) -> Result<Grpc<Channel>, Failed> {
+        Ok(Grpc::new(self.endpoint.connect().await?))
+    }
+}
+
+async fn call<Q, A>(etcd: &mut Grpc<Channel>, path: &'static str, ask: Q) -> Result<A, Status>
+where
+    Q: Message + 'static,
+    A: Message + Default + 'static,
+{
+    etcd.ready()
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
+    let path = PathAndQuery::from_static(path);
+    let answer = etcd.unary(Request::new(ask), path, ProstCodec::default());
+    Ok(answer.await?.into_inner())
+}
+
+#[async_trait]
+impl Contender for Etcd {
+    fn name(&self) -> String {
+        "etcd".into()
+    }
+
+    async fn prepare(&self, _: &Shape) -> Result<(), Failed> {
+        Ok(())
+    }
+
+    async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed> {
+        let mut etcd = self.connect().await?;
+        let grant = LeaseGrantRequest { ttl: LEASE_S };
+        let lease: LeaseGrantResponse =
+            call(&mut etcd, "/etcdserverpb.Lease/LeaseGrant", grant).await?;
+        Ok(Box::new(EtcdClient {
+            etcd,
+            name: format!("bench-{number}").into_bytes(),
+            lease: lease.id,
+            key: Vec::new(),
+        }))
+    }
+
+    async fn server(&self) -> Result<Server, Failed> {
+        let mut etcd = self.connect().await?;
+        let status: StatusResponse =
+            call(&mut etcd, "/etcdserverpb.Maintenance/Status", Nothing {}).await?;
+        // It has no other way, unless it is started with --unsafe-no-fsync.
+        let durability = BTreeMap::from([("fsync".to_owned(), "each commit".to_owned())]);
+        Ok(Server {
+            version: format!("etcd {}", status.version),
+            durability,
+        })
+    }
+
+    async fn clear(&self) -> Result<(), Failed> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Client for EtcdClient {
+    async fn acquire(&mut self, _: &Ask<'_>) -> Result<(), Failure> {
+        let ask = LockRequest {
+            name: self.name.clone(),
+            lease: self.lease,
+        };
+        let locked: LockResponse = call(&mut self.etcd, "/v3lockpb.Lock/Lock", ask)
+            .await
+            .map_err(failure)?;
+        self.key = locked.key;
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        let key = std::mem::take(&mut self.key);
+        let unlocked: Result<Nothing, Status> = call(
+            &mut self.etcd,
+            "/v3lockpb.Lock/Unlock",
+            UnlockRequest { key },
+        )
+        .await;
+        unlocked.map(drop).map_err(failure)
+    }
+}
+
+fn failure(status: Status) -> Failure {
+    Failure::new(status.code().to_string(), status)
+}
