@@ -78,7 +78,7 @@ async fn contend(place: Option<Place>) {
         .map(|permit| &permit.external_id)
         .collect();
     assert!(
-        granted > 500,
+        granted > 100,
         "only {granted} grants: that is no contention"
     );
     assert!(

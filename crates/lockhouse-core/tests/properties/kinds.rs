@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 32] = [
+pub(crate) const EVERY_KIND: [&str; 33] = [
     "capacity changed",
     "conflict",
     "created",
@@ -31,6 +31,7 @@ pub(crate) const EVERY_KIND: [&str; 32] = [
     "renewed",
     "request ended: acquire",
     "request ended: renew",
+    "seen",
     "there already",
     "there already, as expected",
     "unknown request",
@@ -43,6 +44,7 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         Ok(Reply::Defined { .. }) if is_conditional(command) => "there already, as expected",
         Ok(Reply::Defined { .. }) => "there already",
         Ok(Reply::Deleted) => "deleted",
+        Ok(Reply::Seen(_)) => "seen",
         Ok(Reply::Granted { now: true, .. }) => "granted now",
         Ok(Reply::Granted { .. }) => "granted before",
         Ok(Reply::Renewed(_)) => "renewed",
