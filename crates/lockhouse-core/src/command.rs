@@ -22,6 +22,11 @@ pub enum Command {
     Acquire(Ask),
     /// The same in its turn: not ahead of others that wait for the same semaphores.
     AcquireInTurn(Ask, Turn),
+    /// Say how a semaphore stands.
+    Look {
+        /// The semaphore.
+        name: SemaphoreName,
+    },
     /// Push a live request's expiry to now plus a time to live.
     Renew {
         /// The request.
@@ -160,6 +165,7 @@ impl Command {
         match self {
             Command::Define(_)
             | Command::Delete { .. }
+            | Command::Look { .. }
             | Command::Heartbeat { .. }
             | Command::Goodbye { .. } => None,
             Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => Some(&ask.external_id),
@@ -190,7 +196,9 @@ impl Command {
     /// that the request holds.
     pub fn semaphores(&self) -> impl Iterator<Item = &SemaphoreName> {
         let one = match self {
-            Command::Define(Definition { name, .. }) | Command::Delete { name } => Some(name),
+            Command::Define(Definition { name, .. })
+            | Command::Delete { name }
+            | Command::Look { name } => Some(name),
             _ => None,
         };
         let asked = self.ask().into_iter().flat_map(Ask::permits);
@@ -215,6 +223,8 @@ pub enum Reply {
     },
     /// The semaphore is gone.
     Deleted,
+    /// The semaphore, as the commands before have left it.
+    Seen(Semaphore),
     /// The request holds its permits.
     Granted {
         /// As it is now.

@@ -75,6 +75,7 @@ impl Scene {
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
+            Command::Look { name } => self.look(name),
             Command::Acquire(ask) => self.acquire(ask, None),
             Command::AcquireInTurn(ask, turn) => self.acquire(ask, Some(turn)),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
@@ -147,6 +148,12 @@ impl Scene {
         semaphore.deleted_at = Some(self.now);
         self.written.insert(name.clone());
         Ok(Reply::Deleted)
+    }
+
+    fn look(&self, name: &SemaphoreName) -> Outcome {
+        let semaphore = self.semaphores.get(name).filter(|s| s.exists());
+        let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        Ok(Reply::Seen(semaphore.clone()))
     }
 
     fn acquire(&mut self, ask: &Ask, turn: Option<&Turn>) -> Outcome {

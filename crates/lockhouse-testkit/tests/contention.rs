@@ -121,7 +121,7 @@ async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
         .map(|permit| &permit.external_id)
         .collect();
     assert!(
-        granted > 500,
+        granted > 100,
         "only {granted} grants: that is no contention"
     );
     assert!(

@@ -33,6 +33,12 @@ impl Model {
         match command {
             Command::Define(wanted) => self.define(now, wanted),
             Command::Delete { name } => self.delete(now, name),
+            Command::Look { name } => match self.capacity(name) {
+                None => Err(Refusal::UnknownSemaphore(vec![name.clone()])),
+                Some(_) => Ok(Reply::Seen(
+                    log::semaphore(&self.log, name).expect("it has a capacity"),
+                )),
+            },
             Command::Acquire(ask) => self.acquire(now, ask),
             Command::Renew { external_id, ttl } => self.renew(now, external_id, *ttl),
             Command::End { external_id, cause } => {

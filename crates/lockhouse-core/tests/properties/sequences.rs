@@ -71,6 +71,7 @@ fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => defines(),
         2 => names().prop_map(|name| Command::Delete { name }),
+        1 => names().prop_map(|name| Command::Look { name }),
         10 => asks().prop_map(Command::Acquire),
         2 => (ids(), option::of(ttls()))
             .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl }),

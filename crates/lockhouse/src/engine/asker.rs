@@ -14,6 +14,8 @@ pub(super) enum Asker {
     Caller(Caller),
     /// One who waits, and was called.
     Waiter(Place),
+    /// The engine itself, which learns from the answer.
+    Nobody,
 }
 
 /// A call that asks for the first time.

@@ -176,7 +176,8 @@ impl Lanes {
             // The lock is let go of before the spawn: a runtime that ends drops the lane there.
             let taken = {
                 let State { queue, waiting, .. } = &mut *self.state();
-                queue.take(|queued| admit(queued, waiting))
+                let taken = queue.take(|queued| admit(queued, waiting));
+                taken.map(|taken| with_looks(taken, waiting))
             };
             let Some(Taken {
                 commands,
@@ -194,6 +195,19 @@ impl Lanes {
     }
 }
 
+/// Adds a look at those semaphores that are waited for, last: they are loaded anyway.
+fn with_looks(mut taken: Taken, waiting: &Waiting) -> Taken {
+    let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
+    let looks = waited_for.map(|name| Queued {
+        command: Command::Look { name: name.clone() },
+        touches: Vec::new(),
+        frees: Vec::new(),
+        asker: Asker::Nobody,
+    });
+    taken.commands.extend(looks);
+    taken
+}
+
 /// Gives what is taken its turn; whether it still goes.
 fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
     let turn = match &queued.asker {
@@ -209,6 +223,7 @@ fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
             Some(turn) => turn,
             None => return false,
         },
+        Asker::Nobody => return true,
     };
     if let Command::AcquireInTurn(_, its) = &mut queued.command {
         *its = turn;

@@ -1,9 +1,10 @@
 //! What is believed of one semaphore that is waited for, and who waits for it.
 //!
-//! The engine sees its own commands go by in the order in which the store decides them, and knows
-//! from that how many permits are free at most. Other processes may make it more, which looking
-//! finds out, or less, which the next refusal does. A wrong belief costs an ask too many or a look
-//! too late, and never a permit too many: the store decides.
+//! The engine sees its own commands go by in the order in which the store decides them, and each
+//! batch has a look at what is waited for: so it knows how many permits are free after it, and how
+//! many more will be by what is queued. Other processes may make it more, which the next look finds
+//! out, or less, which the next refusal does. A wrong belief costs an ask too many or a look too
+//! late, and never a permit too many: the store decides.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,15 @@ use lockhouse_core::Place;
 use tokio::time::Instant;
 
 use super::watch::Watched;
+
+/// When a semaphore was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Between what was decided before and what will be.
+    InTurn,
+    /// What is in a lane may be in it or not.
+    AtSomeTime,
+}
 
 #[derive(Debug)]
 pub(super) struct Room {
@@ -97,12 +107,11 @@ impl Room {
         self.capacity = Some(capacity);
     }
 
-    /// It was seen with so many permits available, at some time: what is in a lane may be in it or
-    /// not.
-    pub(super) fn see(&mut self, available: u32, fence: u64) {
+    /// It was seen with so many permits available.
+    pub(super) fn see(&mut self, available: u32, fence: u64, when: Seen) {
         let seen = u64::from(available);
         let is_more = self.free.is_some_and(|free| free < seen);
-        if is_more {
+        if is_more || when == Seen::InTurn {
             self.free = Some(seen);
         }
         self.watched.see(is_more, fence, Instant::now());

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::asker::{Answer, Asker, Caller};
 use super::known::Known;
 use super::lanes::Lanes;
+use super::room::Seen;
 use super::seat::Seat;
 use super::waiting::{Answered, Waiting};
 
@@ -52,6 +53,7 @@ pub(super) fn settle(
                 answer_caller(lanes, waiting, caller, done.command, done.answer)
             }
             Asker::Waiter(place) => answer_waiter(waiting, place, done.answer),
+            Asker::Nobody => None,
         });
     }
     state.call();
@@ -80,8 +82,8 @@ fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
             let permits = if *now { &request.permits[..] } else { &[] };
             waiting.grant(&request.external_id, permits);
         }
-        (_, Ok(Ok(Reply::Defined { semaphore, .. }))) => {
-            waiting.see(semaphore);
+        (_, Ok(Ok(Reply::Defined { semaphore, .. } | Reply::Seen(semaphore)))) => {
+            waiting.see(semaphore, Seen::InTurn);
         }
         (Command::Delete { name }, Ok(Ok(Reply::Deleted))) => waiting.delete(name),
         (_, Ok(Err(Refusal::UnknownSemaphore(names)))) => {

@@ -16,6 +16,7 @@ use lockhouse_core::SemaphoreName;
 use tokio::time::{Instant, sleep_until};
 
 use super::lanes::Lanes;
+use super::room::Seen;
 use super::{Engine, attempt};
 
 const FASTEST: Duration = Duration::from_millis(20);
@@ -202,7 +203,7 @@ impl Engine {
         };
         let mut state = self.lanes.state();
         for semaphore in &semaphores {
-            state.waiting.see(semaphore);
+            state.waiting.see(semaphore, Seen::AtSomeTime);
         }
         let is_there = |name: &&SemaphoreName| semaphores.iter().any(|s| s.name == **name);
         for name in names.iter().filter(|name| !is_there(name)) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse::store::{Batch, Due, Error as StoreError, Page, Purge, Store};
 use lockhouse::{
-    Ask, CapacityChange, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority, Request,
-    SemaphoreName, Ttl,
+    Ask, CapacityChange, Command, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority,
+    Request, SemaphoreName, Ttl,
 };
 use lockhouse_core::{Recount, Semaphore};
 use lockhouse_stores::Memory;
@@ -50,8 +50,9 @@ impl Watched {
 impl Store for Watched {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {
         self.batches.fetch_add(1, Ordering::SeqCst);
-        self.commands
-            .fetch_add(batch.commands.len(), Ordering::SeqCst);
+        let looks = |command: &&Command| matches!(command, Command::Look { .. });
+        let commands = batch.commands.iter().filter(|command| !looks(command));
+        self.commands.fetch_add(commands.count(), Ordering::SeqCst);
         let slow_us = self.slow_us.load(Ordering::SeqCst);
         if slow_us > 0 {
             sleep(Duration::from_micros(fastrand::u64(0..slow_us))).await;

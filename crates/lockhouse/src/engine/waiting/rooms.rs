@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lockhouse_core::{Ask, Capacity, Count, ExternalId, Permit, Refusal, Semaphore, SemaphoreName};
 
-use super::super::room::Room;
+use super::super::room::{Room, Seen};
 use super::{Stands, Waiting};
 
 impl Waiting {
@@ -57,9 +57,9 @@ impl Waiting {
     }
 
     /// The semaphore was seen.
-    pub(in crate::engine) fn see(&mut self, semaphore: &Semaphore) {
+    pub(in crate::engine) fn see(&mut self, semaphore: &Semaphore, when: Seen) {
         let (available, fence) = (semaphore.available(), semaphore.fence);
-        self.in_room(&semaphore.name, |room| room.see(available, fence));
+        self.in_room(&semaphore.name, |room| room.see(available, fence, when));
         self.resize(&semaphore.name, semaphore.capacity);
     }
 
