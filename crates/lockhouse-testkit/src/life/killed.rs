@@ -105,7 +105,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     let rows = rows::read(url).await;
     assert!(
         rows.permits.iter().all(is_held),
-        "a holder that lives lost its permit: its renewals don't get through in time"
+        "a holder that lives lost its permit: this machine can't renew so many in time"
     );
 
     for holder in &mut holders {
