@@ -141,6 +141,34 @@ fn verify_finds_what_is_off_and_repair_mends_it() {
     assert_eq!(json["left"], json!([]));
 }
 
+/// P7: the runbook of operations.md.
+#[test]
+fn after_a_restore_raised_fences_are_beyond_all_that_were_handed_out() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "5"]);
+    house.text(&["acquire", "-s", "a", "--id", "ends-later"]);
+    let backup = house.path("backup.db");
+    sql(&house, &format!("VACUUM INTO '{}'", backup.display()));
+    house.text(&["release", "ends-later"]);
+    let lost = house.json(&["acquire", "-s", "a", "--id", "lost"]);
+
+    for end in ["-wal", "-shm"] {
+        // SQLite removes them when the last connection ends.
+        let _ = std::fs::remove_file(house.path(&format!("permits.db{end}")));
+    }
+    std::fs::rename(backup, house.path("permits.db")).unwrap();
+    sql(
+        &house,
+        "UPDATE lockhouse_semaphore SET fence = fence + 1000000",
+    );
+    assert_eq!(house.text(&["verify"]), "all is well\n");
+    assert_eq!(house.done(&["release", "lost"]).code, 1, "it is unknown");
+    assert_eq!(house.in_use("a"), 1, "what had ended is held again");
+    let next = house.json(&["acquire", "-s", "a"]);
+    let fence = |request: &serde_json::Value| request["permits"][0]["fence"].as_u64().unwrap();
+    assert!(fence(&next) > fence(&lost));
+}
+
 #[test]
 fn what_repair_can_not_mend_is_left_and_1() {
     let house = House::on_a_store();
