@@ -80,3 +80,30 @@ fn it_serves_a_store_in_memory_too() {
     house.text(&["create", "a", "1", "--url", url]);
     house.text(&["run", "-s", "a", "--url", url, "--", "true"]);
 }
+
+/// P11, from outside: whoever is preferred is served first, and no more wait than may.
+#[test]
+fn those_who_wait_are_limited_and_served_by_priority() {
+    let house = House::on_a_store();
+    let mut server = house.start(&["serve", "--listen", "127.0.0.1:0", "--max-waiters", "2"]);
+    let url = server.line().rsplit_once(" on ").unwrap().1.to_owned();
+    house.text(&["create", "a", "1", "--url", &url]);
+    house.text(&["acquire", "-s", "a", "--id", "held", "--url", &url]);
+    let waiting = || house.json(&["show", "a", "--url", &url])["waiting"].clone();
+    let wait = |id: &str, priority: &str| {
+        let args = ["acquire", "-s", "a", "--wait", "1m", "--url", &url];
+        let its = ["--id", id, "--priority", priority];
+        house.start(&[&args[..], &its].concat())
+    };
+    let low = wait("low", "-1");
+    until("one waits", || waiting() == 1);
+    let high = wait("high", "1");
+    until("two wait", || waiting() == 2);
+    let much = wait("much", "100").end();
+    assert_eq!(much.code, 69, "{much:?}");
+    house.text(&["release", "held", "--url", &url]);
+    assert_eq!(high.end().code, 0);
+    assert_eq!(waiting(), 1);
+    house.text(&["release", "high", "--url", &url]);
+    assert_eq!(low.end().code, 0);
+}

@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// More is asked at once than can be kept in mind. Nothing was changed; try again later.
-    #[error("too many calls are waiting for the store; try again later")]
+    #[error("too many calls are waiting; try again later")]
     Overloaded,
     /// Who asks is not known, or may not.
     #[error("{detail}")]
