@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 33] = [
+pub(crate) const EVERY_KIND: [&str; 34] = [
     "capacity changed",
     "conflict",
     "created",
