@@ -104,7 +104,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     tokio::time::sleep(size.well_for).await;
     let rows = rows::read(url).await;
     assert!(
-        rows.permits.iter().all(|row| is_held(row)),
+        rows.permits.iter().all(is_held),
         "a holder that lives lost its permit: this machine can't renew so many in time"
     );
 
