@@ -166,16 +166,10 @@ impl Life {
         loop {
             match self.lockhouse.acquire(ask.clone(), wait).await {
                 Ok((request, _)) => {
-                    let told: Vec<_> = request
-                        .permits
-                        .iter()
-                        .map(|p| (&p.semaphore, p.count))
-                        .collect();
+                    let permits = request.permits.iter();
+                    let told: Vec<_> = permits.map(|p| (&p.semaphore, p.count)).collect();
                     let asked: Vec<_> = ask.permits().collect();
-                    assert_eq!(
-                        told,
-                        asked.iter().map(|(n, c)| (*n, *c)).collect::<Vec<_>>()
-                    );
+                    assert_eq!(told, asked);
                     return Ok(());
                 }
                 Err(error) if error.maybe_applied() => {}
