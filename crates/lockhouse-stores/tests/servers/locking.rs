@@ -39,7 +39,8 @@ async fn a_lock_wait_ends_after_5_s_as_a_conflict(database: &Database) {
     let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
     let waited = started.elapsed();
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
-    let about_5_s = Duration::from_secs(4)..Duration::from_millis(6500);
+    // InnoDB looks for those who waited too long once a second.
+    let about_5_s = Duration::from_secs(4)..Duration::from_secs(8);
     assert!(about_5_s.contains(&waited), "{waited:?}");
 
     other.run("ROLLBACK").await;
