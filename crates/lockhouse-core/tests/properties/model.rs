@@ -56,7 +56,7 @@ impl Model {
                 let session = log::session(&self.log, owner);
                 Ok(Reply::Heard {
                     session: session.expect("heard above"),
-                    began: !last.is_some_and(|last| now < last.expires_at),
+                    began: last.is_none_or(|last| now >= last.expires_at),
                 })
             }
             Command::Goodbye { owner } => {
