@@ -162,15 +162,23 @@ async fn finish(lockhouse: &Lockhouse, url: &str, upkeep: Upkeep) {
         purge_pause: Duration::ZERO,
         ..upkeep
     };
-    let (swept, took) = timed(lockhouse.sweep(&upkeep)).await;
-    say(format_args!(
-        "the other {} purged in {}",
-        swept.unwrap().purged,
-        ms(took)
-    ));
     let of_the_past = "SELECT COUNT(*) FROM lockhouse_permit_request \
         WHERE external_id LIKE 'past-%'";
-    assert_eq!(database.number(of_the_past).await, 0);
+    // A purge that was cut off goes on to its end, and a sweep passes over the rows that it has
+    // locked: one that finds no others ends, so the next has to do the rest.
+    let until = tokio::time::Instant::now() + Duration::from_secs(30);
+    while database.number(of_the_past).await > 0 {
+        assert!(
+            tokio::time::Instant::now() < until,
+            "the past is not purged"
+        );
+        let (swept, took) = timed(lockhouse.sweep(&upkeep)).await;
+        say(format_args!(
+            "the other {} purged in {}",
+            swept.unwrap().purged,
+            ms(took)
+        ));
+    }
     assert_eq!(database.number(young).await, young_before);
     let orphans = "SELECT COUNT(*) FROM lockhouse_permit p WHERE NOT EXISTS \
         (SELECT 1 FROM lockhouse_permit_request r WHERE r.id = p.permit_request_id)";
