@@ -21,8 +21,8 @@ use crate::{
 
 /// Decides `commands`, one after the other, on what was loaded.
 ///
-/// The semaphores of every live request in `loaded` must be loaded too, and every semaphore that
-/// a [`Command::Define`] names must have been made ready
+/// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
+/// must be loaded too, and every semaphore that a [`Command::Define`] names must have been made ready
 /// ([`Semaphore::made_ready`]); see [`Footprint`](crate::Footprint). What a command names and is
 /// not loaded does not exist.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
@@ -371,7 +371,7 @@ impl Scene {
             let semaphore = self
                 .semaphores
                 .get_mut(&permit.semaphore)
-                .expect("the semaphores of a live request are in the footprint");
+                .expect("the footprint has the semaphores of what may end");
             semaphore.in_use = semaphore.in_use.saturating_sub(permit.count.value());
             self.written.insert(permit.semaphore.clone());
         }

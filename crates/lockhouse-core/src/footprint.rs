@@ -1,15 +1,19 @@
 //! What a store must lock and load before it decides.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::{Command, ExternalId, Loaded, Owner, SemaphoreName};
 
 /// The semaphores and requests that a list of commands touches, each in the order to lock it in:
 /// semaphores first, then requests, then owners' sessions, each by bytes.
 ///
-/// A command on a request touches the semaphores that the request holds, and those are known only
-/// once the request is loaded. So a store loads, asks [`Footprint::grow`], and begins again with
-/// the larger footprint if it grew. A request's permits never change, so once is mostly enough.
+/// A command that ends a request touches the semaphores that the request holds, and those are known
+/// only once the request is loaded. So a store loads, asks [`Footprint::grow`], and begins again with
+/// the larger footprint if something was missing. A request's permits never change, so once is mostly
+/// enough.
+///
+/// A renewal needs no semaphore, unless it comes too late: many holders that renew are not in each
+/// other's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// To lock first.
@@ -33,17 +37,26 @@ impl Footprint {
         footprint
     }
 
-    /// Adds the semaphores that live requests in `loaded` hold; whether any was missing.
-    pub fn grow(&mut self, loaded: &Loaded) -> bool {
-        let before = self.semaphores.len();
-        for request in loaded.requests.values().filter(|request| request.is_live()) {
-            self.semaphores.extend(
-                request
-                    .permits
-                    .iter()
-                    .map(|permit| permit.semaphore.clone()),
-            );
+    /// Adds the semaphores that `commands` may give permits back to; whether one of them is missing
+    /// in `loaded`. Those are what live requests hold which a command ends, or whose time has passed.
+    pub fn grow(&mut self, commands: &[Command], loaded: &Loaded) -> bool {
+        let ended: HashSet<&ExternalId> = commands
+            .iter()
+            .filter(|command| matches!(command, Command::End { .. }))
+            .filter_map(Command::external_id)
+            .collect();
+        let live = loaded.requests.values().filter(|request| request.is_live());
+        let may_end = live.filter(|request| {
+            request.has_expired(loaded.now) || ended.contains(&request.external_id)
+        });
+        let held = may_end.flat_map(|request| &request.permits);
+        let mut is_missing = false;
+        for permit in held {
+            if !loaded.semaphores.contains_key(&permit.semaphore) {
+                self.semaphores.insert(permit.semaphore.clone());
+                is_missing = true;
+            }
         }
-        self.semaphores.len() > before
+        is_missing
     }
 }

@@ -1,11 +1,14 @@
 //! SQL of the tests' own on a place's database, past the store.
 
-use sqlx::{Connection, MySqlConnection};
+use sqlx::{Connection, MySqlConnection, PgConnection};
+
+use crate::place::is_postgres;
 
 /// A connection to the database of a store.
 pub enum Database {
     Sqlite(rusqlite::Connection),
     MySql(MySqlConnection),
+    Postgres(PgConnection),
 }
 
 impl Database {
@@ -19,6 +22,9 @@ impl Database {
                     .busy_timeout(std::time::Duration::from_secs(10))
                     .unwrap();
                 Self::Sqlite(connection)
+            }
+            None if is_postgres(base) => {
+                Self::Postgres(PgConnection::connect(base).await.unwrap())
             }
             None => {
                 let mut connection = MySqlConnection::connect(base).await.unwrap();
@@ -36,6 +42,9 @@ impl Database {
             Self::MySql(connection) => {
                 sqlx::raw_sql(sql).execute(connection).await.unwrap();
             }
+            Self::Postgres(connection) => {
+                sqlx::raw_sql(sql).execute(connection).await.unwrap();
+            }
         }
     }
 
@@ -44,6 +53,9 @@ impl Database {
         match self {
             Self::Sqlite(connection) => connection.query_row(sql, (), |row| row.get(0)).unwrap(),
             Self::MySql(connection) => sqlx::query_scalar(sql).fetch_one(connection).await.unwrap(),
+            Self::Postgres(connection) => {
+                sqlx::query_scalar(sql).fetch_one(connection).await.unwrap()
+            }
         }
     }
 
@@ -54,6 +66,7 @@ impl Database {
                 format!("CAST((unixepoch() - ({seconds})) * 1000000 AS INTEGER)")
             }
             Self::MySql(_) => format!("UTC_TIMESTAMP(6) - INTERVAL ({seconds}) SECOND"),
+            Self::Postgres(_) => format!("clock_timestamp() - ({seconds}) * interval '1 second'"),
         }
     }
 
@@ -65,6 +78,14 @@ impl Database {
             let action = match self {
                 Self::Sqlite(_) => format!("BEGIN {note}; END"),
                 Self::MySql(_) => format!("FOR EACH ROW {note}"),
+                Self::Postgres(_) => {
+                    let body = format!("BEGIN {note}; RETURN NULL; END");
+                    self.run(&format!(
+                        "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $${body}$$"
+                    ))
+                    .await;
+                    format!("FOR EACH ROW EXECUTE FUNCTION {name}()")
+                }
             };
             self.run(&format!(
                 "CREATE TRIGGER {name} AFTER {event} ON {table} {action}"
@@ -75,8 +96,12 @@ impl Database {
 
     /// Counts them no more; how many rows were written of which table.
     pub async fn written(&mut self) -> Vec<(&'static str, i64)> {
-        for (name, _, _) in counters() {
-            self.run(&format!("DROP TRIGGER {name}")).await;
+        for (name, _, table) in counters() {
+            let drop = match self {
+                Self::Sqlite(_) | Self::MySql(_) => format!("DROP TRIGGER {name}"),
+                Self::Postgres(_) => format!("DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}()"),
+            };
+            self.run(&drop).await;
         }
         let mut written = Vec::new();
         for table in TABLES {

@@ -7,12 +7,12 @@
 macro_rules! on_each_store {
     ($($test:ident),+ $(,)?) => {$(
         mod $test {
-            $crate::on_each_store!(@ $test: sqlite, mysql, mariadb);
+            $crate::on_each_store!(@ $test: sqlite, mysql, mariadb, postgres);
         }
     )+};
     (servers: $($test:ident),+ $(,)?) => {$(
         mod $test {
-            $crate::on_each_store!(@ $test: mysql, mariadb);
+            $crate::on_each_store!(@ $test: mysql, mariadb, postgres);
         }
     )+};
     (@ $test:ident: $($store:ident),+) => {$(

@@ -70,7 +70,7 @@ impl Place {
 
 /// The stores whose rows can be looked at, as a command line names them. [`crate::on_each_store`] has
 /// the same.
-pub const STORES: [&str; 3] = ["sqlite", "mysql", "mariadb"];
+pub const STORES: [&str; 4] = ["sqlite", "mysql", "mariadb", "postgres"];
 
 /// A place on the store of that name.
 pub async fn by_name(store: &str) -> Option<Place> {
@@ -78,6 +78,7 @@ pub async fn by_name(store: &str) -> Option<Place> {
         "sqlite" => sqlite().await,
         "mysql" => mysql().await,
         "mariadb" => mariadb().await,
+        "postgres" => postgres().await,
         _ => panic!("no store is called {store:?}; there are {STORES:?}"),
     }
 }

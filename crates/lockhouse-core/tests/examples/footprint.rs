@@ -1,9 +1,9 @@
 //! What must be locked and loaded for a command, and how it grows.
 
-use lockhouse_core::{Cause, Command, Footprint};
+use lockhouse_core::{Cause, Command, Footprint, Loaded};
 
 use crate::keeper::{
-    Keeper, ask, define, delete, end, every_cause, gone, goodbye, heartbeat, owned_by, renew,
+    Keeper, ask, define, delete, end, every_cause, for_ms, gone, goodbye, heartbeat, owned_by, renew,
     silent, stale, stale_of,
 };
 use crate::rows::Rows;
@@ -59,24 +59,51 @@ fn what_is_named_is_in_it_once_and_in_byte_order() {
 
 /// P2: a request gives back where it holds, so that must be locked too. Once it has ended, no more.
 #[test]
-fn it_grows_by_what_a_live_request_holds_and_once() {
+fn it_grows_by_what_a_live_request_holds_that_is_ended() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);
     keeper.grant(&owned_by("x", ask("one", &[("a", 1), ("b", 1)])));
     let command = end("one", silent("x"));
     let loaded = keeper.load(&command);
+    let without_semaphores = Loaded {
+        semaphores: Default::default(),
+        ..loaded.clone()
+    };
     let mut footprint = of(command.clone());
-    assert!(footprint.grow(&loaded));
+    assert!(grow(&mut footprint, &command, &without_semaphores));
     assert!(footprint.semaphores.iter().eq(&["a", "b"].map(name)));
-    assert!(!footprint.grow(&loaded));
+    assert!(!grow(&mut footprint, &command, &loaded));
     assert!(footprint.owners.into_iter().eq([owner("x")]));
 
     keeper.end("one", Cause::Released).unwrap();
-    assert!(!of(command.clone()).grow(&keeper.load(&command)));
+    let loaded = keeper.load(&command);
+    assert!(!grow(&mut of(command.clone()), &command, &loaded));
+    assert!(loaded.semaphores.is_empty());
+}
+
+/// A renewal in time gives nothing back; one that is late does (P4), and so does an ask that finds
+/// its old grant expired.
+#[test]
+fn a_renewal_needs_a_semaphore_only_if_it_comes_too_late() {
+    let mut keeper = Keeper::with(&[("a", 1)]);
+    let asked = for_ms(10, ask("one", &[("a", 1)]));
+    keeper.grant(&asked);
+    let renewal = renew("one", None);
+    let loaded = keeper.load(&renewal);
+    assert!(loaded.semaphores.is_empty() && loaded.requests.len() == 1);
+    assert!(of(renewal.clone()).semaphores.is_empty());
+
+    keeper.wait_ms(10);
+    let loaded = keeper.load(&renewal);
+    assert!(loaded.semaphores.contains_key(&name("a")));
 }
 
 #[test]
 fn it_does_not_grow_by_what_is_not_there() {
     let command = end("one", silent("x"));
     let loaded = Rows::default().load(at(0), std::slice::from_ref(&command));
-    assert!(!of(command).grow(&loaded));
+    assert!(!grow(&mut of(command.clone()), &command, &loaded));
+}
+
+fn grow(footprint: &mut Footprint, command: &Command, loaded: &Loaded) -> bool {
+    footprint.grow(std::slice::from_ref(command), loaded)
 }

@@ -33,11 +33,11 @@ impl Rows {
         }
         let mut footprint = Footprint::of(commands, []);
         let first = self.select(now, &footprint);
-        if !footprint.grow(&first) {
+        if !footprint.grow(commands, &first) {
             return first;
         }
         let again = self.select(now, &footprint);
-        assert!(!footprint.grow(&again), "a footprint grows once");
+        assert!(!footprint.grow(commands, &again), "a footprint grows once");
         again
     }
 

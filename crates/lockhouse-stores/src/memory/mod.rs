@@ -41,7 +41,7 @@ impl Store for Memory {
         let now = Timestamp::now();
         let mut footprint = batch.footprint.clone();
         let mut loaded = rows.load(&footprint, now);
-        if footprint.grow(&loaded) {
+        if footprint.grow(&batch.commands, &loaded) {
             loaded = rows.load(&footprint, now);
         }
         make_ready(&batch.commands, &mut loaded);

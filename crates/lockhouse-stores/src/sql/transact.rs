@@ -80,9 +80,10 @@ async fn load<D: Dialect>(
         let answers = lease.run(&script, CONTEXT).await?;
         let mut snapshot = load::snapshot(&footprint, answers)?;
         add_permits(lease, &store.known, &mut snapshot).await?;
-        footprint.grow(&snapshot.loaded);
+        // What it did not name, or named before it was there.
+        let lacks = footprint.grow(&batch.commands, &snapshot.loaded);
         let missing = missing(&batch.commands, &snapshot.loaded);
-        if is_whole(&snapshot.loaded) && missing.is_empty() {
+        if !lacks && missing.is_empty() {
             return Ok(snapshot);
         }
         lease.roll_back().await;
@@ -98,14 +99,6 @@ async fn load<D: Dialect>(
         Kind::Conflict,
         format!("{CONTEXT}: what it touches keeps changing"),
     ))
-}
-
-/// Whether all that its live requests hold was loaded. If not, the footprint did not name it, or
-/// named it before it was there.
-fn is_whole(loaded: &Loaded) -> bool {
-    let live = loaded.requests.values().filter(|request| request.is_live());
-    let mut held = live.flat_map(|request| &request.permits);
-    held.all(|permit| loaded.semaphores.contains_key(&permit.semaphore))
 }
 
 /// Gives each of the requests that were loaded its permits.

@@ -53,7 +53,7 @@ pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, E
             loaded.requests.insert(external_id.clone(), request);
         }
     }
-    footprint.grow(&loaded);
+    footprint.grow(&batch.commands, &loaded);
     for name in &footprint.semaphores {
         if let Some(semaphore) = semaphore(connection, name)? {
             loaded.semaphores.insert(name.clone(), semaphore);

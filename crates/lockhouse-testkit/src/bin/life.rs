@@ -19,7 +19,7 @@ runs (all, unless named):
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6
   soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
 
-stores (all, unless named): sqlite mysql mariadb; scripts/services up starts the servers, and
+stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
 eval \"$(scripts/services env)\" tells of them.";
 
 const RUNS: [&str; 4] = ["killed", "silent", "past", "soak"];

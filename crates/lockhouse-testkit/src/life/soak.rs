@@ -24,6 +24,9 @@ pub(super) const STEADY: [(&str, u32); 2] = [("north", 5), ("south", 9)];
 pub(super) const RESIZED: [(&str, u32); 2] = [("middle", 4), ("east", 20)];
 pub(super) const DELETED: (&str, u32) = ("west", 3);
 
+/// A semaphore, and the request that holds it until it is stale: nobody else touches either.
+pub(super) const FORGOTTEN: (&str, &str) = ("dock", "forgotten");
+
 const AUDIT_EVERY: Duration = Duration::from_millis(200);
 
 /// Rows are kept for so long, many audits, so that each is seen with all that it overlaps.
@@ -98,6 +101,10 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     for (name, capacity) in STEADY.into_iter().chain(RESIZED).chain([DELETED]) {
         lockhouse.define(name, capacity).await.unwrap();
     }
+    let (dock, forgotten) = FORGOTTEN;
+    lockhouse.define(dock, 1).await.unwrap();
+    let forgotten = lockhouse.request(forgotten).permits(dock, 1).without_ttl();
+    forgotten.acquire().await.unwrap().forget();
     let mut random = fastrand::Rng::with_seed(size.seed);
     let mut started = 0;
     let mut start = |seed: u64| {

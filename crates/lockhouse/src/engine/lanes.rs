@@ -176,36 +176,45 @@ impl Lanes {
             // The lock is let go of before the spawn: a runtime that ends drops the lane there.
             let taken = {
                 let State { queue, waiting, .. } = &mut *self.state();
-                let taken = queue.take(|queued| admit(queued, waiting));
-                taken.map(|taken| with_looks(taken, waiting))
+                let Some(Taken {
+                    mut commands,
+                    semaphores,
+                }) = queue.take(|queued| admit(queued, waiting))
+                else {
+                    return;
+                };
+                let locked = locked(&commands);
+                commands.extend(looks(&locked, waiting));
+                (commands, locked, semaphores)
             };
-            let Some(Taken {
-                commands,
-                semaphores,
-            }) = taken
-            else {
-                return;
-            };
+            let (commands, locked, semaphores) = taken;
             let lane = Lane {
                 lanes: self.clone(),
                 semaphores,
+                locked,
             };
             tokio::spawn(lane.run(commands));
         }
     }
 }
 
-/// Adds a look at those semaphores that are waited for, last: they are loaded anyway.
-fn with_looks(mut taken: Taken, waiting: &Waiting) -> Taken {
-    let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
-    let looks = waited_for.map(|name| Queued {
+/// The semaphores that `commands` are known to need. Renewals need none, unless they come too late.
+fn locked(commands: &[Queued]) -> HashSet<SemaphoreName> {
+    let need = commands
+        .iter()
+        .filter(|queued| !matches!(queued.command, Command::Renew { .. }));
+    need.flat_map(|queued| &queued.touches).cloned().collect()
+}
+
+/// A look at those of the semaphores that are waited for, to come last: they are loaded anyway.
+fn looks(locked: &HashSet<SemaphoreName>, waiting: &Waiting) -> impl Iterator<Item = Queued> {
+    let waited_for = locked.iter().filter(|name| waiting.on(name) > 0);
+    waited_for.map(|name| Queued {
         command: Command::Look { name: name.clone() },
         touches: Vec::new(),
         frees: Vec::new(),
         asker: Asker::Nobody,
-    });
-    taken.commands.extend(looks);
-    taken
+    })
 }
 
 /// Gives what is taken its turn; whether it still goes.
@@ -234,7 +243,10 @@ fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
 /// A batch on its way. Dropping it, however that comes about, frees its semaphores.
 struct Lane {
     lanes: Lanes,
+    /// Which no other lane has.
     semaphores: HashSet<SemaphoreName>,
+    /// Those of them that the store has to lock.
+    locked: HashSet<SemaphoreName>,
 }
 
 impl Lane {
@@ -285,7 +297,7 @@ impl Lane {
     }
 
     fn batch(&self, commands: Vec<Command>) -> Batch {
-        let footprint = Footprint::of(&commands, &self.semaphores);
+        let footprint = Footprint::of(&commands, &self.locked);
         Batch {
             commands,
             footprint,

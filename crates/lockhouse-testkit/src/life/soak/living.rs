@@ -8,7 +8,7 @@ use lockhouse::{Ask, Count, EndReason, Error, ExternalId, Lockhouse, Owner, Sema
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{DELETED, RESIZED, STEADY, is_fair, until_stdin_ends, upkeep};
+use super::{DELETED, FORGOTTEN, RESIZED, STEADY, is_fair, until_stdin_ends, upkeep};
 
 const TASKS: u32 = 12;
 
@@ -131,7 +131,8 @@ impl Life {
     }
 
     async fn force(&mut self) -> Result<(), Error> {
-        let holders = self.lockhouse.holders(None, None, 50).await?;
+        let mut holders = self.lockhouse.holders(None, None, 50).await?;
+        holders.retain(|request| request.external_id.as_str() != FORGOTTEN.1);
         if holders.is_empty() {
             return Ok(());
         }
