@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ExternalId, Semaphore, SemaphoreName, Timestamp};
+use crate::{ExternalId, Semaphore, SemaphoreName};
 
 /// What a store's rows come to, in one consistent read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,6 @@ pub struct Recounted {
     pub last_fence: u64,
     /// How many of its fences were handed out more than once.
     pub repeated_fences: u64,
-    /// When a permit was last granted, of those that are kept.
-    pub last_granted_at: Option<Timestamp>,
 }
 
 /// Something that is off.
@@ -123,7 +121,7 @@ impl Recounted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Capacity;
+    use crate::{Capacity, Timestamp};
 
     fn recounted(in_use: u32, live: u64) -> Recounted {
         let name = SemaphoreName::parse("s").unwrap();
@@ -140,7 +138,6 @@ mod tests {
             live,
             last_fence: 9,
             repeated_fences: 0,
-            last_granted_at: Timestamp::from_second(2_000).ok(),
         }
     }
 

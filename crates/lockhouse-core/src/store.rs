@@ -152,9 +152,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Owners of live requests, in byte order.
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error>;
 
-    /// Deletes at most `limit` rows of the past, in one short transaction; how many they were. Fewer
-    /// where they would take long, or others have some locked; 0 where there is nothing to delete,
-    /// or others have the oldest locked.
+    /// Deletes at most `limit` rows of the past, in one transaction; how many they were. Fewer where
+    /// others have some locked; 0 where there is nothing to delete, or others have the oldest locked.
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error>;
 
     /// Counts everything anew, in one consistent read.

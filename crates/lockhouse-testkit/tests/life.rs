@@ -50,6 +50,8 @@ async fn the_past_is_purged_while_clients_acquire(place: Place) {
         clients: 16,
         rounds: 1,
         round: Duration::from_secs(1),
+        batch: 800,
+        pause: Duration::from_millis(10),
     };
     let outcome = past::run(&place, size).await;
     println!("{}", outcome.report());

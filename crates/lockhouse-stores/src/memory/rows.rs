@@ -137,7 +137,6 @@ impl Rows {
             live: 0,
             last_fence: 0,
             repeated_fences: 0,
-            last_granted_at: None,
         };
         for request in self.requests.values() {
             for permit in request
@@ -148,7 +147,6 @@ impl Rows {
                 recounted.live += u64::from(permit.count.value()) * u64::from(request.is_live());
                 recounted.last_fence = recounted.last_fence.max(permit.fence);
                 recounted.repeated_fences += u64::from(!fences.insert(permit.fence));
-                recounted.last_granted_at = recounted.last_granted_at.max(Some(request.created_at));
             }
         }
         recounted

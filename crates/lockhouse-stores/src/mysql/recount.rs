@@ -15,7 +15,7 @@ pub(super) fn count(torn: usize) -> Script {
     ));
     script.add(
         "SELECT p.semaphore_id,SUM(IF(r.state='ACQUIRED',p.count,0)),MAX(p.fence),\
-         COUNT(*)-COUNT(DISTINCT p.fence),MAX(r.created_at) \
+         COUNT(*)-COUNT(DISTINCT p.fence) \
          FROM lockhouse_permit p FORCE INDEX (PRIMARY) \
          LEFT JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) ON r.id=p.permit_request_id \
          GROUP BY p.semaphore_id",

@@ -23,7 +23,7 @@ pub(super) fn count(torn: usize) -> Script {
     ));
     script.add(
         "SELECT p.semaphore_id,COALESCE(SUM(p.count) FILTER (WHERE r.state='ACQUIRED'),0),\
-         MAX(p.fence),COUNT(*)-COUNT(DISTINCT p.fence),MAX(r.created_at) \
+         MAX(p.fence),COUNT(*)-COUNT(DISTINCT p.fence) \
          FROM lockhouse_permit p \
          LEFT JOIN lockhouse_permit_request r ON r.id=p.permit_request_id \
          GROUP BY p.semaphore_id",

@@ -39,14 +39,12 @@ pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Err
             live,
             last_fence,
             repeated_fences,
-            last_granted_at,
         } = sums.remove(&id).unwrap_or_default();
         Ok(Recounted {
             semaphore,
             live,
             last_fence,
             repeated_fences,
-            last_granted_at,
         })
     });
     Ok(Recount {

@@ -138,7 +138,6 @@ pub(crate) struct Sums {
     pub(crate) live: u64,
     pub(crate) last_fence: u64,
     pub(crate) repeated_fences: u64,
-    pub(crate) last_granted_at: Option<Timestamp>,
 }
 
 /// Sums after the semaphore's id.
@@ -148,7 +147,6 @@ pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
         live: columns.parsed(1)?,
         last_fence: columns.parsed(2)?,
         repeated_fences: columns.parsed(3)?,
-        last_granted_at: columns.maybe(4, time)?,
     };
     Ok((columns.parsed(0)?, sums))
 }

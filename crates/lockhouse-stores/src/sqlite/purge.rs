@@ -1,10 +1,7 @@
-//! Deletes what is past, oldest first, each time as few rows as one short transaction may have:
-//! there is one writer, so all who acquire and release wait for it.
+//! Deletes what is past, oldest first. There is one writer: all who acquire and release wait for it.
 //!
 //! Row by row: of `DELETE … WHERE id IN (SELECT …)` the planner makes a scan where statistics tell
 //! it that the table is small, right or not.
-
-use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Error, Purge};
 use rusqlite::types::Value;
@@ -47,13 +44,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     DELETE_SESSION,
 ];
 
-/// How long rows are deleted for, in one transaction.
-const SHORT: Duration = Duration::from_millis(5);
-
-/// How many rows are deleted between looks at the time.
-const AT_ONCE: usize = 50;
-
-/// How many rows went, at most `limit`; fewer where they take long.
+/// How many rows went, at most `limit`.
 pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<u64, Error> {
     let (list, delete, age) = match what {
         Purge::Requests { age } => (LIST_REQUESTS, DELETE_REQUEST, age),
@@ -68,15 +59,9 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         .and_then(Iterator::collect::<Result<Vec<Value>, _>>)
         .map_err(&cannot)?;
     let mut delete = connection.prepare_cached(delete).map_err(&cannot)?;
-    let begun = Instant::now();
     let mut gone = 0;
-    for some in keys.chunks(AT_ONCE) {
-        for key in some {
-            gone += delete.execute([key]).map_err(&cannot)?;
-        }
-        if begun.elapsed() >= SHORT {
-            break;
-        }
+    for key in keys {
+        gone += delete.execute([key]).map_err(&cannot)?;
     }
     Ok(gone as u64)
 }

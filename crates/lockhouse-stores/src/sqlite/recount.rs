@@ -13,14 +13,13 @@ use super::{load, read, rows, save};
 const RECOUNT: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at,
         coalesce(live, 0) AS live, coalesce(last_fence, 0) AS last_fence,
-        coalesce(repeated_fences, 0) AS repeated_fences, last_granted_at
+        coalesce(repeated_fences, 0) AS repeated_fences
     FROM lockhouse_semaphore AS semaphore
     LEFT JOIN (
         SELECT permit.semaphore_id,
             sum(permit.count) FILTER (WHERE request.state = 'ACQUIRED') AS live,
             max(permit.fence) AS last_fence,
-            count(*) - count(DISTINCT permit.fence) AS repeated_fences,
-            max(request.created_at) AS last_granted_at
+            count(*) - count(DISTINCT permit.fence) AS repeated_fences
         FROM lockhouse_permit AS permit
         LEFT JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
         GROUP BY permit.semaphore_id

@@ -115,7 +115,7 @@ pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
     cells.text(0, Owner::parse)
 }
 
-/// Of a [`semaphore`], then `live, last_fence, repeated_fences, last_granted_at` of its permits.
+/// Of a [`semaphore`], then `live, last_fence, repeated_fences` of its permits.
 pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     let cells = Cells {
         row,
@@ -126,7 +126,6 @@ pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
         live: cells.number(7, u64::try_from)?,
         last_fence: cells.number(8, u64::try_from)?,
         repeated_fences: cells.number(9, u64::try_from)?,
-        last_granted_at: cells.number_some(10, Timestamp::from_microsecond)?,
     })
 }
 

@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use lockhouse::Upkeep;
 use lockhouse_testkit::life::{Report, killed, past, processes, silent, soak};
 use lockhouse_testkit::place::{self, Place, STORES};
 
@@ -16,7 +17,7 @@ usage: life RUN… [STORE…] [OPTION=NUMBER…]
 runs (all, unless named):
   killed    holders are killed at once while others wait       holders=100 holding_processes=100 waiting_processes=100
   silent    an owner of thousands falls silent                  requests=10000 beats=20
-  past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6
+  past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6 batch pause_ms
   soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
 
 stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
@@ -55,7 +56,7 @@ async fn main() -> ExitCode {
 
 struct Options(Vec<String>);
 
-const NUMBERS: [&str; 12] = [
+const NUMBERS: [&str; 14] = [
     "holders",
     "holding_processes",
     "waiting_processes",
@@ -65,6 +66,8 @@ const NUMBERS: [&str; 12] = [
     "clients",
     "rounds",
     "round_s",
+    "batch",
+    "pause_ms",
     "seconds",
     "processes",
     "seed",
@@ -92,11 +95,15 @@ impl Options {
                 silent::run(place, size).await.report()
             }
             "past" => {
+                let usual = Upkeep::default();
+                let pause_ms = usual.purge_pause.as_millis() as u32;
                 let size = past::Size {
                     ended: self.number("ended", 1_000_000),
                     clients: self.number("clients", 16),
                     rounds: self.number("rounds", 5),
                     round: Duration::from_secs(self.number("round_s", 6).into()),
+                    batch: self.number("batch", usual.purge_batch),
+                    pause: Duration::from_millis(self.number("pause_ms", pause_ms).into()),
                 };
                 past::run(place, size).await.report()
             }

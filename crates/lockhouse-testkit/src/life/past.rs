@@ -30,6 +30,10 @@ pub struct Size {
     pub rounds: u32,
     /// How long each is.
     pub round: Duration,
+    /// The most rows of a purge.
+    pub batch: u32,
+    /// The pause after each.
+    pub pause: Duration,
 }
 
 /// What was measured.
@@ -109,6 +113,8 @@ pub async fn run(place: &Place, size: Size) -> Outcome {
     ));
     let upkeep = Upkeep {
         purge_every: Duration::from_millis(500),
+        purge_batch: size.batch,
+        purge_pause: size.pause,
         ..Upkeep::default()
     };
 

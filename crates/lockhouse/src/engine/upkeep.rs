@@ -10,11 +10,13 @@ use super::lapsed::lapse;
 use super::{Engine, attempt};
 use crate::Error;
 
-/// How many rows are deleted first, to see how long they take.
-const FIRST_PURGE: u32 = 100;
+/// How many rows are deleted first, and at least, where there are so many. Most of what a smaller
+/// transaction takes is its commit.
+const SHORT_PURGE: u32 = 50;
 
-/// A purge that takes longer is followed by a smaller one: others want the database too.
-const LONG_PURGE: Duration = Duration::from_millis(100);
+/// A purge that takes longer is followed by a smaller one: whoever acquires or releases meanwhile
+/// shares the disk with it, and on SQLite waits for it.
+const LONG_PURGE: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Ends what has lapsed; how many requests.
@@ -52,13 +54,13 @@ impl Engine {
         batch: u32,
         pause: Duration,
     ) -> Result<u64, Error> {
-        let (mut total, mut some) = (0, batch.min(FIRST_PURGE));
+        let (mut total, mut some) = (0, batch.min(SHORT_PURGE));
         loop {
             let begun = Instant::now();
             let deadline = attempt::deadline();
             let gone = attempt::read(deadline, || self.store.purge(what, some)).await?;
             total += gone;
-            // Fewer than it may be, as somebody has the others locked, or they would take too long.
+            // Fewer than it may be, if somebody has some of them locked.
             if gone == 0 {
                 return Ok(total);
             }
@@ -97,7 +99,7 @@ impl Engine {
 /// How many rows to delete after `some` took so long; at most `most`.
 fn next_purge(some: u32, took: Duration, most: u32) -> u32 {
     if took > LONG_PURGE {
-        (some / 2).max(1)
+        (some / 2).max(SHORT_PURGE).min(most)
     } else if took < LONG_PURGE / 2 {
         some.saturating_mul(2).min(most)
     } else {
@@ -112,10 +114,11 @@ mod tests {
     #[test]
     fn purges_grow_until_they_take_long() {
         let next = |some, ms| next_purge(some, Duration::from_millis(ms), 800);
-        assert_eq!(next(100, 10), 200);
-        assert_eq!(next(500, 10), 800);
-        assert_eq!(next(400, 75), 400);
-        assert_eq!(next(400, 101), 200);
-        assert_eq!(next(1, 5_000), 1);
+        assert_eq!(next(100, 9), 200);
+        assert_eq!(next(500, 9), 800);
+        assert_eq!(next(400, 15), 400);
+        assert_eq!(next(400, 21), 200);
+        assert_eq!(next(60, 5_000), 50);
+        assert_eq!(next_purge(10, Duration::from_secs(5), 10), 10);
     }
 }
