@@ -14,9 +14,9 @@ use crate::Error;
 /// transaction takes is its commit.
 const SHORT_PURGE: u32 = 50;
 
-/// A purge that takes longer is followed by a smaller one: whoever acquires or releases meanwhile
-/// shares the disk with it, and on SQLite waits for it.
-const LONG_PURGE: Duration = Duration::from_millis(20);
+/// How long a purge should take. Whoever acquires or releases meanwhile shares the disk with it, and
+/// on SQLite waits for it.
+const PURGE_FOR: Duration = Duration::from_millis(6);
 
 impl Engine {
     /// Ends what has lapsed; how many requests.
@@ -96,15 +96,11 @@ impl Engine {
     }
 }
 
-/// How many rows to delete after `some` took so long; at most `most`.
+/// How many rows to delete after `some` took so long: at most `most`, and twice as many.
 fn next_purge(some: u32, took: Duration, most: u32) -> u32 {
-    if took > LONG_PURGE {
-        (some / 2).max(SHORT_PURGE).min(most)
-    } else if took < LONG_PURGE / 2 {
-        some.saturating_mul(2).min(most)
-    } else {
-        some
-    }
+    let in_time = PURGE_FOR.as_secs_f64() / took.as_secs_f64().max(1e-6);
+    let next = f64::from(some) * in_time.min(2.0);
+    (next as u32).max(SHORT_PURGE).min(most)
 }
 
 #[cfg(test)]
@@ -114,10 +110,11 @@ mod tests {
     #[test]
     fn purges_grow_until_they_take_long() {
         let next = |some, ms| next_purge(some, Duration::from_millis(ms), 800);
-        assert_eq!(next(100, 9), 200);
-        assert_eq!(next(500, 9), 800);
-        assert_eq!(next(400, 15), 400);
-        assert_eq!(next(400, 21), 200);
+        assert_eq!(next(100, 0), 200);
+        assert_eq!(next(100, 3), 200);
+        assert_eq!(next(500, 1), 800);
+        assert_eq!(next(400, 6), 400);
+        assert_eq!(next(400, 12), 200);
         assert_eq!(next(60, 5_000), 50);
         assert_eq!(next_purge(10, Duration::from_secs(5), 10), 10);
     }
