@@ -4,12 +4,13 @@
 //! all of the command's process [`group`] is stopped before anybody else can be granted it: at the
 //! last, the [permit](Permit) counts as lost a tenth of its time to live before the store could end
 //! it, SIGTERM comes then, and SIGKILL after half of that margin. Processes that leave the group
-//! (`setsid`, the jobs of an interactive shell) are out of reach.
+//! (`setsid`, the jobs of an interactive shell) are found by the [`tree`], where the system tells.
 
 mod group;
 mod guard;
 mod signals;
 mod terminal;
+mod tree;
 mod waiting;
 
 use std::future::pending;
@@ -127,6 +128,7 @@ pub(crate) async fn run(
         .spawn(command)
         .map_err(|error| cannot_run(&program.to_string_lossy(), &error))?;
     let leader = group::pid(&child);
+    let mut children = signals::stream(Signal::SIGCHLD)?;
     if let (Some(terminal), Some(leader)) = (&mut terminal, leader) {
         terminal.begin(leader);
     }
@@ -160,6 +162,7 @@ pub(crate) async fn run(
                 _ => group.signal(signal),
             },
             () = tend(&mut terminal) => {}
+            _ = children.recv() => group.bury(&child),
             _ = renewed.tick() => if let Some(at) = kill_at() {
                 group.kill_at(at).await;
             },
