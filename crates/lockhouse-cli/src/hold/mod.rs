@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use lockhouse::{Error, Lost, Permit, Released, Session};
 use nix::sys::signal::{Signal, kill};
 use tokio::process::Command;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -88,16 +88,23 @@ impl Hold {
         self.permit.held_until().into_iter().chain(session).min()
     }
 
-    /// Gives the permits back, and then all else that the owner holds. What became of the first.
-    pub(crate) async fn end(self) -> Result<Released, Error> {
-        let released = self.permit.release().await;
+    /// Gives the permits back, and then all else that the owner holds, `within` a time for both.
+    /// What became of the first, as far as is known by then, whatever became of the rest.
+    pub(crate) async fn end(self, within: Duration) -> Option<Result<Released, Error>> {
+        let until = Instant::now() + within;
+        let released = timeout_at(until.into(), self.permit.release()).await;
         if let Some(session) = self.session {
             let owner = session.owner().clone();
-            if let Err(error) = session.goodbye().await {
-                tracing::warn!(%owner, %error, "a session could not be ended, it lapses");
+            let goodbye = timeout_at(until.into(), session.goodbye()).await;
+            match goodbye {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%owner, %error, "a session could not be ended, it lapses");
+                }
+                Err(_) => tracing::warn!(%owner, "a session was not ended in time, it lapses"),
             }
         }
-        released
+        released.ok()
     }
 }
 

@@ -7,7 +7,6 @@ use clap::Args;
 use lockhouse::{Ask, Code, Lockhouse, Lost, Permit, Released, RequestBuilder};
 use nix::sys::signal::Signal;
 use tokio::process::Command;
-use tokio::time::timeout;
 
 use crate::args::Global;
 use crate::exit::Exit;
@@ -149,7 +148,7 @@ impl Run {
             Ok(Ended::Lost(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
             _ => RELEASED_WITHIN,
         };
-        let released = timeout(within, hold.end()).await;
+        let released = hold.end(within).await;
         match ended? {
             Ended::Lost(why) => Err(lost(&id, why, "the command was stopped")),
             Ended::Command(status) => {
@@ -164,16 +163,13 @@ impl Run {
 
 /// Whether the hold had ended before it was released. One that can't be released now ends with its
 /// time to live, which is no reason to call the command's work off.
-fn ended_before(
-    id: &str,
-    released: Result<Result<Released, lockhouse::Error>, tokio::time::error::Elapsed>,
-) -> Option<Lost> {
+fn ended_before(id: &str, released: Option<Result<Released, lockhouse::Error>>) -> Option<Lost> {
     let problem = match released {
-        Ok(Ok(released)) if released.now => return None,
-        Ok(Ok(released)) => return released.request.end_reason().map(Lost::Ended),
-        Ok(Err(error)) if error.code() == Code::UnknownRequest => return Some(Lost::Unknown),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "the store did not answer in time".into(),
+        Some(Ok(released)) if released.now => return None,
+        Some(Ok(released)) => return released.request.end_reason().map(Lost::Ended),
+        Some(Err(error)) if error.code() == Code::UnknownRequest => return Some(Lost::Unknown),
+        Some(Err(error)) => error.to_string(),
+        None => "the store did not answer in time".into(),
     };
     complain(&format!(
         "lockhouse: request \"{id}\" could not be given back, it ends with its TTL: {problem}"
