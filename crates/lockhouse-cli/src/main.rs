@@ -33,8 +33,8 @@ use output::Format;
 use verbs::Verb;
 
 fn main() -> ExitCode {
-    if let Some(grace) = hold::guard_duty(env::args_os()) {
-        return hold::guard(grace).into();
+    if let Some(duty) = hold::guard_duty(env::args_os()) {
+        return hold::guard(&duty).into();
     }
     let exit = match Cli::try_parse() {
         Ok(cli) => lockhouse(cli),

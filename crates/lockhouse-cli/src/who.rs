@@ -1,9 +1,13 @@
 //! Who types: for histories, and as the owner of what `run` holds.
 
 use std::env;
+use std::ffi::OsString;
 use std::process;
 
 use lockhouse::Owner;
+
+/// The longest owner, in bytes.
+const LONGEST: usize = 255;
 
 /// `ann@build-7`.
 pub(crate) fn user_and_host() -> String {
@@ -21,14 +25,33 @@ pub(crate) fn user_and_host() -> String {
     valid(who, "somebody")
 }
 
-/// `ann@build-7:4711:1f0c9a3e`, no other process's: containers on one host, and those that start
-/// again, may have the same pids.
-pub(crate) fn this_process() -> String {
+/// `ann@build-7:4711:1f0c9a3e restic backup /home`: this process, which runs `command`. It is no
+/// other process's: containers on one host, and those that start again, may have the same pids.
+pub(crate) fn runs(command: &[OsString]) -> String {
     let pid = process::id();
     // Of 74 random bits the last 32.
     let unique = uuid::Uuid::now_v7().as_u128() as u32;
     let own = format!("{pid}:{unique:08x}");
-    valid(format!("{}:{own}", user_and_host()), &format!("pid:{own}"))
+    let process = valid(format!("{}:{own}", user_and_host()), &format!("pid:{own}"));
+    with_command(process, command)
+}
+
+/// `process` and as much of `command` as an owner has room for, on one line.
+fn with_command(process: String, command: &[OsString]) -> String {
+    let command = command.iter().map(|word| word.to_string_lossy());
+    let line = command.collect::<Vec<_>>().join(" ");
+    let words = line.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    let owner = format!("{process} {}", words.join(" "));
+    let owner = owner.trim_end();
+    if owner.len() <= LONGEST {
+        return owner.to_owned();
+    }
+    let cut = &owner[..owner.floor_char_boundary(LONGEST - '…'.len_utf8())];
+    match cut.strip_prefix(&process) {
+        Some(_) => format!("{cut}…"),
+        None => process,
+    }
 }
 
 /// Environments can have anything in them.
@@ -42,8 +65,31 @@ mod tests {
 
     #[test]
     fn the_owner_of_a_process_is_its_own() {
-        assert!(this_process().contains(&format!(":{}:", process::id())));
-        assert_ne!(this_process(), this_process());
+        let runs = || runs(&["true".into()]);
+        assert!(runs().contains(&format!(":{}:", process::id())));
+        assert_ne!(runs(), runs());
+    }
+
+    #[test]
+    fn a_command_is_one_line_and_cut_where_there_is_no_more_room() {
+        let owner = |command: &[&str]| {
+            let command: Vec<_> = command.iter().map(OsString::from).collect();
+            with_command("ann@host:1:ff".into(), &command)
+        };
+        assert_eq!(
+            owner(&["sh", "-c", " echo\n\tü \u{7} "]),
+            "ann@host:1:ff sh -c echo ü"
+        );
+        assert_eq!(owner(&["", " "]), "ann@host:1:ff");
+        for long in ["x".repeat(300), "ü".repeat(150), "a b ".repeat(100)] {
+            let owner = owner(&[&long]);
+            assert!(owner.ends_with('…') && owner.len() > 250, "{owner}");
+            Owner::parse(&owner).unwrap();
+        }
+        let full = owner(&[&"x".repeat(LONGEST - "ann@host:1:ff ".len())]);
+        assert_eq!((full.len(), full.ends_with('x')), (LONGEST, true));
+        let process = "p".repeat(LONGEST - 2);
+        assert_eq!(with_command(process.clone(), &["true".into()]), process);
     }
 
     #[test]

@@ -35,6 +35,7 @@ fn the_tour_works_as_printed() {
         "end 2",
         "end 3",
         "job-abc-123",
+        "its turn, under fence 2",
         r#"fences: {"gpu":1,"network":1}"#,
         "lockhouse serves",
         "one client has the GPU",
@@ -46,6 +47,8 @@ fn the_tour_works_as_printed() {
             "{expected:?} is not in:\n{said}\n{erred}"
         );
     }
+    assert!(erred.contains("lockhouse: skipped: "), "{erred}");
+    assert!(!said.contains("this is skipped"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 mod house;
 
-use house::{Done, House, runs};
+use std::time::{Duration, Instant};
+
+use house::{Done, House, runs, until};
 use serde_json::{Value, json};
 
 fn done(house: &House, script: &str) -> Done {
@@ -59,7 +61,10 @@ fn the_owner_is_this_very_process_unless_said() {
     assert_eq!(run.line(), "up");
     let holders = house.json(&["holders", "a"]);
     let owner = holders["holders"][0]["owner"].as_str().unwrap();
-    assert!(owner.contains(&format!(":{}:", run.pid())), "{owner}");
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let pid = run.pid();
+    assert!(owner.contains(&format!("@{host}:{pid}:")), "{owner}");
+    assert!(owner.ends_with(" sh -c echo up; cat"), "{owner}");
     assert_eq!(holders["holders"][0]["ttl_ms"], 30_000);
     run.close_stdin();
     assert_eq!(run.end().code, 0);
@@ -167,4 +172,52 @@ fn a_run_in_a_run_is_another_hold() {
     let (fence, shown) = text.split_once('\n').unwrap();
     let shown: Value = serde_json::from_str(shown).unwrap();
     assert_eq!((fence, &shown["in_use"]), ("2", &2.into()));
+}
+
+/// For cron: what is busy is no failure.
+#[test]
+fn what_finds_no_room_may_be_skipped() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "1"]);
+        house.text(&["acquire", "-s", "a", "--id", "holder"]);
+        let started = house.path("started");
+        let command = ["--", "touch", started.to_str().unwrap()];
+        let run = |options: &[&str]| house.done(&[&["run", "-s", "a"], options, &command].concat());
+        let begun = Instant::now();
+        let skipped = run(&["--on-busy", "skip"]);
+        assert_eq!((skipped.code, &*skipped.stdout), (0, ""));
+        assert!(
+            skipped.stderr.starts_with("lockhouse: skipped: "),
+            "{skipped:?}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "it does not wait"
+        );
+        let skipped = run(&["--on-busy", "skip", "-o", "json"]);
+        let why: Value = serde_json::from_str(&skipped.stderr).unwrap();
+        assert_eq!((skipped.code, &why["code"]), (0, &"exhausted".into()));
+        let failed = run(&["--on-busy", "fail", "--wait", "0s"]);
+        assert_eq!(failed.code, 75);
+        assert!(!started.exists());
+        house.text(&["release", "holder"]);
+        assert_eq!(run(&["--on-busy", "skip"]).code, 0);
+        assert!(started.exists());
+    }
+}
+
+/// If it may wait, it does; and what can never be, or can't be asked, is no matter of being busy.
+#[test]
+fn only_what_finds_no_room_in_time_is_skipped() {
+    let house = House::behind_a_server();
+    house.text(&["create", "a", "1"]);
+    house.text(&["acquire", "-s", "a", "--id", "holder"]);
+    let skips = ["run", "--on-busy", "skip", "--wait", "1h"];
+    let run = |name| [&skips[..], &["-s", name, "--", "true"]].concat();
+    let waits = house.start(&run("a"));
+    until("it waits", || house.json(&["show", "a"])["waiting"] == 1);
+    house.text(&["release", "holder"]);
+    assert_eq!(waits.end().code, 0);
+    assert_eq!(house.done(&run("a=2")).code, 1);
+    assert_eq!(house.done(&run("nothing")).code, 1);
 }

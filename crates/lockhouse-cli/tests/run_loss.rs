@@ -153,3 +153,22 @@ fn a_command_that_ended_in_time_has_ended_well_though_nothing_can_be_given_back(
     assert_eq!(done.code, 5);
     assert!(done.stderr.contains("could not be given back"), "{done:?}");
 }
+
+/// consul #4902: the lock was lost, and locking again said that it was held already.
+#[test]
+fn what_was_lost_is_not_held_when_it_is_asked_for_again() {
+    let house = House::on_a_store();
+    let run = house.run(
+        &["--id", "job", "--owner", "ann", "--ttl", "2s"],
+        "sleep 1000",
+    );
+    until("it is held", || house.in_use("a") == 1);
+    house.text(&["release", "job"]);
+    assert_eq!(run.end().code, 76);
+    let same = ["--id", "job", "--owner", "ann", "--", "true"];
+    let again = house.done(&[&["run", "-s", "a"], &same[..]].concat());
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("has ended"), "{again:?}");
+    let run = ["run", "-s", "a", "--", "sh", "-c", "echo $LOCKHOUSE_FENCE"];
+    assert_eq!(house.text(&run), "2\n");
+}

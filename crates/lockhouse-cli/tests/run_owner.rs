@@ -4,6 +4,9 @@
 
 mod house;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use house::{House, until};
@@ -96,4 +99,44 @@ fn a_command_whose_owner_is_said_to_have_left_is_stopped() {
         let done = running.end();
         assert_eq!(done.code, 76, "{done:?}");
     });
+}
+
+/// Passes on what goes to `server`, until somebody says goodbye to it: that is never answered.
+fn never_told_goodbye(server: &str) -> String {
+    let server = server.strip_prefix("http://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(&server).unwrap();
+            let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            thread::spawn(move || pass_on(back.0, back.1));
+            thread::spawn(move || pass_on(client, server));
+        }
+    });
+    url
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if bytes.starts_with(b"DELETE /v1/owners/") {
+            thread::park();
+        }
+        if to.write_all(&bytes[..read]).is_err() {
+            return;
+        }
+    }
+}
+
+/// The permits were given back before, and the session lapses by itself.
+#[test]
+fn a_goodbye_that_hangs_is_no_failure() {
+    let house = House::behind_a_server();
+    let slow = House::at(&never_told_goodbye(house.url()));
+    let done = slow.run(&[], "exit 5").end();
+    assert_eq!(done.code, 5);
+    assert!(!done.stderr.contains("could not be given back"), "{done:?}");
+    assert!(done.stderr.contains("it lapses"), "{done:?}");
+    assert_eq!(house.in_use("a"), 0);
 }

@@ -85,24 +85,34 @@ fn a_command_may_take_its_time_to_end() {
     assert_eq!(house.in_use("a"), 0);
 }
 
+/// consul #800, #1210: Ctrl-C while it waited, and the command was started.
 #[test]
 fn a_signal_ends_the_wait_for_a_permit() {
     let house = House::behind_a_server();
     house.text(&["create", "a", "1"]);
-    for verb in ["run", "acquire"] {
-        house.text(&["acquire", "-s", "a", "--id", verb]);
+    for (verb, signal) in [
+        ("run", Signal::SIGTERM),
+        ("run", Signal::SIGINT),
+        ("acquire", Signal::SIGTERM),
+    ] {
+        if is_ignored(signal) {
+            continue;
+        }
+        let holder = format!("holder-{verb}-{signal}");
+        house.text(&["acquire", "-s", "a", "--id", &holder]);
         let started = house.path(verb);
         let command = ["--", "touch", started.to_str().unwrap()];
         let command = if verb == "run" { &command[..] } else { &[] };
         let waiting = house.start(&[&[verb, "-s", "a", "--wait", "1h"], command].concat());
         until("it waits", || house.json(&["show", "a"])["waiting"] == 1);
-        waiting.signal(Signal::SIGTERM);
+        waiting.signal(signal);
         let done = waiting.end();
-        assert_eq!((done.code, &*done.stderr), (143, ""), "{verb}");
+        let code = 128 + signal as i32;
+        assert_eq!((done.code, &*done.stderr), (code, ""), "{verb}");
         until("nobody waits", || {
             house.json(&["show", "a"])["waiting"] == 0
         });
-        house.text(&["release", verb]);
+        house.text(&["release", &holder]);
         assert_eq!(house.in_use("a"), 0, "{verb}");
         assert!(!started.exists());
     }
@@ -185,4 +195,25 @@ fn a_signal_in_a_queue_at_any_moment_leaves_nothing_held() {
             assert_eq!(house.in_use("a"), 0, "{round}");
         }
     }
+}
+
+/// What it does with the first is the command's to say.
+#[test]
+fn a_second_ctrl_c_kills_what_the_first_does_not_end() {
+    let house = House::on_a_store();
+    let script = "trap 'echo not yet' INT; trap '' TERM
+                  setsid sh -c 'trap \"\" INT TERM; while :; do sleep 0.02; done' & echo $!
+                  while :; do sleep 0.02; done";
+    if is_ignored(Signal::SIGINT) {
+        return;
+    }
+    let mut run = house.run(&[], script);
+    let left_the_group = run.line();
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.line(), "not yet");
+    assert_eq!(house.in_use("a"), 1);
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.end().code, 137);
+    until("all of the tree is gone", || !runs(&left_the_group));
+    assert_eq!(house.in_use("a"), 0);
 }

@@ -209,3 +209,36 @@ fn a_script_goes_on_with_the_terminal_after_it() {
     terminal.types("that\n");
     terminal.shows("and that\n");
 }
+
+#[test]
+fn a_second_ctrl_c_kills_what_ignores_the_first() {
+    let mut terminal = Terminal::new();
+    terminal.types(&format!(
+        "{RUN} sh -c \"trap 'echo not yet' INT; echo up; while :; do sleep 0.02; done\"; echo exit $?\n"
+    ));
+    terminal.shows("up\n");
+    terminal.types("\x03");
+    terminal.shows("not yet\n");
+    terminal.types("\x03");
+    terminal.shows("exit 137\n");
+    until("it is given back", || terminal.house.in_use("a") == 0);
+}
+
+/// As of an editor, or of a shell at its prompt.
+#[test]
+fn who_reads_key_by_key_may_be_interrupted_any_number_of_times() {
+    let mut terminal = Terminal::new();
+    let script = "trap 'echo a key' INT; stty -icanon; echo up; while :; do sleep 0.02; done";
+    terminal.types(&format!(
+        "{RUN} sh -c \"{script}\"; stty icanon; echo exit $?\n"
+    ));
+    terminal.shows("up\n");
+    for _ in 0..4 {
+        terminal.types("\x03");
+        terminal.shows("a key\n");
+    }
+    assert_eq!(terminal.house.in_use("a"), 1);
+    // Ctrl-\ .
+    terminal.types("\x1c");
+    terminal.shows("exit ");
+}

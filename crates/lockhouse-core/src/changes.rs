@@ -46,6 +46,9 @@ pub struct Changes {
     pub heartbeats: Vec<OwnerSession>,
     /// Owners whose sessions to delete, whether there was one or not.
     pub goodbyes: Vec<Owner>,
+    /// Nothing to write: those of the semaphores of which more permits are free now than before, and
+    /// those that were deleted. Whoever waits for one through another process would want to know.
+    pub freed: Vec<SemaphoreName>,
 }
 
 impl Changes {

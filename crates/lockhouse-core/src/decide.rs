@@ -37,6 +37,8 @@ pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
 /// The state as the commands so far have left it, and which parts they touched.
 struct Scene {
     now: Timestamp,
+    /// How much of each semaphore was free before the first command.
+    room: BTreeMap<SemaphoreName, u32>,
     semaphores: BTreeMap<SemaphoreName, Semaphore>,
     requests: BTreeMap<ExternalId, Request>,
     owners: BTreeMap<Owner, OwnerSession>,
@@ -52,8 +54,10 @@ struct Scene {
 
 impl Scene {
     fn new(loaded: Loaded) -> Self {
+        let room = loaded.semaphores.values();
         Self {
             now: loaded.now,
+            room: room.map(|s| (s.name.clone(), s.available())).collect(),
             semaphores: loaded.semaphores,
             requests: loaded.requests,
             owners: loaded.owners,
@@ -378,6 +382,16 @@ impl Scene {
         self.ended.insert(external_id.clone());
     }
 
+    fn freed(&self) -> Vec<SemaphoreName> {
+        let written = self.written.iter();
+        let freed = written.filter(|name| {
+            let before = self.room.get(*name).copied().unwrap_or_default();
+            let now = self.semaphores.get(*name);
+            now.is_some_and(|now| now.available() > before || !now.exists())
+        });
+        freed.cloned().collect()
+    }
+
     fn changes(self) -> Changes {
         let loaded = |id: &&ExternalId| !self.granted.contains(*id);
         let renewed = self.renewed.iter().filter(loaded).filter_map(|id| {
@@ -410,6 +424,7 @@ impl Scene {
                 .iter()
                 .filter_map(|name| self.semaphores.get(name).cloned())
                 .collect(),
+            freed: self.freed(),
             capacity_changes: self.capacity_changes,
             heartbeats: self
                 .heard

@@ -121,13 +121,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(found)
     }
 
-    /// Waits until permits may have come back through another process, and says on which
-    /// semaphores; none means that it may be any of them.
+    /// Waits until permits of `on`, which somebody here waits for, may have come back through
+    /// another process, and says of which; none means that it may be any of them.
     ///
-    /// A store that is told of changes answers; this one never does, and those who wait look again
-    /// by themselves. The future may be dropped at any time: what comes between two calls is told
-    /// by the second. An answer for nothing, or none for something, costs time and nothing else.
-    async fn changed(&self) -> BTreeSet<SemaphoreName> {
+    /// A store that is told of [changes](crate::Changes::freed) answers; this one never does, and
+    /// those who wait look again by themselves. The future may be dropped at any time: what comes
+    /// between two calls is told by the second, if that is not seconds later. An answer for
+    /// nothing, or none for something, costs time and nothing else.
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        let _ = on;
         std::future::pending().await
     }
 

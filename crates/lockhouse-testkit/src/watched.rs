@@ -1,5 +1,6 @@
 //! A store that takes note of what it is asked to do, and how long that takes.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,10 @@ impl Store for Watched {
         let took = begun.elapsed();
         self.see(|seen| seen.purges.push((purged, took)));
         Ok(purged)
+    }
+
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        self.store.changed(on).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -1,11 +1,11 @@
 //! The process group of a command, and the guard that leads it.
 //!
-//! The command runs in a process group of its own, so that all of its tree can be signalled. The
-//! group's first member and leader is a guard: this program once more, deaf to all signals, which
-//! has orders to kill the group at a certain time. `run` moves that time on as the hold is renewed;
-//! if `run` is killed or stopped, however hard, the guard is still there, and the tree does not
-//! outlive the hold. That it leads the group also means that the group's number can't come to mean
-//! another's while it lives.
+//! The command runs in a process group of its own, so that all who are in it can be signalled; who
+//! left it is found by the [`tree`](super::tree). The group's first member and leader is a guard:
+//! this program once more, deaf to all signals, which has orders to kill the tree at a certain time.
+//! `run` moves that time on as the hold is renewed; if `run` is killed or stopped, however hard, the
+//! guard is still there, and the tree does not outlive the hold. That it leads the group also means
+//! that the group's number can't come to mean another's while it lives.
 //!
 //! The kernel's parent-death signal would do less: it reaches the command but not what the command
 //! started, and says nothing when `run` is merely stopped.
@@ -17,27 +17,32 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::guard;
+use super::tree::{self, Tree};
 
 /// A process group under guard.
 pub(super) struct Group {
     guard: Child,
     id: Pid,
+    mark: String,
+    tree: Tree,
 }
 
 impl Group {
     /// A group with nobody but its guard in it. If this process dies, the guard gives the group
     /// `grace` between SIGTERM and SIGKILL.
     pub(super) fn open(grace: Duration) -> io::Result<Self> {
+        let mark = uuid::Uuid::now_v7().to_string();
         let mut command = Command::new(this_program()?);
         command
             .arg0(guard::NAME)
-            .arg(grace.as_millis().to_string())
+            .args([grace.as_millis().to_string(), getpid().to_string()])
+            .arg(&mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -49,11 +54,19 @@ impl Group {
         hearing.thread_set_mask()?;
         let guard = guard?;
         let id = pid(&guard).ok_or_else(|| io::Error::other("the guard ended at once"))?;
-        Ok(Self { guard, id })
+        tree::adopt();
+        let tree = Tree::new(getpid(), id, &mark);
+        Ok(Self {
+            guard,
+            id,
+            mark,
+            tree,
+        })
     }
 
     /// Starts `program` in the group.
     pub(super) fn spawn(&self, mut command: Command) -> io::Result<Child> {
+        tree::mark(&mut command, &self.mark);
         command.process_group(self.id.as_raw()).spawn()
     }
 
@@ -83,22 +96,36 @@ impl Group {
         let _ = killpg(self.id, signal);
     }
 
-    /// Stops all that is in the group: asks with SIGTERM, and at `kill_at` doesn't ask.
-    pub(super) async fn stop(self, child: &mut Child, kill_at: Instant) {
+    /// Has those go who ended and were left to this process, which has `child` besides.
+    pub(super) fn bury(&self, child: &Child) {
+        tree::bury_all_but(&[pid(child), pid(&self.guard)]);
+    }
+
+    /// Stops all of the tree: asks with SIGTERM, and at `kill_at` doesn't ask.
+    pub(super) async fn stop(mut self, child: &mut Child, kill_at: Instant) {
         self.signal(Signal::SIGTERM);
+        self.tree.signal_outside(Signal::SIGTERM);
         let _ = timeout_at(kill_at.into(), child.wait()).await;
-        let id = self.id;
-        self.dismiss().await;
+        self.end_guard().await;
         // The command itself may have ended, and left others behind.
-        while Instant::now() < kill_at && killpg(id, None).is_ok() {
-            sleep(Duration::from_millis(5)).await;
+        while Instant::now() < kill_at && self.is_alive() {
+            sleep(Duration::from_millis(10)).await;
         }
-        let _ = killpg(id, Signal::SIGKILL);
+        self.tree.kill();
+        let _ = killpg(self.id, Signal::SIGKILL);
         let _ = child.wait().await;
+    }
+
+    fn is_alive(&self) -> bool {
+        killpg(self.id, None).is_ok() || self.tree.is_alive()
     }
 
     /// Sends the guard away, and leaves alone who else is still in the group.
     pub(super) async fn dismiss(mut self) {
+        self.end_guard().await;
+    }
+
+    async fn end_guard(&mut self) {
         // First the guard, then its orders: it takes their end for the end of this process.
         let orders = self.guard.stdin.take();
         let _ = self.guard.kill().await;

@@ -1,61 +1,126 @@
 //! The guard of a process group; see [`group`](super::group).
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::unistd::{getpgrp, getpid};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use nix::unistd::{Pid, getpgrp, getpid, tcgetpgrp};
 
+use super::tree::Tree;
 use crate::exit::Exit;
 
 /// What this program is called when it is a guard: no verb, as it is nothing to type.
 pub(super) const NAME: &str = "lockhouse-guard";
 
-/// The grace to guard with, if `args` are those of a guard.
-pub(crate) fn duty(args: impl IntoIterator<Item = OsString>) -> Option<Duration> {
-    let mut args = args.into_iter();
-    args.next().filter(|name| name == NAME)?;
-    let grace_ms = args.next()?.to_str()?.parse().ok()?;
-    Some(Duration::from_millis(grace_ms))
+/// What a guard is told from the start.
+#[derive(Debug)]
+pub(crate) struct Duty {
+    grace: Duration,
+    run: Pid,
+    mark: String,
 }
 
-/// Guards this process's group. Each line on stdin says in how many milliseconds to kill it; the
-/// end of stdin is the end of `run`, and the group then gets `grace` to end by itself, but not
-/// longer than it had. Ends with the group, or when `run` kills it.
-pub(crate) fn guard(grace: Duration) -> Exit {
+/// What a guard learns later.
+enum Word {
+    KillAt(Instant),
+    /// `run` is gone.
+    Alone,
+    /// The group was interrupted a second time.
+    InterruptedAgain,
+}
+
+/// The duty of a guard, if `args` are those of one.
+pub(crate) fn duty(args: impl IntoIterator<Item = OsString>) -> Option<Duty> {
+    let mut args = args.into_iter();
+    args.next().filter(|name| name == NAME)?;
+    let mut next = || args.next()?.into_string().ok();
+    Some(Duty {
+        grace: Duration::from_millis(next()?.parse().ok()?),
+        run: Pid::from_raw(next()?.parse().ok()?),
+        mark: next()?,
+    })
+}
+
+/// Guards this process's group, and who left it. Each line on stdin says in how many milliseconds
+/// to kill them; the end of stdin is the end of `run`, and they then get some grace to end by
+/// themselves, but not longer than they had. A second Ctrl-C kills at once. Ends with the group, or
+/// when `run` kills it.
+pub(crate) fn guard(duty: &Duty) -> Exit {
     let group = getpgrp();
     if group != getpid() || SigSet::all().thread_block().is_err() {
         // Not a group to kill, but somebody's who tries things out.
         return Exit::USAGE;
     }
-    let (sender, orders) = mpsc::channel();
-    thread::spawn(move || {
-        for line in io::stdin().lines().map_while(Result::ok) {
-            if let Ok(ms) = line.parse() {
-                // The receiver lives as long as the process.
-                let _ = sender.send(Instant::now() + Duration::from_millis(ms));
-            }
-        }
+    let tree = Tree::new(duty.run, group, &duty.mark);
+    let (sender, words) = mpsc::channel();
+    thread::spawn({
+        let sender = sender.clone();
+        move || listen_to_run(&sender)
     });
+    thread::spawn(move || listen_to_keys(&sender));
     let mut kill_at = None;
     loop {
         let left = kill_at.map_or(Duration::MAX, left);
-        match orders.recv_timeout(left) {
-            Ok(at) => kill_at = Some(at),
-            Err(RecvTimeoutError::Timeout) => break,
-            Err(RecvTimeoutError::Disconnected) => {
+        match words.recv_timeout(left) {
+            Ok(Word::KillAt(at)) => kill_at = Some(at),
+            Ok(Word::Alone) => {
                 let _ = killpg(group, Signal::SIGTERM);
-                thread::sleep(grace.min(left));
+                tree.signal_outside(Signal::SIGTERM);
+                let soon = Instant::now() + duty.grace.min(left);
+                while tree.is_alive() && Instant::now() < soon {
+                    thread::sleep(Duration::from_millis(10));
+                }
                 break;
             }
+            Ok(Word::InterruptedAgain)
+            | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
+    tree.kill();
     // This process is in the group too.
     let _ = killpg(group, Signal::SIGKILL);
     Exit::OK
+}
+
+fn listen_to_run(to: &Sender<Word>) {
+    // The receiver lives as long as the process.
+    for line in io::stdin().lines().map_while(Result::ok) {
+        if let Ok(ms) = line.parse() {
+            let _ = to.send(Word::KillAt(Instant::now() + Duration::from_millis(ms)));
+        }
+    }
+    let _ = to.send(Word::Alone);
+}
+
+/// Deaf as it is, it notes Ctrl-C: the terminal sends it to all of the group, or `run` does.
+fn listen_to_keys(to: &Sender<Word>) {
+    let interrupts = SigSet::from(Signal::SIGINT);
+    let mut once = false;
+    while interrupts.wait().is_ok() {
+        if reads_keys_itself() {
+            continue;
+        }
+        if once {
+            let _ = to.send(Word::InterruptedAgain);
+        }
+        once = true;
+    }
+}
+
+/// Whether the group has the terminal and reads it key by key, as an editor or a shell at its
+/// prompt does. Then Ctrl-C is a key to it.
+fn reads_keys_itself() -> bool {
+    let Ok(tty) = File::open("/dev/tty") else {
+        return false;
+    };
+    let by_line =
+        |tty| tcgetattr(tty).is_ok_and(|set| set.local_flags.contains(LocalFlags::ICANON));
+    tcgetpgrp(&tty) == Ok(getpgrp()) && !by_line(&tty)
 }
 
 fn left(at: Instant) -> Duration {

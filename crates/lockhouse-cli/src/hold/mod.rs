@@ -4,12 +4,13 @@
 //! all of the command's process [`group`] is stopped before anybody else can be granted it: at the
 //! last, the [permit](Permit) counts as lost a tenth of its time to live before the store could end
 //! it, SIGTERM comes then, and SIGKILL after half of that margin. Processes that leave the group
-//! (`setsid`, the jobs of an interactive shell) are out of reach.
+//! (`setsid`, the jobs of an interactive shell) are found by the [`tree`], where the system tells.
 
 mod group;
 mod guard;
 mod signals;
 mod terminal;
+mod tree;
 mod waiting;
 
 use std::future::pending;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use lockhouse::{Error, Lost, Permit, Released, Session};
 use nix::sys::signal::{Signal, kill};
 use tokio::process::Command;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -87,16 +88,23 @@ impl Hold {
         self.permit.held_until().into_iter().chain(session).min()
     }
 
-    /// Gives the permits back, and then all else that the owner holds. What became of the first.
-    pub(crate) async fn end(self) -> Result<Released, Error> {
-        let released = self.permit.release().await;
+    /// Gives the permits back, and then all else that the owner holds, `within` a time for both.
+    /// What became of the first, as far as is known by then, whatever became of the rest.
+    pub(crate) async fn end(self, within: Duration) -> Option<Result<Released, Error>> {
+        let until = Instant::now() + within;
+        let released = timeout_at(until.into(), self.permit.release()).await;
         if let Some(session) = self.session {
             let owner = session.owner().clone();
-            if let Err(error) = session.goodbye().await {
-                tracing::warn!(%owner, %error, "a session could not be ended, it lapses");
+            let goodbye = timeout_at(until.into(), session.goodbye()).await;
+            match goodbye {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%owner, %error, "a session could not be ended, it lapses");
+                }
+                Err(_) => tracing::warn!(%owner, "a session was not ended in time, it lapses"),
             }
         }
-        released
+        released.ok()
     }
 }
 
@@ -127,6 +135,7 @@ pub(crate) async fn run(
         .spawn(command)
         .map_err(|error| cannot_run(&program.to_string_lossy(), &error))?;
     let leader = group::pid(&child);
+    let mut children = signals::stream(Signal::SIGCHLD)?;
     if let (Some(terminal), Some(leader)) = (&mut terminal, leader) {
         terminal.begin(leader);
     }
@@ -160,6 +169,7 @@ pub(crate) async fn run(
                 _ => group.signal(signal),
             },
             () = tend(&mut terminal) => {}
+            _ = children.recv() => group.bury(&child),
             _ = renewed.tick() => if let Some(at) = kill_at() {
                 group.kill_at(at).await;
             },

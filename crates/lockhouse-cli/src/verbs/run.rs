@@ -3,17 +3,16 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use lockhouse::{Ask, Code, Lockhouse, Lost, Permit, Released, RequestBuilder};
 use nix::sys::signal::Signal;
 use tokio::process::Command;
-use tokio::time::timeout;
 
 use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
-use crate::output::complain;
+use crate::output::{Format, complain};
 use crate::want::Wanted;
 use crate::who;
 
@@ -27,14 +26,15 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
 /// JSON object), LOCKHOUSE_OWNER and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed
-/// on to it. If the hold is lost, it and all that it started gets SIGTERM and then SIGKILL, before
-/// anybody else can be granted the permits. The hold ends when the command does, even if it left
-/// something running.
+/// on to it; a second Ctrl-C kills it and all that it started. If the hold is lost, all that gets
+/// SIGTERM and then SIGKILL, before anybody else can be granted the permits, and so it does if this
+/// process is killed. The hold ends when the command does, even if it left something running.
 ///
-/// Unless --owner says who holds, it is an owner of this run's own, with a session that is kept as
-/// long as the command runs. What the command acquires with --owner $LOCKHOUSE_OWNER and without
-/// --ttl needs no renewing: it is held until the command ends, and if this machine dies, for the
-/// TTL.
+/// Unless --owner says who holds, it is an owner of this run's own: user, host, pid and command, as
+/// `holders` shows them; whatever of the arguments is secret asks for an --owner. It has a session
+/// that is kept as long as the command runs. What the command acquires with
+/// --owner "$LOCKHOUSE_OWNER" and without --ttl needs no renewing: it is held until the command
+/// ends, and if this machine dies, for the TTL.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
@@ -44,18 +44,18 @@ Examples:
   lockhouse run -s backup-slots -- restic backup /home
   lockhouse run -s backup-slots -s network=2 --wait 10m -- sh -c 'echo $LOCKHOUSE_FENCES'
   lockhouse run -s deploy --wait 0s -- ./deploy.sh || echo 'somebody else deploys'
-  lockhouse run -s gpu -- sh -c 'lockhouse acquire -s network --owner $LOCKHOUSE_OWNER; ./train'")]
+  lockhouse run -s nightly --on-busy skip -- ./report.sh
+  lockhouse run -s gpu -- sh -c 'lockhouse acquire -s network --owner \"$LOCKHOUSE_OWNER\"; ./train'")]
 pub(crate) struct Run {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to wait for room at most: 30s, 5m, 1h30m
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "30s",
-        value_parser = humantime::parse_duration
-    )]
-    wait: Duration,
+    /// How long to wait for room at most: 30s, 5m, 1h30m; 30s unless said, or 0s with --on-busy skip
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+    /// What to do when there was no room for as long as it waited: fail with exit code 75, or skip
+    /// the command, say so on stderr and exit with 0, as suits cron
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    on_busy: OnBusy,
     /// How long the permits stay held if this machine dies: 30s, 5m, 1h30m
     #[arg(
         long,
@@ -69,12 +69,20 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
+/// What to do when there was no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnBusy {
+    Fail,
+    Skip,
+}
+
 impl Run {
     pub(super) async fn perform(mut self, global: &Global) -> Result<Exit, Failure> {
         let handed_on = ENDING.into_iter().chain([Signal::SIGUSR1, Signal::SIGUSR2]);
         let mut signals = Signals::listen(handed_on)?;
         let own_owner = self.wanted.owner.is_none();
-        let owner = self.wanted.owner.get_or_insert_with(who::this_process);
+        let command = &self.command;
+        let owner = self.wanted.owner.get_or_insert_with(|| who::runs(command));
         let owner = owner.clone();
         let ask = self.wanted.ask(Some(self.ttl))?;
 
@@ -86,7 +94,18 @@ impl Run {
             own_owner,
         };
         let acquiring = self.request(&lockhouse, &ask).acquire();
-        let permit = waiter.until_granted(acquiring, &mut signals).await?;
+        let permit = match waiter.until_granted(acquiring, &mut signals).await {
+            Err(Failure::Lockhouse(busy))
+                if self.on_busy == OnBusy::Skip && busy.code() == Code::Exhausted =>
+            {
+                match global.output {
+                    Format::Table => complain(&format!("lockhouse: skipped: {busy}")),
+                    Format::Json => Failure::Lockhouse(busy).report(Format::Json),
+                }
+                return Ok(Exit::OK);
+            }
+            granted => granted?,
+        };
         let mut hold = Hold::new(permit);
         if own_owner {
             // Only now, as those who find no room have nothing to keep.
@@ -101,11 +120,19 @@ impl Run {
         self.finish(hold, ended).await
     }
 
+    fn wait(&self) -> Duration {
+        let unless_said = match self.on_busy {
+            OnBusy::Fail => Duration::from_secs(30),
+            OnBusy::Skip => Duration::ZERO,
+        };
+        self.wait.unwrap_or(unless_said)
+    }
+
     fn request(&self, lockhouse: &Lockhouse, ask: &Ask) -> RequestBuilder {
         let mut request = lockhouse
             .request(&ask.external_id)
             .ttl(self.ttl)
-            .wait(self.wait)
+            .wait(self.wait())
             .priority(ask.priority.value());
         for (semaphore, count) in ask.permits() {
             request = request.permits(semaphore.as_str(), count.value());
@@ -148,7 +175,7 @@ impl Run {
             Ok(Ended::Lost(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
             _ => RELEASED_WITHIN,
         };
-        let released = timeout(within, hold.end()).await;
+        let released = hold.end(within).await;
         match ended? {
             Ended::Lost(why) => Err(lost(&id, why, "the command was stopped")),
             Ended::Command(status) => {
@@ -163,16 +190,13 @@ impl Run {
 
 /// Whether the hold had ended before it was released. One that can't be released now ends with its
 /// time to live, which is no reason to call the command's work off.
-fn ended_before(
-    id: &str,
-    released: Result<Result<Released, lockhouse::Error>, tokio::time::error::Elapsed>,
-) -> Option<Lost> {
+fn ended_before(id: &str, released: Option<Result<Released, lockhouse::Error>>) -> Option<Lost> {
     let problem = match released {
-        Ok(Ok(released)) if released.now => return None,
-        Ok(Ok(released)) => return released.request.end_reason().map(Lost::Ended),
-        Ok(Err(error)) if error.code() == Code::UnknownRequest => return Some(Lost::Unknown),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "the store did not answer in time".into(),
+        Some(Ok(released)) if released.now => return None,
+        Some(Ok(released)) => return released.request.end_reason().map(Lost::Ended),
+        Some(Err(error)) if error.code() == Code::UnknownRequest => return Some(Lost::Unknown),
+        Some(Err(error)) => error.to_string(),
+        None => "the store did not answer in time".into(),
     };
     complain(&format!(
         "lockhouse: request \"{id}\" could not be given back, it ends with its TTL: {problem}"

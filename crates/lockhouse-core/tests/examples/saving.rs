@@ -182,3 +182,26 @@ fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
     assert!(changes.ended.is_empty());
     assert_eq!(changes.granted[0].ended_by, Some(owner("op")));
 }
+
+/// What others may wait for: more room than there was before the batch, and what is gone.
+#[test]
+fn only_what_makes_more_room_is_freed() {
+    let mut keeper = Keeper::with(&[("a", 1), ("b", 2)]);
+    let acquire = |id, on| Command::Acquire(ask(id, &[(on, 1)]));
+    let release = |text| Command::release(id(text));
+    let mut freed = |batch: &[Command]| keeper.batch(batch).changes.freed;
+    assert_eq!(freed(&[acquire("one", "a"), acquire("x", "b")]), []);
+    assert_eq!(freed(&[release("one"), acquire("two", "a")]), []);
+    assert_eq!(
+        freed(&[release("two"), release("x")]),
+        [name("a"), name("b")]
+    );
+    assert_eq!(
+        freed(&[acquire("y", "b"), acquire("z", "b"), define("b", 1)]),
+        []
+    );
+    assert_eq!(freed(&[release("y")]), [], "more is in use than there is");
+    assert_eq!(freed(&[define("b", 3)]), [name("b")]);
+    assert_eq!(freed(&[delete("a")]), [name("a")]);
+    assert_eq!(freed(&[renew("z", Some(9))]), []);
+}

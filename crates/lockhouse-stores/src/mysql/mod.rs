@@ -41,12 +41,13 @@ mod schema;
 mod sql;
 mod url;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use crate::sql::{Dialect, Lease, RowIds, Script, Sql, Wanted, values};
+use crate::sql::{Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
 use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
@@ -91,6 +92,9 @@ impl MySql {
 }
 
 impl Dialect for MySqlServer {
+    /// It has none.
+    type Bell = ();
+
     const CLOCK: &'static str = sql::CLOCK;
     const SCHEMA: u32 = schema::VERSION;
 
@@ -176,6 +180,12 @@ impl Dialect for MySqlServer {
 
     fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
         recount::write_counts(id, in_use, fence)
+    }
+
+    fn bell(_: &OptionsOf<Self>) {}
+
+    async fn rung((): &(), _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        std::future::pending().await
     }
 
     async fn migrate(lease: &mut Lease<Self>, found: u32) -> Result<(), Error> {

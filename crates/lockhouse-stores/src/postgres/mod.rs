@@ -24,9 +24,10 @@
 //!   deleted until the batch defines it.
 //!
 //! Here is the SQL: `load` and `save` make the two packets, `read` and `due` find, `purge` deletes
-//! what has been, `recount` counts anew, `schema` migrates, `sql` makes literals, and `error` knows the
+//! what has been, `recount` counts anew, `bell` tells of what other processes give back, `schema` migrates, `sql` makes literals, and `error` knows the
 //! codes. What runs it is shared with the other servers, in `sql`.
 
+mod bell;
 mod driver;
 mod due;
 mod error;
@@ -41,12 +42,14 @@ mod schema;
 mod sql;
 mod url;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use crate::sql::{Dialect, Lease, RowIds, Script, Sql, Wanted, values};
+use crate::sql::{Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
+use bell::Bell;
 use sql::{Text, Time};
 
 /// Keeps permits in a PostgreSQL database (14 or newer, in UTF-8).
@@ -95,6 +98,8 @@ impl Postgres {
 }
 
 impl Dialect for PostgresServer {
+    type Bell = Bell;
+
     const CLOCK: &'static str = sql::CLOCK;
     const SCHEMA: u32 = schema::VERSION;
 
@@ -181,6 +186,14 @@ impl Dialect for PostgresServer {
 
     fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
         recount::write_counts(id, in_use, fence)
+    }
+
+    fn bell(options: &OptionsOf<Self>) -> Bell {
+        Bell::new(options)
+    }
+
+    async fn rung(bell: &Bell, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        bell.rung(on).await
     }
 
     async fn migrate(lease: &mut Lease<Self>, found: u32) -> Result<(), Error> {

@@ -4,6 +4,7 @@ use lockhouse_core::Changes;
 use lockhouse_core::store::Error;
 
 use super::PostgresServer;
+use super::bell;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
 
@@ -72,6 +73,9 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
             "DELETE FROM lockhouse_owner_session WHERE owner IN ({})",
             list(owners)
         ));
+    }
+    if let Some(ring) = bell::ring(&changes.freed) {
+        script.add(ring);
     }
     script.commit();
     Ok(script)

@@ -1,5 +1,6 @@
 //! What each kind of server has of its own.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
 use futures_util::stream::BoxStream;
@@ -16,6 +17,9 @@ use super::script::Script;
 
 /// The driver's connection.
 pub(crate) type ConnectionOf<D> = <<D as Driver>::Database as sqlx::Database>::Connection;
+
+/// Where the driver connects to.
+pub(crate) type OptionsOf<D> = <ConnectionOf<D> as sqlx::Connection>::Options;
 
 /// The driver's row.
 pub(crate) type RowOf<D> = <<D as Driver>::Database as sqlx::Database>::Row;
@@ -57,6 +61,9 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
 /// The SQL that a kind of server takes. The rows that each script answers have the columns that
 /// [`rows`](super::rows) reads.
 pub trait Dialect: Driver {
+    /// What tells of changes that other processes make.
+    type Bell: fmt::Debug + Send + Sync + 'static;
+
     /// Asks for the clock, as it is when this is run.
     const CLOCK: &'static str;
 
@@ -126,6 +133,15 @@ pub trait Dialect: Driver {
 
     /// Sets the counter and the fence, and commits.
     fn write_counts(id: u64, in_use: u32, fence: u64) -> Script;
+
+    /// A bell of the server at `options`, which has not connected yet.
+    fn bell(options: &OptionsOf<Self>) -> Self::Bell;
+
+    /// Waits until something may have changed of `on`, and says of what.
+    fn rung(
+        bell: &Self::Bell,
+        on: &BTreeSet<SemaphoreName>,
+    ) -> impl Future<Output = BTreeSet<SemaphoreName>> + Send;
 
     /// Takes the schema from version `found` to [`SCHEMA`](Self::SCHEMA).
     fn migrate(

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind};
 
-pub(crate) use dialect::{Dialect, Driver, Pieces};
+pub(crate) use dialect::{Dialect, Driver, OptionsOf, Pieces};
 pub(crate) use due::{Wanted, before};
 pub(crate) use error::servers_word;
 use ids::Ids;
@@ -63,6 +63,7 @@ pub(crate) struct Inner<D: Dialect> {
     pub(crate) pool: Arc<Pool<D>>,
     pub(crate) ids: Ids,
     known: Known,
+    bell: D::Bell,
     /// Whether to lock what is loaded. Only tests say no.
     locks: bool,
 }
@@ -74,6 +75,7 @@ impl<D: Dialect> Sql<D> {
             locks: location.locks,
             ids: Ids::new(),
             known: Known::new(),
+            bell: D::bell(&location.driver),
             pool: Arc::new(Pool::new(location)),
         }))
     }

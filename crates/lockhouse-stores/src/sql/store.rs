@@ -1,5 +1,7 @@
 //! The calls of a store, each in a task of its own.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
 use lockhouse_core::{
@@ -41,6 +43,10 @@ impl<D: Dialect> Store for Sql<D> {
             read::named(&store, &names).await
         })
         .await
+    }
+
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        D::rung(&self.0.bell, on).await
     }
 
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {

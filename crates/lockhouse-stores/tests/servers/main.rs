@@ -5,6 +5,7 @@
 #![cfg(all(feature = "mysql", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod bell;
 mod breaking;
 mod database;
 mod due;

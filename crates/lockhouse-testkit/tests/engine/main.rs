@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bell;
 mod hooked;
 mod owners;
 mod patience;

@@ -10,6 +10,7 @@
 //! Holds that lapse are looked for as well, by the store's clock, so that a dead holder's permits
 //! are there within a second of its time (P10).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockhouse_core::SemaphoreName;
@@ -86,6 +87,8 @@ pub(super) struct Plan {
     look: Vec<SemaphoreName>,
     look_for_lapsed: Vec<SemaphoreName>,
     next: Option<Instant>,
+    /// All that is waited for.
+    on: BTreeSet<SemaphoreName>,
 }
 
 impl Plan {
@@ -119,6 +122,7 @@ impl Plan {
         }
         let next = |(_, watched): &(_, &mut Watched)| watched.look.min(watched.look_for_lapsed);
         plan.next = all.iter().map(next).min();
+        plan.on = all.into_iter().map(|(name, _)| name.clone()).collect();
         plan
     }
 }
@@ -174,7 +178,7 @@ impl Engine {
             tokio::select! {
                 () = sleep_until(next) => {}
                 () = self.shared.someone_new.notified() => {}
-                changed = self.store.changed() => {
+                changed = self.store.changed(&plan.on) => {
                     self.lanes.state().waiting.look_soon(&changed);
                 }
             }

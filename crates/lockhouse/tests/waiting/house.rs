@@ -69,7 +69,7 @@ impl Store for Watched {
         self.memory.named(names).await
     }
 
-    async fn changed(&self) -> BTreeSet<SemaphoreName> {
+    async fn changed(&self, _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
         self.rings.notified().await;
         BTreeSet::new()
     }

@@ -1,0 +1,196 @@
+//! All that a command started, whether it stayed in the command's process group or not.
+//!
+//! On Linux nobody gets away who is below `run`: it is a subreaper, so the children of those who
+//! end become its own, `setsid` or not. Once `run` itself is gone, a mark tells: a variable that the
+//! command has in its environment, and all that is started by it inherits. Who then has left the
+//! group and has another environment (`env -i`) is not found. Elsewhere nobody is who has left the
+//! group; and nobody may be signalled who became another user's.
+
+use std::collections::HashSet;
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid, getppid};
+use tokio::process::Command;
+
+/// The variable that marks.
+const MARK: &str = "LOCKHOUSE_RUN";
+
+/// How often the tree is gone through at most: somebody may start others all the while.
+const ROUNDS: usize = 100;
+
+/// What `run` started after its guard.
+#[derive(Debug)]
+pub(super) struct Tree {
+    run: Pid,
+    /// Leads the group, and is below `run` too.
+    guard: Pid,
+    mark: String,
+    /// What is older was there before.
+    since: u64,
+}
+
+/// A process, as Linux tells of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    id: Pid,
+    parent: Pid,
+    group: Pid,
+    began: u64,
+    has_ended: bool,
+}
+
+impl Tree {
+    pub(super) fn new(run: Pid, guard: Pid, mark: &str) -> Self {
+        Self {
+            run,
+            guard,
+            mark: format!("{MARK}={mark}"),
+            since: process(guard).map_or(0, |guard| guard.began),
+        }
+    }
+
+    /// Signals those who left the group.
+    pub(super) fn signal_outside(&self, signal: Signal) {
+        for process in self.alive() {
+            if process.group != self.guard {
+                let _ = kill(process.id, signal);
+            }
+        }
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        !self.alive().is_empty()
+    }
+
+    /// Kills all of it that may be killed.
+    pub(super) fn kill(&self) {
+        for _ in 0..ROUNDS {
+            let alive = self.alive();
+            let killed = alive
+                .iter()
+                .map(|process| kill(process.id, Signal::SIGKILL));
+            if killed.filter(Result::is_ok).count() == 0 {
+                return;
+            }
+        }
+    }
+
+    fn alive(&self) -> Vec<Process> {
+        let mut all = all();
+        all.retain(|process| !process.has_ended && process.began >= self.since);
+        let marked = all.iter().filter(|process| self.has_mark(process));
+        let mut tree: HashSet<_> = marked.map(|process| process.id).collect();
+        // Once it is gone, whoever has its number is another.
+        if [getpid(), getppid()].contains(&self.run) {
+            tree.insert(self.run);
+        }
+        loop {
+            let found = tree.len();
+            let children = all.iter().filter(|process| tree.contains(&process.parent));
+            let children: Vec<_> = children.map(|process| process.id).collect();
+            tree.extend(children);
+            if tree.len() == found {
+                break;
+            }
+        }
+        all.retain(|process| {
+            tree.contains(&process.id) && ![self.run, self.guard].contains(&process.id)
+        });
+        all
+    }
+
+    fn has_mark(&self, process: &Process) -> bool {
+        let environment = fs::read(format!("/proc/{}/environ", process.id)).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable == self.mark.as_bytes())
+    }
+}
+
+/// Marks `command`, and so all that it starts.
+pub(super) fn mark(command: &mut Command, mark: &str) {
+    command.env(MARK, mark);
+}
+
+/// From now on, those who are left by their parents below this process are its children.
+pub(super) fn adopt() {
+    // An old kernel knows no such thing.
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+}
+
+/// Has those children of this process go that have ended and were adopted: all but `others`.
+pub(super) fn bury_all_but(others: &[Option<Pid>]) {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sys::wait::{WaitPidFlag, waitpid};
+
+        let children = format!("/proc/self/task/{}/children", getpid());
+        let children = fs::read_to_string(children).unwrap_or_default();
+        let children = children.split_ascii_whitespace();
+        for child in children.filter_map(|id| id.parse().ok().map(Pid::from_raw)) {
+            if !others.contains(&Some(child)) {
+                let _ = waitpid(child, Some(WaitPidFlag::WNOHANG));
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = others;
+}
+
+fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let ids = names.filter_map(|name| name.parse().ok());
+    ids.filter_map(|id| process(Pid::from_raw(id))).collect()
+}
+
+fn process(id: Pid) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    parse(id, &stat)
+}
+
+/// `4711 (a name) S PARENT GROUP …`; the 22nd word says when it began.
+fn parse(id: Pid, stat: &str) -> Option<Process> {
+    // The name may have anything in it.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let words: Vec<_> = rest.split_ascii_whitespace().collect();
+    Some(Process {
+        id,
+        parent: Pid::from_raw(words.get(1)?.parse().ok()?),
+        group: Pid::from_raw(words.get(2)?.parse().ok()?),
+        began: words.get(19)?.parse().ok()?,
+        has_ended: matches!(words.first(), Some(&("Z" | "X"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_be_called_anything() {
+        let stat = "7 (a) Z 1 (b) S 3 5 5 0 -1 4194560 113 0 0 0 0 0 0 0 20 0 1 0 123456 2 3";
+        let process = parse(Pid::from_raw(7), stat).unwrap();
+        let [id, parent, group] = [7, 3, 5].map(Pid::from_raw);
+        let expected = Process {
+            id,
+            parent,
+            group,
+            began: 123_456,
+            has_ended: false,
+        };
+        assert_eq!(process, expected);
+        assert_eq!(parse(id, "7 (a"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_is_found() {
+        let this = process(getpid()).unwrap();
+        assert_eq!(this.parent, getppid());
+        assert!(!this.has_ended && all().iter().any(|process| process.id == this.id));
+    }
+}

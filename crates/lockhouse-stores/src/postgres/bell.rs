@@ -1,0 +1,334 @@
+//! Being told of what other processes give back, by LISTEN and NOTIFY.
+//!
+//! A notification is dear to the server: transactions that notify commit one after another, in all
+//! of its databases. So nobody notifies unless somebody waits for it. Semaphores are spread over
+//! 256 slots by their names, and each slot has an advisory lock:
+//!
+//! - Who waits listens on a connection of its own, and holds there, shared, the locks of the slots
+//!   of what is waited for.
+//! - Who is about to commit that more is free than before tries to have the slot's lock for itself
+//!   until then. If it gets it, nobody waits. If not, it notifies of the slot.
+//!
+//! So nothing is missed in between: who begins to wait gets the lock when those who found it free
+//! have committed, and then looks once. The locks go with the connection, however that ends.
+//!
+//! All of it only makes the next look come sooner. Where it fails, those who wait look again by
+//! themselves, and the listener is begun anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockhouse_core::SemaphoreName;
+use sqlx::Executor as _;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::sql::list;
+
+/// The channel, which is the database's.
+const CHANNEL: &str = "lockhouse";
+
+/// The first of the two keys of the locks: any number that other programs don't lock, the letters
+/// `lock`. The second is the slot.
+const LOCKS: u32 = 0x6c6f_636b;
+
+/// How long a slot is listened for after somebody last waited for it, and the connection kept after
+/// anybody last waited: those who wait for a moment come again.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// How often the connection is tried, and what nobody waits for let go of.
+const CHECKED_EVERY: Duration = Duration::from_secs(5);
+
+/// How long anything may take that the listener asks of the server.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// After which pause a listener that failed begins anew: at first, and at most.
+const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
+
+type Slot = u8;
+
+/// A statement that notifies of `freed` if somebody waits for them; none if there are none.
+pub(super) fn ring(freed: &[SemaphoreName]) -> Option<String> {
+    let slots: BTreeSet<_> = freed.iter().map(slot).collect();
+    let (slot, from) = match slots.len() {
+        0 => return None,
+        // The server is done sooner with a statement that reads from nowhere.
+        1 => (list(slots), String::new()),
+        _ => (
+            "slot".into(),
+            format!("FROM unnest(ARRAY[{}]) slot ", list(slots)),
+        ),
+    };
+    Some(format!(
+        "SELECT pg_notify('{CHANNEL}',({slot})::text) {from}\
+         WHERE NOT pg_try_advisory_xact_lock({LOCKS},{slot})"
+    ))
+}
+
+/// FNV-1a: every version must say the same.
+fn slot(name: &SemaphoreName) -> Slot {
+    let hash = name.as_str().bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.to_le_bytes()
+        .into_iter()
+        .fold(0, |slot, byte| slot ^ byte)
+}
+
+/// Tells of what other processes give back.
+pub struct Bell {
+    options: PgConnectOptions,
+    shared: Arc<Shared>,
+}
+
+/// What those who wait and the listener both use.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Rings for those who wait.
+    rung: Notify,
+    /// Rings for the listener, when there is something more to listen for, or nothing any more.
+    wanted: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The slots of what is waited for, and until when.
+    wanted: BTreeMap<Slot, Instant>,
+    rung: BTreeSet<Slot>,
+    is_listening: bool,
+}
+
+impl State {
+    fn wanted_now(&mut self) -> BTreeSet<Slot> {
+        let now = Instant::now();
+        self.wanted.retain(|_, until| now < *until);
+        self.wanted.keys().copied().collect()
+    }
+}
+
+impl Bell {
+    pub(super) fn new(options: &PgConnectOptions) -> Self {
+        Self {
+            options: options.clone(),
+            shared: Arc::default(),
+        }
+    }
+
+    /// Those of `on` of which something may have changed.
+    pub(super) async fn rung(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        loop {
+            let mut rung = pin!(self.shared.rung.notified());
+            rung.as_mut().enable();
+            let changed = self.look(on);
+            if !changed.is_empty() {
+                return changed;
+            }
+            rung.await;
+        }
+    }
+
+    /// What was rung for of `on`; and has somebody listen for the rest.
+    fn look(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        let mut state = self.shared.state();
+        let rung = std::mem::take(&mut state.rung);
+        let until = Instant::now() + KEPT;
+        for name in on {
+            if state.wanted.insert(slot(name), until).is_none() {
+                self.shared.wanted.notify_one();
+            }
+        }
+        if !state.is_listening {
+            state.is_listening = true;
+            let listening = Listening {
+                shared: Arc::clone(&self.shared),
+                is_on: true,
+            };
+            tokio::spawn(listening.go_on(self.options.clone()));
+        }
+        let is_rung = |name: &&SemaphoreName| rung.contains(&slot(name));
+        on.iter().filter(is_rung).cloned().collect()
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.shared.state().wanted.clear();
+        self.shared.wanted.notify_one();
+    }
+}
+
+impl fmt::Debug for Bell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The options have the password in them.
+        f.debug_struct("Bell").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self, slots: impl IntoIterator<Item = Slot>) {
+        self.state().rung.extend(slots);
+        self.rung.notify_waiters();
+    }
+}
+
+/// The one who listens. However that ends, another may begin.
+struct Listening {
+    shared: Arc<Shared>,
+    is_on: bool,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if self.is_on {
+            self.shared.state().is_listening = false;
+        }
+    }
+}
+
+impl Listening {
+    async fn go_on(mut self, options: PgConnectOptions) {
+        let mut pause = AGAIN;
+        while !self.ends() {
+            let begun = Instant::now();
+            if let Err(error) = self.listen(&options).await {
+                tracing::warn!(%error, "not told of what others give back, looking instead");
+                if begun.elapsed() > AGAIN_AT_MOST {
+                    pause = AGAIN;
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(AGAIN_AT_MOST);
+            }
+        }
+    }
+
+    /// Whether there is nothing to listen for. Then another begins when there is.
+    fn ends(&mut self) -> bool {
+        let mut state = self.shared.state();
+        if state.wanted_now().is_empty() {
+            state.is_listening = false;
+            self.is_on = false;
+        }
+        !self.is_on
+    }
+
+    /// Listens on a connection of its own until there is nothing to listen for.
+    async fn listen(&self, options: &PgConnectOptions) -> Result<(), sqlx::Error> {
+        // The driver listens on a connection of a pool only. This one has no other.
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(ANSWER)
+            .connect_lazy_with(options.clone());
+        let listened = self.listen_on(&pool).await;
+        // So that the locks are gone.
+        let _ = timeout(ANSWER, pool.close()).await;
+        listened
+    }
+
+    async fn listen_on(&self, pool: &sqlx::PgPool) -> Result<(), sqlx::Error> {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.ignore_pool_close_event(true);
+        // A connection that is lost is an error here: its locks are lost too.
+        listener.eager_reconnect(false);
+        run(&mut listener, "SET lock_timeout='4s'").await?;
+        run(&mut listener, &format!("LISTEN {CHANNEL}")).await?;
+        let mut held = BTreeSet::new();
+        let mut checked = Instant::now();
+        loop {
+            let wanted = self.shared.state().wanted_now();
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            let new: Vec<_> = wanted.difference(&held).copied().collect();
+            if !new.is_empty() {
+                lock(&mut listener, "pg_advisory_lock_shared", &new).await?;
+                self.shared.ring(new);
+            }
+            if checked.elapsed() >= CHECKED_EVERY {
+                let old: Vec<_> = held.difference(&wanted).copied().collect();
+                // It asks the server something even if it is none.
+                lock(&mut listener, "pg_advisory_unlock_shared", &old).await?;
+                checked = Instant::now();
+                held = wanted;
+            } else {
+                held.extend(wanted);
+            }
+            tokio::select! {
+                told = listener.try_recv() => {
+                    let told = told?.ok_or_else(lost)?;
+                    self.shared.ring(told.payload().parse::<Slot>());
+                }
+                () = self.shared.wanted.notified() => {}
+                () = sleep(CHECKED_EVERY) => {}
+            }
+        }
+    }
+}
+
+async fn lock(listener: &mut PgListener, how: &str, slots: &[Slot]) -> Result<(), sqlx::Error> {
+    let slots = list(slots);
+    let script = format!("SELECT {how}({LOCKS},slot) FROM unnest(ARRAY[{slots}]::int[]) slot");
+    run(listener, &script).await
+}
+
+async fn run(listener: &mut PgListener, sql: &str) -> Result<(), sqlx::Error> {
+    match timeout(ANSWER, listener.execute(sql)).await {
+        Ok(done) => done.map(drop),
+        Err(_) => Err(lost()),
+    }
+}
+
+fn lost() -> sqlx::Error {
+    sqlx::Error::Protocol("the connection that listens was lost".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(texts: &[&str]) -> Vec<SemaphoreName> {
+        texts
+            .iter()
+            .map(|text| SemaphoreName::parse(text).unwrap())
+            .collect()
+    }
+
+    /// Versions that run side by side must agree.
+    #[test]
+    fn a_name_has_the_same_slot_for_ever() {
+        let slots: Vec<_> = names(&["backup-slots", "gpu", "ü"])
+            .iter()
+            .map(slot)
+            .collect();
+        assert_eq!(slots, [140, 152, 18]);
+    }
+
+    #[test]
+    fn names_are_spread_over_all_slots() {
+        let names = (0..2_000).map(|i| SemaphoreName::parse(format!("semaphore-{i}")).unwrap());
+        let slots: BTreeSet<_> = names.map(|name| slot(&name)).collect();
+        assert!(slots.len() > 250, "{}", slots.len());
+    }
+
+    #[test]
+    fn nothing_freed_rings_nothing() {
+        assert_eq!(ring(&[]), None);
+    }
+
+    #[test]
+    fn what_shares_a_slot_is_rung_for_once() {
+        let once = ring(&names(&["gpu"]));
+        assert_eq!(ring(&names(&["gpu", "gpu"])), once);
+        let both = ring(&names(&["gpu", "backup-slots"])).unwrap();
+        assert!(both.contains("ARRAY[140,152]"), "{both}");
+    }
+}

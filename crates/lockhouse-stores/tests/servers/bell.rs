@@ -1,0 +1,167 @@
+//! PostgreSQL tells those who wait of what other processes give back, and nobody else.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockhouse_core::SemaphoreName;
+use lockhouse_core::store::Batch;
+use sqlx::postgres::PgListener;
+use tokio::time::timeout;
+
+use crate::database::{Database, Served, acquire, define, granted, name, on_server, one, release};
+use crate::session::Session;
+
+on_server! { on_postgres, Postgres;
+    what_comes_back_through_another_process_rings_for_who_waits,
+    nobody_notifies_unless_somebody_waits,
+    what_is_granted_on_in_the_same_batch_rings_for_nobody,
+    a_listener_that_is_cut_off_listens_again,
+    a_store_that_is_gone_listens_no_more,
+    a_listener_costs_one_connection,
+}
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Those who listen hold locks, others don't.
+const LISTENERS: &str = "SELECT COUNT(DISTINCT pid) FROM pg_locks \
+    WHERE locktype='advisory' AND granted AND mode='ShareLock' \
+    AND database=(SELECT oid FROM pg_database WHERE datname=current_database())";
+
+fn on(names: &[&str]) -> BTreeSet<SemaphoreName> {
+    names.iter().map(|text| name(text)).collect()
+}
+
+async fn rung(store: &Served, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+    timeout(SOON, store.changed(on)).await.expect("it rings")
+}
+
+/// A store that waits for `names`, which rings once for what was before.
+async fn waiting(database: &Database, names: &[&str]) -> (Served, BTreeSet<SemaphoreName>) {
+    let (store, on) = (database.store(), on(names));
+    let mut told = BTreeSet::new();
+    while told != on {
+        told.extend(rung(&store, &on).await);
+    }
+    (store, on)
+}
+
+async fn until(session: &mut Session, query: &str, number: u64) {
+    timeout(SOON, async {
+        while session.number(query).await != number {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect(query);
+}
+
+async fn what_comes_back_through_another_process_rings_for_who_waits(database: &Database) {
+    let other = database.migrated().await;
+    for called in ["a", "b"] {
+        one(&other, define(called, 1)).await.unwrap().unwrap();
+        granted(one(&other, acquire(called, &[called])).await.unwrap());
+    }
+    let (waits, both) = waiting(database, &["a", "b"]).await;
+    one(&other, release("b")).await.unwrap().unwrap();
+    assert_eq!(rung(&waits, &both).await, on(&["b"]));
+    one(&other, define("a", 2)).await.unwrap().unwrap();
+    assert_eq!(rung(&waits, &both).await, on(&["a"]));
+    let delete = lockhouse_core::Command::Delete { name: name("b") };
+    one(&other, delete).await.unwrap().unwrap();
+    assert_eq!(rung(&waits, &both).await, on(&["b"]));
+}
+
+/// Whoever listens to all that is told on the database.
+async fn observer(database: &Database) -> PgListener {
+    let url = database.url(database.admin(), database.address(), "");
+    let url = url.trim_end_matches('?');
+    let mut observer = PgListener::connect(url).await.unwrap();
+    observer.listen("lockhouse").await.unwrap();
+    observer
+}
+
+/// How often was notified until now.
+async fn told(observer: &mut PgListener, session: &mut Session) -> usize {
+    session.run("NOTIFY lockhouse,'until now'").await;
+    let mut told = 0;
+    while observer.recv().await.unwrap().payload() != "until now" {
+        told += 1;
+    }
+    told
+}
+
+/// A notification is dear to the server.
+async fn nobody_notifies_unless_somebody_waits(database: &Database) {
+    let store = database.migrated().await;
+    let (mut observer, mut session) = (observer(database).await, database.session().await);
+    for called in ["a", "b"] {
+        one(&store, define(called, 1)).await.unwrap().unwrap();
+    }
+    for round in ["1", "2"] {
+        granted(one(&store, acquire(round, &["a", "b"])).await.unwrap());
+        one(&store, release(round)).await.unwrap().unwrap();
+    }
+    assert_eq!(told(&mut observer, &mut session).await, 0);
+    let _waits = waiting(database, &["a"]).await;
+    granted(one(&store, acquire("3", &["a", "b"])).await.unwrap());
+    assert_eq!(told(&mut observer, &mut session).await, 0);
+    one(&store, release("3")).await.unwrap().unwrap();
+    assert_eq!(told(&mut observer, &mut session).await, 1);
+}
+
+/// Nor does a release that leaves less room than there was.
+async fn what_is_granted_on_in_the_same_batch_rings_for_nobody(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    granted(one(&store, acquire("0", &["a"])).await.unwrap());
+    let _waits = waiting(database, &["a"]).await;
+    let (mut observer, mut session) = (observer(database).await, database.session().await);
+    for round in 0..5 {
+        let handed_on = vec![
+            release(round.to_string()),
+            acquire((round + 1).to_string(), &["a"]),
+        ];
+        let outcomes = store.transact(&Batch::new(handed_on)).await.unwrap();
+        assert!(outcomes.iter().all(Result::is_ok));
+    }
+    assert_eq!(told(&mut observer, &mut session).await, 0);
+}
+
+async fn a_listener_that_is_cut_off_listens_again(database: &Database) {
+    let other = database.migrated().await;
+    one(&other, define("a", 1)).await.unwrap().unwrap();
+    granted(one(&other, acquire("x", &["a"])).await.unwrap());
+    let (waits, a) = waiting(database, &["a"]).await;
+    let mut session = database.session().await;
+    let cut = LISTENERS.replace("COUNT(DISTINCT pid)", "pg_terminate_backend(pid)");
+    session.run(&cut).await;
+    assert_eq!(
+        rung(&waits, &a).await,
+        a,
+        "what came back meanwhile is looked for"
+    );
+    until(&mut session, LISTENERS, 1).await;
+    one(&other, release("x")).await.unwrap().unwrap();
+    assert_eq!(rung(&waits, &a).await, a);
+}
+
+async fn a_store_that_is_gone_listens_no_more(database: &Database) {
+    database.migrated().await;
+    let mut session = database.session().await;
+    let waits = waiting(database, &["a"]).await;
+    assert_eq!(session.number(LISTENERS).await, 1);
+    drop(waits);
+    until(&mut session, LISTENERS, 0).await;
+}
+
+async fn a_listener_costs_one_connection(database: &Database) {
+    database.migrated().await;
+    let mut session = database.session().await;
+    let names: Vec<_> = (0..600).map(|i| format!("semaphore-{i}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let _waits = waiting(database, &names).await;
+    assert_eq!(session.number(LISTENERS).await, 1);
+    let locks = LISTENERS.replace("DISTINCT pid", "*");
+    let locks = session.number(&locks).await;
+    assert!((200..=256).contains(&locks), "{locks} for 600 semaphores");
+}
