@@ -23,6 +23,7 @@
 //! `lockhouse serve`.
 
 mod again;
+mod background;
 mod client;
 mod define;
 mod engine;
