@@ -105,6 +105,12 @@ impl Lockhouse {
         RequestBuilder::new(self.clone(), external_id.as_ref())
     }
 
+    /// An ask for permits under a fresh id, a UUID. As nobody else knows the id, what is granted
+    /// to an ask that was given up on is given back.
+    pub fn ask(&self) -> RequestBuilder {
+        RequestBuilder::anonymous(self.clone())
+    }
+
     /// Grants all of `ask` or nothing, waiting at most `wait` for room; also says whether it was
     /// granted by this call rather than before.
     ///
@@ -342,10 +348,6 @@ impl Lockhouse {
     fn upkeeper(&self) -> Result<&Engine, Error> {
         let elsewhere = || Invalid::new("url", "is a server's; do this where its database is");
         Ok(self.engine().ok_or_else(elsewhere)?)
-    }
-
-    pub(crate) fn anonymous(&self) -> RequestBuilder {
-        RequestBuilder::anonymous(self.clone())
     }
 
     /// Whether the store answers.

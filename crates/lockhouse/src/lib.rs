@@ -30,10 +30,13 @@ mod engine;
 mod error;
 mod holding;
 pub mod liveness;
+mod mutex;
 mod permit;
+mod pool;
 #[cfg(feature = "remote")]
 mod remote;
 mod request;
+mod rwlock;
 mod semaphore;
 mod service;
 mod session;
@@ -53,8 +56,10 @@ pub use lockhouse_core::{
     Timestamp, Ttl,
 };
 pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
+pub use mutex::Mutex;
 pub use permit::Permit;
 pub use request::RequestBuilder;
+pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use service::{Heard, Released, SemaphoreStatus};
 pub use session::Session;

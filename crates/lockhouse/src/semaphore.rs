@@ -23,7 +23,8 @@ use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 /// | | | every grant has a [fence](Permit::fence) |
 ///
 /// Every acquire makes a request of its own under a fresh id (a UUID), so none is confused with
-/// another. To be able to retry one across a crash, pick the id: [`Lockhouse::request`].
+/// another. For another TTL or a bounded wait there is [`Lockhouse::ask`]; to be able to retry one
+/// across a crash, pick the id: [`Lockhouse::request`].
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     lockhouse: Lockhouse,
@@ -161,7 +162,7 @@ impl Semaphore {
     }
 
     fn ask(&self, count: u32) -> RequestBuilder {
-        let ask = self.lockhouse.anonymous().permits(&self.name, count);
+        let ask = self.lockhouse.ask().permits(&self.name, count);
         match &self.keeper {
             Some(keeper) => ask.kept_by(keeper.clone()),
             None => ask,
