@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod closing;
+mod holding;
 mod hooked;
 mod owners;
 mod patience;
