@@ -20,10 +20,11 @@
 //! ```
 //!
 //! The same [`Lockhouse`] works embedded, on a database's URL, and remote, on the URL of a
-//! `lockhouse serve`.
+//! `lockhouse serve`. Programs without async have [`blocking`].
 
 mod again;
 mod background;
+pub mod blocking;
 mod client;
 mod define;
 mod engine;
