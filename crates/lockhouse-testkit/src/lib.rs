@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod database;
 mod each_store;
 pub mod life;
+pub mod link;
 pub mod place;
 pub mod rows;
 pub mod watched;

@@ -9,6 +9,7 @@ use lockhouse_core::{
     SemaphoreName, Ttl,
 };
 
+use crate::background::Background;
 use crate::engine::Engine;
 use crate::service::Service;
 use crate::upkeep::{Maintaining, Swept, Upkeep};
@@ -22,6 +23,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Lockhouse {
     service: Arc<dyn Service>,
+    background: Background,
 }
 
 impl Lockhouse {
@@ -39,8 +41,7 @@ impl Lockhouse {
         let url = url.as_ref();
         #[cfg(feature = "remote")]
         if is_server(url) {
-            let service = Arc::new(crate::remote::Remote::new(url)?);
-            return Ok(Self { service });
+            return Ok(Self::with_service(crate::remote::Remote::new(url)?));
         }
         let lockhouse = Self::with_store(lockhouse_stores::open(url)?);
         lockhouse.migrate().await?;
@@ -50,13 +51,22 @@ impl Lockhouse {
     /// An engine of its own on any store. The store must have been
     /// [migrated](Lockhouse::migrate).
     pub fn with_store(store: Arc<dyn Store>) -> Self {
+        Self::with_service(Engine::new(store))
+    }
+
+    fn with_service(service: impl Service + 'static) -> Self {
         Self {
-            service: Arc::new(Engine::new(store)),
+            service: Arc::new(service),
+            background: Background::default(),
         }
     }
 
     pub(crate) fn service(&self) -> &dyn Service {
         &*self.service
+    }
+
+    pub(crate) fn background(&self) -> &Background {
+        &self.background
     }
 
     /// Creates the semaphore `name` with `capacity`, or gives it that capacity if it exists.
@@ -86,13 +96,19 @@ impl Lockhouse {
     /// A handle on the semaphore `name`, in the manner of `tokio::sync::Semaphore`. Nothing is
     /// checked yet.
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
-        Semaphore::new(self.clone(), name.as_ref())
+        Semaphore::new(self.clone(), name.as_ref(), None)
     }
 
     /// An ask for permits under an id that you pick. The same ask with the same id gives the same
     /// grant, any number of times (P5).
     pub fn request(&self, external_id: impl AsRef<str>) -> RequestBuilder {
         RequestBuilder::new(self.clone(), external_id.as_ref())
+    }
+
+    /// An ask for permits under a fresh id, a UUID. As nobody else knows the id, what is granted
+    /// to an ask that was given up on is given back.
+    pub fn ask(&self) -> RequestBuilder {
+        RequestBuilder::anonymous(self.clone())
     }
 
     /// Grants all of `ask` or nothing, waiting at most `wait` for room; also says whether it was
@@ -332,10 +348,6 @@ impl Lockhouse {
     fn upkeeper(&self) -> Result<&Engine, Error> {
         let elsewhere = || Invalid::new("url", "is a server's; do this where its database is");
         Ok(self.engine().ok_or_else(elsewhere)?)
-    }
-
-    pub(crate) fn anonymous(&self) -> RequestBuilder {
-        RequestBuilder::anonymous(self.clone())
     }
 
     /// Whether the store answers.

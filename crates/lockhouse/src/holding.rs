@@ -4,10 +4,17 @@
 //! owner with all that it keeps. It trusts its own monotonic clock only to give up early: the hold
 //! counts as lost a tenth of the time to live before the store could end it, counted from when the
 //! last successful call was sent (P8).
+//!
+//! Whoever looks compares with that clock themselves, and need not wait for the task: a process
+//! that was stopped finds the hold lost at its first look, whichever of its threads goes on first.
+//! What was seen lost once stays lost, even if a renewal turns out to have come through.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use lockhouse_core::{EndReason, ExternalId, Owner, Refusal, Ttl};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -47,77 +54,113 @@ pub(crate) enum Held {
 /// Renews one request or session until it is dropped or the hold is lost.
 #[derive(Debug)]
 pub(crate) struct Holding {
-    standing: watch::Receiver<Standing>,
-    task: Option<JoinHandle<()>>,
-    /// Open as long as nothing can say that a hold without a time to live is lost.
-    _never: Option<watch::Sender<Standing>>,
+    standing: Standing,
+    task: JoinHandle<()>,
 }
 
-/// How a hold stands.
+/// How a hold stands: known to all who look, and changed by whoever finds out first.
+#[derive(Clone, Debug)]
+struct Standing(Arc<watch::Sender<State>>);
+
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct State {
     /// When it counts as lost unless renewed before.
-    until: Option<Instant>,
+    until: Instant,
     lost: Option<Lost>,
 }
 
 impl Holding {
-    /// Keeps alive what was asked for at `sent_at`. Without a `ttl` there is nothing to renew.
-    pub(crate) fn new(
-        lockhouse: &Lockhouse,
-        held: Held,
-        ttl: Option<Ttl>,
-        sent_at: Instant,
-    ) -> Self {
-        let until = ttl.map(|ttl| give_up_at(sent_at, ttl.as_duration()));
-        let (sender, standing) = watch::channel(Standing { until, lost: None });
-        let Some(ttl) = ttl else {
-            return Self {
-                standing,
-                task: None,
-                _never: Some(sender),
-            };
-        };
-        let renewing = renew(lockhouse.clone(), held, ttl, sent_at, sender);
+    /// Keeps alive what was asked for at `sent_at`.
+    pub(crate) fn new(lockhouse: &Lockhouse, held: Held, ttl: Ttl, sent_at: Instant) -> Self {
+        let ttl = ttl.as_duration();
+        let standing = Standing::new(give_up_at(sent_at, ttl));
+        let renewing = renew(lockhouse.clone(), held, ttl, sent_at, standing.clone());
         Self {
             standing,
-            task: Some(tokio::spawn(renewing)),
-            _never: None,
+            task: tokio::spawn(renewing),
         }
     }
 
+    /// Why it is lost, if it is.
+    pub(crate) fn is_lost(&self) -> Option<Lost> {
+        self.standing.lost()
+    }
+
+    /// Resolves when it is lost.
     pub(crate) async fn lost(&self) -> Lost {
-        let mut standing = self.standing.clone();
-        let known = standing
-            .wait_for(|standing| standing.lost.is_some())
-            .await
-            .ok()
-            .and_then(|standing| standing.lost);
-        // The task ends without a word only when the permit was given up.
-        known.unwrap_or(Lost::Unknown)
+        let mut changes = self.standing.0.subscribe();
+        loop {
+            let State { until, lost } = *changes.borrow_and_update();
+            if let Some(lost) = lost.or_else(|| self.standing.lost()) {
+                return lost;
+            }
+            // The sender is in `self`, so there is always a change to wait for.
+            let _ = timeout_at(until, changes.changed()).await;
+        }
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.standing.borrow().lost.is_some()
+    pub(crate) fn held_until(&self) -> Instant {
+        self.standing.0.borrow().until
     }
 
-    pub(crate) fn held_until(&self) -> Option<Instant> {
-        self.standing.borrow().until
-    }
-}
-
-impl Holding {
     /// Renews it no more.
     pub(crate) fn stop(&self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.task.abort();
+    }
+
+    /// Renews it no more, as it has ended.
+    pub(crate) fn end(&self, reason: EndReason) {
+        self.stop();
+        self.standing.lose(Lost::Ended(reason));
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+impl Standing {
+    fn new(until: Instant) -> Self {
+        Self(Arc::new(watch::Sender::new(State { until, lost: None })))
+    }
+
+    /// Why it is lost, by the clock as it is now.
+    fn lost(&self) -> Option<Lost> {
+        let State { until, lost } = *self.0.borrow();
+        if lost.is_some() || Instant::now() < until {
+            return lost;
+        }
+        self.change(|_| {}).lost
+    }
+
+    /// It is lost for `why`, unless it was before.
+    fn lose(&self, why: Lost) {
+        self.change(|state| state.lost = state.lost.or(Some(why)));
+    }
+
+    /// It was renewed until then. That is too late if it is lost; why it is, then.
+    fn extend(&self, until: Instant) -> Option<Lost> {
+        let extend = |state: &mut State| {
+            if state.lost.is_none() {
+                state.until = until;
+            }
+        };
+        self.change(extend).lost
+    }
+
+    /// How it stands after `change`, before which the clock is looked at.
+    fn change(&self, change: impl FnOnce(&mut State)) -> State {
+        let mut now = None;
+        self.0.send_modify(|state| {
+            if state.lost.is_none() && Instant::now() >= state.until {
+                state.lost = Some(Lost::NotRenewed);
+            }
+            change(state);
+            now = Some(*state);
+        });
+        now.expect("send_modify calls what it is given")
     }
 }
 
@@ -150,40 +193,55 @@ impl fmt::Display for Held {
     }
 }
 
+/// Renews until it is lost. A call on a dead connection may hang, so one that is not answered soon
+/// gets another beside it; the first good answer counts, from when its call was sent.
 async fn renew(
     lockhouse: Lockhouse,
     held: Held,
-    ttl: Ttl,
+    ttl: Duration,
     sent_at: Instant,
-    standing: watch::Sender<Standing>,
+    standing: Standing,
 ) {
-    let ttl = ttl.as_duration();
-    let (every, again) = (ttl / 3, (ttl / 12).min(Duration::from_secs(1)));
+    let (every, soon_again) = (ttl / 3, (ttl / 12).min(Duration::from_secs(1)));
     let mut until = give_up_at(sent_at, ttl);
     let mut next = sent_at + soon(every);
+    let mut calls = FuturesUnordered::new();
+    let call = |sent_at| {
+        let (lockhouse, held) = (&lockhouse, &held);
+        async move { (sent_at, held.push(lockhouse, ttl).await) }
+    };
     let why = loop {
-        sleep_until(next).await;
-        let sent_at = Instant::now();
-        match timeout_at(until, held.push(&lockhouse, ttl)).await {
-            Ok(Ok(None)) => {
+        let answer = tokio::select! {
+            biased;
+            Some(answer) = calls.next() => answer,
+            () = sleep_until(next.min(until)) => {
+                let now = Instant::now();
+                if now >= until {
+                    break Lost::NotRenewed;
+                }
+                calls.push(call(now));
+                next = now + ttl / 4;
+                continue;
+            }
+        };
+        match answer {
+            (sent_at, Ok(None)) => {
                 until = give_up_at(sent_at, ttl);
-                standing.send_modify(|standing| standing.until = Some(until));
+                if let Some(lost) = standing.extend(until) {
+                    break lost;
+                }
                 next = sent_at + soon(every);
+                calls.clear();
             }
-            Ok(Ok(Some(lost))) => break lost,
-            Ok(Err(error)) => {
+            (_, Ok(Some(lost))) => break lost,
+            (_, Err(error)) => {
                 tracing::warn!(%held, %error, "a hold could not be renewed, trying again");
-                next = Instant::now() + again;
+                next = next.min(Instant::now() + soon_again);
             }
-            Err(_) => break Lost::NotRenewed,
-        }
-        if next >= until {
-            sleep_until(until).await;
-            break Lost::NotRenewed;
         }
     };
+    standing.lose(why);
     tracing::error!(%held, %why, "a hold was lost");
-    standing.send_modify(|standing| standing.lost = Some(why));
 }
 
 /// Up to a fifth sooner, so that those who began together don't go on in step.

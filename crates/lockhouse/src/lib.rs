@@ -20,19 +20,24 @@
 //! ```
 //!
 //! The same [`Lockhouse`] works embedded, on a database's URL, and remote, on the URL of a
-//! `lockhouse serve`.
+//! `lockhouse serve`. Programs without async have [`blocking`].
 
 mod again;
+mod background;
+pub mod blocking;
 mod client;
 mod define;
 mod engine;
 mod error;
 mod holding;
 pub mod liveness;
+mod mutex;
 mod permit;
+mod pool;
 #[cfg(feature = "remote")]
 mod remote;
 mod request;
+mod rwlock;
 mod semaphore;
 mod service;
 mod session;
@@ -52,8 +57,10 @@ pub use lockhouse_core::{
     Timestamp, Ttl,
 };
 pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
+pub use mutex::Mutex;
 pub use permit::Permit;
 pub use request::RequestBuilder;
+pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use service::{Heard, Released, SemaphoreStatus};
 pub use session::Session;

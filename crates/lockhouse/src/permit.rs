@@ -1,5 +1,8 @@
 //! What is held.
 
+use std::future::pending;
+use std::sync::Arc;
+
 use lockhouse_core::{ExternalId, Request};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -10,26 +13,44 @@ use crate::{Error, Lockhouse, Lost, Released};
 /// Permits that are held: renewed in the background, given back by
 /// [`release`](Permit::release) or on drop.
 ///
-/// Dropping it gives the permits back in the background, which needs the runtime to go on for a
-/// moment; a program about to exit should release instead. If nothing can be given back, the time
-/// to live ends the hold.
+/// Unlike `tokio::sync::SemaphorePermit` it borrows nothing, so it goes wherever you like, and it
+/// can be [lost](Permit::lost): the store ends a hold that it hears nothing of, as it can't tell a
+/// slow holder from a dead one.
+///
+/// Dropping it gives the permits back in the background, on the runtime that it was acquired on.
+/// [`Lockhouse::close`] waits for that. If that runtime is gone, nothing can be given back, and the
+/// time to live ends the hold.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
     lockhouse: Lockhouse,
     request: Request,
-    holding: Holding,
+    /// If the request has a time to live.
+    own: Option<Holding>,
+    /// If a session keeps it.
+    session: Option<Arc<Holding>>,
+    runtime: Handle,
     held: bool,
 }
 
 impl Permit {
-    pub(crate) fn new(lockhouse: Lockhouse, request: Request, sent_at: Instant) -> Self {
+    /// What was granted to an ask that was sent then; `session` keeps it too.
+    pub(crate) fn new(
+        lockhouse: Lockhouse,
+        request: Request,
+        sent_at: Instant,
+        session: Option<Arc<Holding>>,
+    ) -> Self {
         let held = Held::Request(request.external_id.clone());
-        let holding = Holding::new(&lockhouse, held, request.ttl, sent_at);
+        let own = request
+            .ttl
+            .map(|ttl| Holding::new(&lockhouse, held, ttl, sent_at));
         Self {
             lockhouse,
             request,
-            holding,
+            own,
+            session,
+            runtime: Handle::current(),
             held: true,
         }
     }
@@ -70,21 +91,45 @@ impl Permit {
     }
 
     /// Resolves when the hold is lost: ended by somebody else, or not renewed in time. Stop what
-    /// the permit was for. A hold without a time to live is never known to be lost.
+    /// the permit was for.
+    ///
+    /// That is a tenth of the time to live before the store could grant the permits to another,
+    /// also when the network is cut; and when this process was stopped for longer, it is so at the
+    /// first look. Only a process that is stopped between its look and its deed can't be helped by
+    /// this: that is what [fences](Permit::fence) are for.
+    ///
+    /// A hold that neither a time to live nor a session ends is never known to be lost. One that
+    /// only a session keeps is lost with it, and says nothing of its being ended alone.
+    ///
+    /// The clock is the system's monotonic one. On Linux it stands still while the machine is
+    /// suspended, so after that a hold may seem good until its next renewal.
     pub async fn lost(&self) -> Lost {
-        self.holding.lost().await
+        let of = async |holding: Option<&Holding>| match holding {
+            Some(holding) => holding.lost().await,
+            None => pending().await,
+        };
+        tokio::select! {
+            lost = of(self.own.as_ref()) => lost,
+            lost = of(self.session.as_deref()) => lost,
+        }
     }
 
     /// Until when the hold is surely not somebody else's, by this process's monotonic clock: a
     /// tenth of its time to live before the store could end it. Every renewal moves it on, and if
-    /// none does, [`lost`](Permit::lost) resolves then. A hold without a time to live has none.
+    /// none does, [`lost`](Permit::lost) resolves then. A hold that never ends by itself has none.
     pub fn held_until(&self) -> Option<std::time::Instant> {
-        self.holding.held_until().map(Instant::into_std)
+        let until = self.holdings().map(Holding::held_until).min();
+        until.map(Instant::into_std)
     }
 
-    /// Whether the hold is lost.
+    /// Whether the hold is lost, by the clock as it is now: see [`lost`](Permit::lost). Once true,
+    /// it stays so.
     pub fn is_lost(&self) -> bool {
-        self.holding.is_lost()
+        self.holdings().any(|holding| holding.is_lost().is_some())
+    }
+
+    fn holdings(&self) -> impl Iterator<Item = &Holding> {
+        self.own.iter().chain(self.session.as_deref())
     }
 
     /// Gives the permits back, and says whether they were still held until now.
@@ -92,7 +137,9 @@ impl Permit {
     /// # Errors
     /// `store_unavailable`; the time to live then ends the hold, if it has one.
     pub async fn release(mut self) -> Result<Released, Error> {
-        self.holding.stop();
+        if let Some(own) = &self.own {
+            own.stop();
+        }
         let released = self.lockhouse.release(&self.request.external_id).await;
         // If this future is dropped before, the drop of the permit gives it back.
         self.held = false;
@@ -101,6 +148,9 @@ impl Permit {
 
     /// Lets go without giving back. Nothing renews the hold any more, so it ends with its time to
     /// live, or when somebody releases it by its id.
+    ///
+    /// That differs from tokio's, where what was forgotten is gone for good. Here only a request
+    /// without a time to live stays; to take permits away, [`resize`](crate::Semaphore::resize).
     pub fn forget(mut self) -> ExternalId {
         self.held = false;
         self.request.external_id.clone()
@@ -112,14 +162,14 @@ impl Drop for Permit {
         if !self.held {
             return;
         }
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
         let (lockhouse, external_id) = (self.lockhouse.clone(), self.external_id().clone());
-        runtime.spawn(async move {
-            if let Err(error) = lockhouse.release(&external_id).await {
+        let release = async move {
+            let released = lockhouse.release(&external_id).await;
+            if let Err(error) = &released {
                 tracing::warn!(%external_id, %error, "a dropped permit could not be given back");
             }
-        });
+            released.is_ok()
+        };
+        self.lockhouse.background().go_on(&self.runtime, release);
     }
 }

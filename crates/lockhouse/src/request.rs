@@ -8,6 +8,7 @@ use lockhouse_core::{
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::session::Keeper;
 use crate::{Error, Lockhouse, Permit};
 
 /// The time to live of a hold that says nothing else.
@@ -28,6 +29,7 @@ pub struct RequestBuilder {
     ttl: Option<Duration>,
     wait: Option<Duration>,
     priority: i32,
+    keeper: Option<Keeper>,
 }
 
 impl RequestBuilder {
@@ -41,7 +43,16 @@ impl RequestBuilder {
             ttl: Some(DEFAULT_TTL),
             wait: None,
             priority: 0,
+            keeper: None,
         }
+    }
+
+    /// The owner's whose session keeps it, without a TTL of its own.
+    pub(crate) fn kept_by(mut self, keeper: Keeper) -> Self {
+        self.owner = Some(keeper.owner.as_str().to_owned());
+        self.ttl = None;
+        self.keeper = Some(keeper);
+        self
     }
 
     pub(crate) fn anonymous(lockhouse: Lockhouse) -> Self {
@@ -131,7 +142,12 @@ impl RequestBuilder {
         if let Some(abandoned) = &mut abandoned {
             abandoned.disarm();
         }
-        Ok(Permit::new(self.lockhouse, request, sent_at))
+        // Of another owner it is not kept.
+        let keeper = self
+            .keeper
+            .filter(|keeper| request.owner.as_ref() == Some(&keeper.owner));
+        let session = keeper.map(|keeper| keeper.holding);
+        Ok(Permit::new(self.lockhouse, request, sent_at, session))
     }
 
     /// The request with a time, by this process's clock, from which its time to live surely runs:
@@ -171,6 +187,7 @@ impl RequestBuilder {
 /// knows: another id may have been asked for again by somebody who is still there.
 struct Abandoned {
     lockhouse: Lockhouse,
+    runtime: Handle,
     external_id: Option<ExternalId>,
 }
 
@@ -178,6 +195,7 @@ impl Abandoned {
     fn new(lockhouse: &Lockhouse, ask: &Ask) -> Self {
         Self {
             lockhouse: lockhouse.clone(),
+            runtime: Handle::current(),
             external_id: Some(ask.external_id.clone()),
         }
     }
@@ -189,11 +207,16 @@ impl Abandoned {
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
-        let (Some(external_id), Ok(runtime)) = (self.external_id.take(), Handle::try_current())
-        else {
+        let Some(external_id) = self.external_id.take() else {
             return;
         };
         let lockhouse = self.lockhouse.clone();
-        runtime.spawn(async move { lockhouse.release(external_id).await });
+        let release = async move {
+            match lockhouse.release(external_id).await {
+                Ok(_) | Err(Error::Refused(_)) => true,
+                Err(_) => false,
+            }
+        };
+        self.lockhouse.background().go_on(&self.runtime, release);
     }
 }

@@ -1,23 +1,48 @@
 //! A handle on one semaphore, in the manner of `tokio::sync::Semaphore`.
 
-use crate::{Error, Lockhouse, Permit, RequestBuilder};
+use crate::session::Keeper;
+use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 
 /// One semaphore by name; see [`Lockhouse::semaphore`].
 ///
+/// Who knows `tokio::sync::Semaphore` knows this. It differs where a database and other machines
+/// come in:
+///
+/// | | tokio | here |
+/// |---|---|---|
+/// | made by | `new(n)` | [`define`](Lockhouse::define), once, by anybody; the handle is only a name |
+/// | errors | closed | the store can be out of reach, the semaphore unknown or too small |
+/// | a permit | borrows; `acquire_owned` needs an `Arc` | borrows nothing, ever |
+/// | holding | for ever | as long as it is renewed: a [`Permit`] can be [lost](Permit::lost) |
+/// | order | first come, first served | so too, among those who wait in this process or at one server |
+/// | dropping a waiting future | gives the place up | so too; what was granted in that moment is given back |
+/// | dropping a permit | gives it back at once | gives it back in the background, in a moment |
+/// | `forget` | takes a permit away for good | it comes back with its time to live |
+/// | `add_permits`, `forget_permits` | add and take | [`resize`](Semaphore::resize) sets |
+/// | `close` | wakes all who wait, with an error | resize to 0; who waits goes on waiting |
+/// | | | every grant has a [fence](Permit::fence) |
+///
 /// Every acquire makes a request of its own under a fresh id (a UUID), so none is confused with
-/// another. To be able to retry one across a crash, pick the id: [`Lockhouse::request`].
+/// another. For another TTL or a bounded wait there is [`Lockhouse::ask`]; to be able to retry one
+/// across a crash, pick the id: [`Lockhouse::request`].
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     lockhouse: Lockhouse,
     name: String,
+    keeper: Option<Keeper>,
 }
 
 impl Semaphore {
-    pub(crate) fn new(lockhouse: Lockhouse, name: &str) -> Self {
+    pub(crate) fn new(lockhouse: Lockhouse, name: &str, keeper: Option<Keeper>) -> Self {
         Self {
             lockhouse,
             name: name.to_owned(),
+            keeper,
         }
+    }
+
+    pub(crate) fn lockhouse(&self) -> &Lockhouse {
+        &self.lockhouse
     }
 
     /// The semaphore's name.
@@ -25,10 +50,10 @@ impl Semaphore {
         &self.name
     }
 
-    /// Waits for one permit, as long as it takes.
+    /// Waits for one permit, as long as it takes; for less, `tokio::time::timeout` will do.
     ///
-    /// Cancel safe: dropping the future gives up the place in the queue, and a permit granted in
-    /// that moment is given back.
+    /// First come, first served, and cancel safe: dropping the future gives up the place in the
+    /// queue, and a permit granted in that moment is given back.
     ///
     /// # Errors
     /// `unknown_semaphore`, `exceeds_capacity` (also when the capacity is 0), `store_unavailable`,
@@ -37,7 +62,8 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for `count` permits at once, as long as it takes.
+    /// Waits for `count` permits at once, as long as it takes. Nobody behind it is granted any
+    /// meanwhile, as with tokio's.
     ///
     /// # Errors
     /// As [`acquire`](Semaphore::acquire).
@@ -45,7 +71,7 @@ impl Semaphore {
         self.ask(count).acquire().await
     }
 
-    /// One permit if there is room now, and nobody waits for it.
+    /// One permit if there is room now, and nobody waits for it. It asks the store, so it is async.
     ///
     /// # Errors
     /// `exhausted`, and as [`acquire`](Semaphore::acquire).
@@ -61,6 +87,51 @@ impl Semaphore {
         self.ask(count).try_acquire().await
     }
 
+    /// [`acquire`](Semaphore::acquire), whose future borrows nothing either, so that it can be
+    /// spawned. A handle is cheap to clone, so no `Arc` is needed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let slots = lockhouse.semaphore("backup-slots");
+    /// let permit = tokio::spawn(slots.clone().acquire_owned()).await??;
+    /// # drop(permit);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_owned(self) -> Result<Permit, Error> {
+        self.acquire().await
+    }
+
+    /// [`acquire_many`](Semaphore::acquire_many), whose future borrows nothing either.
+    ///
+    /// # Errors
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_many_owned(self, count: u32) -> Result<Permit, Error> {
+        self.acquire_many(count).await
+    }
+
+    /// [`try_acquire`](Semaphore::try_acquire), whose future borrows nothing either.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Semaphore::try_acquire).
+    pub async fn try_acquire_owned(self) -> Result<Permit, Error> {
+        self.try_acquire().await
+    }
+
+    /// [`try_acquire_many`](Semaphore::try_acquire_many), whose future borrows nothing either.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Semaphore::try_acquire).
+    pub async fn try_acquire_many_owned(self, count: u32) -> Result<Permit, Error> {
+        self.try_acquire_many(count).await
+    }
+
     /// How many permits could be granted now. By the time that you read it, it may be otherwise.
     ///
     /// # Errors
@@ -74,7 +145,27 @@ impl Semaphore {
             .available())
     }
 
+    /// Sets the capacity of the semaphore, which must exist; 0 closes it. It takes the place of
+    /// tokio's `add_permits` and `forget_permits`: setting is safe to repeat when an answer was
+    /// lost, adding is not.
+    ///
+    /// A capacity below what is held revokes nothing; nothing is granted until there is room. To
+    /// say who did it and why, or to set it only from a value that you know: [`Lockhouse::define`].
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    pub async fn resize(&self, capacity: u32) -> Result<SemaphoreStatus, Error> {
+        self.lockhouse
+            .define(&self.name, capacity)
+            .must_exist()
+            .await
+    }
+
     fn ask(&self, count: u32) -> RequestBuilder {
-        RequestBuilder::anonymous(self.lockhouse.clone()).permits(&self.name, count)
+        let ask = self.lockhouse.ask().permits(&self.name, count);
+        match &self.keeper {
+            Some(keeper) => ask.kept_by(keeper.clone()),
+            None => ask,
+        }
     }
 }

@@ -1,18 +1,22 @@
 //! An owner's session that beats by itself.
 
-use lockhouse_core::{Owner, Ttl};
+use std::sync::Arc;
+
+use lockhouse_core::{EndReason, Owner, Ttl};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::holding::{Held, Holding};
-use crate::{Error, Lockhouse, Lost, RequestBuilder};
+use crate::{Error, Lockhouse, Lost, RequestBuilder, Semaphore};
 
 /// An owner's session, kept by one heartbeat about every third of its time to live, however much the
 /// owner holds. See [`Lockhouse::session`].
 ///
-/// Dropping it says goodbye in the background, which needs the runtime to go on for a moment; a
-/// program about to exit should say [`goodbye`](Session::goodbye) instead. If nobody can be told, the
-/// owner's silence frees what it holds.
+/// Permits that are acquired through it are lost when it is, so watching one of them is enough.
+///
+/// Dropping it says goodbye in the background, on the runtime that it began on.
+/// [`Lockhouse::close`] waits for that. If nobody can be told, the owner's silence frees what it
+/// holds.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,33 +39,49 @@ use crate::{Error, Lockhouse, Lost, RequestBuilder};
 #[must_use = "dropping a session frees all that its owner holds"]
 pub struct Session {
     lockhouse: Lockhouse,
-    owner: Owner,
-    holding: Holding,
+    keeper: Keeper,
+    runtime: Handle,
     open: bool,
+}
+
+/// What keeps the permits of an owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Keeper {
+    pub(crate) owner: Owner,
+    pub(crate) holding: Arc<Holding>,
 }
 
 impl Session {
     pub(crate) async fn begin(lockhouse: Lockhouse, owner: Owner, ttl: Ttl) -> Result<Self, Error> {
         let sent_at = Instant::now();
         lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
-        let holding = Holding::new(&lockhouse, Held::Owner(owner.clone()), Some(ttl), sent_at);
+        let holding = Holding::new(&lockhouse, Held::Owner(owner.clone()), ttl, sent_at);
         Ok(Self {
             lockhouse,
-            owner,
-            holding,
+            keeper: Keeper {
+                owner,
+                holding: Arc::new(holding),
+            },
+            runtime: Handle::current(),
             open: true,
         })
     }
 
     /// Whose it is.
     pub fn owner(&self) -> &Owner {
-        &self.owner
+        &self.keeper.owner
     }
 
     /// An ask for permits that this session keeps: the owner's, without a TTL of its own.
     pub fn request(&self, external_id: impl AsRef<str>) -> RequestBuilder {
         let request = self.lockhouse.request(external_id);
-        request.owner(self.owner.as_str()).without_ttl()
+        request.kept_by(self.keeper.clone())
+    }
+
+    /// A handle on the semaphore `name`, whose permits this session keeps.
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        let keeper = Some(self.keeper.clone());
+        Semaphore::new(self.lockhouse.clone(), name.as_ref(), keeper)
     }
 
     /// Resolves when the session is lost: no heartbeat got through in time, or it had lapsed or was
@@ -70,28 +90,31 @@ impl Session {
     ///
     /// A request that is ended by itself, as by force, ends no session.
     pub async fn lost(&self) -> Lost {
-        self.holding.lost().await
+        self.keeper.holding.lost().await
     }
 
-    /// Whether the session is lost.
+    /// Whether the session is lost, by the clock as it is now: see [`Permit::is_lost`].
+    ///
+    /// [`Permit::is_lost`]: crate::Permit::is_lost
     pub fn is_lost(&self) -> bool {
-        self.holding.is_lost()
+        self.keeper.holding.is_lost().is_some()
     }
 
     /// Until when the owner surely counts as heard, by this process's monotonic clock: a tenth of
     /// the time to live before the store could free anything. Every heartbeat moves it on, and if
     /// none does, [`lost`](Session::lost) resolves then.
     pub fn held_until(&self) -> Option<std::time::Instant> {
-        self.holding.held_until().map(Instant::into_std)
+        Some(self.keeper.holding.held_until().into_std())
     }
 
-    /// Releases all that the owner holds, and ends the session; how many requests those were.
+    /// Releases all that the owner holds, and ends the session; how many requests those were. Its
+    /// permits are lost from here on.
     ///
     /// # Errors
     /// `store_unavailable`; the owner's silence then frees them.
     pub async fn goodbye(mut self) -> Result<u64, Error> {
-        self.holding.stop();
-        let released = self.lockhouse.goodbye(&self.owner).await;
+        self.keeper.holding.end(EndReason::Released);
+        let released = self.lockhouse.goodbye(self.owner()).await;
         // If this future is dropped before, the drop of the session says it.
         self.open = false;
         released
@@ -101,23 +124,27 @@ impl Session {
     /// passed, unless somebody else goes on with the session.
     pub fn forget(mut self) {
         self.open = false;
+        self.keeper.holding.stop();
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // What a lost one kept is freed already, and the name may be another session's by now.
-        if !self.open || self.is_lost() {
+        // What a lost one kept is freed already, and the name may be another session's by now. One
+        // whose goodbye was broken off says it again.
+        let is_ended = self.keeper.holding.is_lost() == Some(Lost::Ended(EndReason::Released));
+        if !self.open || (self.is_lost() && !is_ended) {
             return;
         }
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
-        let (lockhouse, owner) = (self.lockhouse.clone(), self.owner.clone());
-        runtime.spawn(async move {
-            if let Err(error) = lockhouse.goodbye(&owner).await {
+        self.keeper.holding.end(EndReason::Released);
+        let (lockhouse, owner) = (self.lockhouse.clone(), self.owner().clone());
+        let goodbye = async move {
+            let said = lockhouse.goodbye(&owner).await;
+            if let Err(error) = &said {
                 tracing::warn!(%owner, %error, "a dropped session could not say goodbye");
             }
-        });
+            said.is_ok()
+        };
+        self.lockhouse.background().go_on(&self.runtime, goodbye);
     }
 }

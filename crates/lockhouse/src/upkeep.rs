@@ -285,7 +285,7 @@ impl<'a> Turn<'a> {
 
     async fn take(&self) -> Result<Permit, Error> {
         self.lockhouse.define(UPKEEP, 1).await?;
-        let ask = self.lockhouse.anonymous().permits(UPKEEP, 1);
+        let ask = self.lockhouse.ask().permits(UPKEEP, 1);
         ask.ttl(self.ttl).try_acquire().await
     }
 }

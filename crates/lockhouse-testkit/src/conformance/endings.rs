@@ -139,7 +139,7 @@ pub async fn an_unknown_request_cannot_be_renewed_or_released(place: &Place) {
     assert_eq!(refusal(lockhouse.find("nobody").await), unknown);
 }
 
-/// P4.
+/// P4, as in redisson 4086 and redlock-rb 36: extending an expired hold succeeded.
 pub async fn a_request_whose_time_has_passed_cannot_be_renewed(place: &Place) {
     let lockhouse = place.client().await;
     expired(&lockhouse).await;
@@ -155,7 +155,7 @@ pub async fn a_request_whose_time_has_passed_cannot_be_renewed(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 0);
 }
 
-/// P3, P4.
+/// P3, P4, as in redisson 4086 and redlock-rb 36: releasing an expired hold succeeded.
 pub async fn a_request_whose_time_has_passed_was_not_released_by_its_holder(place: &Place) {
     let lockhouse = place.client().await;
     expired(&lockhouse).await;

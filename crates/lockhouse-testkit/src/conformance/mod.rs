@@ -13,8 +13,10 @@ mod capacity;
 mod definitions;
 mod endings;
 mod fences;
+mod holding;
 mod idempotency;
 mod listings;
+mod locks;
 mod owners;
 mod upkeep;
 mod waiting;
@@ -26,8 +28,10 @@ pub use capacity::*;
 pub use definitions::*;
 pub use endings::*;
 pub use fences::*;
+pub use holding::*;
 pub use idempotency::*;
 pub use listings::*;
+pub use locks::*;
 pub use owners::*;
 pub use upkeep::*;
 pub use waiting::*;
@@ -132,6 +136,22 @@ macro_rules! conformance {
             interrupted_waits_leave_no_orphan,
             nobody_sleeps_on_while_there_is_room,
             handing_over_takes_no_seconds,
+            // holding
+            a_job_longer_than_its_ttl_keeps_its_hold,
+            a_permit_that_was_waited_for_longer_than_its_ttl_is_fresh,
+            a_holder_that_was_given_up_releases_nothing_when_it_comes_back,
+            a_release_that_is_retried_ends_no_newer_hold,
+            who_lost_its_hold_is_not_told_that_it_has_it,
+            a_holder_is_known_to_whoever_starts_after_it,
+            a_client_that_closes_leaves_nothing_dropped_behind,
+            what_is_let_go_of_comes_back_with_its_ttl,
+            // the words of tokio
+            a_handle_has_the_words_of_tokio,
+            a_mutex_is_for_one_at_a_time,
+            a_mutex_is_made_once_by_many_at_once,
+            a_semaphore_of_another_capacity_is_no_lock,
+            readers_share_and_a_writer_is_alone,
+            a_writer_is_not_starved_by_readers,
         }
     };
 }
@@ -170,8 +190,10 @@ pub fn all_rules() -> Vec<String> {
         include_str!("definitions.rs"),
         include_str!("endings.rs"),
         include_str!("fences.rs"),
+        include_str!("holding.rs"),
         include_str!("idempotency.rs"),
         include_str!("listings.rs"),
+        include_str!("locks.rs"),
         include_str!("owners.rs"),
         include_str!("upkeep.rs"),
         include_str!("waiting.rs"),

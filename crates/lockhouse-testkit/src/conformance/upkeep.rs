@@ -48,7 +48,8 @@ pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) 
     assert_eq!(ended.end_reason(), Some(EndReason::Expired));
 }
 
-/// P8: a grant that expired on its way is no grant.
+/// P8: a grant that expired on its way is no grant. As in node-redlock 296, and in etcd 11456 and
+/// 9921: what was granted had expired already.
 pub async fn a_grant_is_never_returned_that_had_expired(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 100).await.unwrap();

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod bell;
+mod closing;
+mod holding;
 mod hooked;
 mod owners;
 mod patience;

@@ -1,0 +1,154 @@
+//! Holding for longer than a moment, and coming back too late. Each has happened somewhere else.
+
+use std::time::{Duration, Instant};
+
+use lockhouse::{Code, EndReason, Lost, Refusal};
+
+use super::{SOON, ask, eventually, grant, in_use, refusal, with_ttl};
+use crate::place::Place;
+
+/// As in solid_queue 689: the hold expired while the job ran.
+pub async fn a_job_longer_than_its_ttl_keeps_its_hold(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    let ttl = Duration::from_secs(1);
+    let job = one.request("job").permits("s", 1).ttl(ttl);
+    let permit = job.acquire().await.unwrap();
+    let next = ask("next", &[("s", 1)]);
+    refusal(two.acquire(next, 3 * ttl).await);
+    assert!(!permit.is_lost());
+    assert!(permit.release().await.unwrap().now);
+}
+
+/// As in node-redlock 296: a lock was returned that had already expired. Here one that was granted
+/// long after it was asked for: its time to live is counted anew.
+pub async fn a_permit_that_was_waited_for_longer_than_its_ttl_is_fresh(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    grant(&lockhouse, "before", &[("s", 1)]).await.unwrap();
+    let ttl = Duration::from_secs(1);
+    let waiting = tokio::spawn({
+        let ask = lockhouse.request("r").permits("s", 1).ttl(ttl);
+        async move { ask.acquire().await }
+    });
+    tokio::time::sleep(2 * ttl).await;
+    lockhouse.release("before").await.unwrap();
+    let permit = waiting.await.unwrap().unwrap();
+    assert!(!permit.is_lost());
+    assert!(permit.held_until().unwrap() > Instant::now());
+    assert!(lockhouse.find("r").await.unwrap().is_live());
+    assert!(permit.release().await.unwrap().now);
+}
+
+/// As in solid_queue 761: a worker that was given up finished after all and released again, and a
+/// limit of 1 ran 11; and in redisson 7329 and prefect 21794, where what was released and had expired
+/// was counted twice.
+pub async fn a_holder_that_was_given_up_releases_nothing_when_it_comes_back(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let late = with_ttl(ask("late", &[("s", 1)]), Duration::from_millis(100));
+    lockhouse.acquire(late, Duration::ZERO).await.unwrap();
+    lockhouse
+        .acquire(ask("next", &[("s", 1)]), SOON)
+        .await
+        .unwrap();
+    for _ in 0..11 {
+        let released = lockhouse.release("late").await.unwrap();
+        assert!(!released.now);
+        assert_eq!(released.request.end_reason(), Some(EndReason::Expired));
+        let third = ask("third", &[("s", 1)]);
+        refusal(lockhouse.acquire(third, Duration::ZERO).await);
+    }
+    assert_eq!(in_use(&lockhouse, "s").await, 1);
+}
+
+/// As in etcd 22082: a retried unlock deleted a newer lock.
+pub async fn a_release_that_is_retried_ends_no_newer_hold(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    grant(&one, "old", &[("s", 1)]).await.unwrap();
+    assert!(one.release("old").await.unwrap().now);
+    let new = two.mutex("s").lock().await.unwrap();
+    assert!(!one.release("old").await.unwrap().now);
+    assert_eq!(in_use(&one, "s").await, 1);
+    assert!(new.release().await.unwrap().now, "it was held until now");
+}
+
+/// As in consul 4902: the lock was lost, yet locking again said "already held".
+pub async fn who_lost_its_hold_is_not_told_that_it_has_it(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    let mine = || {
+        one.request("mine")
+            .permits("s", 1)
+            .ttl(Duration::from_secs(2))
+    };
+    let permit = mine().acquire().await.unwrap();
+    two.force_release("mine", None).await.unwrap();
+    let other = two.semaphore("s").acquire().await.unwrap();
+    let lost = tokio::time::timeout(SOON, permit.lost()).await.unwrap();
+    assert_eq!(lost, Lost::Ended(EndReason::Forced));
+
+    let again = refusal(mine().acquire().await);
+    let reason = EndReason::Forced;
+    let external_id = permit.external_id().clone();
+    let ended = Refusal::RequestEnded {
+        external_id,
+        reason,
+    };
+    assert_eq!(again, ended);
+    let mutex = one.mutex("s");
+    let full = refusal(mutex.try_lock().await);
+    assert_eq!(full.code(), Code::Exhausted);
+    other.release().await.unwrap();
+    let anew = mutex.lock().await.unwrap();
+    assert!(anew.fence("s") > permit.fence("s"));
+}
+
+/// As in argo-workflows 15609 and 10286: after a restart the first holder was forgotten.
+pub async fn a_holder_is_known_to_whoever_starts_after_it(place: &Place) {
+    let before = place.client().await;
+    before.define("s", 1).await.unwrap();
+    grant(&before, "first", &[("s", 1)]).await.unwrap();
+    drop(before);
+    let after = place.client().await;
+    let full = refusal(after.semaphore("s").try_acquire().await);
+    assert_eq!(full.code(), Code::Exhausted);
+    assert!(after.release("first").await.unwrap().now);
+    after
+        .mutex("s")
+        .try_lock()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+/// P10: what was dropped is given back by then.
+pub async fn a_client_that_closes_leaves_nothing_dropped_behind(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 30).await.unwrap();
+    for _ in 0..30 {
+        drop(one.semaphore("s").acquire_owned().await.unwrap());
+    }
+    assert_eq!(one.close().await, 0);
+    assert_eq!(in_use(&two, "s").await, 0);
+}
+
+/// What comes back by itself is there again: a rate is a permit that nobody gives back.
+pub async fn what_is_let_go_of_comes_back_with_its_ttl(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 2).await.unwrap();
+    let brief = || lockhouse.ask().permits("s", 1).ttl(Duration::from_secs(1));
+    let first = brief().acquire().await.unwrap().forget();
+    brief().acquire().await.unwrap().forget();
+    let began = Instant::now();
+    refusal(brief().try_acquire().await);
+    brief().acquire().await.unwrap().forget();
+    assert!(began.elapsed() > Duration::from_millis(500));
+    eventually("the first has ended", async || {
+        !lockhouse.find(&first).await.unwrap().is_live()
+    })
+    .await;
+}

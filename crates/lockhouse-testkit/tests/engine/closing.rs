@@ -1,0 +1,108 @@
+//! P10: what is dropped is given back in the background, and who closes waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use lockhouse::{EndReason, Lockhouse};
+use lockhouse_core::store::{Error, Kind};
+use lockhouse_stores::Memory;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout};
+
+use crate::hooked::hooked;
+
+#[tokio::test]
+async fn a_client_that_closes_has_given_back_what_was_dropped() {
+    let lockhouse = hooked(|_| Ok(Vec::new()));
+    lockhouse.define("s", 100).await.unwrap();
+    let semaphore = lockhouse.semaphore("s");
+    let held = try_join_all((0..50).map(|_| semaphore.acquire()))
+        .await
+        .unwrap();
+    let session = lockhouse
+        .session("job", Duration::from_secs(30))
+        .await
+        .unwrap();
+    session.semaphore("s").acquire().await.unwrap().forget();
+    let kept = semaphore.acquire().await.unwrap();
+    drop(held);
+    drop(session);
+    assert_eq!(lockhouse.clone().close().await, 0);
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 1);
+    assert!(kept.release().await.unwrap().now, "what is held stays held");
+}
+
+/// An ask under an id of the library's own, dropped at any moment.
+#[tokio::test]
+async fn a_client_that_closes_has_given_back_what_nobody_waited_for() {
+    let lockhouse = hooked(|_| Ok(Vec::new()));
+    lockhouse.define("s", 100).await.unwrap();
+    let semaphore = lockhouse.semaphore("s");
+    for patience in 0..50 {
+        let patience = Duration::from_micros(4 * patience);
+        let permit = timeout(patience, semaphore.acquire()).await;
+        drop(permit);
+    }
+    assert_eq!(lockhouse.clone().close().await, 0);
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_cannot_give_back_closes_in_time_and_says_so() {
+    let trouble = Arc::new(AtomicBool::new(false));
+    let lockhouse = hooked({
+        let trouble = Arc::clone(&trouble);
+        move |_| match trouble.load(SeqCst) {
+            true => Err(Error::new(Kind::Unavailable, "the store has trouble")),
+            false => Ok(Vec::new()),
+        }
+    });
+    lockhouse.define("s", 2).await.unwrap();
+    let semaphore = lockhouse.semaphore("s");
+    let held = [semaphore.acquire().await, semaphore.acquire().await];
+    trouble.store(true, SeqCst);
+    drop(held);
+    let began = Instant::now();
+    assert_eq!(lockhouse.close().await, 2);
+    assert!(began.elapsed() <= Duration::from_secs(11));
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// As the docs say: nothing is given back, nothing panics, and the time to live ends the hold.
+#[test]
+fn a_runtime_that_is_gone_leaves_a_dropped_permit_to_its_ttl() {
+    let store = Arc::new(Memory::new());
+    let first = runtime();
+    let permit = first.block_on(async {
+        let lockhouse = Lockhouse::with_store(store.clone());
+        lockhouse.define("s", 1).await.unwrap();
+        let ask = lockhouse.request("r").permits("s", 1);
+        ask.ttl(Duration::from_secs(1)).acquire().await.unwrap()
+    });
+    drop(first);
+    drop(permit);
+    runtime().block_on(async {
+        let lockhouse = Lockhouse::with_store(store);
+        assert!(lockhouse.find("r").await.unwrap().is_live());
+        let next = lockhouse.semaphore("s").acquire().await.unwrap();
+        let ended = lockhouse.find("r").await.unwrap();
+        assert_eq!(ended.end_reason(), Some(EndReason::Expired));
+        next.release().await.unwrap();
+    });
+}
+
+/// A permit finds its way back to its runtime.
+#[tokio::test]
+async fn a_permit_that_is_dropped_on_a_thread_without_a_runtime_is_given_back() {
+    let lockhouse = hooked(|_| Ok(Vec::new()));
+    lockhouse.define("s", 1).await.unwrap();
+    let permit = lockhouse.semaphore("s").acquire().await.unwrap();
+    std::thread::spawn(move || drop(permit)).join().unwrap();
+    assert_eq!(lockhouse.clone().close().await, 0);
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 0);
+}

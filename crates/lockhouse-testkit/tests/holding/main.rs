@@ -1,0 +1,32 @@
+//! Holding, and losing: what a holder knows, and when, against when others are granted.
+
+#![allow(clippy::unwrap_used)]
+
+mod connections;
+mod cut;
+mod stopped;
+
+use std::time::Duration;
+
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
+use tokio::time::{sleep, timeout};
+
+/// Long enough for a loaded machine; nothing waits this long unless it is broken.
+const SOON: Duration = Duration::from_secs(20);
+
+fn ask(id: &str) -> Ask {
+    let permit = (SemaphoreName::parse("s").unwrap(), Count::ONE);
+    Ask::new(ExternalId::parse(id).unwrap(), [permit]).unwrap()
+}
+
+/// Waits until the request `id` was renewed since.
+async fn renewed(lockhouse: &Lockhouse, id: &str) {
+    let expires_at = async || lockhouse.find(id).await.unwrap().expires_at;
+    let first = expires_at().await;
+    let renewed = async {
+        while expires_at().await == first {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, renewed).await.expect("it is renewed");
+}

@@ -1,0 +1,370 @@
+//! The library for programs without async: the same calls, that wait for their answer.
+//!
+//! A [`Lockhouse`] here has a thread of its own, on which permits are renewed while the program does
+//! its work. What has no call of its own here, [`wait`](Lockhouse::wait) calls.
+//!
+//! ```
+//! # fn main() -> Result<(), lockhouse::Error> {
+//! use std::time::Duration;
+//! use lockhouse::blocking::Lockhouse;
+//!
+//! let lockhouse = Lockhouse::connect("memory:")?;
+//! lockhouse.define("backup-slots", 10)?;
+//!
+//! let permit = lockhouse.semaphore("backup-slots").acquire()?;
+//! println!("backing up under fence {}", permit.fence("backup-slots"));
+//! assert!(!permit.is_lost());
+//! permit.release()?;
+//!
+//! let ask = lockhouse.request("job-abc-123", |ask| {
+//!     ask.permits("backup-slots", 2).wait(Duration::from_secs(30))
+//! });
+//! let permit = ask.acquire()?;
+//! let holders = lockhouse.wait(async |lockhouse| lockhouse.holders(None, None, 10).await)?;
+//! assert_eq!(holders[0].external_id, *permit.external_id());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Dropping a permit gives it back in the background; dropping the last of a [`Lockhouse`], its clones
+//! and its permits waits for that, for 11 s at most.
+//!
+//! # Panics
+//! Every call that waits panics in async code, where it would hold up others.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use lockhouse_core::ExternalId;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::{Error, Lost, Released, Request, RequestBuilder, SemaphoreStatus};
+
+/// A way to semaphores; see [`crate::Lockhouse`]. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct Lockhouse {
+    lockhouse: crate::Lockhouse,
+    runtime: Arc<Runtime>,
+}
+
+/// A thread that runs what goes on in the background. Ends when it is dropped, and all that was
+/// dropped before is given back.
+#[derive(Debug)]
+struct Runtime {
+    handle: Handle,
+    closing: Option<(crate::Lockhouse, oneshot::Sender<crate::Lockhouse>)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Lockhouse {
+    /// Connects to where the permits live: see [`crate::Lockhouse::connect`].
+    ///
+    /// # Errors
+    /// `invalid_request`, `store_unavailable`; `internal` if no thread can be started.
+    pub fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
+        let no_thread = |error| Error::Internal(format!("no thread can be started: {error}"));
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_all().build().map_err(no_thread)?;
+        let handle = runtime.handle().clone();
+        let lockhouse = runtime.block_on(crate::Lockhouse::connect(url))?;
+        let (close, closing) = oneshot::channel::<crate::Lockhouse>();
+        let thread = thread::Builder::new().name("lockhouse".into());
+        let thread = thread.spawn(move || {
+            runtime.block_on(async {
+                if let Ok(lockhouse) = closing.await {
+                    lockhouse.close().await;
+                }
+            });
+        });
+        let runtime = Runtime {
+            handle,
+            closing: Some((lockhouse.clone(), close)),
+            thread: Some(thread.map_err(no_thread)?),
+        };
+        Ok(Self {
+            lockhouse,
+            runtime: Arc::new(runtime),
+        })
+    }
+
+    /// Does `call`, and waits for its answer.
+    pub fn wait<T>(&self, call: impl AsyncFnOnce(&crate::Lockhouse) -> T) -> T {
+        self.runtime.handle.block_on(call(&self.lockhouse))
+    }
+
+    fn hold(
+        &self,
+        acquire: impl AsyncFnOnce(&crate::Lockhouse) -> Result<crate::Permit, Error>,
+    ) -> Result<Permit, Error> {
+        let permit = self.wait(acquire)?;
+        Ok(Permit {
+            permit,
+            lockhouse: self.clone(),
+        })
+    }
+
+    /// Creates or resizes a semaphore: see [`crate::Lockhouse::define`].
+    ///
+    /// # Errors
+    /// `invalid_request`, `store_unavailable`.
+    pub fn define(&self, name: &str, capacity: u32) -> Result<SemaphoreStatus, Error> {
+        self.wait(async |lockhouse| lockhouse.define(name, capacity).await)
+    }
+
+    /// A handle on a semaphore: see [`crate::Semaphore`].
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        Semaphore {
+            semaphore: self.lockhouse.semaphore(name),
+            lockhouse: self.clone(),
+        }
+    }
+
+    /// A handle on a mutex: see [`crate::Mutex`].
+    pub fn mutex(&self, name: &str) -> Mutex {
+        Mutex {
+            mutex: self.lockhouse.mutex(name),
+            lockhouse: self.clone(),
+        }
+    }
+
+    /// A handle on a readers-writer lock: see [`crate::RwLock`].
+    pub fn rwlock(&self, name: &str) -> RwLock {
+        RwLock {
+            rwlock: self.lockhouse.rwlock(name),
+            lockhouse: self.clone(),
+        }
+    }
+
+    /// An ask for permits under an id that you pick, as `say` says it: see [`RequestBuilder`].
+    pub fn request(&self, id: &str, say: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Ask {
+        Ask {
+            ask: say(self.lockhouse.request(id)),
+            lockhouse: self.clone(),
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Some((lockhouse, close)) = self.closing.take() {
+            // A thread that panicked takes nothing any more.
+            let _ = close.send(lockhouse);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An ask for permits; see [`Lockhouse::request`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is asked until acquire or try_acquire"]
+pub struct Ask {
+    ask: RequestBuilder,
+    lockhouse: Lockhouse,
+}
+
+impl Ask {
+    /// See [`RequestBuilder::acquire`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire(self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.ask.acquire().await)
+    }
+
+    /// See [`RequestBuilder::try_acquire`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire(self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.ask.try_acquire().await)
+    }
+}
+
+/// One semaphore by name; see [`crate::Semaphore`].
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    semaphore: crate::Semaphore,
+    lockhouse: Lockhouse,
+}
+
+impl Semaphore {
+    /// See [`crate::Semaphore::acquire`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire(&self) -> Result<Permit, Error> {
+        self.acquire_many(1)
+    }
+
+    /// See [`crate::Semaphore::acquire_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire_many(&self, count: u32) -> Result<Permit, Error> {
+        let acquire = async |_: &_| self.semaphore.acquire_many(count).await;
+        self.lockhouse.hold(acquire)
+    }
+
+    /// See [`crate::Semaphore::try_acquire`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire(&self) -> Result<Permit, Error> {
+        self.try_acquire_many(1)
+    }
+
+    /// See [`crate::Semaphore::try_acquire_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_acquire_many(&self, count: u32) -> Result<Permit, Error> {
+        let acquire = async |_: &_| self.semaphore.try_acquire_many(count).await;
+        self.lockhouse.hold(acquire)
+    }
+
+    /// See [`crate::Semaphore::available_permits`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn available_permits(&self) -> Result<u32, Error> {
+        let call = async |_: &_| self.semaphore.available_permits().await;
+        self.lockhouse.wait(call)
+    }
+
+    /// See [`crate::Semaphore::resize`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resize(&self, capacity: u32) -> Result<SemaphoreStatus, Error> {
+        let call = async |_: &_| self.semaphore.resize(capacity).await;
+        self.lockhouse.wait(call)
+    }
+}
+
+/// A mutex by name; see [`crate::Mutex`].
+#[derive(Clone, Debug)]
+pub struct Mutex {
+    mutex: crate::Mutex,
+    lockhouse: Lockhouse,
+}
+
+impl Mutex {
+    /// See [`crate::Mutex::lock`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lock(&self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.mutex.lock().await)
+    }
+
+    /// See [`crate::Mutex::try_lock`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_lock(&self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.mutex.try_lock().await)
+    }
+}
+
+/// A readers-writer lock by name; see [`crate::RwLock`].
+#[derive(Clone, Debug)]
+pub struct RwLock {
+    rwlock: crate::RwLock,
+    lockhouse: Lockhouse,
+}
+
+impl RwLock {
+    /// See [`crate::RwLock::read`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(&self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.rwlock.read().await)
+    }
+
+    /// See [`crate::RwLock::try_read`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_read(&self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.rwlock.try_read().await)
+    }
+
+    /// See [`crate::RwLock::write`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write(&self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.rwlock.write().await)
+    }
+
+    /// See [`crate::RwLock::try_write`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_write(&self) -> Result<Permit, Error> {
+        self.lockhouse.hold(async |_| self.rwlock.try_write().await)
+    }
+}
+
+/// Permits that are held, and renewed on another thread; see [`crate::Permit`].
+#[derive(Debug)]
+#[must_use = "dropping a permit gives it back"]
+pub struct Permit {
+    /// Dropped first, so that its release is waited for.
+    permit: crate::Permit,
+    lockhouse: Lockhouse,
+}
+
+impl Permit {
+    /// See [`crate::Permit::external_id`].
+    pub fn external_id(&self) -> &ExternalId {
+        self.permit.external_id()
+    }
+
+    /// See [`crate::Permit::request`].
+    pub fn request(&self) -> &Request {
+        self.permit.request()
+    }
+
+    /// See [`crate::Permit::fence`].
+    ///
+    /// # Panics
+    /// If the request was not for `semaphore`.
+    #[track_caller]
+    pub fn fence(&self, semaphore: &str) -> u64 {
+        self.permit.fence(semaphore)
+    }
+
+    /// Whether the hold is lost. Look often, and before each step that can't be undone: see
+    /// [`crate::Permit::is_lost`].
+    pub fn is_lost(&self) -> bool {
+        self.permit.is_lost()
+    }
+
+    /// Until when it is surely held: see [`crate::Permit::held_until`].
+    pub fn held_until(&self) -> Option<std::time::Instant> {
+        self.permit.held_until()
+    }
+
+    /// Waits until the hold is lost, perhaps on a thread of its own: see [`crate::Permit::lost`].
+    pub fn lost(&self) -> Lost {
+        self.lockhouse.wait(async |_| self.permit.lost().await)
+    }
+
+    /// See [`crate::Permit::release`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release(self) -> Result<Released, Error> {
+        self.lockhouse.wait(async |_| self.permit.release().await)
+    }
+
+    /// See [`crate::Permit::forget`].
+    pub fn forget(self) -> ExternalId {
+        self.permit.forget()
+    }
+}
