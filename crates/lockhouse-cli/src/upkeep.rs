@@ -105,7 +105,7 @@ pub(crate) struct Ages {
         long,
         env = "LOCKHOUSE_PURGE_PAUSE",
         value_name = "DURATION",
-        default_value = "10ms",
+        default_value = "25ms",
         value_parser = pause
     )]
     purge_pause: Duration,

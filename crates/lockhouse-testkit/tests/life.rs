@@ -51,7 +51,7 @@ async fn the_past_is_purged_while_clients_acquire(place: Place) {
         rounds: 1,
         round: Duration::from_secs(1),
         batch: 800,
-        pause: Duration::from_millis(10),
+        pause: Duration::from_millis(25),
     };
     let outcome = past::run(&place, size).await;
     println!("{}", outcome.report());

@@ -48,7 +48,7 @@ pub struct Upkeep {
     /// How many requests are deleted in one transaction at most; fewer where they take longer than
     /// a tenth of a second, or on SQLite 5 ms. 800.
     pub purge_batch: u32,
-    /// The pause between two such transactions. 10 ms.
+    /// The pause between two such transactions. 25 ms.
     pub purge_pause: Duration,
     /// How often capacity changes are deleted. 24 h.
     pub history_every: Duration,
@@ -68,7 +68,7 @@ impl Default for Upkeep {
             purge_every: 4 * HOUR,
             purge_after: 7 * 24 * HOUR,
             purge_batch: 800,
-            purge_pause: Duration::from_millis(10),
+            purge_pause: Duration::from_millis(25),
             history_every: 24 * HOUR,
             history_after: 30 * 24 * HOUR,
         }

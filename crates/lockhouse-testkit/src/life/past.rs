@@ -238,7 +238,7 @@ async fn insert_past(url: &str, count: u32) -> u32 {
     let first = "(SELECT MIN(id) FROM lockhouse_semaphore WHERE name = 'lock-0')";
     for from in (0..count).step_by(PIECE as usize) {
         let numbers = numbers(from);
-        let scattered = "CONCAT('past-', (n * 40503) % 65536, '-', n)";
+        let scattered = "CONCAT('past-', n % 50000 * 40503 % 65536, '-', n)";
         database
             .run(&format!(
                 "INSERT INTO lockhouse_permit_request (id, external_id, owner, state, end_reason, \
