@@ -82,6 +82,15 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     stale_after: Duration,
+    /// After so long, the session of an owner who fell silent and holds nothing is deleted
+    #[arg(
+        long,
+        env = "LOCKHOUSE_SESSIONS_AFTER",
+        value_name = "DURATION",
+        default_value = "1m",
+        value_parser = from_a_second
+    )]
+    sessions_after: Duration,
     /// After so long, an ended request is deleted, and its id forgotten
     #[arg(
         long,
@@ -143,6 +152,7 @@ impl Ages {
     pub(crate) fn of(&self, upkeep: Upkeep) -> Upkeep {
         Upkeep {
             stale_after: self.stale_after,
+            sessions_after: self.sessions_after,
             purge_after: self.purge_after,
             purge_batch: self.purge_batch,
             purge_pause: self.purge_pause,
@@ -254,6 +264,7 @@ mod tests {
             purge_every: Duration::ZERO,
             history_every: Duration::ZERO,
             stale_after: Duration::ZERO,
+            sessions_after: Duration::ZERO,
             purge_after: Duration::ZERO,
             purge_batch: 0,
             purge_pause: Duration::MAX,

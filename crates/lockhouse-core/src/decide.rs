@@ -294,6 +294,9 @@ impl Scene {
         if due {
             self.end(id, cause.reason(), cause.by().cloned());
         }
+        if let (true, Cause::OwnerSilent { owner }) = (due, cause) {
+            self.lapse_for_good(owner);
+        }
         let now = due || (expired_now && cause.finds_what_is_due());
         Ok(Reply::Ended {
             request: self.requests[id].clone(),
@@ -318,6 +321,18 @@ impl Scene {
                     && request.ttl.is_none()
                     && Duration::try_from(held).is_ok_and(|held| held >= *age)
             }
+        }
+    }
+
+    /// A session whose silence ended something does not go on if the clock is set back: so whoever
+    /// beats next learns of it. The row stays for what else the silence has to end.
+    fn lapse_for_good(&mut self, owner: &Owner) {
+        let long_ago = Timestamp::UNIX_EPOCH;
+        if let Some(session) = self.owners.get_mut(owner)
+            && session.expires_at > long_ago
+        {
+            session.expires_at = long_ago;
+            self.heard.insert(owner.clone());
         }
     }
 

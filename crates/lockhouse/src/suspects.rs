@@ -4,9 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream;
-use lockhouse_core::Owner;
+use futures_util::stream::{self, Stream, StreamExt};
+use lockhouse_core::{ExternalId, Owner};
 use tokio::time::timeout;
 
 use crate::liveness::{OwnerCheck, Verdict};
@@ -17,47 +16,43 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Who, of those whom one check is for, was said to be gone in the last round, and in this one.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
+    turn: Option<ExternalId>,
     last_round: HashSet<Owner>,
     this_round: HashSet<Owner>,
 }
 
 impl Suspects {
-    pub(crate) fn begin_round(&mut self) {
-        self.this_round.clear();
-    }
-
-    /// Whoever was not said to be gone in this round is no suspect any more.
-    pub(crate) fn end_round(&mut self) {
+    /// Begins a round of the `turn` that this process has. Whoever was not said to be gone in the
+    /// round before, or in another turn, is no suspect any more.
+    pub(crate) fn begin_round(&mut self, turn: &ExternalId) {
         self.last_round = std::mem::take(&mut self.this_round);
+        if self.turn.as_ref() != Some(turn) {
+            self.last_round.clear();
+            self.turn = Some(turn.clone());
+        }
     }
 
-    /// Asks `check` about `owners`; those who are gone in this round and were in the last.
-    pub(crate) async fn confirmed(
-        &mut self,
-        check: &Arc<dyn OwnerCheck>,
-        owners: impl Iterator<Item = Owner>,
-    ) -> Vec<Owner> {
-        let asked = owners.map(|owner| {
-            let check = Arc::clone(check);
-            async move { (verdict(check, owner.clone()).await, owner) }
-        });
-        let verdicts: Vec<_> = stream::iter(asked)
-            .buffer_unordered(check.at_once().max(1))
-            .collect()
-            .await;
-        let gone = verdicts
-            .into_iter()
-            .filter(|(verdict, _)| *verdict == Verdict::Gone);
-        let mut confirmed = Vec::new();
-        for (_, owner) in gone {
-            if self.last_round.remove(&owner) {
-                confirmed.push(owner);
-            } else {
-                self.this_round.insert(owner);
-            }
+    /// Whether `owner` is gone, in this round as in the last.
+    pub(crate) fn is_confirmed(&mut self, owner: &Owner, verdict: Verdict) -> bool {
+        if verdict != Verdict::Gone {
+            return false;
         }
-        confirmed
+        // One who is confirmed stays a suspect, should ending what it holds fail.
+        self.this_round.insert(owner.clone());
+        self.last_round.contains(owner)
     }
+}
+
+/// What `check` says of each of `owners`, as it says it.
+pub(crate) fn verdicts(
+    check: &Arc<dyn OwnerCheck>,
+    owners: impl Iterator<Item = Owner>,
+) -> impl Stream<Item = (Owner, Verdict)> {
+    let asked = owners.map(|owner| {
+        let check = Arc::clone(check);
+        async move { (owner.clone(), verdict(check, owner).await) }
+    });
+    stream::iter(asked).buffer_unordered(check.at_once().max(1))
 }
 
 /// In a task of its own: a check that panics does not know either.

@@ -4,11 +4,13 @@
 //! work by a permit of Lockhouse's own: whoever holds it does all of it, and keeps it until it
 //! stops. When its process dies, the permit lapses. Then the next to ask goes on.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use lockhouse_core::Owner;
+use lockhouse_core::{ExternalId, Owner};
 use lockhouse_core::store::{Page, Purge};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
@@ -16,7 +18,7 @@ use tokio::time::sleep;
 
 use crate::engine::Engine;
 use crate::liveness::{OwnerCheck, OwnerPattern};
-use crate::suspects::Suspects;
+use crate::suspects::{Suspects, verdicts};
 use crate::{Error, Lockhouse, Permit};
 
 /// The semaphore whose permit the work is shared by. Listings leave it out.
@@ -43,10 +45,14 @@ pub struct Upkeep {
     pub stale_after: Duration,
     /// How often ended requests are deleted. 4 h.
     pub purge_every: Duration,
+    /// After so long, the session of an owner who fell silent and holds nothing is deleted; at every
+    /// sweep. Until then, what is granted to that owner ends at the next sweep, unless a heartbeat
+    /// comes before. 1 min.
+    pub sessions_after: Duration,
     /// After so long, an ended request is deleted, and its id forgotten. 7 days.
     pub purge_after: Duration,
     /// How many requests are deleted in one transaction at most; fewer where they take longer than
-    /// a tenth of a second, or on SQLite 5 ms. 800.
+    /// some milliseconds, but 50 at least. 800.
     pub purge_batch: u32,
     /// The pause between two such transactions. 25 ms.
     pub purge_pause: Duration,
@@ -65,6 +71,7 @@ impl Default for Upkeep {
             check_every: 5 * MINUTE,
             checks: Vec::new(),
             stale_after: 24 * HOUR,
+            sessions_after: MINUTE,
             purge_every: 4 * HOUR,
             purge_after: 7 * 24 * HOUR,
             purge_batch: 800,
@@ -132,21 +139,25 @@ impl Upkeep {
             return;
         };
         let suspects: Vec<_> = self.checks.iter().map(|_| Mutex::default()).collect();
-        let sweep = every(self.sweep_every, turn, || async {
+        let sweep = every(self.sweep_every, turn, |_| async {
             said("lapsed requests ended", engine.sweep_lapsed().await);
             let stale = engine.sweep_stale(self.stale_after).await;
             said("stale requests ended", stale);
+            let sessions = self.purge_sessions(engine).await;
+            said("sessions that lapsed deleted", sessions);
         });
         let checks = suspects.iter().enumerate().map(|(nth, suspects)| {
-            every(self.check_every, turn, move || async move {
-                let gone = self.check(engine, nth, &mut *suspects.lock().await).await;
+            every(self.check_every, turn, move |turn| async move {
+                let mut suspects = suspects.lock().await;
+                suspects.begin_round(&turn);
+                let gone = self.check(engine, nth, &mut suspects).await;
                 said("requests of gone owners ended", gone);
             })
         });
-        let purge = every(self.purge_every, turn, || async {
+        let purge = every(self.purge_every, turn, |_| async {
             said("ended requests deleted", self.purge(engine).await);
         });
-        let history = every(self.history_every, turn, || async {
+        let history = every(self.history_every, turn, |_| async {
             let gone = self.purge_history(engine).await;
             said("capacity changes deleted", gone);
         });
@@ -166,9 +177,14 @@ impl Upkeep {
 
     /// Every task once, but for the checks, which take two rounds.
     pub(crate) async fn once(&self, engine: &Engine) -> Result<Swept, Error> {
+        let (lapsed, stale) = (
+            engine.sweep_lapsed().await?,
+            engine.sweep_stale(self.stale_after).await?,
+        );
+        self.purge_sessions(engine).await?;
         Ok(Swept {
-            lapsed: engine.sweep_lapsed().await?,
-            stale: engine.sweep_stale(self.stale_after).await?,
+            lapsed,
+            stale,
             purged: self.purge(engine).await?,
             history_purged: self.purge_history(engine).await?,
         })
@@ -183,19 +199,20 @@ impl Upkeep {
     ) -> Result<u64, Error> {
         let mut total = 0;
         let mut after = None;
-        suspects.begin_round();
         loop {
             let owners = engine.owners(&Page { after, limit: 500 }).await?;
             let Some(last) = owners.last().cloned() else {
-                suspects.end_round();
                 return Ok(total);
             };
             after = Some(last);
             let theirs = owners.into_iter();
             let theirs = theirs.filter(|owner| self.check_of(owner) == Some(nth));
-            for owner in suspects.confirmed(&self.checks[nth].1, theirs).await {
-                tracing::info!(%owner, "an owner is gone, twice in a row");
-                total += engine.sweep_gone(&owner).await?;
+            let mut verdicts = pin!(verdicts(&self.checks[nth].1, theirs));
+            while let Some((owner, verdict)) = verdicts.next().await {
+                if suspects.is_confirmed(&owner, verdict) {
+                    tracing::info!(%owner, "an owner is gone, twice in a row");
+                    total += engine.sweep_gone(&owner).await?;
+                }
             }
         }
     }
@@ -208,15 +225,20 @@ impl Upkeep {
     }
 
     async fn purge(&self, engine: &Engine) -> Result<u64, Error> {
-        let sessions = Purge::Sessions {
-            age: self.purge_after,
-        };
-        let (batch, pause) = (self.purge_batch, self.purge_pause);
-        engine.purge(sessions, batch, pause).await?;
         let requests = Purge::Requests {
             age: self.purge_after,
         };
+        let (batch, pause) = (self.purge_batch, self.purge_pause);
         engine.purge(requests, batch, pause).await
+    }
+
+    /// So that owners who come and go leave nothing behind, and few are looked at in vain.
+    async fn purge_sessions(&self, engine: &Engine) -> Result<u64, Error> {
+        let sessions = Purge::Sessions {
+            age: self.sessions_after,
+        };
+        let (batch, pause) = (self.purge_batch, self.purge_pause);
+        engine.purge(sessions, batch, pause).await
     }
 
     async fn purge_history(&self, engine: &Engine) -> Result<u64, Error> {
@@ -229,11 +251,15 @@ impl Upkeep {
     }
 }
 
-/// Does `task` whenever it is due, if this process has the turn.
-async fn every<F: Future<Output = ()>>(interval: Duration, turn: &Turn<'_>, task: impl Fn() -> F) {
+/// Does `task` whenever it is due, if this process has the turn, which it is told.
+async fn every<F: Future<Output = ()>>(
+    interval: Duration,
+    turn: &Turn<'_>,
+    task: impl Fn(ExternalId) -> F,
+) {
     loop {
-        if turn.is_ours().await {
-            task().await;
+        if let Some(turn) = turn.ours().await {
+            task(turn).await;
         }
         // A tenth of jitter, so that processes don't ask in step.
         sleep(interval.mul_f64(0.9 + 0.1 * fastrand::f64())).await;
@@ -264,13 +290,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether this process has the permit; it takes it if nobody has.
-    async fn is_ours(&self) -> bool {
+    /// The request of the permit, if this process has it; it takes it if nobody has.
+    async fn ours(&self) -> Option<ExternalId> {
         let mut permit = self.permit.lock().await;
         if permit.as_ref().is_none_or(Permit::is_lost) {
             *permit = self.take().await.ok();
         }
-        permit.is_some()
+        permit.as_ref().map(|permit| permit.external_id().clone())
     }
 
     /// Gives the permit back, if this process has it. If that fails, it lapses.

@@ -24,6 +24,9 @@ const LOCK_WAIT: Duration = Duration::from_millis(4_500);
 /// How long a call takes altogether before its caller is told that the disk does not answer.
 const CALL_LIMIT: Duration = Duration::from_millis(9_500);
 
+/// The same for what goes over all rows.
+const LONG_CALL_LIMIT: Duration = Duration::from_secs(600);
+
 /// How often a writer looks whether the lock is free. SQLite's own busy handler soon looks only
 /// every 100 ms, and misses the short gaps that a busy process leaves: with three at work, the
 /// slowest call took 1.9 s with it and 65 ms with this.
@@ -79,7 +82,18 @@ impl Connections {
         work: impl FnOnce(Transaction<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let job = self.job(&self.writer, Access::Write, work);
-        self.in_turn(&self.writer, Kind::Unknown, job).await
+        self.in_turn(&self.writer, CALL_LIMIT, Kind::Unknown, job)
+            .await
+    }
+
+    /// The same for work that goes over all rows.
+    pub(super) async fn write_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Transaction<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let job = self.job(&self.writer, Access::Write, work);
+        self.in_turn(&self.writer, LONG_CALL_LIMIT, Kind::Unknown, job)
+            .await
     }
 
     /// Runs `work` on one snapshot of what is committed, on a schema that was checked.
@@ -89,14 +103,27 @@ impl Connections {
     ) -> Result<T, Error> {
         let work = |snapshot: Transaction<'_>| work(&snapshot);
         let job = self.job(&self.readers, Access::Read, work);
-        self.in_turn(&self.readers, Kind::Unavailable, job).await
+        self.in_turn(&self.readers, CALL_LIMIT, Kind::Unavailable, job)
+            .await
+    }
+
+    /// The same for work that goes over all rows.
+    pub(super) async fn read_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let work = |snapshot: Transaction<'_>| work(&snapshot);
+        let job = self.job(&self.readers, Access::Read, work);
+        self.in_turn(&self.readers, LONG_CALL_LIMIT, Kind::Unavailable, job)
+            .await
     }
 
     /// Brings the schema up to date, in the writer's turn.
     pub(super) async fn migrate(&self) -> Result<(), Error> {
         let file = Arc::clone(&self.file);
         let job = move |deadline| schema::migrate(&file, deadline);
-        self.in_turn(&self.writer, Kind::Unknown, job).await
+        self.in_turn(&self.writer, LONG_CALL_LIMIT, Kind::Unknown, job)
+            .await
     }
 
     fn job<T>(
@@ -132,10 +159,11 @@ impl Connections {
     }
 
     /// Waits for a turn and runs `job` in it, with the time by which it must have its lock.
-    /// `cut` is what it means when the job does not come back.
+    /// `cut` is what it means when the job does not come back within `limit`.
     async fn in_turn<T: Send + 'static>(
         &self,
         pool: &Pool,
+        limit: Duration,
         cut: Kind,
         job: impl FnOnce(Instant) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
@@ -150,7 +178,7 @@ impl Connections {
             let _turn = turn;
             job(deadline)
         });
-        match timeout_at((begun + CALL_LIMIT).into(), running).await {
+        match timeout_at((begun + limit).into(), running).await {
             Ok(Ok(result)) => result,
             Ok(Err(lost)) if lost.is_panic() => {
                 let problem = "a defect stopped a call on SQLite; nothing was applied";

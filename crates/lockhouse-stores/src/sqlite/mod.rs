@@ -191,7 +191,7 @@ impl Store for Sqlite {
     }
 
     async fn recount(&self) -> Result<Recount, Error> {
-        self.connections.read(recount::recount).await
+        self.connections.read_long(recount::recount).await
     }
 
     async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
@@ -201,7 +201,7 @@ impl Store for Sqlite {
             transaction.commit().map_err(error::commit)?;
             Ok(was)
         };
-        self.connections.write(work).await
+        self.connections.write_long(work).await
     }
 
     async fn migrate(&self) -> Result<(), Error> {

@@ -25,6 +25,11 @@ pub(super) fn deadline() -> Instant {
     Instant::now() + PATIENCE
 }
 
+/// The same for what goes over all rows. The store has a limit of its own.
+pub(super) fn long_deadline() -> Instant {
+    Instant::now() + Duration::from_secs(3_600)
+}
+
 /// Decides and saves `batch`, before `deadline`.
 pub(super) async fn transact(
     store: &dyn Store,

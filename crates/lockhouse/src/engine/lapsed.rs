@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lockhouse_core::store::Due;
-use lockhouse_core::{Cause, Command, Reply, Request, SemaphoreName};
+use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, SemaphoreName};
 use tokio::time::Instant;
 
 use super::{Engine, Touches, attempt};
@@ -45,29 +45,56 @@ impl Looked {
 }
 
 impl Engine {
-    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything had.
-    pub(super) async fn end_lapsed(&self, names: &[SemaphoreName]) -> Result<bool, Error> {
+    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything had. Each
+    /// of its calls has its answer by the `deadline` that it is given.
+    pub(super) async fn end_lapsed(
+        &self,
+        names: &[SemaphoreName],
+        deadline: impl Fn() -> Instant,
+    ) -> Result<bool, Error> {
         let names = self.shared.looked.due(names);
         if names.is_empty() {
             return Ok(false);
         }
         let lapsed = Due::Lapsed { on: Some(&names) };
-        Ok(self.end_all(lapsed, lapse).await? > 0)
+        Ok(self.end_all(lapsed, lapse, deadline).await? > 0)
     }
 
-    /// Ends all that is due, piece by piece; how many requests those were.
+    /// Ends all that `owner` holds by `cause`, and its session; how many requests those were.
+    pub(super) async fn end_owner(
+        &self,
+        owner: &Owner,
+        cause: impl Fn() -> Cause,
+    ) -> Result<u64, Error> {
+        let (held, cause) = (Due::OwnedBy(owner), |_: &Request| cause());
+        // First what it holds: should this process die before the end, the session's silence frees
+        // the rest.
+        let ended = self.end_all(held, &cause, attempt::deadline).await?;
+        let goodbye = Command::Goodbye {
+            owner: owner.clone(),
+        };
+        self.submit(goodbye).await?;
+        // What was granted since that look has no session left to free it.
+        let late = self.end_all(held, &cause, attempt::deadline).await?;
+        Ok(ended + late)
+    }
+
+    /// Ends all that is due, piece by piece; how many requests those were. Each of its calls has its
+    /// answer by the `deadline` that it is given.
     pub(super) async fn end_all(
         &self,
         which: Due<'_>,
         cause: impl Fn(&Request) -> Cause,
+        deadline: impl Fn() -> Instant,
     ) -> Result<u64, Error> {
         let mut total = 0;
         loop {
-            let due = attempt::read(attempt::deadline(), || self.store.due(which, PIECE)).await?;
+            let deadline = deadline();
+            let due = attempt::read(deadline, || self.store.due(which, PIECE)).await?;
             let found = due.len();
             let ends = due
                 .into_iter()
-                .map(|request| self.end(cause(&request), request));
+                .map(|request| self.end(cause(&request), request, deadline));
             let mut ended = 0;
             for result in join_all(ends).await {
                 ended += u64::from(result?);
@@ -81,21 +108,26 @@ impl Engine {
     }
 
     /// Whether it ended by this.
-    async fn end(&self, cause: Cause, request: Request) -> Result<bool, Error> {
+    async fn end(
+        &self,
+        cause: Cause,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<bool, Error> {
         let permits = super::permits(&request);
         let touches = Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
             frees: permits,
         };
-        let reason = cause.reason();
         let end = Command::End {
             external_id: request.external_id,
             cause,
         };
-        match self.lanes.submit(end, touches, attempt::deadline()).await? {
+        match self.lanes.submit(end, touches, deadline).await? {
             Ok(Reply::Ended { request, now: true }) => {
                 let external_id = &request.external_id;
-                tracing::info!(%external_id, %reason, "a request was ended");
+                let reason = request.end_reason().map(EndReason::as_str);
+                tracing::info!(%external_id, reason, "a request was ended");
                 Ok(true)
             }
             // Renewed, ended or purged meanwhile.

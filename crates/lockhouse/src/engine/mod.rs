@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Due, Page, Store};
+use lockhouse_core::store::{Kind, Page, Store};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
     Request, Semaphore, SemaphoreName,
@@ -89,26 +89,26 @@ impl Engine {
         self.lanes.state().waiting.most = most;
     }
 
-    /// One try; and one more if permits that had lapsed were in its way (P10).
+    /// One try; and one more if permits that had lapsed were in its way (P10). All of it within the
+    /// time of one call.
     async fn submit(&self, command: Command) -> Result<Reply, Error> {
-        let full = match self.submit_once(command.clone()).await {
-            Err(Error::Refused(Refusal::Exhausted(full))) => full,
-            Err(Error::Refused(Refusal::SemaphoreInUse { name, in_use })) => {
-                if self.end_lapsed(slice::from_ref(&name)).await? {
-                    return self.submit_once(command).await;
-                }
-                return Err(Refusal::SemaphoreInUse { name, in_use }.into());
-            }
+        let deadline = attempt::deadline();
+        let refused = match self.submit_once(command.clone(), deadline).await {
+            Err(Error::Refused(refused)) => refused,
             other => return other,
         };
-        if self.end_lapsed(&full).await? {
-            return self.submit_once(command).await;
+        let full = match &refused {
+            Refusal::Exhausted(full) => full.as_slice(),
+            Refusal::SemaphoreInUse { name, .. } => slice::from_ref(name),
+            _ => return Err(refused.into()),
+        };
+        if self.end_lapsed(full, || deadline).await? {
+            return self.submit_once(command, deadline).await;
         }
-        Err(Refusal::Exhausted(full).into())
+        Err(refused.into())
     }
 
-    async fn submit_once(&self, command: Command) -> Result<Reply, Error> {
-        let deadline = attempt::deadline();
+    async fn submit_once(&self, command: Command, deadline: Instant) -> Result<Reply, Error> {
         let touches = self.touches(&command, deadline).await?;
         Ok(self.lanes.submit(command, touches, deadline).await??)
     }
@@ -252,7 +252,12 @@ impl Service for Engine {
     }
 
     async fn migrate(&self) -> Result<(), Error> {
-        attempt::read(attempt::deadline(), || self.store.migrate()).await
+        match self.ready().await {
+            Err(Error::Store(error)) if error.kind() == Kind::Schema => {}
+            ready => return ready,
+        }
+        // There, a large table may take a while.
+        attempt::read(attempt::long_deadline(), || self.store.migrate()).await
     }
 
     async fn ready(&self) -> Result<(), Error> {
@@ -260,17 +265,7 @@ impl Service for Engine {
     }
 
     async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
-        let held = Due::OwnedBy(owner);
-        // First what it holds: should this process die before the end, the session's silence frees
-        // the rest.
-        let ended = self.end_all(held, |_| Cause::Released).await?;
-        let goodbye = Command::Goodbye {
-            owner: owner.clone(),
-        };
-        self.submit(goodbye).await?;
-        // What was granted since that look has no session left to free it.
-        let late = self.end_all(held, |_| Cause::Released).await?;
-        Ok(ended + late)
+        self.end_owner(owner, || Cause::Released).await
     }
 
     fn engine(&self) -> Option<&Engine> {

@@ -21,7 +21,8 @@ const PURGE_FOR: Duration = Duration::from_millis(6);
 impl Engine {
     /// Ends what has lapsed; how many requests.
     pub(crate) async fn sweep_lapsed(&self) -> Result<u64, Error> {
-        self.end_all(Due::Lapsed { on: None }, lapse).await
+        self.end_all(Due::Lapsed { on: None }, lapse, attempt::deadline)
+            .await
     }
 
     /// Ends what has been held for `age` without a time to live, and is kept by no session of its
@@ -31,15 +32,17 @@ impl Engine {
             age,
             owner: request.owner.clone(),
         };
-        self.end_all(Due::Stale { age }, stale).await
+        self.end_all(Due::Stale { age }, stale, attempt::deadline)
+            .await
     }
 
-    /// Ends all that `owner`, who is known to be gone, holds; how many requests.
+    /// Ends all that `owner`, who is known to be gone, holds, and its session; how many requests.
+    /// Should it live after all, its next heartbeat begins a session anew, and it learns by that.
     pub(crate) async fn sweep_gone(&self, owner: &Owner) -> Result<u64, Error> {
-        let gone = |_: &_| Cause::OwnerGone {
+        let gone = || Cause::OwnerGone {
             owner: owner.clone(),
         };
-        self.end_all(Due::OwnedBy(owner), gone).await
+        self.end_owner(owner, gone).await
     }
 
     /// A piece of those who hold.
@@ -81,7 +84,7 @@ impl Engine {
             let Some(name) = &finding.semaphore else {
                 continue;
             };
-            let deadline = attempt::deadline();
+            let deadline = attempt::long_deadline();
             let was = attempt::read(deadline, || self.store.repair(name)).await?;
             if let Some(was) = was {
                 let (in_use, fence) = (was.in_use, was.fence);

@@ -3,7 +3,7 @@
 //! Permits that come back through this process call those who wait for them. Those that come back
 //! through another are found by reading the rows of just the semaphores that are waited for. It is
 //! read often at first and after something came of it, and seldom while nothing changes: the wait
-//! for a look is a sixteenth of the time since then, from 20 ms to a second. A store that is told of
+//! for a look is a sixteenth of the time since then, from 20 ms to half a second. A store that is told of
 //! changes rings, which only makes the next look come at once: a ring that is lost costs a look's
 //! time.
 //!
@@ -21,13 +21,14 @@ use super::room::Seen;
 use super::{Engine, attempt};
 
 const FASTEST: Duration = Duration::from_millis(20);
-const SLOWEST: Duration = Duration::from_secs(1);
+const SLOWEST: Duration = Duration::from_millis(500);
 
 /// How many looks there are in the time since something changed.
 const LOOKS: u32 = 16;
 
-/// How often what has lapsed is looked for: an answer must be there within the second.
-const LAPSED_EVERY: Duration = Duration::from_millis(700);
+/// How often what has lapsed is looked for. With the time until that is seen by who waits at another
+/// server it must come to less than a second.
+const LAPSED_EVERY: Duration = Duration::from_millis(400);
 
 /// How many semaphores are read at once.
 const PIECE: usize = 500;
@@ -170,7 +171,7 @@ impl Engine {
                 self.look_at(names).await;
             }
             for names in plan.look_for_lapsed.chunks(PIECE) {
-                if let Err(error) = self.end_lapsed(names).await {
+                if let Err(error) = self.end_lapsed(names, attempt::deadline).await {
                     tracing::warn!(%error, "what has lapsed could not be ended, trying again");
                 }
             }
