@@ -197,11 +197,12 @@ fn a_signal_in_a_queue_at_any_moment_leaves_nothing_held() {
     }
 }
 
-/// What it does with the first is the command's to say.
+/// What it does with the first is the command's to say. It takes its time for that, as two that come
+/// at once are one.
 #[test]
 fn a_second_ctrl_c_kills_what_the_first_does_not_end() {
     let house = House::on_a_store();
-    let script = "trap 'echo not yet' INT; trap '' TERM
+    let script = "trap 'sleep 0.2; echo not yet' INT; trap '' TERM
                   setsid sh -c 'trap \"\" INT TERM; while :; do sleep 0.02; done' & echo $!
                   while :; do sleep 0.02; done";
     if is_ignored(Signal::SIGINT) {

@@ -214,7 +214,7 @@ fn a_script_goes_on_with_the_terminal_after_it() {
 fn a_second_ctrl_c_kills_what_ignores_the_first() {
     let mut terminal = Terminal::new();
     terminal.types(&format!(
-        "{RUN} sh -c \"trap 'echo not yet' INT; echo up; while :; do sleep 0.02; done\"; echo exit $?\n"
+        "{RUN} sh -c \"trap 'sleep 0.2; echo not yet' INT; echo up; while :; do sleep 0.02; done\"; echo exit $?\n"
     ));
     terminal.shows("up\n");
     terminal.types("\x03");

@@ -49,10 +49,16 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
         }
     }
     let row = |name: &SemaphoreName| log::semaphore(log, name);
+    let is_freed = |name: &&SemaphoreName| {
+        let before = log::semaphore(&log[..start], name).map_or(0, |row| row.available());
+        row(name).is_some_and(|row| row.available() > before || !row.exists())
+    };
+    let freed = touched.iter().copied().filter(is_freed);
     let (heard, left): (Vec<_>, Vec<_>) = owners
         .into_iter()
         .partition(|owner| log::session(log, owner).is_some());
     Changes {
+        freed: freed.cloned().collect(),
         semaphores: touched.into_iter().filter_map(row).collect(),
         renewed: renewed
             .difference(&granted)

@@ -68,6 +68,7 @@ fn deciding_each_command_on_what_was_loaded_is_caught() {
             changes.ended.extend(one.changes.ended);
             changes.heartbeats.extend(one.changes.heartbeats);
             changes.goodbyes.extend(one.changes.goodbyes);
+            changes.freed.extend(one.changes.freed);
         }
         Decision { outcomes, changes }
     });

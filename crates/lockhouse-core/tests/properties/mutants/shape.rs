@@ -25,6 +25,19 @@ fn changes_out_of_order_are_caught() {
     });
 }
 
+/// What a release gives back may have been granted on.
+#[test]
+fn ringing_for_every_release_is_caught() {
+    assert_caught("changes", |loaded, commands| {
+        let mut decision = decide(loaded, commands);
+        if !decision.changes.ended.is_empty() {
+            let written = decision.changes.semaphores.iter();
+            decision.changes.freed = written.map(|row| row.name.clone()).collect();
+        }
+        decision
+    });
+}
+
 #[test]
 fn ending_apart_what_is_inserted_is_caught() {
     assert_caught("changes", |loaded, commands| {
