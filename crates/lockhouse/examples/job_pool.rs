@@ -1,6 +1,7 @@
 //! Jobs on any number of machines, and three of them at a time.
 //!
-//! `LOCKHOUSE_URL=mysql://app@db/lockhouse cargo run --example job_pool`, as often as you like at once.
+//! `LOCKHOUSE_URL=mysql://app@db/lockhouse cargo run --example job_pool`, as often as you like at
+//! once.
 
 #![allow(clippy::print_stdout)]
 
