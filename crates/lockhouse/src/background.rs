@@ -59,7 +59,8 @@ impl Drop for UnderWay {
 impl Lockhouse {
     /// Waits until what was dropped is given back: permits, sessions, and asks that were given up
     /// on, of this client and its clones. How many could not be, as the store did not answer; their
-    /// time to live ends those that have one. It takes 11 s at most, and no time if there is nothing.
+    /// time to live ends those that have one. It takes 11 s at most, and no time if there is
+    /// nothing.
     ///
     /// Call it last in a program that drops permits, before its runtime ends: that would break off
     /// what is under way. What is still held is none of its business: drop or release that first.

@@ -1,7 +1,7 @@
 //! The library for programs without async: the same calls, that wait for their answer.
 //!
-//! A [`Lockhouse`] here has a thread of its own, on which permits are renewed while the program does
-//! its work. What has no call of its own here, [`wait`](Lockhouse::wait) calls.
+//! A [`Lockhouse`] here has a thread of its own, on which permits are renewed while the program
+//! does its work. What has no call of its own here, [`wait`](Lockhouse::wait) calls.
 //!
 //! ```
 //! # fn main() -> Result<(), lockhouse::Error> {
@@ -26,8 +26,8 @@
 //! # }
 //! ```
 //!
-//! Dropping a permit gives it back in the background; dropping the last of a [`Lockhouse`], its clones
-//! and its permits waits for that, for 11 s at most.
+//! Dropping a permit gives it back in the background; dropping the last of a [`Lockhouse`], its
+//! clones and its permits waits for that, for 11 s at most.
 //!
 //! # Panics
 //! Every call that waits panics in async code, where it would hold up others.

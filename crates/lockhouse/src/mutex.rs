@@ -45,8 +45,8 @@ impl Mutex {
 
     /// Waits for the lock, as long as it takes.
     ///
-    /// Cancel safe: dropping the future gives up the place in the queue, and a lock that was granted
-    /// in that moment is given back.
+    /// Cancel safe: dropping the future gives up the place in the queue, and a lock that was
+    /// granted in that moment is given back.
     ///
     /// # Errors
     /// `capacity_changed` if there is such a semaphore, of another capacity; `store_unavailable`,
