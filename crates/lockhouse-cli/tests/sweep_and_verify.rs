@@ -180,3 +180,25 @@ fn what_repair_can_not_mend_is_left_and_1() {
     let finding = "P7: 1 fences of \"a\" were handed out twice\n";
     assert_eq!((done.code, done.stdout), (1, finding.repeat(2)));
 }
+
+/// The reason that is told is the one that is kept.
+#[test]
+fn a_sweep_tells_an_expiry_as_one_whoever_owns_it() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "9"]);
+    let held = house.json(&[
+        "acquire", "-s", "a", "--id", "job-1", "--owner", "ann", "--ttl", "1s",
+    ]);
+    passed(&held["expires_at"], Duration::ZERO);
+    let done = house.done(&["sweep"]);
+    assert_eq!(house.json(&["release", "job-1"])["end_reason"], "expired");
+    let told = done
+        .stderr
+        .lines()
+        .find(|line| line.contains("job-1"))
+        .unwrap();
+    assert!(
+        told.contains("expired") && !told.contains("owner_dead"),
+        "{told}"
+    );
+}

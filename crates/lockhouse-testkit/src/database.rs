@@ -23,9 +23,7 @@ impl Database {
                     .unwrap();
                 Self::Sqlite(connection)
             }
-            None if is_postgres(base) => {
-                Self::Postgres(PgConnection::connect(base).await.unwrap())
-            }
+            None if is_postgres(base) => Self::Postgres(PgConnection::connect(base).await.unwrap()),
             None => {
                 let mut connection = MySqlConnection::connect(base).await.unwrap();
                 let utc = "SET time_zone='+00:00'";
@@ -99,7 +97,9 @@ impl Database {
         for (name, _, table) in counters() {
             let drop = match self {
                 Self::Sqlite(_) | Self::MySql(_) => format!("DROP TRIGGER {name}"),
-                Self::Postgres(_) => format!("DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}()"),
+                Self::Postgres(_) => {
+                    format!("DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}()")
+                }
             };
             self.run(&drop).await;
         }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use lockhouse_core::{ExternalId, Owner};
 use lockhouse_core::store::{Page, Purge};
+use lockhouse_core::{ExternalId, Owner};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -138,7 +138,7 @@ impl Upkeep {
         let Some(engine) = lockhouse.engine() else {
             return;
         };
-        let suspects: Vec<_> = self.checks.iter().map(|_| Mutex::default()).collect();
+        let suspects: Vec<Mutex<Suspects>> = self.checks.iter().map(|_| Mutex::default()).collect();
         let sweep = every(self.sweep_every, turn, |_| async {
             said("lapsed requests ended", engine.sweep_lapsed().await);
             let stale = engine.sweep_stale(self.stale_after).await;

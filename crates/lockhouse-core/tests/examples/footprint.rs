@@ -3,8 +3,8 @@
 use lockhouse_core::{Cause, Command, Footprint, Loaded};
 
 use crate::keeper::{
-    Keeper, ask, define, delete, end, every_cause, for_ms, gone, goodbye, heartbeat, owned_by, renew,
-    silent, stale, stale_of,
+    Keeper, ask, define, delete, end, every_cause, for_ms, gone, goodbye, heartbeat, owned_by,
+    renew, silent, stale, stale_of,
 };
 use crate::rows::Rows;
 use crate::words::{at, id, name, owner};

@@ -198,3 +198,17 @@ fn an_owner_that_leaves_frees_what_it_holds() {
     assert_eq!(keeper.in_use("a"), 1);
     assert_eq!(keeper.run(goodbye("x")), Ok(Reply::Gone { now: false }));
 }
+
+/// P4, P8: what a silence ended stays ended, and its owner learns it, also if the store's clock was
+/// ahead for a moment and is set back.
+#[test]
+fn whose_holds_a_silence_ended_learns_it_though_the_clock_is_set_back() {
+    let mut keeper = keeper();
+    keeper.wait_ms(3_600_000);
+    assert!(keeper.end("one", silent("x")).unwrap().1);
+    keeper.wait_ms(-3_600_000 + 5);
+    match keeper.run(heartbeat("x", 10)) {
+        Ok(Reply::Heard { began, .. }) => assert!(began, "nobody ever tells it"),
+        other => panic!("{other:?}"),
+    }
+}

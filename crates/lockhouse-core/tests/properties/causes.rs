@@ -69,7 +69,7 @@ pub(crate) fn says_who_ended_it(commit: &Commit<'_>) -> Check {
 }
 
 /// P10: what an owner was last told of its session is what is kept, and the sessions of others
-/// are as they were.
+/// are as they were; but one whose silence ended something never goes on.
 pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
     let mut expected = commit.before.owners.clone();
     for (command, outcome) in commit.commands.iter().zip(commit.outcomes) {
@@ -79,6 +79,16 @@ pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
             }
             (Command::Goodbye { owner }, Ok(Reply::Gone { .. })) => {
                 expected.remove(owner);
+            }
+            (Command::End { cause, .. }, Ok(Reply::Ended { request, now: true })) => {
+                let silent = match cause {
+                    Cause::OwnerSilent { owner } => expected.get_mut(owner),
+                    _ => None,
+                };
+                let by_silence = request.end_reason() == Some(EndReason::OwnerDead);
+                if let Some(session) = silent.filter(|_| by_silence) {
+                    session.expires_at = Timestamp::UNIX_EPOCH;
+                }
             }
             _ => {}
         }

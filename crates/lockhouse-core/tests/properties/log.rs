@@ -103,18 +103,24 @@ pub(crate) fn granted_at(log: &[Entry], id: &ExternalId) -> Option<Timestamp> {
     })
 }
 
-/// The owner's session, lapsed or not, unless it said goodbye or was never heard of.
+/// The owner's session, lapsed or not, unless it said goodbye or was never heard of. Its silence, once
+/// it has ended something, is for good.
 pub(crate) fn session(log: &[Entry], owner: &Owner) -> Option<OwnerSession> {
-    let last = log.iter().rfind(
+    let last = log.iter().rposition(
         |entry| matches!(&entry.event, Event::Heard(who, _) | Event::Left(who) if who == owner),
     )?;
-    let Event::Heard(_, ttl) = last.event else {
+    let Event::Heard(_, ttl) = log[last].event else {
         return None;
+    };
+    let of_its_silence = |entry: &Entry| matches!(&entry.event, Event::Ended(_, Cause::OwnerSilent { owner: who }) if who == owner);
+    let expires_at = match log[last..].iter().any(of_its_silence) {
+        true => Timestamp::UNIX_EPOCH,
+        false => later(log[last].at, ttl)?,
     };
     Some(OwnerSession {
         owner: owner.clone(),
         ttl,
-        expires_at: later(last.at, ttl)?,
+        expires_at,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lockhouse_core::{CapacityChange, Changes, Ended, ExternalId, Renewed, SemaphoreName};
+use lockhouse_core::{CapacityChange, Cause, Changes, Ended, ExternalId, Renewed, SemaphoreName};
 
 use crate::log::{self, Entry, Event};
 
@@ -40,8 +40,13 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
                 touched.extend(ask.permits().map(|(name, _)| name));
             }
             Event::Renewed(id, _) => _ = renewed.insert(id),
-            Event::Ended(id, _) => {
+            Event::Ended(id, cause) => {
                 ended.insert(id);
+                if let Cause::OwnerSilent { owner } = cause
+                    && log::session(&log[..i], owner) != log::session(&log[..=i], owner)
+                {
+                    owners.insert(owner);
+                }
                 let ask = log::grant(log, id).expect("only what was granted ends");
                 touched.extend(ask.permits().map(|(name, _)| name));
             }

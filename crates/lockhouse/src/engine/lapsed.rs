@@ -108,12 +108,7 @@ impl Engine {
     }
 
     /// Whether it ended by this.
-    async fn end(
-        &self,
-        cause: Cause,
-        request: Request,
-        deadline: Instant,
-    ) -> Result<bool, Error> {
+    async fn end(&self, cause: Cause, request: Request, deadline: Instant) -> Result<bool, Error> {
         let permits = super::permits(&request);
         let touches = Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),

@@ -1,0 +1,221 @@
+//! Upkeep, and calls that find something to be kept up, on a store that is slow or in trouble.
+
+#![allow(clippy::unwrap_used)]
+
+mod odd;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse::liveness::{OwnerCheck, Verdict};
+use lockhouse::{OwnerPattern, Upkeep};
+use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::{Ask, Count, ExternalId, Owner, SemaphoreName, Ttl};
+use lockhouse_stores::Memory;
+use odd::Odd;
+
+/// A check that says what a list says, and then that all live.
+#[derive(Debug)]
+struct Says {
+    verdicts: Mutex<Vec<Verdict>>,
+    asked: AtomicUsize,
+}
+
+impl Says {
+    fn new(verdicts: &[Verdict]) -> Arc<Self> {
+        Arc::new(Self {
+            verdicts: Mutex::new(verdicts.iter().rev().copied().collect()),
+            asked: AtomicUsize::new(0),
+        })
+    }
+
+    async fn asked(&self, times: usize) {
+        let asked = async {
+            while self.asked.load(SeqCst) < times {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), asked)
+            .await
+            .unwrap();
+    }
+}
+
+#[async_trait]
+impl OwnerCheck for Says {
+    async fn verdict(&self, _owner: &Owner) -> Verdict {
+        let verdict = self.verdicts.lock().unwrap().pop();
+        self.asked.fetch_add(1, SeqCst);
+        verdict.unwrap_or(Verdict::Alive)
+    }
+}
+
+fn checking(check: &Arc<Says>) -> Upkeep {
+    let check: Arc<dyn OwnerCheck> = Arc::clone(check) as _;
+    Upkeep {
+        check_every: Duration::from_millis(20),
+        checks: vec![(OwnerPattern::new("job"), check)],
+        ..Upkeep::default()
+    }
+}
+
+fn of_job(id: &str, ttl: Option<Duration>) -> Ask {
+    let permit = (SemaphoreName::parse("s").unwrap(), Count::ONE);
+    let mut ask = Ask::new(ExternalId::parse(id).unwrap(), [permit]).unwrap();
+    ask.owner = Some(Owner::parse("job").unwrap());
+    ask.ttl = ttl.map(|ttl| Ttl::new(ttl).unwrap());
+    ask
+}
+
+/// Gone, alive in a round that the store breaks off, gone: that is not twice in a row.
+#[tokio::test]
+async fn a_round_that_is_broken_off_counts_too() {
+    use Verdict::{Alive, Gone};
+    let check = Says::new(&[Gone, Alive, Gone]);
+    let memory = Arc::new(Memory::new());
+    let asked = Arc::clone(&check);
+    let broken = AtomicBool::new(false);
+    let odd = Odd {
+        // The second page of the second round.
+        owners: Box::new(move |page| {
+            let second = page.after.is_some() && asked.asked.load(SeqCst) == 2;
+            match second && !broken.swap(true, SeqCst) {
+                true => Err(Error::new(Kind::Rejected, "the store has trouble")),
+                false => Ok(()),
+            }
+        }),
+        ..Odd::on(&memory)
+    };
+    let lockhouse = odd.lockhouse();
+    lockhouse.define("s", 1).await.unwrap();
+    lockhouse
+        .acquire(of_job("x", None), Duration::ZERO)
+        .await
+        .unwrap();
+    let maintaining = lockhouse.maintain(checking(&check)).unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(2), check.asked(5)).await;
+    let live = lockhouse.find("x").await.unwrap().is_live();
+    maintaining.stop().await;
+    assert!(live, "gone, alive, gone has freed it ({outcome:?})");
+}
+
+/// Gone, then alive as often as another server asked meanwhile, then gone.
+#[tokio::test]
+async fn what_was_said_before_another_server_had_its_turn_does_not_count() {
+    use Verdict::{Alive, Gone};
+    let memory = Arc::new(Memory::new());
+    let (a, b) = (Odd::on(&memory).lockhouse(), Odd::on(&memory).lockhouse());
+    a.define("s", 1).await.unwrap();
+    a.acquire(of_job("x", None), Duration::ZERO).await.unwrap();
+    // A says gone once; when it has the turn again, once more.
+    let (of_a, of_b) = (Says::new(&[Alive, Gone]), Says::new(&[]));
+    let mut slow = checking(&of_a);
+    slow.check_every = Duration::from_secs(1);
+    let a_maintains = a.maintain(slow).unwrap();
+    of_a.asked(2).await;
+    let b_maintains = b.maintain(checking(&of_b)).unwrap();
+    // The turn goes to B: A's permit is ended, as it is when A can't renew it for a while.
+    let upkeep = SemaphoreName::parse("lockhouse:upkeep").unwrap();
+    let holder = b.holders(Some(&upkeep), None, 1).await.unwrap();
+    b.force_release(&holder[0].external_id, None).await.unwrap();
+    of_b.asked(10).await;
+    of_a.verdicts.lock().unwrap().push(Gone);
+    b_maintains.stop().await;
+    of_a.asked(of_a.asked.load(SeqCst) + 1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let live = a.find("x").await.unwrap().is_live();
+    a_maintains.stop().await;
+    assert!(live, "gone, ten times alive, gone has freed it");
+}
+
+/// A check freed all that a live session kept: whoever beats must learn it, as nothing else is renewed.
+#[tokio::test]
+async fn a_session_whose_owner_was_said_to_be_gone_is_lost() {
+    let check = Says::new(&[Verdict::Gone, Verdict::Gone]);
+    let lockhouse = Odd::on(&Arc::new(Memory::new())).lockhouse();
+    lockhouse.define("s", 1).await.unwrap();
+    let session = lockhouse
+        .session("job", Duration::from_millis(300))
+        .await
+        .unwrap();
+    let permit = session
+        .request("x")
+        .permits("s", 1)
+        .acquire()
+        .await
+        .unwrap();
+    let maintaining = lockhouse.maintain(checking(&check)).unwrap();
+    check.asked(2).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!lockhouse.find("x").await.unwrap().is_live(), "it is freed");
+    let other = lockhouse.semaphore("s").try_acquire().await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(2), session.lost()).await;
+    maintaining.stop().await;
+    drop((permit, other));
+    assert!(
+        lost.is_ok(),
+        "two hold the one permit, and the first is never told"
+    );
+}
+
+/// A session that lapsed, of an owner who holds nothing, is forgotten before it ends what came later.
+#[tokio::test]
+async fn a_hold_that_is_newer_than_the_silence_is_not_ended_by_it() {
+    let lockhouse = Odd::on(&Arc::new(Memory::new())).lockhouse();
+    lockhouse.define("s", 1).await.unwrap();
+    lockhouse
+        .heartbeat("job", Duration::from_millis(1))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let soon = Upkeep {
+        sessions_after: Duration::ZERO,
+        ..Upkeep::default()
+    };
+    lockhouse.sweep(&soon).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    lockhouse
+        .acquire(of_job("x", Some(hour)), Duration::ZERO)
+        .await
+        .unwrap();
+    lockhouse.renew("x", None).await.unwrap();
+    lockhouse.sweep(&Upkeep::default()).await.unwrap();
+    let x = lockhouse.find("x").await.unwrap();
+    assert!(x.is_live(), "{:?}", x.end_reason());
+}
+
+/// An index of a large table takes a while; the store allows 10 min.
+#[tokio::test(start_paused = true)]
+async fn a_migration_may_take_longer_than_a_call() {
+    let memory = Arc::new(Memory::new());
+    let odd = Odd {
+        migrate: Duration::from_secs(60),
+        ..Odd::on(&memory)
+    };
+    odd.lockhouse().migrate().await.unwrap();
+}
+
+/// "Every call is answered within 10 s."
+#[tokio::test(start_paused = true)]
+async fn a_call_that_finds_what_has_lapsed_is_answered_within_10_s() {
+    let memory = Arc::new(Memory::new());
+    let quick = Odd::on(&memory).lockhouse();
+    quick.define("s", 1).await.unwrap();
+    let brief = of_job("dead", Some(Duration::from_millis(1)));
+    let _ = quick.acquire(brief, Duration::ZERO).await;
+    std::thread::sleep(Duration::from_millis(20));
+    let slow = Odd {
+        transact: Duration::from_secs(4),
+        ..Odd::on(&memory)
+    };
+    let began = tokio::time::Instant::now();
+    let _ = slow
+        .lockhouse()
+        .acquire(of_job("next", None), Duration::ZERO)
+        .await;
+    let took = began.elapsed();
+    assert!(took <= Duration::from_secs(10), "{took:?}");
+}
