@@ -1,6 +1,7 @@
 //! `waiting URL`: how long handing over takes, what waiting costs the database, and how fast a line
 //! is served. URL is an empty database's; two engines talk to it, as two servers would.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -17,8 +18,11 @@ async fn main() {
         Lockhouse::connect(&url).await.unwrap(),
         Lockhouse::connect(&url).await.unwrap(),
     );
-    let acquire = acquire_p50(&one).await;
-    println!("acquire p50 {acquire:?}");
+    let acquire = acquire_p50(&one, 0..1).await;
+    println!("acquire p50, one right after the other, {acquire:?}");
+    // A handover comes after a pause, when neither this process nor the server is warm.
+    let acquire = acquire_p50(&one, 0..30).await;
+    println!("acquire p50, each after a pause as below, {acquire:?}");
     let within = handover_p50(&one, &one, "within", 300, 0..30).await;
     let times = within.as_secs_f64() / acquire.as_secs_f64();
     println!("handover within a server p50 {within:?}, {times:.2} of an acquire");
@@ -48,11 +52,14 @@ fn p50(mut took: Vec<Duration>) -> Duration {
     took[took.len() / 2]
 }
 
-async fn acquire_p50(lockhouse: &Lockhouse) -> Duration {
+async fn acquire_p50(lockhouse: &Lockhouse, pauses_ms: Range<u64>) -> Duration {
     lockhouse.define("free", 1000).await.unwrap();
     let mut took = Vec::new();
-    for i in 0..600 {
-        let id = format!("free-{i}");
+    for i in 0..300 {
+        if pauses_ms.end > 1 {
+            sleep(Duration::from_millis(fastrand::u64(pauses_ms.clone()))).await;
+        }
+        let id = format!("free-{pauses_ms:?}-{i}");
         let begun = Instant::now();
         lockhouse.acquire(ask(&id, "free"), LONG).await.unwrap();
         took.push(begun.elapsed());
@@ -66,7 +73,7 @@ async fn handover_p50(
     to: &Lockhouse,
     on: &str,
     rounds: usize,
-    held_ms: std::ops::Range<u64>,
+    held_ms: Range<u64>,
 ) -> Duration {
     from.define(on, 1).await.unwrap();
     let mut took = Vec::new();
