@@ -105,8 +105,8 @@ impl Lockhouse {
         RequestBuilder::new(self.clone(), external_id.as_ref())
     }
 
-    /// An ask for permits under a fresh id, a UUID. As nobody else knows the id, what is granted
-    /// to an ask that was given up on is given back.
+    /// An ask for permits under a fresh id, a UUID, drawn when it is sent: each clone has its own.
+    /// As nobody else knows the id, what is granted to an ask that was given up on is given back.
     pub fn ask(&self) -> RequestBuilder {
         RequestBuilder::anonymous(self.clone())
     }
