@@ -101,10 +101,11 @@ impl Remote {
         Ok(self.ask(Instant::now() + PATIENCE, build).await)
     }
 
-    async fn heartbeat(&self, owner: &Owner, ttl: Ttl) -> Result<Reply, Error> {
+    async fn heartbeat(&self, owner: &Owner, ttl: Ttl, must_exist: bool) -> Result<Reply, Error> {
         let url = self.address.owner(owner)?;
         let body = wire::Heartbeat {
             ttl_ms: ttl.as_ms().cast_signed(),
+            must_exist,
         };
         let build = || self.client.put(url.clone()).json(&body);
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
@@ -158,7 +159,11 @@ impl Service for Remote {
             Command::End { external_id, cause } => {
                 self.ended(self.end(external_id, cause).await?, &command)
             }
-            Command::Heartbeat { owner, ttl } => self.heartbeat(owner, *ttl).await,
+            Command::Heartbeat {
+                owner,
+                ttl,
+                must_exist,
+            } => self.heartbeat(owner, *ttl, *must_exist).await,
             other => Err(Error::Internal(format!("no server can be asked {other:?}"))),
         }
     }
