@@ -47,6 +47,9 @@ pub enum Command {
         owner: Owner,
         /// After so long in silence, all that it holds is freed.
         ttl: Ttl,
+        /// Refuse if no session goes on, instead of beginning one. Asked again, as its answer was
+        /// lost, it says the same.
+        must_exist: bool,
     },
     /// Forget an owner's session. What it holds is ended before, by commands of their own.
     Goodbye {

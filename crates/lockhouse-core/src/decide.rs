@@ -84,7 +84,11 @@ impl Scene {
             Command::AcquireInTurn(ask, turn) => self.acquire(ask, Some(turn)),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
             Command::End { external_id, cause } => self.end_by(external_id, cause, expired_now),
-            Command::Heartbeat { owner, ttl } => self.heartbeat(owner, *ttl),
+            Command::Heartbeat {
+                owner,
+                ttl,
+                must_exist,
+            } => self.heartbeat(owner, *ttl, *must_exist),
             Command::Goodbye { owner } => self.goodbye(owner),
         }
     }
@@ -342,8 +346,11 @@ impl Scene {
         Some(session.expires_at > self.now)
     }
 
-    fn heartbeat(&mut self, owner: &Owner, ttl: Ttl) -> Outcome {
+    fn heartbeat(&mut self, owner: &Owner, ttl: Ttl, must_exist: bool) -> Outcome {
         let began = self.is_heard(owner) != Some(true);
+        if began && must_exist {
+            return Err(Refusal::SessionEnded(owner.clone()));
+        }
         let session = OwnerSession {
             owner: owner.clone(),
             ttl,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{Capacity, Count, EndReason, ExternalId, SemaphoreName};
+use crate::{Capacity, Count, EndReason, ExternalId, Owner, SemaphoreName};
 
 /// A field is malformed or out of its bounds. Says which field and which bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +80,9 @@ pub enum Refusal {
         /// How it ended.
         reason: EndReason,
     },
+    /// The owner's session does not go on: it has lapsed or was ended, or there never was one.
+    #[error("the session of \"{0}\" has ended; what it kept may have been freed")]
+    SessionEnded(Owner),
     /// The semaphore's capacity is not what the change was to be made from.
     #[error("capacity of \"{name}\" is {capacity}, not {expected}; look again before changing it")]
     CapacityChanged {
@@ -113,6 +116,7 @@ impl Refusal {
             Refusal::Exhausted(_) | Refusal::OthersFirst(_) => Code::Exhausted,
             Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
             Refusal::RequestEnded { .. } => Code::RequestEnded,
+            Refusal::SessionEnded(_) => Code::SessionEnded,
             Refusal::CapacityChanged { .. } => Code::CapacityChanged,
             Refusal::NoTtl(_) => Code::InvalidRequest,
             Refusal::SemaphoreInUse { .. } => Code::SemaphoreInUse,
@@ -171,6 +175,8 @@ codes! {
     IdempotencyConflict = "idempotency_conflict",
     /// The request has ended.
     RequestEnded = "request_ended",
+    /// The owner's session has ended.
+    SessionEnded = "session_ended",
     /// No room now, or not within the wait.
     Exhausted = "exhausted",
     /// Who is asking is not known.

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use lockhouse::wire::{self, Goodbye, Heartbeat};
-use lockhouse::{Lockhouse, Owner, Ttl};
+use lockhouse::{Heard, Lockhouse, Owner, Ttl};
 
 use crate::body::Json;
 use crate::failure::Failure;
@@ -14,7 +14,14 @@ pub(crate) async fn put(
     Json(body): Json<Heartbeat>,
 ) -> Result<Json<wire::OwnerSession>, Failure> {
     let ttl = Ttl::from_ms(body.ttl_ms)?;
-    let heard = lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
+    let ttl = ttl.as_duration();
+    let heard = match body.must_exist {
+        true => Heard {
+            session: lockhouse.renew_session(&owner, ttl).await?,
+            began: false,
+        },
+        false => lockhouse.heartbeat(&owner, ttl).await?,
+    };
     Ok(Json(wire::OwnerSession::from(&heard)))
 }
 

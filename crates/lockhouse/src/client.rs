@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, ExternalId, Finding, Invalid, Owner, Reply, Request,
-    SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, ExternalId, Finding, Invalid, Owner, OwnerSession, Reply,
+    Request, SemaphoreName, Ttl,
 };
 
 use crate::background::Background;
@@ -105,8 +105,8 @@ impl Lockhouse {
         RequestBuilder::new(self.clone(), external_id.as_ref())
     }
 
-    /// An ask for permits under a fresh id, a UUID. As nobody else knows the id, what is granted
-    /// to an ask that was given up on is given back.
+    /// An ask for permits under a fresh id, a UUID, drawn when it is sent: each clone has its own.
+    /// As nobody else knows the id, what is granted to an ask that was given up on is given back.
     pub fn ask(&self) -> RequestBuilder {
         RequestBuilder::anonymous(self.clone())
     }
@@ -192,9 +192,29 @@ impl Lockhouse {
     /// # Errors
     /// `invalid_request`, `store_unavailable`.
     pub async fn heartbeat(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Heard, Error> {
+        self.beat(owner.as_ref(), ttl, false).await
+    }
+
+    /// The same, but only if the owner's session goes on: one that has lapsed or was ended is not
+    /// begun anew. Asked again, as the answer was lost, it says the same; so it tells surely
+    /// whether what the session kept may have been freed.
+    ///
+    /// # Errors
+    /// `session_ended`, `invalid_request`, `store_unavailable`.
+    pub async fn renew_session(
+        &self,
+        owner: impl AsRef<str>,
+        ttl: Duration,
+    ) -> Result<OwnerSession, Error> {
+        let heard = self.beat(owner.as_ref(), ttl, true).await?;
+        Ok(heard.session)
+    }
+
+    async fn beat(&self, owner: &str, ttl: Duration, must_exist: bool) -> Result<Heard, Error> {
         let heartbeat = Command::Heartbeat {
             owner: Owner::parse(owner)?,
             ttl: Ttl::new(ttl)?,
+            must_exist,
         };
         match self.service.execute(heartbeat, Duration::ZERO).await? {
             Reply::Heard { session, began } => Ok(Heard { session, began }),

@@ -176,10 +176,14 @@ impl Held {
                 Err(Error::Refused(Refusal::UnknownRequest(_))) => Ok(Some(Lost::Unknown)),
                 Err(error) => Err(error),
             },
-            Held::Owner(owner) => {
-                let heard = lockhouse.heartbeat(owner, ttl).await?;
-                Ok(heard.began.then_some(Lost::Ended(EndReason::OwnerDead)))
-            }
+            // One that began anew would say so once, and that answer may be lost.
+            Held::Owner(owner) => match lockhouse.renew_session(owner, ttl).await {
+                Ok(_) => Ok(None),
+                Err(Error::Refused(Refusal::SessionEnded(_))) => {
+                    Ok(Some(Lost::Ended(EndReason::OwnerDead)))
+                }
+                Err(error) => Err(error),
+            },
         }
     }
 }

@@ -21,9 +21,9 @@ pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
 #[must_use = "nothing is asked until acquire or try_acquire"]
 pub struct RequestBuilder {
     lockhouse: Lockhouse,
-    external_id: String,
-    /// Nobody else knows the id, so a grant that its caller gave up on may be given back.
-    anonymous: bool,
+    /// If there is none, each that is sent has one of its own. Nobody else knows that, so a grant
+    /// that its caller gave up on may be given back.
+    external_id: Option<String>,
     permits: Vec<(String, u32)>,
     owner: Option<String>,
     ttl: Option<Duration>,
@@ -35,9 +35,15 @@ pub struct RequestBuilder {
 impl RequestBuilder {
     pub(crate) fn new(lockhouse: Lockhouse, external_id: &str) -> Self {
         Self {
+            external_id: Some(external_id.to_owned()),
+            ..Self::anonymous(lockhouse)
+        }
+    }
+
+    pub(crate) fn anonymous(lockhouse: Lockhouse) -> Self {
+        Self {
             lockhouse,
-            external_id: external_id.to_owned(),
-            anonymous: false,
+            external_id: None,
             permits: Vec::new(),
             owner: None,
             ttl: Some(DEFAULT_TTL),
@@ -53,14 +59,6 @@ impl RequestBuilder {
         self.ttl = None;
         self.keeper = Some(keeper);
         self
-    }
-
-    pub(crate) fn anonymous(lockhouse: Lockhouse) -> Self {
-        let id = uuid::Uuid::now_v7().to_string();
-        Self {
-            anonymous: true,
-            ..Self::new(lockhouse, &id)
-        }
     }
 
     /// Adds `count` permits of `semaphore`. Name each semaphore once.
@@ -134,7 +132,8 @@ impl RequestBuilder {
     async fn send(self, wait: Duration) -> Result<Permit, Error> {
         let ask = self.ask()?;
         let mut abandoned = self
-            .anonymous
+            .external_id
+            .is_none()
             .then(|| Abandoned::new(&self.lockhouse, &ask));
         let asked_at = Instant::now();
         let (request, granted_now) = self.lockhouse.acquire(ask, wait).await?;
@@ -175,7 +174,11 @@ impl RequestBuilder {
             .iter()
             .map(|(name, count)| Ok((SemaphoreName::parse(name)?, Count::new(*count)?)))
             .collect::<Result<Vec<_>, Invalid>>()?;
-        let mut ask = Ask::new(ExternalId::parse(&self.external_id)?, permits)?;
+        let external_id = match &self.external_id {
+            Some(id) => ExternalId::parse(id),
+            None => ExternalId::parse(uuid::Uuid::now_v7().to_string()),
+        };
+        let mut ask = Ask::new(external_id?, permits)?;
         ask.owner = self.owner.as_deref().map(Owner::parse).transpose()?;
         ask.ttl = self.ttl.map(Ttl::new).transpose()?;
         ask.priority = Priority::new(self.priority)?;

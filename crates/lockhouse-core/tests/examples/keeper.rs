@@ -132,6 +132,16 @@ pub(crate) fn heartbeat(text: &str, ms: u64) -> Command {
     Command::Heartbeat {
         owner: owner(text),
         ttl: ttl(ms),
+        must_exist: false,
+    }
+}
+
+/// A heartbeat that only goes on with a session.
+pub(crate) fn beat_on(text: &str, ms: u64) -> Command {
+    Command::Heartbeat {
+        owner: owner(text),
+        ttl: ttl(ms),
+        must_exist: true,
     }
 }
 

@@ -1,10 +1,10 @@
 //! P3 and P10: owners that are heard of, fall silent, say goodbye or are gone.
 
-use lockhouse_core::{Command, EndReason, OwnerSession, Reply};
+use lockhouse_core::{Command, EndReason, OwnerSession, Refusal, Reply};
 
 use crate::keeper::{
-    Keeper, ask, define, end, exhausted, for_ms, gone, goodbye, heartbeat, owned_by, silent, stale,
-    stale_of,
+    Keeper, ask, beat_on, define, end, exhausted, for_ms, gone, goodbye, heartbeat, owned_by,
+    silent, stale, stale_of,
 };
 use crate::words::{at, owner, ttl};
 
@@ -54,6 +54,25 @@ fn a_heartbeat_says_whether_a_session_went_on_until_then() {
     assert!(began(&mut keeper), "it had lapsed");
     keeper.run(goodbye("x")).unwrap();
     assert!(began(&mut keeper), "it had left");
+}
+
+/// P9, P10: whose answer was lost is told the same when it asks again.
+#[test]
+fn a_session_that_has_ended_is_not_gone_on_with() {
+    let mut keeper = Keeper::with(&[]);
+    let refused = || Err(Refusal::SessionEnded(owner("x")));
+    assert_eq!(keeper.run(beat_on("x", 10)), refused(), "there is none yet");
+    keeper.run(heartbeat("x", 10)).unwrap();
+    keeper.wait_ms(9);
+    let heard = keeper.run(beat_on("x", 10));
+    assert!(matches!(heard, Ok(Reply::Heard { began: false, .. })));
+    keeper.wait_ms(10);
+    for _ in 0..2 {
+        assert_eq!(keeper.run(beat_on("x", 10)), refused(), "it has lapsed");
+    }
+    keeper.run(heartbeat("x", 10)).unwrap();
+    keeper.run(goodbye("x")).unwrap();
+    assert_eq!(keeper.run(beat_on("x", 10)), refused(), "it has left");
 }
 
 /// P10.

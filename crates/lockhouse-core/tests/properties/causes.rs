@@ -69,10 +69,22 @@ pub(crate) fn says_who_ended_it(commit: &Commit<'_>) -> Check {
 }
 
 /// P10: what an owner was last told of its session is what is kept, and the sessions of others
-/// are as they were; but one whose silence ended something never goes on.
+/// are as they were; but one whose silence ended something never goes on, and who goes on with one
+/// that has ended is told.
 pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
     let mut expected = commit.before.owners.clone();
-    for (command, outcome) in commit.commands.iter().zip(commit.outcomes) {
+    let answered = commit.commands.iter().zip(commit.outcomes);
+    for (i, (command, outcome)) in answered.enumerate() {
+        if let Command::Heartbeat {
+            owner,
+            must_exist: true,
+            ..
+        } = command
+        {
+            ensure(outcome.is_ok() == is_kept(commit, i, owner), "P10", || {
+                format!("{owner} goes on with a session: {outcome:?}")
+            })?;
+        }
         match (command, outcome) {
             (Command::Heartbeat { owner, .. }, Ok(Reply::Heard { session, .. })) => {
                 expected.insert(owner.clone(), session.clone());
@@ -102,7 +114,12 @@ pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
 /// itself renewed can't have lapsed by then, the time being the same.
 fn was_silent(commit: &Commit<'_>, i: usize, owner: &Owner) -> bool {
     let about_it = |command: &Command| match command {
-        Command::Heartbeat { owner: who, .. } | Command::Goodbye { owner: who } => who == owner,
+        Command::Heartbeat {
+            owner: who,
+            must_exist: false,
+            ..
+        }
+        | Command::Goodbye { owner: who } => who == owner,
         _ => false,
     };
     let session = commit.before.owners.get(owner);
@@ -116,7 +133,11 @@ fn is_kept(commit: &Commit<'_>, i: usize, owner: &Owner) -> bool {
         .iter()
         .rev()
         .find_map(|command| match command {
-            Command::Heartbeat { owner: who, .. } if who == owner => Some(true),
+            Command::Heartbeat {
+                owner: who,
+                must_exist: false,
+                ..
+            } if who == owner => Some(true),
             Command::Goodbye { owner: who } if who == owner => Some(false),
             _ => None,
         });

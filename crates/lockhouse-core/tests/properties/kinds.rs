@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 34] = [
+pub(crate) const EVERY_KIND: [&str; 35] = [
     "capacity changed",
     "conflict",
     "created",
@@ -33,6 +33,7 @@ pub(crate) const EVERY_KIND: [&str; 34] = [
     "request ended: acquire",
     "request ended: renew",
     "seen",
+    "session ended",
     "there already",
     "there already, as expected",
     "unknown request",
@@ -64,6 +65,7 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
             "request ended: renew"
         }
         Err(Refusal::RequestEnded { .. }) => "request ended: acquire",
+        Err(Refusal::SessionEnded(_)) => "session ended",
         Err(Refusal::NoTtl(_)) => "nothing to renew for",
         Err(Refusal::SemaphoreInUse { .. }) => "in use",
         _ => "something new",

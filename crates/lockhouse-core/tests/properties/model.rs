@@ -50,13 +50,21 @@ impl Model {
                 }
                 self.ended(external_id, holds || found)
             }
-            Command::Heartbeat { owner, ttl } => {
+            Command::Heartbeat {
+                owner,
+                ttl,
+                must_exist,
+            } => {
                 let last = log::session(&self.log, owner);
+                let began = last.is_none_or(|last| now >= last.expires_at);
+                if began && *must_exist {
+                    return Err(Refusal::SessionEnded(owner.clone()));
+                }
                 self.add(now, Event::Heard(owner.clone(), *ttl));
                 let session = log::session(&self.log, owner);
                 Ok(Reply::Heard {
                     session: session.expect("heard above"),
-                    began: last.is_none_or(|last| now >= last.expires_at),
+                    began,
                 })
             }
             Command::Goodbye { owner } => {

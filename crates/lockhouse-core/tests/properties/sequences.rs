@@ -76,8 +76,8 @@ fn commands() -> impl Strategy<Value = Command> {
         2 => (ids(), option::of(ttls()))
             .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl }),
         8 => ends(),
-        3 => (owner_names(), (1_u64..15).prop_map(ttl))
-            .prop_map(|(owner, ttl)| Command::Heartbeat { owner, ttl }),
+        4 => (owner_names(), (1_u64..15).prop_map(ttl), prop::bool::weighted(0.4))
+            .prop_map(|(owner, ttl, must_exist)| Command::Heartbeat { owner, ttl, must_exist }),
         1 => owner_names().prop_map(|owner| Command::Goodbye { owner }),
     ]
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::flaky::{self, Fate};
 use crate::server::Server;
 use lockhouse::{
-    Ask, Code, Count, EndReason, Error, ExternalId, Lockhouse, Owner, Refusal, SemaphoreName,
+    Ask, Code, Count, EndReason, Error, ExternalId, Lockhouse, Lost, Owner, Refusal, SemaphoreName,
     Upkeep,
 };
 
@@ -118,6 +118,20 @@ async fn what_is_asked_again_after_a_lost_answer_is_answered_as_the_first_time()
     client.heartbeat("ann", ttl).await.unwrap();
     client.goodbye("ann").await.unwrap();
     assert!(!server.lockhouse.find("y").await.unwrap().is_live());
+}
+
+/// P9, P10: the answer that would have said so was lost.
+#[tokio::test]
+async fn a_session_learns_that_it_has_ended_whichever_of_its_heartbeats_is_answered() {
+    let server = Server::start().await;
+    let fates = [Fate::Passed, Fate::Lost];
+    let url = flaky::proxy(server.address, &fates).await;
+    let client = Lockhouse::connect(url).await.unwrap();
+    let session = client.session("ann", Duration::from_secs(3)).await.unwrap();
+    server.lockhouse.goodbye("ann").await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(9), session.lost()).await;
+    let lost = lost.expect("it is not believed to go on");
+    assert_eq!(lost, Lost::Ended(EndReason::OwnerDead));
 }
 
 #[tokio::test]

@@ -45,6 +45,22 @@ async fn a_heartbeat_says_until_when_it_is_good() {
     assert_eq!(again.as_object().unwrap().len(), 4, "{again}");
 }
 
+/// P9: however often it is asked.
+#[tokio::test]
+async fn a_session_that_must_exist_is_not_begun() {
+    let server = server().await;
+    let body = r#"{"ttl_ms":30000,"must_exist":true}"#;
+    for _ in 0..2 {
+        let refused = server.put("/v1/owners/ann", body).await;
+        let problem = refused.is_problem(410, "session_ended");
+        assert_eq!(problem["owner"], "ann");
+    }
+    beat(&server, "ann", 60_000).await.is(200);
+    let heard = server.put("/v1/owners/ann", body).await.is(200).json();
+    assert_eq!(heard["began"], false);
+    assert_eq!(heard["ttl_ms"], 30_000);
+}
+
 /// P3.
 #[tokio::test]
 async fn a_goodbye_releases_all_that_the_owner_holds() {

@@ -226,6 +226,7 @@ pub(crate) fn heartbeat(of: &str, ttl_ms: i64) -> Command {
     Command::Heartbeat {
         owner: owner(of),
         ttl: ttl(ttl_ms),
+        must_exist: false,
     }
 }
 

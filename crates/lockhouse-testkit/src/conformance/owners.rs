@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lockhouse::{EndReason, Lost};
+use lockhouse::{Code, EndReason, Lost};
 
 use super::{SOON, ask, eventually, in_use, owned_by};
 use crate::place::Place;
@@ -133,6 +133,26 @@ pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     let lost = tokio::time::timeout(SOON, session.lost()).await.unwrap();
     assert_eq!(lost, Lost::Ended(EndReason::OwnerDead));
     assert!(session.is_lost());
+}
+
+/// P9, P10: whoever holds by it is told, however often they ask.
+pub async fn a_session_that_has_ended_is_not_gone_on_with(place: &Place) {
+    let lockhouse = place.client().await;
+    let beat_on = async || lockhouse.renew_session("job", MINUTE).await;
+    let ended = async || {
+        for _ in 0..2 {
+            assert_eq!(beat_on().await.unwrap_err().code(), Code::SessionEnded);
+        }
+    };
+    ended().await;
+    lockhouse.heartbeat("job", 2 * MINUTE).await.unwrap();
+    assert_eq!(beat_on().await.unwrap().ttl.as_ms(), 60_000);
+    lockhouse.goodbye("job").await.unwrap();
+    ended().await;
+    let short = Duration::from_millis(1);
+    lockhouse.heartbeat("job", short).await.unwrap();
+    tokio::time::sleep(20 * short).await;
+    ended().await;
 }
 
 /// Age is no reason to end what a session keeps, and it hides nothing behind it from the sweep.

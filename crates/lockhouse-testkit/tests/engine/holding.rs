@@ -131,6 +131,20 @@ async fn a_hold_that_cannot_be_renewed_is_lost_a_tenth_before_its_end() {
     assert!(permit.is_lost() && session.is_lost() && kept.is_lost());
 }
 
+/// Two permits for the price of one would be one too many (P1).
+#[tokio::test(start_paused = true)]
+async fn each_clone_of_an_ask_without_an_id_is_granted_permits_of_its_own() {
+    let (lockhouse, _) = house(|| false).await;
+    let ask = lockhouse.ask().permits("s", 1);
+    let one = ask.clone().acquire().await.unwrap();
+    let two = ask.try_acquire().await.unwrap();
+    assert_ne!(one.external_id(), two.external_id());
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 2);
+    one.release().await.unwrap();
+    assert!(!two.is_lost());
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 1);
+}
+
 /// As a whole process that was stopped: nobody else had a chance to say that it is lost.
 #[tokio::test]
 async fn a_thread_that_was_busy_too_long_finds_its_hold_lost_at_the_first_look() {

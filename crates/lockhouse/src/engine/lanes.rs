@@ -132,7 +132,7 @@ impl Lanes {
         }
         let (command, ticket) = match command {
             Command::Acquire(ask) => {
-                let ticket = state.waiting.tickets.give(&ask, wait);
+                let ticket = state.waiting.ticket(&ask, wait);
                 (Command::AcquireInTurn(ask, Turn::default()), Some(ticket))
             }
             other => (other, None),

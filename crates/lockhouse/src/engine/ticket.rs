@@ -50,7 +50,8 @@ impl Wait {
 /// Gives out tickets.
 ///
 /// Who leaves may come back: for a while its place is kept by its id, so that a caller whose
-/// connection broke, or who waits in several calls, does not fall behind.
+/// connection broke does not fall behind. Who waits in several calls begins the next before the last
+/// one ends, and stands there with it: so nobody gets by in between.
 #[derive(Debug)]
 pub(super) struct Tickets {
     began: Instant,
@@ -77,23 +78,26 @@ impl Tickets {
         }
     }
 
-    /// For `ask`, which comes now.
-    pub(super) fn give(&mut self, ask: &Ask, wait: Wait) -> Ticket {
+    /// For `ask`, which comes now; `same` is the ticket of one who waits for the same.
+    pub(super) fn give(&mut self, ask: &Ask, wait: Wait, same: Option<&Ticket>) -> Ticket {
         let now = Instant::now();
         let kept = match wait {
             Wait::No => None,
             _ => self.kept.pop(&ask.external_id),
         };
         let kept = kept.filter(|kept| now < kept.until && is_the_same(&kept.ask, ask));
+        let same = same.filter(|_| wait != Wait::No);
         self.number += 1;
-        let (came, number) = match &kept {
-            Some(kept) => (kept.came, kept.number),
-            None => (now, self.number),
+        let (came, number) = match (same, &kept) {
+            // No two who wait have one place.
+            (Some(same), _) => (same.came, self.number),
+            (None, Some(kept)) => (kept.came, kept.number),
+            (None, None) => (now, self.number),
         };
         Ticket {
             place: Place::new(came.duration_since(self.began), ask.priority, number),
             wait,
-            is_back: kept.is_some(),
+            is_back: same.is_some() || kept.is_some(),
             came,
             number,
         }
@@ -115,6 +119,6 @@ impl Tickets {
 }
 
 /// Whether it is the same ask as far as a grant would go (P5).
-fn is_the_same(one: &Ask, other: &Ask) -> bool {
+pub(super) fn is_the_same(one: &Ask, other: &Ask) -> bool {
     one.owner == other.owner && one.permits().eq(other.permits())
 }

@@ -37,7 +37,7 @@ impl Engine {
     }
 
     /// Ends all that `owner`, who is known to be gone, holds, and its session; how many requests.
-    /// Should it live after all, its next heartbeat begins a session anew, and it learns by that.
+    /// Should it live after all, its next heartbeat tells it.
     pub(crate) async fn sweep_gone(&self, owner: &Owner) -> Result<u64, Error> {
         let gone = || Cause::OwnerGone {
             owner: owner.clone(),

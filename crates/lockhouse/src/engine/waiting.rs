@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::room::Room;
-use super::ticket::{Ticket, Tickets, Wait};
+use super::ticket::{Ticket, Tickets, Wait, is_the_same};
 use super::watch::Plan;
 
 /// How many may wait, unless said.
@@ -51,7 +51,7 @@ enum Stands {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) most: usize,
-    pub(super) tickets: Tickets,
+    tickets: Tickets,
     waiters: HashMap<Place, Waiter>,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
     rooms: HashMap<SemaphoreName, Room>,
@@ -103,7 +103,17 @@ impl Waiting {
         self.waiters.get(&place)
     }
 
-    /// Puts one in its lines that was refused; false if too many wait.
+    /// A ticket for `ask`, which comes now.
+    pub(super) fn ticket(&mut self, ask: &Ask, wait: Wait) -> Ticket {
+        let same_id = self.by_id.get(&ask.external_id).into_iter().flatten();
+        let mut waiters = same_id.filter_map(|place| self.waiters.get(place));
+        let same = waiters.find(|waiter| is_the_same(&waiter.ask, ask));
+        let same = same.map(|waiter| &waiter.ticket);
+        self.tickets.give(ask, wait, same)
+    }
+
+    /// Puts one in its lines that was refused; false if too many wait. The next call of one who
+    /// waits already is let in though.
     pub(super) fn park(
         &mut self,
         ticket: Ticket,
@@ -111,7 +121,9 @@ impl Waiting {
         refusal: &Refusal,
         answer: oneshot::Sender<Answered>,
     ) -> bool {
-        if self.waiters.len() >= self.most {
+        let waits = self.by_id.get(&ask.external_id);
+        let calls = waits.map_or(0, BTreeSet::len);
+        if self.waiters.len() >= self.most && calls != 1 {
             return false;
         }
         let place = ticket.place;

@@ -2,9 +2,11 @@
 //!
 //! Every command is safe to repeat, so a connection that fails, an answer that is lost and a
 //! server that says "try again" are [asked again](exchange) up to three times, within 10 s. A long
-//! wait for room is cut into calls of at most 20 s, as proxies end calls on which nothing moves.
+//! wait for room is [cut into calls](calls) of at most 20 s, as proxies end calls on which nothing
+//! moves.
 
 mod address;
+mod calls;
 pub(crate) mod exchange;
 mod tls;
 
@@ -13,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{self, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Owner, Refusal, Reply, Request,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Owner, Reply, Request,
     SemaphoreName, Ttl,
 };
 use reqwest::header::IF_MATCH;
@@ -26,9 +28,6 @@ use crate::service::{SemaphoreStatus, Service};
 use crate::{Error, Heard, wire};
 use address::Address;
 use exchange::{Answer, Asked, PATIENCE};
-
-/// The longest wait of one call.
-const LONGEST_CALL: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -47,18 +46,7 @@ impl Remote {
     async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Reply, Error> {
         // A wait too long for the clock is one without an end.
         let until = Instant::now().checked_add(wait);
-        loop {
-            let now = Instant::now();
-            let longest = now + LONGEST_CALL;
-            let call_until = until.map_or(longest, |until| until.clamp(now, longest));
-            let full = match self.acquire_until(ask, call_until).await {
-                Err(Error::Refused(Refusal::Exhausted(full))) => full,
-                other => return other,
-            };
-            if until.is_some_and(|until| until <= Instant::now()) {
-                return Err(Refusal::Exhausted(full).into());
-            }
-        }
+        calls::waiting(until, |until| self.acquire_until(ask, until)).await
     }
 
     async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<Reply, Error> {
@@ -113,10 +101,11 @@ impl Remote {
         Ok(self.ask(Instant::now() + PATIENCE, build).await)
     }
 
-    async fn heartbeat(&self, owner: &Owner, ttl: Ttl) -> Result<Reply, Error> {
+    async fn heartbeat(&self, owner: &Owner, ttl: Ttl, must_exist: bool) -> Result<Reply, Error> {
         let url = self.address.owner(owner)?;
         let body = wire::Heartbeat {
             ttl_ms: ttl.as_ms().cast_signed(),
+            must_exist,
         };
         let build = || self.client.put(url.clone()).json(&body);
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
@@ -170,7 +159,11 @@ impl Service for Remote {
             Command::End { external_id, cause } => {
                 self.ended(self.end(external_id, cause).await?, &command)
             }
-            Command::Heartbeat { owner, ttl } => self.heartbeat(owner, *ttl).await,
+            Command::Heartbeat {
+                owner,
+                ttl,
+                must_exist,
+            } => self.heartbeat(owner, *ttl, *must_exist).await,
             other => Err(Error::Internal(format!("no server can be asked {other:?}"))),
         }
     }

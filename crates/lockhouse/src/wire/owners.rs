@@ -13,6 +13,9 @@ pub struct Heartbeat {
     /// After so long in silence, all that the owner holds is freed.
     #[serde(deserialize_with = "whole")]
     pub ttl_ms: i64,
+    /// Only go on with a session: refuse with `session_ended` where it would begin one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_exist: bool,
 }
 
 /// An owner's session.

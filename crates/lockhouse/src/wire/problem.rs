@@ -3,7 +3,7 @@
 
 use lockhouse_core::store::{self, Kind};
 use lockhouse_core::{
-    Capacity, Code, Count, EndReason, ExternalId, Invalid, Refusal, SemaphoreName,
+    Capacity, Code, Count, EndReason, ExternalId, Invalid, Owner, Refusal, SemaphoreName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct Problem {
     /// The request that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
+    /// `session_ended`: whose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// `request_ended`: why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<String>,
@@ -124,6 +127,10 @@ impl Problem {
                 end_reason: Some(reason.to_string()),
                 ..problem
             },
+            Refusal::SessionEnded(owner) => Self {
+                owner: Some(owner.to_string()),
+                ..problem
+            },
             Refusal::CapacityChanged {
                 name,
                 expected,
@@ -176,6 +183,7 @@ impl Problem {
                 external_id: external_id()?,
                 reason: EndReason::parse(self.end_reason.as_deref()?)?,
             },
+            Code::SessionEnded => Refusal::SessionEnded(Owner::parse(self.owner.as_deref()?).ok()?),
             Code::SemaphoreInUse => Refusal::SemaphoreInUse {
                 name: name()?,
                 in_use: self.in_use?,
@@ -197,6 +205,7 @@ fn status_and_title(code: Code) -> (u16, &'static str) {
         Code::CapacityChanged => (409, "The capacity is another by now"),
         Code::IdempotencyConflict => (409, "The id stands for another ask"),
         Code::RequestEnded => (410, "The request has ended"),
+        Code::SessionEnded => (410, "The owner's session has ended"),
         Code::Exhausted => (423, "There is no room now"),
         Code::Unauthenticated => (401, "Who asks is not known"),
         Code::Forbidden => (403, "Who asks may not"),

@@ -76,6 +76,48 @@ async fn who_is_back_at_once_has_its_place_again() {
     assert!(!next.is_answered());
 }
 
+/// A writer whose wait is cut into calls, the next of which comes before the last one ends: no reader
+/// gets by in between.
+#[tokio::test(start_paused = true)]
+async fn who_calls_again_before_its_call_ends_is_not_overtaken() {
+    let (lockhouse, _) = house(&[("a", 10)]).await;
+    grant(&lockhouse, ask("reader", &[("a", 1)])).await.unwrap();
+    let writer = || ask("writer", &[("a", 10)]);
+    let mut call = Caller::waits(&lockhouse, writer(), Duration::from_secs(20)).await;
+    sleep(Duration::from_secs(1)).await;
+    let behind = Caller::waits(&lockhouse, ask("behind", &[("a", 1)]), LONG).await;
+    for _ in 0..3 {
+        sleep(Duration::from_secs(18)).await;
+        let next = Caller::waits(&lockhouse, writer(), Duration::from_secs(20)).await;
+        let ended = call.answer().await.unwrap_err();
+        assert_eq!(ended.code(), Code::Exhausted);
+        idle().await;
+        assert!(!behind.is_answered(), "overtaken");
+        call = next;
+    }
+    lockhouse.release("reader").await.unwrap();
+    call.granted().await;
+    assert!(!behind.is_answered());
+    lockhouse.release("writer").await.unwrap();
+    behind.granted().await;
+}
+
+/// Or who waits in calls would be sent away in the middle of its wait.
+#[tokio::test(start_paused = true)]
+async fn who_calls_again_has_room_in_a_full_line() {
+    let (lockhouse, _) = house(&[("a", 1)]).await;
+    lockhouse.limit_waiters(1).unwrap();
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let waits = || Caller::waits(&lockhouse, ask("r", &[("a", 1)]), LONG);
+    let (one, two) = (waits().await, waits().await);
+    assert!(!two.is_answered());
+    let three = waits().await;
+    assert_eq!(three.answer().await.unwrap_err().code(), Code::Overloaded);
+    lockhouse.release("held").await.unwrap();
+    one.granted().await;
+    assert!(!two.answer().await.unwrap().1, "granted before");
+}
+
 /// Or the line would wait for somebody who is not there.
 #[tokio::test(start_paused = true)]
 async fn who_stays_away_is_last_again() {

@@ -35,6 +35,20 @@ fn sweeping_before_the_heartbeats_of_the_batch_is_caught() {
     });
 }
 
+/// P10.
+#[test]
+fn going_on_with_a_session_that_has_ended_is_caught() {
+    assert_caught("P10", |loaded, commands| {
+        let mut commands = commands.to_vec();
+        for command in &mut commands {
+            if let Command::Heartbeat { must_exist, .. } = command {
+                *must_exist = false;
+            }
+        }
+        decide(loaded, &commands)
+    });
+}
+
 /// P3: who never sent a heartbeat can't fall silent.
 #[test]
 fn taking_an_owner_without_a_session_for_silent_is_caught() {

@@ -89,6 +89,7 @@ fn heartbeat(whose: &str, ttl_ms: u64) -> Command {
     Command::Heartbeat {
         owner: owner(whose),
         ttl: Ttl::from_ms(ttl_ms).unwrap(),
+        must_exist: false,
     }
 }
 

@@ -18,6 +18,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Exhausted(vec![name("a"), name("b")]),
         Refusal::IdempotencyConflict(id.clone()),
         Refusal::NoTtl(id),
+        Refusal::SessionEnded(Owner::parse("ann").unwrap()),
         Refusal::CapacityChanged {
             name: name("a"),
             expected: Capacity::CLOSED,
@@ -118,6 +119,7 @@ fn statuses_are_those_of_the_contract() {
         ("capacity_changed", 409),
         ("idempotency_conflict", 409),
         ("request_ended", 410),
+        ("session_ended", 410),
         ("exhausted", 423),
         ("unauthenticated", 401),
         ("forbidden", 403),
