@@ -19,7 +19,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use lockhouse::{Error, Lost, Permit, Released, Session};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
@@ -147,7 +147,8 @@ pub(crate) async fn run(
             biased;
             lost = hold.lost() => {
                 let soon = Instant::now() + grace;
-                group.stop(&mut child, kill_at().map_or(soon, |at| at.min(soon))).await;
+                let at = kill_at().map_or(soon, |at| at.min(soon));
+                group.stop(&mut child, at, signals).await;
                 return Ok(Ended::Lost(lost));
             }
             ended = child.wait() => {
@@ -161,13 +162,7 @@ pub(crate) async fn run(
                 }
                 return Ok(Ended::Command(status));
             }
-            signal = signals.next() => match leader {
-                // A message to the program; what it started may not expect one.
-                Some(leader) if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) => {
-                    let _ = kill(leader, signal);
-                }
-                _ => group.signal(signal),
-            },
+            signal = signals.next() => group.hand_on(signal, &child),
             () = tend(&mut terminal) => {}
             _ = children.recv() => group.bury(&child),
             _ = renewed.tick() => if let Some(at) = kill_at() {

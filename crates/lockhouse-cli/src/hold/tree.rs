@@ -59,8 +59,9 @@ impl Tree {
         }
     }
 
+    /// Whether somebody is left, or may be for all that the system tells.
     pub(super) fn is_alive(&self) -> bool {
-        !self.alive().is_empty()
+        process(getpid()).is_none() || !self.alive().is_empty()
     }
 
     /// Kills all of it that may be killed.
@@ -79,8 +80,10 @@ impl Tree {
     fn alive(&self) -> Vec<Process> {
         let mut all = all();
         all.retain(|process| !process.has_ended && process.began >= self.since);
-        let marked = all.iter().filter(|process| self.has_mark(process));
-        let mut tree: HashSet<_> = marked.map(|process| process.id).collect();
+        let found = all
+            .iter()
+            .filter(|process| process.group == self.guard || self.has_mark(process));
+        let mut tree: HashSet<_> = found.map(|process| process.id).collect();
         // Once it is gone, whoever has its number is another.
         if [getpid(), getppid()].contains(&self.run) {
             tree.insert(self.run);
