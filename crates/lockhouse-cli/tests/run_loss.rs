@@ -83,6 +83,21 @@ fn a_tree_whose_run_is_stopped_is_killed_before_the_hold_expires() {
     assert_eq!(done.code, 76, "{done:?}");
 }
 
+/// The guard asks first, but gives no more time than there was before.
+#[test]
+fn a_tree_whose_run_is_killed_at_the_last_moment_is_killed_when_it_would_have_been() {
+    let house = House::on_a_store();
+    let (run, pids) = stubborn(&house, &["--ttl", "8s"]);
+    run.signal(Signal::SIGSTOP);
+    let expires_at = house.expires_at("a");
+    // The tree is to be killed 400 ms before, and would be asked for as long.
+    let left = || expires_at.duration_since(Timestamp::now()).as_millis();
+    until("it is nearly time", || left() < 450);
+    run.signal(Signal::SIGKILL);
+    until("the tree is stopped", || !pids.iter().any(|pid| runs(pid)));
+    assert!(left() > 200, "{} ms before the expiry", left());
+}
+
 #[test]
 fn a_guard_that_is_gone_is_not_missed() {
     let house = House::on_a_store();

@@ -65,13 +65,13 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     thread::spawn(move || listen_to_keys(&sender));
     let mut kill_at = None;
     loop {
-        let left = kill_at.map_or(Duration::MAX, left);
-        match words.recv_timeout(left) {
+        let left = || kill_at.map_or(Duration::MAX, left);
+        match words.recv_timeout(left()) {
             Ok(Word::KillAt(at)) => kill_at = Some(at),
             Ok(Word::Alone) => {
                 let _ = killpg(group, Signal::SIGTERM);
                 tree.signal_outside(Signal::SIGTERM);
-                let soon = Instant::now() + duty.grace.min(left);
+                let soon = Instant::now() + duty.grace.min(left());
                 while tree.is_alive() && Instant::now() < soon {
                     thread::sleep(Duration::from_millis(10));
                 }
