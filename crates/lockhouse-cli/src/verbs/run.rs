@@ -26,9 +26,10 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
 /// JSON object), LOCKHOUSE_OWNER and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed
-/// on to it; a second Ctrl-C kills it and all that it started. If the hold is lost, all that gets
-/// SIGTERM and then SIGKILL, before anybody else can be granted the permits, and so it does if this
-/// process is killed. The hold ends when the command does, even if it left something running.
+/// on to it; a second Ctrl-C within 5 s kills it and all that it started. If the hold is lost, all
+/// that gets SIGTERM and then SIGKILL, before anybody else can be granted the permits, and so it
+/// does if this process is killed. The hold ends when the command does, even if it left something
+/// running.
 ///
 /// Unless --owner says who holds, it is an owner of this run's own: user, host, pid and command, as
 /// `holders` shows them; whatever of the arguments is secret asks for an --owner. It has a session
