@@ -119,6 +119,8 @@ pub(crate) async fn run(
     let grace = (ttl / 20).min(MOST_GRACE);
     let kill_at = || hold.held_until().map(|until| until + grace);
 
+    // Whatever may fail comes before there is a command.
+    let mut children = signals::stream(Signal::SIGCHLD)?;
     let mut group = Group::open(grace)
         .map_err(|error| Failure::other(format!("cannot start a guard: {error}")))?;
     if let Some(at) = kill_at() {
@@ -135,7 +137,6 @@ pub(crate) async fn run(
         .spawn(command)
         .map_err(|error| cannot_run(&program.to_string_lossy(), &error))?;
     let leader = group::pid(&child);
-    let mut children = signals::stream(Signal::SIGCHLD)?;
     if let (Some(terminal), Some(leader)) = (&mut terminal, leader) {
         terminal.begin(leader);
     }
