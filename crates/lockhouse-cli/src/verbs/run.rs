@@ -36,6 +36,9 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// that is kept as long as the command runs. What the command acquires with
 /// --owner "$LOCKHOUSE_OWNER" and without --ttl needs no renewing: it is held until the command
 /// ends, and if this machine dies, for the TTL.
+///
+/// With --id and --owner both, two runs at once are the same request: both run their commands, under
+/// one permit. Give each run an id of its own, or leave --owner out: the second is then refused.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
