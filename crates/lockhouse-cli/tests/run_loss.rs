@@ -4,7 +4,9 @@
 
 mod house;
 
-use house::{House, Running, runs, until};
+use std::time::{Duration, Instant};
+
+use house::{House, Running, is_ignored, runs, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -81,6 +83,21 @@ fn a_tree_whose_run_is_stopped_is_killed_before_the_hold_expires() {
     assert_eq!(done.code, 76, "{done:?}");
 }
 
+/// The guard asks first, but gives no more time than there was before.
+#[test]
+fn a_tree_whose_run_is_killed_at_the_last_moment_is_killed_when_it_would_have_been() {
+    let house = House::on_a_store();
+    let (run, pids) = stubborn(&house, &["--ttl", "8s"]);
+    run.signal(Signal::SIGSTOP);
+    let expires_at = house.expires_at("a");
+    // The tree is to be killed 400 ms before, and would be asked for as long.
+    let left = || expires_at.duration_since(Timestamp::now()).as_millis();
+    until("it is nearly time", || left() < 450);
+    run.signal(Signal::SIGKILL);
+    until("the tree is stopped", || !pids.iter().any(|pid| runs(pid)));
+    assert!(left() > 200, "{} ms before the expiry", left());
+}
+
 #[test]
 fn a_guard_that_is_gone_is_not_missed() {
     let house = House::on_a_store();
@@ -125,6 +142,66 @@ fn a_tree_whose_hold_somebody_ended_ends_whether_it_wants_to_or_not() {
     house.text(&["release", "job"]);
     assert_eq!(run.end().code, 76);
     until("the tree is stopped", || !pids.iter().any(|pid| runs(pid)));
+}
+
+/// The command ends when it is asked to, what it started does not.
+#[test]
+fn a_tree_whose_run_is_killed_while_it_stops_it_is_killed_all_the_same() {
+    let house = House::on_a_store();
+    let script = "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.02; done' &
+                  trap exit TERM; while :; do sleep 0.02; done";
+    let command = format!("echo $$; {script}");
+    let mut run = house.run(&["--ttl", "40s", "--id", "job"], &command);
+    let [command, stubborn] = [run.line(), run.line()];
+    house.text(&["release", "job"]);
+    until("the command ends", || !runs(&command));
+    assert!(runs(&stubborn));
+    run.signal(Signal::SIGKILL);
+    until("the tree is killed", || !runs(&stubborn));
+}
+
+#[test]
+fn a_second_ctrl_c_kills_a_tree_that_is_being_stopped() {
+    let house = House::on_a_store();
+    if is_ignored(Signal::SIGINT) {
+        return;
+    }
+    // Two signals that come at once are one: it takes its time.
+    let script = "trap 'echo asked' TERM; trap 'sleep 0.2; echo not yet' INT
+                  echo up; while :; do sleep 0.02; done";
+    let mut run = house.run(&["--ttl", "40s", "--id", "job"], script);
+    assert_eq!(run.line(), "up");
+    house.text(&["release", "job"]);
+    assert_eq!(run.line(), "asked");
+    let asked = Instant::now();
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.line(), "not yet");
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.end().code, 76);
+    let took = asked.elapsed();
+    assert!(
+        took < Duration::from_millis(1500),
+        "of 2 s it had: {took:?}"
+    );
+}
+
+/// Those of them who ended after their parents are `run`'s to let go.
+#[test]
+fn a_tree_that_ends_when_it_is_asked_is_not_waited_for() {
+    let house = House::on_a_store();
+    let script = "for i in 1 2 3; do (sleep 1000 & sleep 1000) & done
+                  trap 'echo asked; exit' TERM; echo up; while :; do sleep 0.02; done";
+    let mut run = house.run(&["--ttl", "40s", "--id", "job"], script);
+    assert_eq!(run.line(), "up");
+    house.text(&["release", "job"]);
+    assert_eq!(run.line(), "asked");
+    let asked = Instant::now();
+    assert_eq!(run.end().code, 76);
+    let took = asked.elapsed();
+    assert!(
+        took < Duration::from_millis(1500),
+        "of 2 s it had: {took:?}"
+    );
 }
 
 #[test]

@@ -73,6 +73,24 @@ fn a_daemon_whose_hold_somebody_ended_is_asked_to_end() {
     assert_eq!(run.end().code, 76);
 }
 
+/// One run in another: what the inner one's command left running is of the outer one's tree.
+#[test]
+fn a_daemon_that_an_inner_run_left_is_stopped_when_the_outer_one_is_killed() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "1"]);
+    house.text(&["create", "b", "1"]);
+    let script = "\"$LOCKHOUSE\" run -s b -- sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!'
+                  echo left; cat";
+    let mut command = house.command(&["run", "-s", "a", "--ttl", "2s", "--", "sh", "-c", script]);
+    command.env("LOCKHOUSE", env!("CARGO_BIN_EXE_lockhouse"));
+    let mut run = Running::new(command);
+    let daemon = run.line();
+    assert_eq!(run.line(), "left");
+    assert!(runs(&daemon));
+    run.signal(Signal::SIGKILL);
+    end_in_time(&house, &[daemon]);
+}
+
 /// It does not wait for the hold's end: that is 1 h off, and 10 s are the most for those who don't
 /// want to end.
 #[test]

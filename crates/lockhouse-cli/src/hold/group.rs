@@ -16,13 +16,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg};
 use nix::unistd::{Pid, getpid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use super::guard;
+use super::signals::Signals;
 use super::tree::{self, Tree};
 
 /// A process group under guard.
@@ -101,23 +102,36 @@ impl Group {
         tree::bury_all_but(&[pid(child), pid(&self.guard)]);
     }
 
-    /// Stops all of the tree: asks with SIGTERM, and at `kill_at` doesn't ask.
-    pub(super) async fn stop(mut self, child: &mut Child, kill_at: Instant) {
-        self.signal(Signal::SIGTERM);
-        self.tree.signal_outside(Signal::SIGTERM);
-        let _ = timeout_at(kill_at.into(), child.wait()).await;
-        self.end_guard().await;
-        // The command itself may have ended, and left others behind.
-        while Instant::now() < kill_at && self.is_alive() {
-            sleep(Duration::from_millis(10)).await;
+    /// Hands `signal` on to `child`, or to all in the group.
+    pub(super) fn hand_on(&self, signal: Signal, child: &Child) {
+        if !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
+            return self.signal(signal);
         }
-        self.tree.kill();
-        let _ = killpg(self.id, Signal::SIGKILL);
-        let _ = child.wait().await;
+        // A message to the program; what it started may not expect one.
+        if let Some(child) = pid(child) {
+            let _ = kill(child, signal);
+        }
     }
 
-    fn is_alive(&self) -> bool {
-        killpg(self.id, None).is_ok() || self.tree.is_alive()
+    /// Stops all of the tree: asks with SIGTERM, and at `kill_at` doesn't ask. Until then it hands
+    /// `signals` on, and the guard stays: to hear of a second Ctrl-C, and in case this process is
+    /// killed or stopped meanwhile.
+    pub(super) async fn stop(mut self, child: &mut Child, kill_at: Instant, signals: &mut Signals) {
+        self.signal(Signal::SIGTERM);
+        self.tree.signal_outside(Signal::SIGTERM);
+        self.kill_at(kill_at).await;
+        // The command itself may have ended, and left others behind.
+        while Instant::now() < kill_at && self.tree.is_alive() {
+            tokio::select! {
+                signal = signals.next() => self.hand_on(signal, child),
+                () = sleep(Duration::from_millis(10)) => self.bury(child),
+            }
+        }
+        self.tree.kill();
+        // The guard is in the group too. As long as it is not waited for, the number is the group's.
+        let _ = killpg(self.id, Signal::SIGKILL);
+        let _ = child.wait().await;
+        let _ = self.guard.wait().await;
     }
 
     /// Sends the guard away, and leaves alone who else is still in the group.

@@ -17,6 +17,9 @@ use crate::exit::Exit;
 /// What this program is called when it is a guard: no verb, as it is nothing to type.
 pub(super) const NAME: &str = "lockhouse-guard";
 
+/// How soon after a Ctrl-C another one is the second, and not the first of others.
+const AGAIN_WITHIN: Duration = Duration::from_secs(5);
+
 /// What a guard is told from the start.
 #[derive(Debug)]
 pub(crate) struct Duty {
@@ -48,7 +51,7 @@ pub(crate) fn duty(args: impl IntoIterator<Item = OsString>) -> Option<Duty> {
 
 /// Guards this process's group, and who left it. Each line on stdin says in how many milliseconds
 /// to kill them; the end of stdin is the end of `run`, and they then get some grace to end by
-/// themselves, but not longer than they had. A second Ctrl-C kills at once. Ends with the group, or
+/// themselves, but not longer than they had. A second Ctrl-C soon after the first kills at once. Ends with the group, or
 /// when `run` kills it.
 pub(crate) fn guard(duty: &Duty) -> Exit {
     let group = getpgrp();
@@ -65,13 +68,13 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     thread::spawn(move || listen_to_keys(&sender));
     let mut kill_at = None;
     loop {
-        let left = kill_at.map_or(Duration::MAX, left);
-        match words.recv_timeout(left) {
+        let left = || kill_at.map_or(Duration::MAX, left);
+        match words.recv_timeout(left()) {
             Ok(Word::KillAt(at)) => kill_at = Some(at),
             Ok(Word::Alone) => {
                 let _ = killpg(group, Signal::SIGTERM);
                 tree.signal_outside(Signal::SIGTERM);
-                let soon = Instant::now() + duty.grace.min(left);
+                let soon = Instant::now() + duty.grace.min(left());
                 while tree.is_alive() && Instant::now() < soon {
                     thread::sleep(Duration::from_millis(10));
                 }
@@ -100,15 +103,26 @@ fn listen_to_run(to: &Sender<Word>) {
 /// Deaf as it is, it notes Ctrl-C: the terminal sends it to all of the group, or `run` does.
 fn listen_to_keys(to: &Sender<Word>) {
     let interrupts = SigSet::from(Signal::SIGINT);
-    let mut once = false;
+    let mut so_far = Interrupts::default();
     while interrupts.wait().is_ok() {
         if reads_keys_itself() {
             continue;
         }
-        if once {
+        if so_far.is_second(Instant::now()) {
             let _ = to.send(Word::InterruptedAgain);
         }
-        once = true;
+    }
+}
+
+/// When the last one came, if one did.
+#[derive(Default)]
+struct Interrupts(Option<Instant>);
+
+impl Interrupts {
+    /// Notes one that comes `now`.
+    fn is_second(&mut self, now: Instant) -> bool {
+        let last = self.0.replace(now);
+        last.is_some_and(|last| now.duration_since(last) < AGAIN_WITHIN)
     }
 }
 
@@ -125,4 +139,18 @@ fn reads_keys_itself() -> bool {
 
 fn left(at: Instant) -> Duration {
     at.saturating_duration_since(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ctrl_c_long_after_another_is_a_first_one() {
+        let mut interrupts = Interrupts::default();
+        let begun = Instant::now();
+        let at = [0, 6, 12, 16].map(|secs| begun + Duration::from_secs(secs));
+        let second = at.map(|at| interrupts.is_second(at));
+        assert_eq!(second, [false, false, false, true]);
+    }
 }

@@ -19,7 +19,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use lockhouse::{Error, Lost, Permit, Released, Session};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
@@ -119,6 +119,8 @@ pub(crate) async fn run(
     let grace = (ttl / 20).min(MOST_GRACE);
     let kill_at = || hold.held_until().map(|until| until + grace);
 
+    // Whatever may fail comes before there is a command.
+    let mut children = signals::stream(Signal::SIGCHLD)?;
     let mut group = Group::open(grace)
         .map_err(|error| Failure::other(format!("cannot start a guard: {error}")))?;
     if let Some(at) = kill_at() {
@@ -135,7 +137,6 @@ pub(crate) async fn run(
         .spawn(command)
         .map_err(|error| cannot_run(&program.to_string_lossy(), &error))?;
     let leader = group::pid(&child);
-    let mut children = signals::stream(Signal::SIGCHLD)?;
     if let (Some(terminal), Some(leader)) = (&mut terminal, leader) {
         terminal.begin(leader);
     }
@@ -147,7 +148,8 @@ pub(crate) async fn run(
             biased;
             lost = hold.lost() => {
                 let soon = Instant::now() + grace;
-                group.stop(&mut child, kill_at().map_or(soon, |at| at.min(soon))).await;
+                let at = kill_at().map_or(soon, |at| at.min(soon));
+                group.stop(&mut child, at, signals).await;
                 return Ok(Ended::Lost(lost));
             }
             ended = child.wait() => {
@@ -161,13 +163,7 @@ pub(crate) async fn run(
                 }
                 return Ok(Ended::Command(status));
             }
-            signal = signals.next() => match leader {
-                // A message to the program; what it started may not expect one.
-                Some(leader) if matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) => {
-                    let _ = kill(leader, signal);
-                }
-                _ => group.signal(signal),
-            },
+            signal = signals.next() => group.hand_on(signal, &child),
             () = tend(&mut terminal) => {}
             _ = children.recv() => group.bury(&child),
             _ = renewed.tick() => if let Some(at) = kill_at() {

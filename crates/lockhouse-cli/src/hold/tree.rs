@@ -3,11 +3,11 @@
 //! On Linux nobody gets away who is below `run`: it is a subreaper, so the children of those who
 //! end become its own, `setsid` or not. Once `run` itself is gone, a mark tells: a variable that the
 //! command has in its environment, and all that is started by it inherits. Who then has left the
-//! group and has another environment (`env -i`) is not found. Elsewhere nobody is who has left the
+//! group and has another environment (`env -i`, or overwritten) is not found. Elsewhere nobody is who has left the
 //! group; and nobody may be signalled who became another user's.
 
 use std::collections::HashSet;
-use std::fs;
+use std::{env, fs};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
@@ -45,7 +45,7 @@ impl Tree {
         Self {
             run,
             guard,
-            mark: format!("{MARK}={mark}"),
+            mark: mark.to_owned(),
             since: process(guard).map_or(0, |guard| guard.began),
         }
     }
@@ -59,8 +59,9 @@ impl Tree {
         }
     }
 
+    /// Whether somebody is left, or may be for all that the system tells.
     pub(super) fn is_alive(&self) -> bool {
-        !self.alive().is_empty()
+        process(getpid()).is_none() || !self.alive().is_empty()
     }
 
     /// Kills all of it that may be killed.
@@ -79,8 +80,10 @@ impl Tree {
     fn alive(&self) -> Vec<Process> {
         let mut all = all();
         all.retain(|process| !process.has_ended && process.began >= self.since);
-        let marked = all.iter().filter(|process| self.has_mark(process));
-        let mut tree: HashSet<_> = marked.map(|process| process.id).collect();
+        let found = all
+            .iter()
+            .filter(|process| process.group == self.guard || self.has_mark(process));
+        let mut tree: HashSet<_> = found.map(|process| process.id).collect();
         // Once it is gone, whoever has its number is another.
         if [getpid(), getppid()].contains(&self.run) {
             tree.insert(self.run);
@@ -102,14 +105,22 @@ impl Tree {
 
     fn has_mark(&self, process: &Process) -> bool {
         let environment = fs::read(format!("/proc/{}/environ", process.id)).unwrap_or_default();
-        let mut variables = environment.split(|byte| *byte == 0);
-        variables.any(|variable| variable == self.mark.as_bytes())
+        let variables = environment.split(|byte| *byte == 0);
+        let mut marks = variables
+            .filter_map(|variable| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))
+            .flat_map(|marks| marks.split(|byte| *byte == b':'));
+        marks.any(|mark| mark == self.mark.as_bytes())
     }
 }
 
-/// Marks `command`, and so all that it starts.
+/// Marks `command`, and so all that it starts. Below another `run` it has the other's mark too.
 pub(super) fn mark(command: &mut Command, mark: &str) {
-    command.env(MARK, mark);
+    let mut marks = env::var_os(MARK).unwrap_or_default();
+    if !marks.is_empty() {
+        marks.push(":");
+    }
+    marks.push(mark);
+    command.env(MARK, marks);
 }
 
 /// From now on, those who are left by their parents below this process are its children.

@@ -26,15 +26,19 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
 /// JSON object), LOCKHOUSE_OWNER and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed
-/// on to it; a second Ctrl-C kills it and all that it started. If the hold is lost, all that gets
-/// SIGTERM and then SIGKILL, before anybody else can be granted the permits, and so it does if this
-/// process is killed. The hold ends when the command does, even if it left something running.
+/// on to it; a second Ctrl-C within 5 s kills it and all that it started. If the hold is lost, all
+/// that gets SIGTERM and then SIGKILL, before anybody else can be granted the permits, and so it
+/// does if this process is killed. The hold ends when the command does, even if it left something
+/// running.
 ///
 /// Unless --owner says who holds, it is an owner of this run's own: user, host, pid and command, as
 /// `holders` shows them; whatever of the arguments is secret asks for an --owner. It has a session
 /// that is kept as long as the command runs. What the command acquires with
 /// --owner "$LOCKHOUSE_OWNER" and without --ttl needs no renewing: it is held until the command
 /// ends, and if this machine dies, for the TTL.
+///
+/// With --id and --owner both, two runs at once are the same request: both run their commands, under
+/// one permit. Give each run an id of its own, or leave --owner out: the second is then refused.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
