@@ -26,6 +26,9 @@ use super::guard;
 use super::signals::Signals;
 use super::tree::{self, Tree};
 
+/// The longest that a guard may take to go, or to kill the tree before it does.
+const LONGEST_KILL: Duration = Duration::from_secs(5);
+
 /// A process group under guard.
 pub(super) struct Group {
     guard: Child,
@@ -73,11 +76,15 @@ impl Group {
 
     /// Tells the guard when to kill the group unless told otherwise before.
     pub(super) async fn kill_at(&mut self, at: Instant) {
+        let left = at.saturating_duration_since(Instant::now());
+        self.order(&left.as_millis().to_string()).await;
+    }
+
+    async fn order(&mut self, order: &str) {
         let Some(orders) = &mut self.guard.stdin else {
             return;
         };
-        let left = at.saturating_duration_since(Instant::now());
-        let order = format!("{}\n", left.as_millis());
+        let order = format!("{order}\n");
         // A guard that does not read has been stopped or killed by somebody, and is not missed
         // while this process lives.
         let _ = timeout(
@@ -134,15 +141,17 @@ impl Group {
         let _ = self.guard.wait().await;
     }
 
-    /// Sends the guard away, and leaves alone who else is still in the group.
+    /// Sends the guard away, and leaves alone who else is still in the group; unless it kills them
+    /// already, as after a second Ctrl-C, and then that comes to its end first.
     pub(super) async fn dismiss(mut self) {
-        self.end_guard().await;
-    }
-
-    async fn end_guard(&mut self) {
-        // First the guard, then its orders: it takes their end for the end of this process.
+        // Whoever stopped the group stopped its guard.
+        let _ = kill(self.id, Signal::SIGCONT);
+        self.order(guard::LEAVE).await;
+        // It takes the end of its orders for the end of this process, so they stay open till it went.
         let orders = self.guard.stdin.take();
-        let _ = self.guard.kill().await;
+        if timeout(LONGEST_KILL, self.guard.wait()).await.is_err() {
+            let _ = self.guard.kill().await;
+        }
         drop(orders);
     }
 }

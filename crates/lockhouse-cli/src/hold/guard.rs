@@ -17,6 +17,9 @@ use crate::exit::Exit;
 /// What this program is called when it is a guard: no verb, as it is nothing to type.
 pub(super) const NAME: &str = "lockhouse-guard";
 
+/// The order that sends a guard away; any other is a number.
+pub(super) const LEAVE: &str = "leave";
+
 /// How soon after a Ctrl-C another one is the second, and not the first of others.
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -31,6 +34,8 @@ pub(crate) struct Duty {
 /// What a guard learns later.
 enum Word {
     KillAt(Instant),
+    /// The command has ended.
+    Leave,
     /// `run` is gone.
     Alone,
     /// The group was interrupted a second time.
@@ -50,9 +55,9 @@ pub(crate) fn duty(args: impl IntoIterator<Item = OsString>) -> Option<Duty> {
 }
 
 /// Guards this process's group, and who left it. Each line on stdin says in how many milliseconds
-/// to kill them; the end of stdin is the end of `run`, and they then get some grace to end by
-/// themselves, but not longer than they had. A second Ctrl-C soon after the first kills at once. Ends with the group, or
-/// when `run` kills it.
+/// to kill them, or that there is nobody to guard any more; the end of stdin is the end of `run`, and
+/// they then get some grace to end by themselves, but not longer than they had. A second Ctrl-C soon
+/// after the first kills at once. What has begun to kill them goes on until none is left.
 pub(crate) fn guard(duty: &Duty) -> Exit {
     let group = getpgrp();
     if group != getpid() || SigSet::all().thread_block().is_err() {
@@ -71,6 +76,7 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
         let left = || kill_at.map_or(Duration::MAX, left);
         match words.recv_timeout(left()) {
             Ok(Word::KillAt(at)) => kill_at = Some(at),
+            Ok(Word::Leave) => return Exit::OK,
             Ok(Word::Alone) => {
                 let _ = killpg(group, Signal::SIGTERM);
                 tree.signal_outside(Signal::SIGTERM);
@@ -93,8 +99,13 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
 fn listen_to_run(to: &Sender<Word>) {
     // The receiver lives as long as the process.
     for line in io::stdin().lines().map_while(Result::ok) {
-        if let Ok(ms) = line.parse() {
-            let _ = to.send(Word::KillAt(Instant::now() + Duration::from_millis(ms)));
+        let ms = || line.parse().ok().map(Duration::from_millis);
+        let word = match &*line {
+            LEAVE => Some(Word::Leave),
+            _ => ms().map(|ms| Word::KillAt(Instant::now() + ms)),
+        };
+        if let Some(word) = word {
+            let _ = to.send(word);
         }
     }
     let _ = to.send(Word::Alone);

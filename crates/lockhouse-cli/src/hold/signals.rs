@@ -98,14 +98,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_signal_that_was_caught_is_seen_at_once() {
-        let number = Signal::SIGQUIT as i32;
-        if ignored() & (1 << (number - 1)) != 0 {
-            return;
-        }
-        let mut signals = Signals::listen([Signal::SIGQUIT]).unwrap();
+        let mut signals = Signals::listen([Signal::SIGTERM]).unwrap();
         assert_eq!(signals.ended().await, None);
-        nix::sys::signal::raise(Signal::SIGQUIT).unwrap();
-        assert_eq!(signals.ended().await, Some(Signal::SIGQUIT));
+        nix::sys::signal::raise(Signal::SIGTERM).unwrap();
+        assert_eq!(signals.ended().await, Some(Signal::SIGTERM));
         assert_eq!(signals.ended().await, None);
     }
 }

@@ -5,8 +5,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lockhouse::Timestamp;
@@ -17,7 +19,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct House {
     folder: TempDir,
@@ -90,8 +92,10 @@ impl House {
 
     /// `lockhouse` with `args`, not yet started.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lockhouse"));
+        // Tests in the background of a script have signals ignored, and hand that on.
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_lockhouse")])
             .args(args)
             .env("LOCKHOUSE_URL", &self.url)
             .env_remove("RUST_LOG");
@@ -103,8 +107,9 @@ impl House {
 
     /// Runs `lockhouse` to its end.
     pub(crate) fn done(&self, args: &[&str]) -> Done {
-        let output = self.command(args).stdin(Stdio::null()).output().unwrap();
-        Done::from(output)
+        let mut running = self.start(args);
+        running.close_stdin();
+        running.end()
     }
 
     /// What `lockhouse` prints, when it does what it should.
@@ -178,7 +183,8 @@ fn code(status: ExitStatus) -> i32 {
 /// A command that runs. Killed when dropped.
 pub(crate) struct Running {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    stdout: Lines,
+    stderr: Lines,
 }
 
 impl Running {
@@ -189,16 +195,19 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
+        let stdout = Lines::of(child.stdout.take().unwrap());
+        let stderr = Lines::of(child.stderr.take().unwrap());
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     /// The next line that it prints; empty at the end.
     pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line.truncate(line.trim_end().len());
-        line
+        let line = self.stdout.next().unwrap_or_default();
+        line.trim_end().to_owned()
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -220,18 +229,13 @@ impl Running {
         drop(self.child.stdin.take());
     }
 
-    /// Waits for its end, however it comes.
+    /// Waits for its end, however it comes, and that nobody is left who could print.
     pub(crate) fn end(mut self) -> Done {
         let status = eventually("the command ends", || self.child.try_wait().unwrap());
-        let mut stdout = String::new();
-        let mut stderr = String::new();
-        self.stdout.read_to_string(&mut stdout).unwrap();
-        let mut pipe = self.child.stderr.take().unwrap();
-        pipe.read_to_string(&mut stderr).unwrap();
         Done {
             code: code(status),
-            stdout,
-            stderr,
+            stdout: self.stdout.rest(),
+            stderr: self.stderr.rest(),
         }
     }
 }
@@ -244,6 +248,38 @@ impl Drop for Running {
     }
 }
 
+/// What comes out of a pipe, line by line, from a thread: so that nobody waits for ever.
+struct Lines(Receiver<String>);
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = String::new();
+            while let Ok(1..) = pipe.read_line(&mut line) {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(lines)
+    }
+
+    /// The next line with its end; none if nobody can write any more.
+    fn next(&self) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("not in time: a line, or the end of them"),
+        }
+    }
+
+    fn rest(&self) -> String {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}
+
 /// Waits until `look` finds something.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
@@ -252,7 +288,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(Instant::now() < until, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -266,12 +302,4 @@ pub(crate) fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
     state.is_some_and(|state| !"ZX".contains(state))
-}
-
-/// Whether tests are run so that `signal` is ignored, as in the background of a script.
-pub(crate) fn is_ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let bits = u64::from_str_radix(bits.unwrap().trim(), 16).unwrap();
-    bits & (1 << (signal as i32 - 1)) != 0
 }
