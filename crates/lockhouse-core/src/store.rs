@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::{
     CapacityChange, Command, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
-    SemaphoreName,
+    SemaphoreName, Timestamp,
 };
 
 /// Commands to decide and save in one commit.
@@ -49,14 +49,17 @@ pub enum Due<'a> {
         /// Only those that hold permits of one of these.
         on: Option<&'a [SemaphoreName]>,
     },
-    /// They have no time to live, have been held for so long, and their owner has no session that
-    /// goes on.
-    Stale {
-        /// How long.
-        age: Duration,
-    },
     /// They are this owner's.
     OwnedBy(&'a Owner),
+}
+
+/// What a look at the oldest live requests found.
+#[derive(Clone, Debug, Default)]
+pub struct Stale {
+    /// Those that no session keeps, in any order.
+    pub requests: Vec<Request>,
+    /// Who was made later was not looked at; none, if there is nobody to look at any more.
+    pub looked_to: Option<Timestamp>,
 }
 
 /// Rows of the past that may go.
@@ -150,6 +153,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// At most `limit` live requests that seem due to end. Reading them changes nothing: each is
     /// looked at again, under locks, by the [`Cause`](crate::Cause) that it is then ended by.
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error>;
+
+    /// Looks at the live requests without a time to live that have been held for `age`, from the
+    /// oldest on: at those made after `page.after`, `page.limit` of them and who was made in the same
+    /// moment as the last. Says which of them seem due to end, since their owner has no session that
+    /// goes on. So a look costs what it looks at, however many a session keeps.
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error>;
 
     /// Owners of live requests, in byte order.
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error>;

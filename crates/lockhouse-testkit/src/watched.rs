@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 
 /// A store between an engine and the true store.
@@ -114,6 +115,10 @@ impl Store for Watched {
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.store.due(which, limit).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.store.stale(age, page).await
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockhouse_testkit::life::{killed, past, silent, soak};
+use lockhouse_testkit::life::{held, killed, past, silent, soak};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
 on_each_store!(
     killed_holders_permits_go_to_those_who_wait,
     a_silent_owner_loses_all_at_once,
+    what_is_due_is_found_among_all_that_is_held,
     the_past_is_purged_while_clients_acquire,
     a_whole_life_keeps_the_promises,
 );
@@ -40,6 +41,14 @@ async fn a_silent_owner_loses_all_at_once(place: Place) {
     let outcome = silent::run(&place, size).await;
     assert!(outcome.most_at_once <= 512, "{}", outcome.report());
     assert!(outcome.during.quantile(1.0) < Duration::from_secs(5));
+    place.clear().await;
+}
+
+/// P12: at this size only that all of it is found and nothing else; how fast, `life held` says.
+async fn what_is_due_is_found_among_all_that_is_held(place: Place) {
+    let outcome = held::run(&place, held::Size { held: 20_000 }).await;
+    println!("{}", outcome.report());
+    assert_eq!((outcome.expired, outcome.stale), (10, 10));
     place.clear().await;
 }
 

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 
 use crate::measured::Work;
@@ -87,6 +90,10 @@ impl Store for Counted {
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.store.due(which, limit).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.store.stale(age, page).await
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {

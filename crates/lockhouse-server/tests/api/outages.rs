@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use crate::contract::Contract;
 use crate::server::Server;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 use lockhouse_stores::Memory;
 
@@ -74,6 +77,11 @@ impl Store for Unreliable {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.check()?;
         self.memory.due(which, limit).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.check()?;
+        self.memory.stale(age, page).await
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {

@@ -5,9 +5,10 @@ mod rows;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
     Timestamp, decide,
@@ -108,6 +109,10 @@ impl Store for Memory {
         let live = rows.requests.values().filter(|request| request.is_live());
         let due = live.filter(|request| rows.is_due(request, which, now));
         Ok(due.take(limit as usize).cloned().collect())
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        Ok(self.rows().stale(age, page, Timestamp::now()))
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {

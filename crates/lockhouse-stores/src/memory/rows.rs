@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Page, Purge};
+use lockhouse_core::store::{Due, Page, Purge, Stale};
 use lockhouse_core::{
     CapacityChange, Changes, Command, Definition, ExternalId, Footprint, Loaded, Owner,
     OwnerSession, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
@@ -82,11 +82,6 @@ impl Rows {
         };
         match which {
             Due::OwnedBy(owner) => request.owner.as_ref() == Some(owner),
-            Due::Stale { age } => {
-                request.ttl.is_none()
-                    && request.created_at <= before(now, age)
-                    && session().is_none_or(|session| session.expires_at <= now)
-            }
             Due::Lapsed { on } => {
                 let silent = session().is_some_and(|session| session.expires_at <= now);
                 let held = |name: &SemaphoreName| {
@@ -97,6 +92,32 @@ impl Rows {
                 };
                 (silent || request.has_expired(now)) && on.is_none_or(|on| on.iter().any(held))
             }
+        }
+    }
+
+    pub(super) fn stale(&self, age: Duration, page: &Page<Timestamp>, now: Timestamp) -> Stale {
+        let cutoff = before(now, age);
+        let after = page.after.unwrap_or(Timestamp::MIN);
+        let of_age = |request: &&Request| {
+            let made = request.created_at;
+            request.is_live() && request.ttl.is_none() && after < made && made <= cutoff
+        };
+        let mut requests: Vec<_> = self.requests.values().filter(of_age).cloned().collect();
+        let mut made: Vec<_> = requests.iter().map(|request| request.created_at).collect();
+        made.sort_unstable();
+        let last = (page.limit as usize).checked_sub(1);
+        let looked_to = last.and_then(|last| made.get(last)).copied();
+        requests.retain(|request| {
+            let session = request
+                .owner
+                .as_ref()
+                .and_then(|owner| self.owners.get(owner));
+            session.is_none_or(|session| session.expires_at <= now)
+                && looked_to.is_none_or(|to| request.created_at <= to)
+        });
+        Stale {
+            requests,
+            looked_to,
         }
     }
 

@@ -7,29 +7,44 @@ use lockhouse_core::store::Page;
 use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
 use super::sql::{Text, Time};
-use crate::sql::{Script, Wanted, before, list};
+use crate::sql::{Script, Wanted, list};
 
 /// The SELECT that chooses what is `wanted` at `now`.
 pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
     match wanted {
         Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
-        // Those that their owner's session keeps are passed over here: they would fill the limit,
-        // and hide what lies behind them.
-        Wanted::Stale { age } => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (due) \
-             WHERE r.state='ACQUIRED' AND r.due_at IS NULL AND r.created_at<={} \
-             AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
-             WHERE w.owner=r.owner AND w.expires_at>{}) \
-             ORDER BY r.created_at LIMIT {limit}",
-            Time(before(now, *age)),
-            Time(now)
-        ),
         Wanted::OwnedBy(owner) => format!(
             "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (owned) \
              WHERE r.state='ACQUIRED' AND r.owner={} LIMIT {limit}",
             Text(owner.as_str())
         ),
     }
+}
+
+pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {
+    Script::of(format_args!(
+        "SELECT r.created_at {} ORDER BY r.created_at LIMIT 1 OFFSET {skipped}",
+        of_age(after, cutoff)
+    ))
+}
+
+/// The SELECT that chooses those made by `to` that no session keeps.
+pub(super) fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> String {
+    format!(
+        "SELECT r.* {} AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
+         WHERE w.owner=r.owner AND w.expires_at>{})",
+        of_age(after, to),
+        Time(now)
+    )
+}
+
+fn of_age(after: Timestamp, to: Timestamp) -> String {
+    format!(
+        "FROM lockhouse_permit_request r FORCE INDEX (due) \
+         WHERE r.state='ACQUIRED' AND r.due_at IS NULL AND r.created_at>{} AND r.created_at<={}",
+        Time(after),
+        Time(to)
+    )
 }
 
 fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {

@@ -150,6 +150,14 @@ impl Dialect for MySqlServer {
         read::with_permits(&due::chosen(wanted, now, limit))
     }
 
+    fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {
+        due::last_of_age(after, cutoff, skipped)
+    }
+
+    fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> Script {
+        read::with_permits(&due::stale(after, to, now))
+    }
+
     fn owners(page: &Page<Owner>) -> Script {
         due::owners(page)
     }

@@ -108,6 +108,13 @@ pub trait Dialect: Driver {
     /// What is `wanted` at `now`, with its permits.
     fn due(wanted: &Wanted, now: Timestamp, limit: u32) -> Script;
 
+    /// When the one after `skipped` others was made, of the live requests without a time to live
+    /// that were made after `after`, but not after `cutoff`, from the oldest on.
+    fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script;
+
+    /// Those of them that were made by `to` and that no session keeps at `now`, with their permits.
+    fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> Script;
+
     /// Owners of live requests.
     fn owners(page: &Page<Owner>) -> Script;
 

@@ -74,7 +74,7 @@ pub(crate) fn snapshot(
         }
     }
     let now = match next().as_slice() {
-        [row] => rows::clock(row)?,
+        [row] => rows::moment(row)?,
         _ => return Err(Error::new(Kind::Rejected, "the server told no time")),
     };
     for (id, request) in &requests {

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use lockhouse_core::store::{Error, Kind};
 
 pub(crate) use dialect::{Dialect, Driver, OptionsOf, Pieces};
-pub(crate) use due::{Wanted, before};
+pub(crate) use due::Wanted;
 pub(crate) use error::servers_word;
 use ids::Ids;
 use known::Known;

@@ -112,7 +112,7 @@ pub(crate) async fn clock<D: Dialect>(
 ) -> Result<Timestamp, Error> {
     let found = select(lease, &Script::of(D::CLOCK), context).await?;
     match found.as_slice() {
-        [row] => rows::clock(row),
+        [row] => rows::moment(row),
         _ => Err(Error::new(Kind::Rejected, "the server told no time")),
     }
 }

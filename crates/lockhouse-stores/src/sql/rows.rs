@@ -179,7 +179,7 @@ pub(crate) fn text(row: &impl TextRow) -> Result<Option<&str>, Error> {
 }
 
 /// A row of one time.
-pub(crate) fn clock(row: &impl TextRow) -> Result<Timestamp, Error> {
+pub(crate) fn moment(row: &impl TextRow) -> Result<Timestamp, Error> {
     Columns(row).checked(0, time)
 }
 

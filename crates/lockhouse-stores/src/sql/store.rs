@@ -1,11 +1,13 @@
 //! The calls of a store, each in a task of its own.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 
 use super::dialect::Dialect;
@@ -85,6 +87,14 @@ impl<D: Dialect> Store for Sql<D> {
         let wanted = which.into();
         self.in_own_task(Kind::Unavailable, move |store| async move {
             due::due(&store, &wanted, limit).await
+        })
+        .await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        let page = page.clone();
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            due::stale(&store, age, &page).await
         })
         .await
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::store::Error;
+use lockhouse_core::store::{Error, Page, Stale};
 use lockhouse_core::{ExternalId, Owner, Request, SemaphoreName, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -33,15 +33,20 @@ pub(super) const SILENT: &str = "
                 AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
     ORDER BY session.expires_at LIMIT ?3";
 
-/// Those that their owner's session keeps are passed over here: they would fill the limit, and hide
-/// what lies behind them.
+/// When the last was made of so many that have no time to live, from the oldest on.
+pub(super) const LAST_OF_AGE: &str = "
+    SELECT created_at FROM lockhouse_permit_request
+    WHERE state = 'ACQUIRED' AND expires_at IS NULL AND created_at > ?1 AND created_at <= ?2
+    ORDER BY created_at LIMIT 1 OFFSET ?3";
+
+/// Those among them that no session keeps.
 pub(super) const STALE: &str = "
     SELECT external_id FROM lockhouse_permit_request AS request
-    WHERE state = 'ACQUIRED' AND expires_at IS NULL AND ttl_ms IS NULL AND created_at <= ?1
+    WHERE state = 'ACQUIRED' AND expires_at IS NULL AND ttl_ms IS NULL
+        AND created_at > ?1 AND created_at <= ?2
         AND NOT EXISTS (
             SELECT 1 FROM lockhouse_owner_session AS session
-            WHERE session.owner = request.owner AND session.expires_at > ?2)
-    ORDER BY created_at LIMIT ?3";
+            WHERE session.owner = request.owner AND session.expires_at > ?3)";
 
 pub(super) const OWNED_BY: &str = "
     SELECT external_id FROM lockhouse_permit_request
@@ -50,7 +55,14 @@ pub(super) const OWNED_BY: &str = "
 const SELECT_SEMAPHORE_ID: &str = "SELECT id FROM lockhouse_semaphore WHERE name = ?1";
 
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[EXPIRED, SILENT, STALE, OWNED_BY, SELECT_SEMAPHORE_ID];
+pub(super) const STATEMENTS: &[&str] = &[
+    EXPIRED,
+    SILENT,
+    LAST_OF_AGE,
+    STALE,
+    OWNED_BY,
+    SELECT_SEMAPHORE_ID,
+];
 
 /// Those past their time first, then those whose owner has been silent too long.
 pub(super) fn lapsed(
@@ -66,16 +78,27 @@ pub(super) fn lapsed(
     requests(connection, &ids)
 }
 
-/// Those without a time to live that have been held for `age`, and that no session keeps.
+/// A look at those without a time to live that have been held for `age`.
 pub(super) fn stale(
     connection: &Connection,
     age: Duration,
-    limit: u32,
-) -> Result<Vec<Request>, Error> {
+    page: &Page<Timestamp>,
+) -> Result<Stale, Error> {
+    let Some(last) = page.limit.checked_sub(1) else {
+        return Ok(Stale::default());
+    };
     let now = load::now()?;
-    let key = params![before(now, age), now.as_microsecond(), limit];
-    let ids = external_ids(connection, STALE, key)?;
-    requests(connection, &ids)
+    let cutoff = before(now, age);
+    let after = page.after.map_or(i64::MIN, Timestamp::as_microsecond);
+    let key = params![after, cutoff, last];
+    let last = read::list(connection, LAST_OF_AGE, key, rows::moment)?;
+    let looked_to = last.first().copied();
+    let to = looked_to.map_or(cutoff, Timestamp::as_microsecond);
+    let ids = external_ids(connection, STALE, params![after, to, now.as_microsecond()])?;
+    Ok(Stale {
+        requests: requests(connection, &ids)?,
+        looked_to,
+    })
 }
 
 /// Those of `owner`.

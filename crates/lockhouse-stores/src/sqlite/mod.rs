@@ -19,10 +19,13 @@ mod schema;
 mod tests;
 mod url;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName, decide,
+    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp, decide,
 };
 
 use connections::Connections;
@@ -163,16 +166,18 @@ impl Store for Sqlite {
                 let work = move |snapshot: &_| due::lapsed(snapshot, on.as_deref(), limit);
                 self.connections.read(work).await
             }
-            Due::Stale { age } => {
-                let work = move |snapshot: &_| due::stale(snapshot, age, limit);
-                self.connections.read(work).await
-            }
             Due::OwnedBy(owner) => {
                 let owner = owner.clone();
                 let work = move |snapshot: &_| due::owned_by(snapshot, &owner, limit);
                 self.connections.read(work).await
             }
         }
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| due::stale(snapshot, age, &page);
+        self.connections.read(work).await
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {

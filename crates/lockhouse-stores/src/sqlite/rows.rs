@@ -106,6 +106,15 @@ pub(super) fn external_id(row: &Row<'_>) -> Result<ExternalId, Error> {
     cells.text(0, ExternalId::parse)
 }
 
+/// When a request was made.
+pub(super) fn moment(row: &Row<'_>) -> Result<Timestamp, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit_request",
+    };
+    cells.number(0, Timestamp::from_microsecond)
+}
+
 /// Of a request's `owner`.
 pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
     let cells = Cells {

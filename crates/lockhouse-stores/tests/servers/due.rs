@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Due};
+use lockhouse_core::store::{Batch, Due, Page};
 
 use crate::database::{
     Database, Served, acquire, acquire_for, define, granted, heartbeat, ids, name, on_every_server,
@@ -13,6 +13,7 @@ on_every_server! {
     what_has_lapsed_is_found_by_its_time_and_by_its_owners_session,
     what_has_lapsed_is_found_on_the_semaphores_that_are_asked_for,
     what_is_held_for_long_without_a_time_to_live_is_stale,
+    the_oldest_are_looked_at_piece_by_piece,
     what_is_an_owners_is_found_while_it_is_live,
     at_most_so_many_are_found_and_each_once,
     looking_for_what_is_due_waits_for_no_lock,
@@ -46,6 +47,10 @@ async fn various(database: &Database) -> Served {
     }
     tokio::time::sleep(Duration::from_millis(5)).await;
     store
+}
+
+fn first<K>(limit: u32) -> Page<K> {
+    Page { after: None, limit }
 }
 
 async fn what_has_lapsed_is_found_by_its_time_and_by_its_owners_session(database: &Database) {
@@ -91,15 +96,9 @@ async fn what_has_lapsed_is_found_on_the_semaphores_that_are_asked_for(database:
 async fn what_is_held_for_long_without_a_time_to_live_is_stale(database: &Database) {
     let store = various(database).await;
     let hour = Duration::from_secs(3600);
-    assert!(
-        store
-            .due(Due::Stale { age: hour }, 99)
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    let since_ever = Due::Stale { age: Duration::MAX };
-    assert!(store.due(since_ever, 99).await.unwrap().is_empty());
+    let stale = async |age| store.stale(age, &first(99)).await.unwrap().requests;
+    assert!(stale(hour).await.is_empty());
+    assert!(stale(Duration::MAX).await.is_empty());
     database
         .session()
         .await
@@ -108,16 +107,45 @@ async fn what_is_held_for_long_without_a_time_to_live_is_stale(database: &Databa
          WHERE external_id LIKE 'a-%'",
         )
         .await;
-    let stale = store.due(Due::Stale { age: hour }, 99).await.unwrap();
     assert_eq!(
-        ids(&stale),
+        ids(&stale(hour).await),
         ["a-for-ever", "a-silent"],
         "a session keeps one"
     );
-    let at_once = Due::Stale {
-        age: Duration::ZERO,
-    };
-    assert_eq!(store.due(at_once, 99).await.unwrap().len(), 6);
+    assert_eq!(stale(Duration::ZERO).await.len(), 6);
+}
+
+/// Those of one moment are looked at together, and those that a session keeps are passed.
+async fn the_oldest_are_looked_at_piece_by_piece(database: &Database) {
+    let store = various(database).await;
+    let made = "UPDATE lockhouse_permit_request SET created_at=CASE \
+        WHEN external_id LIKE 'a-%' THEN created_at-INTERVAL '3' HOUR \
+        WHEN external_id LIKE 'ab-%' THEN created_at-INTERVAL '2' HOUR ELSE created_at END";
+    database.session().await.run(made).await;
+    let hour = Duration::from_secs(3600);
+    for limit in [1, 2, 3, 5] {
+        let (mut page, mut pieces) = (first(limit), Vec::new());
+        loop {
+            let look = store.stale(hour, &page).await.unwrap();
+            let found = ids(&look.requests).into_iter().map(str::to_owned);
+            pieces.push(found.collect::<Vec<_>>());
+            assert!(look.looked_to > page.after || look.looked_to.is_none());
+            page.after = look.looked_to;
+            if page.after.is_none() {
+                break;
+            }
+        }
+        let expected = [["a-for-ever", "a-silent"], ["ab-for-ever", "ab-silent"]];
+        pieces.retain(|piece| !piece.is_empty());
+        if limit <= 3 {
+            // Three of each have no time to live.
+            assert_eq!(pieces, expected, "{limit} at a time");
+        } else {
+            assert_eq!(pieces, [expected.concat()], "{limit} at a time");
+        }
+    }
+    let none = store.stale(hour, &first(0)).await.unwrap();
+    assert!(none.requests.is_empty() && none.looked_to.is_none());
 }
 
 async fn what_is_an_owners_is_found_while_it_is_live(database: &Database) {
@@ -150,10 +178,6 @@ async fn at_most_so_many_are_found_and_each_once(database: &Database) {
             assert_eq!(distinct.len(), due.len());
         }
     }
-    let stale = Due::Stale {
-        age: Duration::ZERO,
-    };
-    assert_eq!(store.due(stale, 4).await.unwrap().len(), 4);
     let silent = owner("silent");
     assert_eq!(store.due(Due::OwnedBy(&silent), 2).await.unwrap().len(), 2);
 }

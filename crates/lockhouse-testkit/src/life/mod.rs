@@ -1,10 +1,12 @@
 //! The whole life of permits, at the sizes that operators meet: holders that are killed, an owner
-//! of thousands that falls silent, a million rows of the past, and a long run of everything at once.
+//! of thousands that falls silent, a million rows of the past, a million held, and a long run of everything at once.
 //!
 //! Each run checks what must be true, and panics where it is not; what it measured it reports
 //! beside its target. `bin/life.rs` does them by hand at full size, `tests/life.rs` each time at a
 //! small one.
 
+mod bulk;
+pub mod held;
 pub mod killed;
 pub mod past;
 pub mod processes;

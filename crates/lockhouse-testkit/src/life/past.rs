@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lockhouse::{Lockhouse, Upkeep};
 use tokio::task::JoinSet;
 
-use super::{Durations, Report, ms, say, timed};
+use super::{Durations, Report, bulk, ms, say, timed};
 use crate::database::Database;
 use crate::place::Place;
 use crate::watched::{Seen, Watched};
@@ -218,42 +218,22 @@ async fn round(lockhouse: &Lockhouse, size: Size) -> Durations {
     clients.join_all().await.into_iter().flatten().collect()
 }
 
-/// Rows as the store would have written them, by statements of many rows each, ended eight days
-/// ago and before. Their ids are in no order of time, as callers' ids are.
+/// Requests that ended eight days ago and before.
 async fn insert_past(url: &str, count: u32) -> u32 {
-    const PIECE: u32 = 10_000;
     let mut database = Database::open(url).await;
-    let digit = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
-        UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 \
-        UNION ALL SELECT 8 UNION ALL SELECT 9)";
-    let numbers = |from: u32| {
-        let piece = PIECE.min(count - from);
-        format!(
-            "(SELECT n FROM (SELECT {from} + a.d * 1000 + b.d * 100 + c.d * 10 + e.d AS n \
-             FROM {digit} a CROSS JOIN {digit} b CROSS JOIN {digit} c CROSS JOIN {digit} e) m \
-             WHERE n < {from} + {piece}) numbers"
-        )
-    };
     let ended_at = database.seconds_ago(&format!("8 * 86400 + {count} - n"));
-    let first = "(SELECT MIN(id) FROM lockhouse_semaphore WHERE name = 'lock-0')";
-    for from in (0..count).step_by(PIECE as usize) {
-        let numbers = numbers(from);
-        let scattered = "CONCAT('past-', n % 50000 * 40503 % 65536, '-', n)";
-        database
-            .run(&format!(
-                "INSERT INTO lockhouse_permit_request (id, external_id, owner, state, end_reason, \
-                 ttl_ms, expires_at, created_at, released_at) \
-                 SELECT n + 1, {scattered}, NULL, 'RELEASED', 'released', \
-                 30000, {ended_at}, {ended_at}, {ended_at} FROM {numbers}"
-            ))
-            .await;
-        database
-            .run(&format!(
-                "INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence) \
-                 SELECT n + 1, {first}, 1, n + 1 FROM {numbers}"
-            ))
-            .await;
-    }
+    let requests = format!(
+        "lockhouse_permit_request (id, external_id, owner, state, end_reason, \
+         ttl_ms, expires_at, created_at, released_at) \
+         SELECT n + 1, {}, NULL, 'RELEASED', 'released', 30000, {ended_at}, {ended_at}, {ended_at}",
+        bulk::scattered("past")
+    );
+    bulk::insert(
+        &mut database,
+        count,
+        &[requests, bulk::permits_of("lock-0")],
+    )
+    .await;
     // They had their fences before what comes now.
     let fence = format!("UPDATE lockhouse_semaphore SET fence = {count} WHERE name = 'lock-0'");
     database.run(&fence).await;

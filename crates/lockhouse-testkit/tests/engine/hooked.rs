@@ -3,11 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, Command, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    CapacityChange, Command, ExternalId, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 use lockhouse_stores::Memory;
 
@@ -75,6 +78,10 @@ impl Store for Hooked {
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.memory.due(which, limit).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.memory.stale(age, page).await
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Store};
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 use lockhouse_stores::Memory;
 
@@ -78,6 +79,10 @@ impl Store for Odd {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.memory.due(which, limit).await
     }
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.memory.stale(age, page).await
+    }
+
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
         (self.owners)(page)?;
         self.memory.owners(page).await

@@ -16,7 +16,7 @@ use super::{Engine, Touches, attempt};
 use crate::Error;
 
 /// How many requests are ended before the next are read.
-const PIECE: u32 = 500;
+pub(super) const PIECE: u32 = 500;
 
 /// How long what was found on a semaphore is taken to be all that has lapsed there: those who find
 /// it exhausted again and again don't read again each time.
@@ -92,19 +92,30 @@ impl Engine {
             let deadline = deadline();
             let due = attempt::read(deadline, || self.store.due(which, PIECE)).await?;
             let found = due.len();
-            let ends = due
-                .into_iter()
-                .map(|request| self.end(cause(&request), request, deadline));
-            let mut ended = 0;
-            for result in join_all(ends).await {
-                ended += u64::from(result?);
-            }
+            let ended = self.end_each(due, &cause, deadline).await?;
             total += ended;
             // What is left of a piece was renewed, or ended by somebody else.
             if ended == 0 || found < PIECE as usize {
                 return Ok(total);
             }
         }
+    }
+
+    /// Ends those of `requests` that are due still; how many they were.
+    pub(super) async fn end_each(
+        &self,
+        requests: Vec<Request>,
+        cause: impl Fn(&Request) -> Cause,
+        deadline: Instant,
+    ) -> Result<u64, Error> {
+        let ends = requests
+            .into_iter()
+            .map(|request| self.end(cause(&request), request, deadline));
+        let mut ended = 0;
+        for result in join_all(ends).await {
+            ended += u64::from(result?);
+        }
+        Ok(ended)
     }
 
     /// Whether it ended by this.

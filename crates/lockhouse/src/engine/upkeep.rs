@@ -6,7 +6,7 @@ use lockhouse_core::store::{Due, Page, Purge};
 use lockhouse_core::{Cause, Finding, Owner, Request, Semaphore};
 use tokio::time::{Instant, sleep};
 
-use super::lapsed::lapse;
+use super::lapsed::{PIECE, lapse};
 use super::{Engine, attempt};
 use crate::Error;
 
@@ -32,8 +32,22 @@ impl Engine {
             age,
             owner: request.owner.clone(),
         };
-        self.end_all(Due::Stale { age }, stale, attempt::deadline)
-            .await
+        let (mut total, mut page) = (
+            0,
+            Page {
+                after: None,
+                limit: PIECE,
+            },
+        );
+        loop {
+            let deadline = attempt::deadline();
+            let look = attempt::read(deadline, || self.store.stale(age, &page)).await?;
+            total += self.end_each(look.requests, stale, deadline).await?;
+            if look.looked_to.is_none() {
+                return Ok(total);
+            }
+            page.after = look.looked_to;
+        }
     }
 
     /// Ends all that `owner`, who is known to be gone, holds, and its session; how many requests.

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error as StoreError, Page, Purge, Store};
+use lockhouse::store::{Batch, Due, Error as StoreError, Page, Purge, Stale, Store};
 use lockhouse::{
     Ask, CapacityChange, Command, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority,
-    Request, SemaphoreName, Ttl,
+    Request, SemaphoreName, Timestamp, Ttl,
 };
 use lockhouse_core::{Recount, Semaphore};
 use lockhouse_stores::Memory;
@@ -105,6 +105,10 @@ impl Store for Watched {
         limit: u32,
     ) -> Result<Vec<CapacityChange>, StoreError> {
         self.memory.history(name, limit).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, StoreError> {
+        self.memory.stale(age, page).await
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, StoreError> {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
-use lockhouse_core::{Owner, SemaphoreName};
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
 use super::{MARIADB, MYSQL, column, database, lend, remove, run, server};
 use crate::mysql::sql::CLOCK;
 use crate::mysql::{MySql, MySqlServer};
-use crate::sql::{Dialect as _, Lease, Wanted, before, list, rows};
+use crate::sql::{Dialect as _, Lease, Wanted, list, rows};
 
 #[tokio::test]
 async fn mysql_finds_what_is_due_at_the_cost_of_what_is_due() {
@@ -27,7 +27,7 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
     let (database, store) = database(&base).await;
     fill_with_the_past(&store).await;
     let mut lease = lend(&store, variable).await;
-    let now = rows::clock(&run(&mut lease, CLOCK).await[0]).unwrap();
+    let now = rows::moment(&run(&mut lease, CLOCK).await[0]).unwrap();
     let day = Duration::from_secs(86_400);
     let on = |name| Wanted::Lapsed {
         on: Some(vec![SemaphoreName::parse(name).unwrap()]),
@@ -36,7 +36,6 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
         (Wanted::Lapsed { on: None }, 4),
         (on("s"), 4),
         (on("t"), 0),
-        (Wanted::Stale { age: day }, 3),
         (Wanted::OwnedBy(Owner::parse("w000002").unwrap()), 1),
     ];
     let due = due.map(|(wanted, found)| (MySqlServer::due(&wanted, now, 800), found));
@@ -45,13 +44,24 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
         (Purge::CapacityChanges { age: day }, 3),
         (Purge::Sessions { age: day }, 3),
     ];
-    let cutoff = before(now, day);
+    let cutoff = now.checked_sub(day).unwrap();
     let purges = purges.map(|(what, found)| (MySqlServer::find_past(what, cutoff, 800), found));
+    // Three, and one that a session keeps.
+    let ever = Timestamp::UNIX_EPOCH;
+    let looks = [
+        (MySqlServer::last_of_age(ever, cutoff, 2), 1),
+        (MySqlServer::stale(ever, cutoff, now), 3),
+    ];
     let owners = MySqlServer::owners(&Page {
         after: Some(Owner::parse("w001989").unwrap()),
         limit: 3,
     });
-    for (script, expected) in due.into_iter().chain(purges).chain([(owners, 3)]) {
+    for (script, expected) in due
+        .into_iter()
+        .chain(purges)
+        .chain(looks)
+        .chain([(owners, 3)])
+    {
         let statement = script.text();
         let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
         for step in plan {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
-use lockhouse_core::{Owner, SemaphoreName};
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
 use super::super::sql::CLOCK;
 use super::{Postgres, PostgresServer, database, explain, lend, remove, run};
-use crate::sql::{Dialect as _, Wanted, before, list, rows};
+use crate::sql::{Dialect as _, Wanted, list, rows};
 
 /// P12. Neither what is held nor what has ended is read: of 2000 each, all on one semaphore, the
 /// few that are due are found by reading few rows, whether the server knows how many there are or
@@ -19,7 +19,7 @@ async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
     };
     fill_with_the_past(&store).await;
     let mut lease = lend(&store).await;
-    let now = rows::clock(&run(&mut lease, CLOCK).await[0]).unwrap();
+    let now = rows::moment(&run(&mut lease, CLOCK).await[0]).unwrap();
     let day = Duration::from_secs(86_400);
     let on = |name| Wanted::Lapsed {
         on: Some(vec![SemaphoreName::parse(name).unwrap()]),
@@ -28,7 +28,6 @@ async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
         (Wanted::Lapsed { on: None }, 4),
         (on("s"), 4),
         (on("t"), 0),
-        (Wanted::Stale { age: day }, 3),
         (Wanted::OwnedBy(Owner::parse("w000002").unwrap()), 1),
     ];
     let due = due.map(|(wanted, found)| (PostgresServer::due(&wanted, now, 800), found));
@@ -37,13 +36,24 @@ async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
         (Purge::CapacityChanges { age: day }, 3),
         (Purge::Sessions { age: day }, 3),
     ];
-    let cutoff = before(now, day);
+    let cutoff = now.checked_sub(day).unwrap();
     let purges = purges.map(|(what, found)| (PostgresServer::find_past(what, cutoff, 800), found));
+    // Three, and one that a session keeps.
+    let ever = Timestamp::UNIX_EPOCH;
+    let looks = [
+        (PostgresServer::last_of_age(ever, cutoff, 2), 1),
+        (PostgresServer::stale(ever, cutoff, now), 3),
+    ];
     let owners = PostgresServer::owners(&Page {
         after: Some(Owner::parse("w001989").unwrap()),
         limit: 3,
     });
-    let scripts: Vec<_> = due.into_iter().chain(purges).chain([(owners, 3)]).collect();
+    let scripts: Vec<_> = due
+        .into_iter()
+        .chain(purges)
+        .chain(looks)
+        .chain([(owners, 3)])
+        .collect();
     for knows in [false, true] {
         if knows {
             run(&mut lease, "ANALYZE").await;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::Due;
-use lockhouse_core::{EndReason, State};
+use lockhouse_core::{EndReason, State, Timestamp};
 
 use super::*;
 
@@ -149,19 +149,25 @@ async fn the_oldest_without_a_time_to_live_are_stale() {
         ELSE 2 END WHERE external_id <> 'new'";
     place.connect().execute(change, ()).unwrap();
     let_pass(&place, "lockhouse_owner_session", "owner = 'silent'");
-    let stale = |age: Duration, limit| {
-        let store = &store;
-        async move { store.due(Due::Stale { age }, limit).await.unwrap() }
-    };
+    let stale = async |age, limit| store.stale(age, &first(limit)).await.unwrap();
     let day = Duration::from_secs(24 * 60 * 60);
     assert_eq!(
-        ids(&stale(day, ALL).await),
+        ids(&stale(day, ALL).await.requests),
         ["older", "old", "old-of-silent"]
     );
-    let one = stale(day, 1).await;
-    assert_eq!(ids(&one), ["older"], "what is kept is in nobody's way");
-    assert_eq!(stale(Duration::ZERO, ALL).await.len(), 4);
-    assert!(stale(Duration::MAX, ALL).await.is_empty());
+    let (one, more) = (stale(day, 1).await, stale(day, 3).await);
+    assert_eq!(one.looked_to, Timestamp::from_microsecond(0).ok());
+    assert!(one.requests.is_empty(), "the oldest is kept");
+    assert_eq!(ids(&more.requests), ["older", "old"]);
+    let rest = Page {
+        after: more.looked_to,
+        limit: 3,
+    };
+    let rest = store.stale(day, &rest).await.unwrap();
+    assert_eq!(ids(&rest.requests), ["old-of-silent"]);
+    assert_eq!(rest.looked_to, None);
+    assert_eq!(stale(Duration::ZERO, ALL).await.requests.len(), 4);
+    assert!(stale(Duration::MAX, ALL).await.requests.is_empty());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Kind, Purge};
+use lockhouse_core::store::{Kind, Purge};
 use lockhouse_core::{EndReason, Timestamp};
 
 use super::*;
@@ -77,8 +77,8 @@ async fn what_version_1_wrote_goes_on_after_migrating() {
     assert_eq!(next.permits[0].fence, 10);
     assert_eq!(store.owners(&first(9)).await.unwrap(), [owner("o")]);
     let age = Duration::from_secs(60);
-    let stale = store.due(Due::Stale { age }, 9).await.unwrap();
-    assert_eq!(ids(&stale), ["lasting"]);
+    let stale = store.stale(age, &first(9)).await.unwrap();
+    assert_eq!(ids(&stale.requests), ["lasting"]);
     let by = Some(owner("operator"));
     run_all(
         &store,

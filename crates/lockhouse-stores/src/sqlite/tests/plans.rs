@@ -35,6 +35,7 @@ fn assert_flat(connection: &Connection) {
         (due::EXPIRED, "lockhouse_permit_request_live_by_expiry"),
         (due::SILENT, "lockhouse_owner_session_by_expiry"),
         (due::SILENT, "lockhouse_permit_request_live_by_owner"),
+        (due::LAST_OF_AGE, "lockhouse_permit_request_live_by_expiry"),
         (due::STALE, "lockhouse_permit_request_live_by_expiry"),
         (due::OWNED_BY, "lockhouse_permit_request_live_by_owner"),
         (read::NEXT_OWNER, "lockhouse_permit_request_live_by_owner"),
