@@ -28,6 +28,7 @@ const JUMPS: &[&str] = &["+5h", "-5h", "+400d", "+0", "-400d"];
 /// How late a busy machine may be.
 const SLACK_US: i64 = 3_000_000;
 
+/// redisson's sweep, where a client with a fast clock freed the permits of others.
 async fn nothing_expires_by_a_clock_that_is_fast(place: Place) {
     nothing_expires_by_a_clock_that_is("+40d", place).await;
 }

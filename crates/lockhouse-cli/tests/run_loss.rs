@@ -64,6 +64,19 @@ fn a_tree_whose_hold_cannot_be_renewed_is_stopped_before_it_expires() {
     );
 }
 
+/// It asks before it kills, too.
+#[test]
+fn a_tree_whose_run_is_stopped_is_asked_to_end() {
+    let house = House::on_a_store();
+    let script = "trap 'echo tidying up; exit' TERM; echo up; while :; do sleep 0.02; done";
+    let mut run = house.run(&["--ttl", "3s"], script);
+    assert_eq!(run.line(), "up");
+    run.signal(Signal::SIGSTOP);
+    assert_eq!(run.line(), "tidying up");
+    run.signal(Signal::SIGCONT);
+    assert_eq!(run.end().code, 76);
+}
+
 #[test]
 fn a_tree_whose_run_is_killed_is_stopped_before_the_hold_expires() {
     let house = House::on_a_store();

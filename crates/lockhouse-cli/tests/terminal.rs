@@ -156,6 +156,30 @@ fn ctrl_z_stops_the_job_and_fg_goes_on_with_it() {
 }
 
 #[test]
+fn ctrl_z_stops_a_command_that_does_not_have_the_terminal() {
+    let mut terminal = Terminal::new();
+    let ticks = "while :; do echo tick >>ticks; sleep 0.02; done";
+    let folder = terminal.house.path("");
+    terminal.types(&format!(
+        "cd {}; {RUN} sh -c 'echo up; {ticks}' </dev/null | cat\n",
+        folder.display()
+    ));
+    terminal.shows("up\n");
+    let ticks = || std::fs::metadata(folder.join("ticks")).map_or(0, |file| file.len());
+    for _ in 0..2 {
+        terminal.types("\x1a");
+        terminal.shows("Stopped");
+        let stopped_at = ticks();
+        thread::sleep(std::time::Duration::from_millis(200));
+        assert_eq!(ticks(), stopped_at);
+        terminal.types("fg\n");
+        until("it goes on", || ticks() > stopped_at);
+    }
+    terminal.types("\x03");
+    until("it is given back", || terminal.house.in_use("a") == 0);
+}
+
+#[test]
 fn a_job_in_the_background_that_wants_the_terminal_waits_for_it() {
     let mut terminal = Terminal::new();
     terminal.types(&format!("{RUN} sh -c 'read x; echo got $x' &\n"));

@@ -124,9 +124,10 @@ impl Group {
     /// `signals` on, and the guard stays: to hear of a second Ctrl-C, and in case this process is
     /// killed or stopped meanwhile.
     pub(super) async fn stop(mut self, child: &mut Child, kill_at: Instant, signals: &mut Signals) {
+        self.order(guard::ASKED).await;
+        self.kill_at(kill_at).await;
         self.signal(Signal::SIGTERM);
         self.tree.signal_outside(Signal::SIGTERM);
-        self.kill_at(kill_at).await;
         // The command itself may have ended, and left others behind.
         while Instant::now() < kill_at && self.tree.is_alive() {
             tokio::select! {

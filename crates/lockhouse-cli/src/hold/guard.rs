@@ -17,8 +17,11 @@ use crate::exit::Exit;
 /// What this program is called when it is a guard: no verb, as it is nothing to type.
 pub(super) const NAME: &str = "lockhouse-guard";
 
-/// The order that sends a guard away; any other is a number.
+/// The order that sends a guard away.
 pub(super) const LEAVE: &str = "leave";
+
+/// Tells a guard that its tree has been asked to end already.
+pub(super) const ASKED: &str = "asked";
 
 /// How soon after a Ctrl-C another one is the second, and not the first of others.
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
@@ -34,6 +37,8 @@ pub(crate) struct Duty {
 /// What a guard learns later.
 enum Word {
     KillAt(Instant),
+    /// `run` has sent SIGTERM.
+    Asked,
     /// The command has ended.
     Leave,
     /// `run` is gone.
@@ -55,9 +60,10 @@ pub(crate) fn duty(args: impl IntoIterator<Item = OsString>) -> Option<Duty> {
 }
 
 /// Guards this process's group, and who left it. Each line on stdin says in how many milliseconds
-/// to kill them, or that there is nobody to guard any more; the end of stdin is the end of `run`, and
-/// they then get some grace to end by themselves, but not longer than they had. A second Ctrl-C soon
-/// after the first kills at once. What has begun to kill them goes on until none is left.
+/// to kill them, or that there is nobody to guard any more; the end of stdin is the end of `run`. They
+/// get some grace to end by themselves before that time, and when `run` ends, but not longer than they
+/// had. A second Ctrl-C soon after the first kills at once. What has begun to kill them goes on until
+/// none is left.
 pub(crate) fn guard(duty: &Duty) -> Exit {
     let group = getpgrp();
     if group != getpid() || SigSet::all().thread_block().is_err() {
@@ -71,20 +77,34 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
         move || listen_to_run(&sender)
     });
     thread::spawn(move || listen_to_keys(&sender));
-    let mut kill_at = None;
+    let ask = || {
+        let _ = killpg(group, Signal::SIGTERM);
+        tree.signal_outside(Signal::SIGTERM);
+    };
+    let (mut kill_at, mut asked) = (None, false);
     loop {
         let left = || kill_at.map_or(Duration::MAX, left);
-        match words.recv_timeout(left()) {
+        // Within the grace, which is before the time to kill, if `run` did not ask at its beginning.
+        let rest = if asked {
+            Duration::ZERO
+        } else {
+            duty.grace / 2
+        };
+        match words.recv_timeout(left().saturating_sub(rest)) {
             Ok(Word::KillAt(at)) => kill_at = Some(at),
+            Ok(Word::Asked) => asked = true,
             Ok(Word::Leave) => return Exit::OK,
             Ok(Word::Alone) => {
-                let _ = killpg(group, Signal::SIGTERM);
-                tree.signal_outside(Signal::SIGTERM);
+                ask();
                 let soon = Instant::now() + duty.grace.min(left());
                 while tree.is_alive() && Instant::now() < soon {
                     thread::sleep(Duration::from_millis(10));
                 }
                 break;
+            }
+            Err(RecvTimeoutError::Timeout) if !asked => {
+                ask();
+                asked = true;
             }
             Ok(Word::InterruptedAgain)
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
@@ -102,6 +122,7 @@ fn listen_to_run(to: &Sender<Word>) {
         let ms = || line.parse().ok().map(Duration::from_millis);
         let word = match &*line {
             LEAVE => Some(Word::Leave),
+            ASKED => Some(Word::Asked),
             _ => ms().map(|ms| Word::KillAt(Instant::now() + ms)),
         };
         if let Some(word) = word {

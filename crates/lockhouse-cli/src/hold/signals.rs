@@ -23,10 +23,9 @@ pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 impl Signals {
     /// Catches `signals`, but for those that this process was started to ignore, as under `nohup`.
     pub(crate) fn listen(signals: impl IntoIterator<Item = Signal>) -> Result<Self, Failure> {
-        let ignored = ignored();
         let heard = signals
             .into_iter()
-            .filter(|signal| ignored & (1 << (*signal as i32 - 1)) == 0)
+            .filter(|signal| !is_ignored(*signal))
             .map(|signal| Ok((signal, stream(signal)?)))
             .collect::<Result<_, Failure>>()?;
         Ok(Self(heard))
@@ -74,6 +73,15 @@ pub(super) fn stream(signal: Signal) -> Result<unix::Signal, Failure> {
         .map_err(|error| Failure::other(format!("cannot listen to {signal}: {error}")))
 }
 
+/// Whether this process was started to ignore `signal`.
+pub(super) fn is_ignored(signal: Signal) -> bool {
+    ignored() & bit(signal) != 0
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal as i32 - 1)
+}
+
 /// One bit a signal that this process ignores, from the lowest for signal 1. Only Linux tells.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -92,8 +100,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_a_process_ignores_is_known() {
         // Rust ignores SIGPIPE from the start.
-        assert_ne!(ignored() & (1 << (Signal::SIGPIPE as i32 - 1)), 0);
-        assert_eq!(ignored() & (1 << (Signal::SIGTERM as i32 - 1)), 0);
+        assert!(is_ignored(Signal::SIGPIPE));
+        assert!(!is_ignored(Signal::SIGTERM));
     }
 
     #[tokio::test]

@@ -11,19 +11,20 @@
 //!
 //! Ctrl-Z then stops only the command's group. We notice, take the terminal back, and stop our own
 //! job the same way, so that the shell sees it; when the shell continues us we lend the terminal
-//! again and continue the command. The hold is not renewed meanwhile, so a job that stays stopped
-//! for longer than its time to live is killed by its guard.
+//! again and continue the command. Where the terminal is not lent Ctrl-Z comes to us, and we stop the
+//! command's group first. The hold is not renewed meanwhile, so a job that stays stopped for longer
+//! than its time to live is killed by its guard.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg, raise};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 use tokio::signal::unix;
 use tokio::time::{Instant, sleep_until};
 
-use super::signals;
+use super::{signals, tree};
 use crate::failure::Failure;
 
 /// How long after stopping our own job we are surely stopped, if we can be: a job that no shell
@@ -43,6 +44,10 @@ pub(super) struct Terminal {
     lent: bool,
     children: unix::Signal,
     continued: unix::Signal,
+    /// Ctrl-Z, unless we were started to ignore it.
+    stops: Option<unix::Signal>,
+    /// Whether the command was stopped by us, and not we because of it.
+    stopping: bool,
     resume_at: Option<Instant>,
 }
 
@@ -60,6 +65,11 @@ impl Terminal {
             lent: false,
             children: signals::stream(Signal::SIGCHLD)?,
             continued: signals::stream(Signal::SIGCONT)?,
+            stops: match signals::is_ignored(Signal::SIGTSTP) {
+                true => None,
+                false => Some(signals::stream(Signal::SIGTSTP)?),
+            },
+            stopping: false,
             resume_at: None,
         }))
     }
@@ -85,7 +95,14 @@ impl Terminal {
                 None => std::future::pending().await,
             }
         };
+        let stopped = async {
+            match &mut self.stops {
+                Some(stops) => stops.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            _ = stopped => self.stop(),
             _ = self.continued.recv() => self.resume(),
             () = resume => self.resume(),
             _ = self.children.recv() => self.look_at_command(),
@@ -97,6 +114,7 @@ impl Terminal {
             Some(Signal::SIGTTIN | Signal::SIGTTOU) if self.lend() => self.go_on(),
             // Somebody stopped it on purpose, and nobody sits before the terminal and waits.
             Some(Signal::SIGSTOP) if !self.lent => {}
+            Some(_) if self.stopping => {}
             Some(_) => self.stop_our_job(),
             None => {}
         }
@@ -108,8 +126,19 @@ impl Terminal {
         let _ = killpg(self.us, Signal::SIGTSTP);
     }
 
+    /// Stops the command's group, and then this process as the kernel would have.
+    fn stop(&mut self) {
+        self.stopping = true;
+        let _ = killpg(self.group, Signal::SIGTSTP);
+        self.resume_at = Some(Instant::now() + STOPPED_BY);
+        if tree::has_shell() {
+            let _ = raise(Signal::SIGSTOP);
+        }
+    }
+
     fn resume(&mut self) {
         self.resume_at = None;
+        self.stopping = false;
         if self.lent {
             self.lend();
         }

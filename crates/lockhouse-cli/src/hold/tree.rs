@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::{env, fs};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::unistd::{Pid, getpid, getppid, getsid};
 use tokio::process::Command;
 
 /// The variable that marks.
@@ -147,6 +147,22 @@ pub(super) fn bury_all_but(others: &[Option<Pid>]) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = others;
+}
+
+/// Whether there is somebody to continue this process's group when it is stopped: one of the same
+/// session in another group, who started one of it. The kernel does not stop a group without.
+pub(super) fn has_shell() -> bool {
+    let Some(mut member) = process(getpid()) else {
+        return false;
+    };
+    let session = getsid(None);
+    while let Some(parent) = process(member.parent) {
+        if parent.group != member.group {
+            return getsid(Some(parent.id)) == session;
+        }
+        member = parent;
+    }
+    false
 }
 
 fn all() -> Vec<Process> {
