@@ -20,6 +20,10 @@ use crate::{
 /// A way to semaphores: in a database that this process talks to, or behind a server.
 ///
 /// Cloning is cheap, and clones share their connections and their queue.
+///
+/// Use it on one tokio runtime. Calls share transactions, so some of one runtime may be in a task of
+/// another: when that runtime ends, they are answered that the store may have done it or not, and
+/// those still queued go on with the next call that is made.
 #[derive(Clone, Debug)]
 pub struct Lockhouse {
     service: Arc<dyn Service>,

@@ -49,8 +49,9 @@ impl Mutex {
     /// granted in that moment is given back.
     ///
     /// # Errors
-    /// `capacity_changed` if there is such a semaphore, of another capacity; `store_unavailable`,
-    /// `overloaded`.
+    /// `capacity_changed` if there is such a semaphore, of another capacity; `unknown_semaphore` or
+    /// `exceeds_capacity` if it was deleted or closed since this handle's first use;
+    /// `store_unavailable`, `overloaded`.
     pub async fn lock(&self) -> Result<Permit, Error> {
         self.0.semaphore().await?.acquire().await
     }

@@ -5,12 +5,18 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use lockhouse::{Lockhouse, Timestamp};
-use lockhouse_testkit::place;
+use lockhouse_testkit::on_each_store;
+use lockhouse_testkit::place::Place;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
 use crate::{SOON, ask, renewed};
+
+on_each_store!(
+    the_first_look_after_a_stop_past_the_ttl_says_lost,
+    a_stop_within_the_margin_ends_with_lost_before_anybody_is_granted,
+);
 
 const TTL: Duration = Duration::from_secs(4);
 
@@ -77,9 +83,7 @@ impl Holder {
 }
 
 /// Before it does anything with what somebody else holds by now.
-#[tokio::test]
-async fn the_first_look_after_a_stop_past_the_ttl_says_lost() {
-    let place = place::sqlite().await.unwrap();
+async fn the_first_look_after_a_stop_past_the_ttl_says_lost(place: Place) {
     let other = place.client().await;
     let mut holder = Holder::start(place.url(), &other).await;
     renewed(&other, "held").await;
@@ -92,13 +96,12 @@ async fn the_first_look_after_a_stop_past_the_ttl_says_lost() {
     holder.go_on().await;
     assert_eq!(holder.line().await, "lost");
     assert!(other.find("next").await.unwrap().is_live());
+    place.clear().await;
 }
 
 /// The margin is there after a stop too: no renewal is tried on the last stretch, and nobody is
 /// granted anything before the holder knows.
-#[tokio::test]
-async fn a_stop_that_ends_within_the_margin_ends_with_lost_before_anybody_is_granted() {
-    let place = place::sqlite().await.unwrap();
+async fn a_stop_within_the_margin_ends_with_lost_before_anybody_is_granted(place: Place) {
     let other = place.client().await;
     let mut holder = Holder::start(place.url(), &other).await;
     renewed(&other, "held").await;
@@ -117,4 +120,5 @@ async fn a_stop_that_ends_within_the_margin_ends_with_lost_before_anybody_is_gra
     assert!(margin.as_millis() > 0, "known only {margin:?} before");
     let held = other.find("held").await.unwrap();
     assert_eq!(held.expires_at, Some(expires_at), "it was not renewed");
+    place.clear().await;
 }

@@ -13,12 +13,13 @@
 //! some back, and come right behind it: so the batch that releases also grants, in one commit.
 
 use std::collections::HashSet;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
 use lockhouse_core::{
-    Command, EndReason, Footprint, Outcome, Place, Refusal, Reply, SemaphoreName, Turn,
+    Command, Count, EndReason, Footprint, Outcome, Place, Refusal, Reply, SemaphoreName, Turn,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -174,7 +175,7 @@ impl Lanes {
         }
         loop {
             // The lock is let go of before the spawn: a runtime that ends drops the lane there.
-            let taken = {
+            let lane = {
                 let State { queue, waiting, .. } = &mut *self.state();
                 let Some(Taken {
                     mut commands,
@@ -185,15 +186,9 @@ impl Lanes {
                 };
                 let locked = locked(&commands);
                 commands.extend(looks(&locked, waiting));
-                (commands, locked, semaphores)
+                Lane::new(self.clone(), semaphores, locked, commands)
             };
-            let (commands, locked, semaphores) = taken;
-            let lane = Lane {
-                lanes: self.clone(),
-                semaphores,
-                locked,
-            };
-            tokio::spawn(lane.run(commands));
+            tokio::spawn(lane.run());
         }
     }
 }
@@ -247,26 +242,47 @@ struct Lane {
     semaphores: HashSet<SemaphoreName>,
     /// Those of them that the store has to lock.
     locked: HashSet<SemaphoreName>,
+    batch: Batch,
+    /// Who asked for each, and what it frees. None are left once they are answered.
+    askers: Vec<(Asker, Vec<(SemaphoreName, Count)>)>,
 }
 
 impl Lane {
-    async fn run(self, taken: Vec<Queued>) {
-        let mut commands = Vec::with_capacity(taken.len());
-        let mut askers = Vec::with_capacity(taken.len());
-        for queued in taken {
-            commands.push(queued.command);
-            askers.push((queued.asker, queued.frees));
+    fn new(
+        lanes: Lanes,
+        semaphores: HashSet<SemaphoreName>,
+        locked: HashSet<SemaphoreName>,
+        taken: Vec<Queued>,
+    ) -> Self {
+        let split = |queued: Queued| (queued.command, (queued.asker, queued.frees));
+        let (commands, askers) = taken.into_iter().map(split).unzip();
+        Self {
+            lanes,
+            semaphores,
+            batch: batch(commands, &locked),
+            locked,
+            askers,
         }
-        let batch = self.batch(commands);
+    }
+
+    async fn run(mut self) {
         let begun = Instant::now();
-        let answers = self.decide(&batch, attempt::deadline()).await;
+        let answers = self.decide(attempt::deadline()).await;
         let took = begun.elapsed();
-        let decided = batch.commands.into_iter().zip(askers).zip(answers);
+        let still_held = |answer: Answered| answer.map(|outcome| still_held(outcome, took));
+        self.answer(answers.into_iter().map(still_held));
+    }
+
+    /// Gives each who asked its answer.
+    fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
+        let commands = mem::take(&mut self.batch.commands);
+        let asked = commands.into_iter().zip(mem::take(&mut self.askers));
+        let decided = asked.zip(answers);
         let decided = decided.map(|((command, (asker, frees)), answer)| Decided {
             command,
             asker,
             frees,
-            answer: answer.map(|outcome| still_held(outcome, took)),
+            answer,
         });
         // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
         let told = settle(&self.lanes, &self.lanes.shared.known, decided);
@@ -275,40 +291,45 @@ impl Lane {
 
     /// One result a command. If the store turns a batch down, each command is tried on its own, so
     /// that only the one to blame fails.
-    async fn decide(&self, batch: &Batch, deadline: Instant) -> Vec<Answered> {
-        let many = batch.commands.len();
-        match attempt::transact(&*self.lanes.store, batch, deadline).await {
+    async fn decide(&self, deadline: Instant) -> Vec<Answered> {
+        let many = self.batch.commands.len();
+        match attempt::transact(&*self.lanes.store, &self.batch, deadline).await {
             Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
             Err(error) if error.kind() == Kind::Rejected && many > 1 => {
                 tracing::warn!(%error, many, "a batch was turned down, trying one by one");
                 let mut results = Vec::with_capacity(many);
-                for command in &batch.commands {
-                    let alone = self.batch(vec![command.clone()]);
+                for command in &self.batch.commands {
+                    let alone = batch(vec![command.clone()], &self.locked);
                     let outcome = attempt::transact(&*self.lanes.store, &alone, deadline).await;
                     results.push(outcome.map(|mut outcomes| outcomes.remove(0)));
                 }
                 results
             }
-            Err(error) => {
-                let error = Arc::new(error);
-                (0..many).map(|_| Err(shared(&error))).collect()
-            }
+            Err(error) => shared(error, many).collect(),
         }
     }
+}
 
-    fn batch(&self, commands: Vec<Command>) -> Batch {
-        let footprint = Footprint::of(&commands, &self.locked);
-        Batch {
-            commands,
-            footprint,
-        }
+fn batch(commands: Vec<Command>, locked: &HashSet<SemaphoreName>) -> Batch {
+    let footprint = Footprint::of(&commands, locked);
+    Batch {
+        commands,
+        footprint,
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        let was_cut_off = !self.askers.is_empty();
+        if was_cut_off {
+            let error = StoreError::new(Kind::Unknown, "the runtime that spoke to the store ended");
+            self.answer(shared(error, self.askers.len()));
+        }
         self.lanes.state().queue.end(&self.semaphores);
-        self.lanes.fill_lanes();
+        // A runtime that ends takes no other lanes. Those on another begin with the next call there.
+        if !was_cut_off {
+            self.lanes.fill_lanes();
+        }
     }
 }
 
@@ -325,7 +346,10 @@ fn still_held(outcome: Outcome, took: Duration) -> Outcome {
     }
 }
 
-/// The same error for another of the callers that it befell.
-fn shared(error: &Arc<StoreError>) -> StoreError {
-    StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(error))
+/// The same error for each of the callers that it befell.
+fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
+    let error = Arc::new(error);
+    (0..many).map(move |_| {
+        Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
+    })
 }

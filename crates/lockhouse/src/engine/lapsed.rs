@@ -29,7 +29,7 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// Those of `names` that were not looked at just now; they count as looked at from here on.
+    /// Those of `names` that were not looked at just now; all of them count as looked at from here on.
     fn due(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
         let now = Instant::now();
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,19 +45,30 @@ impl Looked {
 }
 
 impl Engine {
-    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything had. Each
-    /// of its calls has its answer by the `deadline` that it is given.
+    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything had. It
+    /// has its answer by `deadline`.
     pub(super) async fn end_lapsed(
         &self,
         names: &[SemaphoreName],
-        deadline: impl Fn() -> Instant,
+        deadline: Instant,
     ) -> Result<bool, Error> {
         let names = self.shared.looked.due(names);
         if names.is_empty() {
             return Ok(false);
         }
         let lapsed = Due::Lapsed { on: Some(&names) };
-        Ok(self.end_all(lapsed, lapse, deadline).await? > 0)
+        Ok(self.end_all(lapsed, lapse, || deadline).await? > 0)
+    }
+
+    /// The same for who has a reason to look now.
+    pub(super) async fn end_lapsed_now(
+        &self,
+        names: &[SemaphoreName],
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        self.shared.looked.due(names);
+        let lapsed = Due::Lapsed { on: Some(names) };
+        self.end_all(lapsed, lapse, || deadline).await.map(drop)
     }
 
     /// Ends all that `owner` holds by `cause`, and its session; how many requests those were.

@@ -102,7 +102,7 @@ impl Engine {
             Refusal::SemaphoreInUse { name, .. } => slice::from_ref(name),
             _ => return Err(refused.into()),
         };
-        if self.end_lapsed(full, || deadline).await? {
+        if self.end_lapsed(full, deadline).await? {
             return self.submit_once(command, deadline).await;
         }
         Err(refused.into())

@@ -1,6 +1,6 @@
 //! After a batch: what its outcomes mean for those who wait, and who is told what.
 
-use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName};
+use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName, Ttl};
 use tokio::sync::oneshot;
 
 use super::asker::{Answer, Asker, Caller};
@@ -77,8 +77,18 @@ fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
                 waiting.free(&name, count);
             }
         }
-        (_, Ok(Ok(Reply::Granted { request, now, .. }))) => {
-            known.hold(&request.external_id);
+        (_, Ok(Ok(Reply::Renewed(request)))) => {
+            known.hold(&request.external_id, request.ttl.map(Ttl::as_duration));
+        }
+        (
+            _,
+            Ok(Ok(Reply::Granted {
+                request,
+                now,
+                lasts,
+            })),
+        ) => {
+            known.hold(&request.external_id, *lasts);
             let permits = if *now { &request.permits[..] } else { &[] };
             waiting.grant(&request.external_id, permits);
         }

@@ -17,6 +17,7 @@ use lockhouse_core::{Ask, ExternalId, Outcome, Place, Refusal, SemaphoreName, Tu
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::known::Known;
 use super::room::Room;
 use super::ticket::{Ticket, Tickets, Wait, is_the_same};
 use super::watch::Plan;
@@ -84,10 +85,14 @@ impl Waiting {
         self.waiters.is_empty()
     }
 
-    /// What to look at now, and when next.
-    pub(super) fn plan(&mut self, now: Instant) -> Plan {
+    /// What to look at now, and when next; for what has lapsed by what is `known`, or not at all.
+    pub(super) fn plan(&mut self, known: Option<&Known>, now: Instant) -> Plan {
         let watched = self.rooms.iter_mut();
-        Plan::of(watched.map(|(name, room)| (name, &mut room.watched)), now)
+        Plan::of(
+            watched.map(|(name, room)| (name, &mut room.watched)),
+            known,
+            now,
+        )
     }
 
     /// The rooms of `names` are to be looked at soon; all of them if there are none.

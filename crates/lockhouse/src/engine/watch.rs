@@ -3,25 +3,29 @@
 //! Permits that come back through this process call those who wait for them. Those that come back
 //! through another are found by reading the rows of just the semaphores that are waited for. It is
 //! read often at first and after something came of it, and seldom while nothing changes: the wait
-//! for a look is a sixteenth of the time since then, from 20 ms to half a second. A store that is told of
+//! for a look is a sixteenth of the time since then, from 20 to 100 ms. A store that is told of
 //! changes rings, which only makes the next look come at once: a ring that is lost costs a look's
 //! time.
 //!
-//! Holds that lapse are looked for as well, by the store's clock, so that a dead holder's permits
-//! are there within a second of its time (P10).
+//! Holds that lapse are looked for as well, by the store's clock: when the next one that was granted
+//! or renewed here must have lapsed, and every 400 ms for those that others granted; so that a dead
+//! holder's permits are there within a second of its time (P10).
 
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::time::Duration;
 
 use lockhouse_core::SemaphoreName;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::known::Known;
 use super::lanes::Lanes;
 use super::room::Seen;
 use super::{Engine, attempt};
 
 const FASTEST: Duration = Duration::from_millis(20);
-const SLOWEST: Duration = Duration::from_millis(500);
+const SLOWEST: Duration = Duration::from_millis(100);
 
 /// How many looks there are in the time since something changed.
 const LOOKS: u32 = 16;
@@ -29,6 +33,9 @@ const LOOKS: u32 = 16;
 /// How often what has lapsed is looked for. With the time until that is seen by who waits at another
 /// server it must come to less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
+
+/// How long one who ends what has lapsed waits for the answer. What is in a lane by then goes on.
+const END_FOR: Duration = Duration::from_secs(1);
 
 /// How many semaphores are read at once.
 const PIECE: usize = 500;
@@ -76,6 +83,10 @@ impl Watched {
         self.look = self.look.min(now + time);
     }
 
+    fn look_for_lapsed_at(&mut self, at: Option<Instant>) {
+        self.look_for_lapsed = at.into_iter().fold(self.look_for_lapsed, Instant::min);
+    }
+
     fn interval(&self, now: Instant) -> Duration {
         let still = now.saturating_duration_since(self.changed);
         (still / LOOKS).clamp(FASTEST, SLOWEST)
@@ -94,9 +105,10 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Once something is due, what will be before half of its interval is over goes along: so that
-    /// many semaphores come to be read at once.
+    /// many semaphores come to be read at once. What has lapsed is left out if nothing is `known`.
     pub(super) fn of<'a>(
         watched: impl Iterator<Item = (&'a SemaphoreName, &'a mut Watched)>,
+        known: Option<&Known>,
         now: Instant,
     ) -> Self {
         let mut all: Vec<_> = watched.collect();
@@ -110,21 +122,43 @@ impl Plan {
                 }
             }
         }
+        plan.next = all.iter().map(|(_, watched)| watched.look).min();
+        if let Some(known) = known {
+            plan.look_for_lapsed(&mut all, known, now);
+        }
+        plan.on = all.into_iter().map(|(name, _)| name.clone()).collect();
+        plan
+    }
+
+    fn look_for_lapsed(
+        &mut self,
+        all: &mut [(&SemaphoreName, &mut Watched)],
+        known: &Known,
+        now: Instant,
+    ) {
+        for (name, watched) in &mut *all {
+            let expiry = known.expiry(name, now);
+            let look = if expiry.is_past {
+                Some(now)
+            } else {
+                expiry.next
+            };
+            watched.look_for_lapsed_at(look);
+        }
         if all
             .iter()
             .any(|(_, watched)| watched.look_for_lapsed <= now)
         {
-            for (name, watched) in &mut all {
+            for (name, watched) in &mut *all {
                 if watched.look_for_lapsed <= now + LAPSED_EVERY / 2 {
                     watched.look_for_lapsed = now + LAPSED_EVERY;
-                    plan.look_for_lapsed.push(name.clone());
+                    watched.look_for_lapsed_at(known.expiry(name, now).next);
+                    self.look_for_lapsed.push((*name).clone());
                 }
             }
         }
-        let next = |(_, watched): &(_, &mut Watched)| watched.look.min(watched.look_for_lapsed);
-        plan.next = all.iter().map(next).min();
-        plan.on = all.into_iter().map(|(name, _)| name.clone()).collect();
-        plan
+        let next = all.iter().map(|(_, watched)| watched.look_for_lapsed);
+        self.next = self.next.into_iter().chain(next).min();
     }
 }
 
@@ -166,19 +200,21 @@ impl Engine {
     }
 
     async fn look_on(self, mut watcher: Watcher) {
-        while let Some(plan) = self.plan(&mut watcher) {
+        let mut ending = None;
+        while let Some(plan) = self.plan(ending.is_none(), &mut watcher) {
             for names in plan.look.chunks(PIECE) {
                 self.look_at(names).await;
             }
-            for names in plan.look_for_lapsed.chunks(PIECE) {
-                if let Err(error) = self.end_lapsed(names, attempt::deadline).await {
-                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
-                }
+            // Beside it, since whoever has some of it locked may be long about it.
+            if !plan.look_for_lapsed.is_empty() {
+                let ends = self.clone().end_what_lapsed(plan.look_for_lapsed);
+                ending = Some(tokio::spawn(ends));
             }
             let next = plan.next.unwrap_or_else(Instant::now);
             tokio::select! {
                 () = sleep_until(next) => {}
                 () = self.shared.someone_new.notified() => {}
+                () = ended(&mut ending) => {}
                 changed = self.store.changed(&plan.on) => {
                     self.lanes.state().waiting.look_soon(&changed);
                 }
@@ -186,15 +222,25 @@ impl Engine {
         }
     }
 
+    async fn end_what_lapsed(self, names: Vec<SemaphoreName>) {
+        for names in names.chunks(PIECE) {
+            let deadline = Instant::now() + END_FOR;
+            if let Err(error) = self.end_lapsed_now(names, deadline).await {
+                tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+            }
+        }
+    }
+
     /// None once nobody waits.
-    fn plan(&self, watcher: &mut Watcher) -> Option<Plan> {
+    fn plan(&self, may_end: bool, watcher: &mut Watcher) -> Option<Plan> {
         let mut state = self.lanes.state();
         if state.waiting.is_empty() {
             state.is_watched = false;
             watcher.is_on = false;
             return None;
         }
-        Some(state.waiting.plan(Instant::now()))
+        let known = may_end.then_some(&self.shared.known);
+        Some(state.waiting.plan(known, Instant::now()))
     }
 
     async fn look_at(&self, names: &[SemaphoreName]) {
@@ -216,5 +262,17 @@ impl Engine {
         }
         drop(state);
         self.lanes.call();
+    }
+}
+
+/// Waits for the end of who ends what has lapsed, if somebody does.
+async fn ended(ending: &mut Option<JoinHandle<()>>) {
+    match ending {
+        Some(ends) => {
+            // Whether it came to its end or not, the next may begin.
+            let _ = ends.await;
+            *ending = None;
+        }
+        None => pending().await,
     }
 }

@@ -1,8 +1,9 @@
 //! A house on a store in memory, that counts what it is asked and may be slow, and callers.
 
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,6 +28,11 @@ pub(crate) struct Watched {
     pub(crate) looks_for_lapsed: AtomicUsize,
     /// Up to how many microseconds a batch takes.
     pub(crate) slow_us: AtomicU64,
+    /// Whether a batch that comes now is never decided.
+    pub(crate) never: AtomicBool,
+    /// The same of those that end something.
+    pub(crate) never_ends: AtomicBool,
+    pub(crate) ends: AtomicUsize,
     pub(crate) rings: Notify,
 }
 
@@ -53,6 +59,13 @@ impl Store for Watched {
         let looks = |command: &&Command| matches!(command, Command::Look { .. });
         let commands = batch.commands.iter().filter(|command| !looks(command));
         self.commands.fetch_add(commands.count(), Ordering::SeqCst);
+        let ends = |command: &Command| matches!(command, Command::End { .. });
+        let ends = batch.commands.iter().any(ends);
+        self.ends.fetch_add(usize::from(ends), Ordering::SeqCst);
+        let never_ends = self.never_ends.load(Ordering::SeqCst);
+        if self.never.load(Ordering::SeqCst) || ends && never_ends {
+            return pending().await;
+        }
         let slow_us = self.slow_us.load(Ordering::SeqCst);
         if slow_us > 0 {
             sleep(Duration::from_micros(fastrand::u64(0..slow_us))).await;

@@ -206,3 +206,82 @@ async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
     let took = begun.elapsed();
     assert!(took < Duration::from_millis(1300), "{took:?}");
 }
+
+/// P10: one that this process granted is looked for when it must have expired, and not at some time
+/// after.
+#[tokio::test]
+async fn who_waits_is_served_when_a_dead_holder_of_this_process_expires() {
+    let (lockhouse, _) = house(&[("a", 1)]).await;
+    let mut late = Vec::new();
+    for round in 0..7 {
+        let dead = for_ms(250, ask(&format!("dead{round}"), &[("a", 1)]));
+        grant(&lockhouse, dead).await.unwrap();
+        let begun = Instant::now();
+        let next = format!("next{round}");
+        let waits = Caller::waits(&lockhouse, ask(&next, &[("a", 1)]), LONG).await;
+        waits.granted().await;
+        late.push(begun.elapsed().saturating_sub(Duration::from_millis(250)));
+        lockhouse.release(&next).await.unwrap();
+    }
+    late.sort_unstable();
+    assert!(late[3] < Duration::from_millis(80), "{late:?}");
+}
+
+/// P10, P11: whoever has a row locked keeps those waiting who want it, and nobody else.
+#[tokio::test]
+async fn what_cannot_be_ended_now_keeps_nobody_waiting_for_something_else() {
+    let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
+    let other = Lockhouse::with_store(store.beside());
+    grant(&other, for_ms(20, ask("dead", &[("a", 1)])))
+        .await
+        .unwrap();
+    grant(&other, ask("alive", &[("b", 1)])).await.unwrap();
+    store.never_ends.store(true, Ordering::SeqCst);
+    let _first = Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await;
+    let second = Caller::waits(&lockhouse, ask("second", &[("b", 1)]), LONG).await;
+    sleep(Duration::from_millis(600)).await;
+    assert!(store.ends.load(Ordering::SeqCst) > 0, "it was tried");
+    other.release("alive").await.unwrap();
+    let served = timeout(Duration::from_secs(1), second.granted()).await;
+    served.expect("it is not kept waiting");
+}
+
+/// A client may come to be used on two runtimes. What one of them was saying to the store when it
+/// ended is not waited for on the other.
+#[test]
+fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build().unwrap()
+    };
+    let (ends, stays) = (runtime(), runtime());
+    let (lockhouse, store, waits) = stays.block_on(async {
+        let (lockhouse, store) = house(&[("a", 1)]).await;
+        grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+        let waits = Caller::waits(&lockhouse, ask("waits", &[("a", 1)]), LONG).await;
+        while lockhouse.status("a").await.unwrap().waiting == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        (lockhouse, store, waits)
+    });
+    store.never.store(true, Ordering::SeqCst);
+    let batches = store.batches.load(Ordering::SeqCst);
+    let releases = lockhouse.clone();
+    // With the grant to the one who waits.
+    ends.spawn(async move { releases.release("held").await });
+    while store.batches.load(Ordering::SeqCst) == batches {
+        std::thread::yield_now();
+    }
+    ends.shutdown_timeout(Duration::from_secs(5));
+    store.never.store(false, Ordering::SeqCst);
+    stays.block_on(async {
+        let told = timeout(Duration::from_secs(5), waits.answer()).await;
+        let told = told.expect("it is answered").unwrap_err();
+        assert!(
+            matches!(&told, Error::Store(error) if error.maybe_applied()),
+            "{told}"
+        );
+        lockhouse.release("held").await.unwrap();
+        grant(&lockhouse, ask("waits", &[("a", 1)])).await.unwrap();
+    });
+}
