@@ -46,6 +46,14 @@ impl Database {
         }
     }
 
+    /// Has PostgreSQL write to its files what it would soon, and be long about. The others go on
+    /// with that all the time.
+    pub async fn checkpoint(&mut self) {
+        if let Self::Postgres(_) = self {
+            self.run("CHECKPOINT").await;
+        }
+    }
+
     /// The one number that `sql` selects.
     pub async fn number(&mut self, sql: &str) -> i64 {
         match self {

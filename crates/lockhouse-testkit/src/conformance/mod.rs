@@ -18,6 +18,7 @@ mod idempotency;
 mod listings;
 mod locks;
 mod owners;
+mod peers;
 mod upkeep;
 mod waiting;
 
@@ -33,6 +34,7 @@ pub use idempotency::*;
 pub use listings::*;
 pub use locks::*;
 pub use owners::*;
+pub use peers::*;
 pub use upkeep::*;
 pub use waiting::*;
 
@@ -122,6 +124,10 @@ macro_rules! conformance {
             force_ends_a_hold_and_says_who,
             a_conditional_resize_that_lost_is_refused,
             upkeep_ends_what_is_due_and_nothing_else,
+            // what went wrong elsewhere
+            those_who_are_the_first_at_once_do_not_deadlock,
+            a_capacity_that_is_set_again_gives_nothing_out_twice,
+            an_unknown_id_among_others_fails_alone,
             // waiting
             who_waits_is_granted_when_permits_come_back,
             who_waits_is_granted_when_the_capacity_grows,

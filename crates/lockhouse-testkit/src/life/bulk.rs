@@ -24,6 +24,8 @@ pub(super) async fn insert(database: &mut Database, count: u32, tables: &[String
                 .await;
         }
     }
+    // They were written long ago, and are on the disk.
+    database.checkpoint().await;
 }
 
 /// `prefix` and `n`, in no order of time, as callers' ids are.
