@@ -1,6 +1,8 @@
 //! Locks and loads a footprint: the first of a batch's two packets.
 
-use lockhouse_core::Footprint;
+use std::collections::BTreeSet;
+
+use lockhouse_core::{ExternalId, Footprint};
 
 use super::sql::{BEGIN, CLOCK, Text};
 use crate::sql::{Script, list, rows};
@@ -41,6 +43,14 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     }
     script.add(CLOCK);
     script
+}
+
+/// Those of `ids` that there are.
+pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> Script {
+    Script::within(format_args!(
+        "SELECT r.id FROM lockhouse_permit_request r FORCE INDEX (external_id) WHERE r.external_id IN ({})",
+        list(ids.iter().map(|id| Text(id.as_str())))
+    ))
 }
 
 /// The permits of the requests of `ids`, which are locked. Theirs are not: they never change.

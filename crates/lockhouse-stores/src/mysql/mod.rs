@@ -110,6 +110,10 @@ impl Dialect for MySqlServer {
         load::script(footprint, locks)
     }
 
+    fn known(ids: &BTreeSet<&ExternalId>) -> Script {
+        load::known(ids)
+    }
+
     fn permits(ids: &[u64]) -> Script {
         load::permits(ids)
     }

@@ -1,11 +1,16 @@
 //! A batch: load under locks, decide, save.
+//!
+//! An id that is only asked for is mostly new, and then reading it finds nothing. So it is taken for
+//! new at first. If that is wrong the unique key on ids says so before anything is committed; and where
+//! there is nothing to write for it, as it is refused, it is looked up before that is believed. Then
+//! the batch begins again, with all of them loaded.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Kind};
 use lockhouse_core::{
-    Changes, Command, Definition, Loaded, Outcome, Semaphore, SemaphoreName, decide,
+    Changes, Command, Definition, ExternalId, Loaded, Outcome, Semaphore, SemaphoreName, decide,
 };
 use sqlx::error::DatabaseError;
 
@@ -32,22 +37,38 @@ pub(crate) async fn transact<D: Dialect>(
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
     let mut lease = store.pool.lend(WORK).await?;
-    let outcomes = load_decide_save(&mut lease, store, batch).await;
+    let new = only_asked_for(&batch.commands);
+    let mut outcomes = load_decide_save(&mut lease, store, batch, &new).await;
     lease.roll_back().await;
-    outcomes
+    let is_known =
+        |error: &Error| servers_word(error).is_some_and(DatabaseError::is_unique_violation);
+    if matches!(&outcomes, Ok(None)) || matches!(&outcomes, Err(error) if is_known(error)) {
+        outcomes = load_decide_save(&mut lease, store, batch, &BTreeSet::new()).await;
+        lease.roll_back().await;
+    }
+    Ok(outcomes?.unwrap_or_default())
 }
 
-/// Leaves the transaction open when there is nothing to save, or something goes wrong.
+/// Takes the ids of `new` for such; none if one of them is not. Leaves the transaction open when
+/// there is nothing to save, or something goes wrong.
 async fn load_decide_save<D: Dialect>(
     lease: &mut Lease<D>,
     store: &Inner<D>,
     batch: &Batch,
-) -> Result<Vec<Outcome>, Error> {
-    let Snapshot { loaded, mut ids } = load(lease, store, batch).await?;
+    new: &BTreeSet<&ExternalId>,
+) -> Result<Option<Vec<Outcome>>, Error> {
+    let Snapshot { loaded, mut ids } = load(lease, store, batch, new).await?;
     let now = loaded.now;
     let decision = decide(loaded, &batch.commands);
+    let refused = refused(&batch.commands, &decision.outcomes, new);
+    if !refused.is_empty() {
+        let answers = lease.run(&D::known(&refused), CONTEXT).await?;
+        if answers.iter().any(|rows| !rows.is_empty()) {
+            return Ok(None);
+        }
+    }
     if decision.changes.is_empty() {
-        return Ok(decision.outcomes);
+        return Ok(Some(decision.outcomes));
     }
     let granted = &decision.changes.granted;
     let new = granted.iter().map(|request| request.external_id.clone());
@@ -57,7 +78,7 @@ async fn load_decide_save<D: Dialect>(
     match lease.run(&script, CONTEXT).await {
         Ok(_) => {
             remember(&store.known, &decision.changes, &ids);
-            Ok(decision.outcomes)
+            Ok(Some(decision.outcomes))
         }
         Err(error) => {
             if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) {
@@ -68,13 +89,47 @@ async fn load_decide_save<D: Dialect>(
     }
 }
 
-/// Loads all that `batch` touches, and leaves it locked.
+/// The ids that `commands` ask for and do nothing else about.
+fn only_asked_for(commands: &[Command]) -> BTreeSet<&ExternalId> {
+    let named = |is_ask: bool| {
+        let commands = commands
+            .iter()
+            .filter(move |command| command.ask().is_some() == is_ask);
+        commands.filter_map(Command::external_id)
+    };
+    let mut asked_for: BTreeSet<_> = named(true).collect();
+    for external_id in named(false) {
+        asked_for.remove(external_id);
+    }
+    asked_for
+}
+
+/// Those of the `new` ids that were refused what they asked for.
+fn refused<'a>(
+    commands: &'a [Command],
+    outcomes: &[Outcome],
+    new: &BTreeSet<&ExternalId>,
+) -> BTreeSet<&'a ExternalId> {
+    let refused = commands
+        .iter()
+        .zip(outcomes)
+        .filter(|(_, outcome)| outcome.is_err());
+    let ids = refused.filter_map(|(command, _)| command.external_id());
+    ids.filter(|external_id| new.contains(external_id))
+        .collect()
+}
+
+/// Loads all that `batch` touches but the `new` ids, and leaves it locked.
 async fn load<D: Dialect>(
     lease: &mut Lease<D>,
     store: &Inner<D>,
     batch: &Batch,
+    new: &BTreeSet<&ExternalId>,
 ) -> Result<Snapshot, Error> {
     let mut footprint = batch.footprint.clone();
+    footprint
+        .requests
+        .retain(|external_id| !new.contains(external_id));
     for _ in 0..LOADS {
         let script = D::load(&footprint, store.locks);
         let answers = lease.run(&script, CONTEXT).await?;

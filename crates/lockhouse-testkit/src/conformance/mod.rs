@@ -202,6 +202,7 @@ pub fn all_rules() -> Vec<String> {
         include_str!("listings.rs"),
         include_str!("locks.rs"),
         include_str!("owners.rs"),
+        include_str!("peers.rs"),
         include_str!("upkeep.rs"),
         include_str!("waiting.rs"),
     ];
