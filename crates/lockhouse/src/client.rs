@@ -23,7 +23,7 @@ use crate::{
 ///
 /// Use it on one tokio runtime. Calls share transactions, so some of one runtime may be in a task of
 /// another: when that runtime ends, they are answered that the store may have done it or not, and
-/// those still queued go on with the next call that is made.
+/// those still queued go on with the next call that is made. Who waits on another waits on.
 #[derive(Clone, Debug)]
 pub struct Lockhouse {
     service: Arc<dyn Service>,

@@ -126,8 +126,11 @@ impl Group {
     pub(super) async fn stop(mut self, child: &mut Child, kill_at: Instant, signals: &mut Signals) {
         self.order(guard::ASKED).await;
         self.kill_at(kill_at).await;
-        self.signal(Signal::SIGTERM);
-        self.tree.signal_outside(Signal::SIGTERM);
+        // Who is stopped goes on, so as to hear it.
+        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+            self.signal(signal);
+            self.tree.signal_outside(signal);
+        }
         // The command itself may have ended, and left others behind.
         while Instant::now() < kill_at && self.tree.is_alive() {
             tokio::select! {

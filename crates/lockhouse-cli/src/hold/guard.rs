@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 use nix::unistd::{Pid, getpgrp, getpid, tcgetpgrp};
 
@@ -22,6 +24,12 @@ pub(super) const LEAVE: &str = "leave";
 
 /// Tells a guard that its tree has been asked to end already.
 pub(super) const ASKED: &str = "asked";
+
+/// A guard that wakes up so late was stopped.
+const STOPPED_FOR: Duration = Duration::from_millis(50);
+
+/// How long it then takes at most to read what was said meanwhile.
+const READS_WITHIN: Duration = Duration::from_millis(20);
 
 /// How soon after a Ctrl-C another one is the second, and not the first of others.
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
@@ -72,14 +80,18 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     }
     let tree = Tree::new(duty.run, group, &duty.mark);
     let (sender, words) = mpsc::channel();
+    let leaving = Arc::new(AtomicBool::new(false));
     thread::spawn({
-        let sender = sender.clone();
-        move || listen_to_run(&sender)
+        let (sender, leaving) = (sender.clone(), Arc::clone(&leaving));
+        move || listen_to_run(&sender, &leaving)
     });
-    thread::spawn(move || listen_to_keys(&sender));
+    thread::spawn(move || listen_to_keys(&sender, &leaving));
     let ask = || {
-        let _ = killpg(group, Signal::SIGTERM);
-        tree.signal_outside(Signal::SIGTERM);
+        // Who is stopped goes on, so as to hear it.
+        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+            let _ = killpg(group, signal);
+            tree.signal_outside(signal);
+        }
     };
     let (mut kill_at, mut asked) = (None, false);
     loop {
@@ -90,8 +102,19 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
         } else {
             duty.grace / 2
         };
-        match words.recv_timeout(left().saturating_sub(rest)) {
-            Ok(Word::KillAt(at)) => kill_at = Some(at),
+        let rest = left().saturating_sub(rest);
+        let due = Instant::now().checked_add(rest);
+        let mut word = words.recv_timeout(rest);
+        if word.is_err() && due.is_some_and(|due| due.elapsed() > STOPPED_FOR) {
+            // It was stopped itself, and what was said meanwhile is still to be read.
+            word = words.recv_timeout(READS_WITHIN);
+        }
+        match word {
+            Ok(Word::KillAt(at)) => {
+                kill_at = Some(at);
+                // If the hold goes on after all, it is asked again when that ends.
+                asked &= at <= Instant::now() + duty.grace;
+            }
             Ok(Word::Asked) => asked = true,
             Ok(Word::Leave) => return Exit::OK,
             Ok(Word::Alone) => {
@@ -116,12 +139,17 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     Exit::OK
 }
 
-fn listen_to_run(to: &Sender<Word>) {
+fn listen_to_run(to: &Sender<Word>, leaving: &AtomicBool) {
     // The receiver lives as long as the process.
     for line in io::stdin().lines().map_while(Result::ok) {
         let ms = || line.parse().ok().map(Duration::from_millis);
         let word = match &*line {
-            LEAVE => Some(Word::Leave),
+            LEAVE => {
+                // By way of whoever listens to keys: a Ctrl-C that came before it is heard before it.
+                leaving.store(true, Ordering::SeqCst);
+                let _ = kill(getpid(), Signal::SIGUSR1);
+                None
+            }
             ASKED => Some(Word::Asked),
             _ => ms().map(|ms| Word::KillAt(Instant::now() + ms)),
         };
@@ -133,10 +161,18 @@ fn listen_to_run(to: &Sender<Word>) {
 }
 
 /// Deaf as it is, it notes Ctrl-C: the terminal sends it to all of the group, or `run` does.
-fn listen_to_keys(to: &Sender<Word>) {
-    let interrupts = SigSet::from(Signal::SIGINT);
+fn listen_to_keys(to: &Sender<Word>, leaving: &AtomicBool) {
+    // Of two that have come, the kernel tells of the lower number first.
+    let mut signals = SigSet::from(Signal::SIGINT);
+    signals.add(Signal::SIGUSR1);
     let mut so_far = Interrupts::default();
-    while interrupts.wait().is_ok() {
+    while let Ok(signal) = signals.wait() {
+        if signal == Signal::SIGUSR1 {
+            if leaving.load(Ordering::SeqCst) {
+                let _ = to.send(Word::Leave);
+            }
+            continue;
+        }
         if reads_keys_itself() {
             continue;
         }

@@ -44,7 +44,8 @@ pub(super) struct Terminal {
     lent: bool,
     children: unix::Signal,
     continued: unix::Signal,
-    /// Ctrl-Z, unless we were started to ignore it.
+    /// Ctrl-Z, unless we were started to ignore it; elsewhere than on Linux nobody tells whether there
+    /// is a shell to stop for.
     stops: Option<unix::Signal>,
     /// Whether the command was stopped by us, and not we because of it.
     stopping: bool,
@@ -65,9 +66,9 @@ impl Terminal {
             lent: false,
             children: signals::stream(Signal::SIGCHLD)?,
             continued: signals::stream(Signal::SIGCONT)?,
-            stops: match signals::is_ignored(Signal::SIGTSTP) {
-                true => None,
-                false => Some(signals::stream(Signal::SIGTSTP)?),
+            stops: match cfg!(target_os = "linux") && !signals::is_ignored(Signal::SIGTSTP) {
+                true => Some(signals::stream(Signal::SIGTSTP)?),
+                false => None,
             },
             stopping: false,
             resume_at: None,

@@ -14,7 +14,7 @@ use crate::sql::{Driver, Pieces, rows};
 /// range, which locks just these rows and in their order: MySQL would give that up for want of
 /// memory, MariaDB could make a subquery of it.
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
-    innodb_lock_wait_timeout=5, lock_wait_timeout=5, \
+    innodb_lock_wait_timeout=5, lock_wait_timeout=5, unique_checks=1, \
     sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,\
     NO_ENGINE_SUBSTITUTION' \
     /*!50709 , range_optimizer_max_mem_size=0 */ \

@@ -42,12 +42,12 @@ pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     script
 }
 
-/// Those of `ids` that there are.
-pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> Script {
-    Script::within(format_args!(
+/// The SELECT of those of `ids` that there are.
+pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> String {
+    format!(
         "SELECT r.id FROM lockhouse_permit_request r WHERE r.external_id IN ({})",
         list(ids.iter().map(|id| Text(id.as_str())))
-    ))
+    )
 }
 
 /// The permits of the requests of `ids`, which are locked. Theirs are not: they never change. In a

@@ -5,12 +5,14 @@
 //! ```text
 //! BEGIN                                       INSERT requests, permits
 //! SELECT semaphores … FOR UPDATE              UPDATE semaphores
-//! SELECT requests … FOR UPDATE     decide     UPDATE renewed, ended
+//! SELECT known ones … FOR UPDATE   decide     UPDATE renewed, ended
 //! SELECT sessions … FOR UPDATE        ▶       INSERT or DELETE sessions
 //! SELECT the clock                            COMMIT
 //! ```
 //!
-//! and one more in between, for the permits of requests that are not known here.
+//! and one more in between, for the permits of requests that are not known here, and one to look up
+//! the ids of asks that are refused. Those ids are taken for new until then; the unique key says
+//! where that was wrong, and the batch begins again.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then owners' sessions.
 //!   Batches on different semaphores do not wait for each other, and no order of names deadlocks.
@@ -115,8 +117,13 @@ impl Dialect for PostgresServer {
         load::script(footprint, locks)
     }
 
-    fn known(ids: &BTreeSet<&ExternalId>) -> Script {
-        load::known(ids)
+    fn known(ids: &BTreeSet<&ExternalId>, ends: bool) -> Script {
+        let select = load::known(ids);
+        if ends {
+            Script::after_rollback(select)
+        } else {
+            Script::within(select)
+        }
     }
 
     fn permits(ids: &[u64]) -> Script {

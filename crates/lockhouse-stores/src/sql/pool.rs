@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 
 /// How long a call may take, all in all, unless it is [extended](Lease::extend). What follows it, a
 /// rollback, still ends within 10 s.
-const CALL: Duration = Duration::from_secs(9);
+pub(super) const CALL: Duration = Duration::from_secs(9);
 
 /// How long a rollback may take before the connection is closed instead.
 const ROLLBACK: Duration = Duration::from_millis(500);

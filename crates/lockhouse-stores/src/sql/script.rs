@@ -47,6 +47,13 @@ impl Script {
         script
     }
 
+    /// A script that ends the transaction that is open, and then is one statement.
+    pub(crate) fn after_rollback(statement: impl Display) -> Self {
+        let mut script = Self::of("ROLLBACK");
+        script.add(statement);
+        script
+    }
+
     /// Adds a statement; its answer is the next one.
     pub(crate) fn add(&mut self, statement: impl Display) {
         if self.statements > 0 {

@@ -6,7 +6,7 @@
 //! the batch begins again, with all of them loaded.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Batch, Error, Kind};
 use lockhouse_core::{
@@ -19,7 +19,7 @@ use super::dialect::Dialect;
 use super::error::servers_word;
 use super::known::Known;
 use super::load::{self, RowIds, Snapshot};
-use super::pool::Lease;
+use super::pool::{CALL, Lease};
 
 /// How long one call may work. A lock wait is ended by the server after 5 s.
 pub(crate) const WORK: Duration = Duration::from_secs(7);
@@ -37,12 +37,14 @@ pub(crate) async fn transact<D: Dialect>(
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
     let mut lease = store.pool.lend(WORK).await?;
+    let begun = Instant::now();
     let new = only_asked_for(&batch.commands);
     let mut outcomes = load_decide_save(&mut lease, store, batch, &new).await;
     lease.roll_back().await;
     let is_known =
         |error: &Error| servers_word(error).is_some_and(DatabaseError::is_unique_violation);
     if matches!(&outcomes, Ok(None)) || matches!(&outcomes, Err(error) if is_known(error)) {
+        lease.extend(WORK.min(CALL.saturating_sub(begun.elapsed())));
         outcomes = load_decide_save(&mut lease, store, batch, &BTreeSet::new()).await;
         lease.roll_back().await;
     }
@@ -62,7 +64,9 @@ async fn load_decide_save<D: Dialect>(
     let decision = decide(loaded, &batch.commands);
     let refused = refused(&batch.commands, &decision.outcomes, new);
     if !refused.is_empty() {
-        let answers = lease.run(&D::known(&refused), CONTEXT).await?;
+        // Nobody waits for the locks of a transaction that has nothing to save.
+        let script = D::known(&refused, decision.changes.is_empty());
+        let answers = lease.run(&script, CONTEXT).await?;
         if answers.iter().any(|rows| !rows.is_empty()) {
             return Ok(None);
         }

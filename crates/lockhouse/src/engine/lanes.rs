@@ -322,12 +322,12 @@ impl Drop for Lane {
     fn drop(&mut self) {
         let was_cut_off = !self.askers.is_empty();
         if was_cut_off {
-            let error = StoreError::new(Kind::Unknown, "the runtime that spoke to the store ended");
+            let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
             self.answer(shared(error, self.askers.len()));
         }
         self.lanes.state().queue.end(&self.semaphores);
         // A runtime that ends takes no other lanes. Those on another begin with the next call there.
-        if !was_cut_off {
+        if !was_cut_off || std::thread::panicking() {
             self.lanes.fill_lanes();
         }
     }

@@ -3,14 +3,14 @@
 //! What seems due is read without locks, and ended by commands that look again under them. So a
 //! renewal and a sweep can't both win (P3), and any number of processes may sweep at once.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lockhouse_core::store::Due;
-use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, SemaphoreName};
-use tokio::time::Instant;
+use lockhouse_core::{Cause, Command, EndReason, ExternalId, Owner, Reply, Request, SemaphoreName};
+use tokio::time::{Instant, timeout};
 
 use super::{Engine, Touches, attempt};
 use crate::Error;
@@ -21,6 +21,43 @@ pub(super) const PIECE: u32 = 500;
 /// How long what was found on a semaphore is taken to be all that has lapsed there: those who find
 /// it exhausted again and again don't read again each time.
 const STILL: Duration = Duration::from_millis(200);
+
+/// How long one who looks again and again waits for what it ends.
+const A_MOMENT: Duration = Duration::from_millis(300);
+
+/// What is being ended by such a look.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ending(Arc<Mutex<HashSet<ExternalId>>>);
+
+impl Ending {
+    /// Those of `due` that are not being ended yet. They are until what comes with them is dropped.
+    fn begin(&self, mut due: Vec<Request>) -> (Vec<Request>, Underway) {
+        let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        due.retain(|request| ending.insert(request.external_id.clone()));
+        let ids = due.iter().map(|request| request.external_id.clone());
+        let underway = Underway {
+            ids: ids.collect(),
+            ending: self.clone(),
+        };
+        (due, underway)
+    }
+}
+
+/// What one look began to end.
+struct Underway {
+    ids: Vec<ExternalId>,
+    ending: Ending,
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let ending = &self.ending.0;
+        let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in &self.ids {
+            ending.remove(id);
+        }
+    }
+}
 
 /// When semaphores were last looked at.
 #[derive(Debug, Default)]
@@ -60,15 +97,31 @@ impl Engine {
         Ok(self.end_all(lapsed, lapse, || deadline).await? > 0)
     }
 
-    /// The same for who has a reason to look now.
-    pub(super) async fn end_lapsed_now(
-        &self,
-        names: &[SemaphoreName],
-        deadline: Instant,
-    ) -> Result<(), Error> {
+    /// The same for who looks again and again: it waits a moment only for what it ends, and goes on to
+    /// the next, since whoever has some of it locked may be long about it.
+    pub(super) async fn end_lapsed_soon(&self, names: &[SemaphoreName]) -> Result<(), Error> {
         self.shared.looked.due(names);
         let lapsed = Due::Lapsed { on: Some(names) };
-        self.end_all(lapsed, lapse, || deadline).await.map(drop)
+        loop {
+            let deadline = attempt::deadline();
+            let due = attempt::read(deadline, || self.store.due(lapsed, PIECE)).await?;
+            let found = due.len();
+            let (due, ending) = self.shared.ending.begin(due);
+            if due.is_empty() {
+                return Ok(());
+            }
+            let engine = self.clone();
+            let ends = tokio::spawn(async move {
+                let _until_it_ended = ending;
+                if let Err(error) = engine.end_each(due, lapse, deadline).await {
+                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                }
+            });
+            let in_time = timeout(A_MOMENT, ends).await.is_ok();
+            if !in_time || found < PIECE as usize {
+                return Ok(());
+            }
+        }
     }
 
     /// Ends all that `owner` holds by `cause`, and its session; how many requests those were.

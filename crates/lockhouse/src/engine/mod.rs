@@ -34,7 +34,7 @@ use lockhouse_core::{
     Request, Semaphore, SemaphoreName,
 };
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::Error;
 use crate::client::unexpected;
@@ -43,8 +43,11 @@ use crate::upkeep::UPKEEP;
 use asker::Answer;
 use known::Known;
 use lanes::Lanes;
-use lapsed::Looked;
+use lapsed::{Ending, Looked};
 use ticket::Wait;
+
+/// How often one who waits sees to it that somebody looks.
+const WATCHED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
@@ -58,6 +61,7 @@ pub(crate) struct Engine {
 struct Shared {
     known: Known,
     looked: Looked,
+    ending: Ending,
     /// Rings when somebody begins to wait.
     someone_new: Notify,
 }
@@ -74,6 +78,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             known: Known::new(),
             looked: Looked::default(),
+            ending: Ending::default(),
             someone_new: Notify::new(),
         });
         let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
@@ -158,7 +163,16 @@ impl Engine {
             Answer::Decided(outcome) => Ok(outcome??),
             Answer::Waits(seat) => {
                 self.watch();
-                Ok(seat.outcome().await??)
+                let outcome = seat.outcome();
+                tokio::pin!(outcome);
+                loop {
+                    match timeout(WATCHED_EVERY, &mut outcome).await {
+                        Ok(outcome) => return Ok(outcome??),
+                        // Who looked may have ended with its runtime.
+                        Err(_) if !self.lanes.state().is_watched => self.watch(),
+                        Err(_) => {}
+                    }
+                }
             }
             Answer::Overloaded => Err(Error::Overloaded),
         }

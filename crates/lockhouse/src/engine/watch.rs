@@ -8,7 +8,7 @@
 //! time.
 //!
 //! Holds that lapse are looked for as well, by the store's clock: when the next one that was granted
-//! or renewed here must have lapsed, and every 400 ms for those that others granted; so that a dead
+//! here must have lapsed, and every 400 ms for those that others granted; so that a dead
 //! holder's permits are there within a second of its time (P10).
 
 use std::collections::BTreeSet;
@@ -33,9 +33,6 @@ const LOOKS: u32 = 16;
 /// How often what has lapsed is looked for. With the time until that is seen by who waits at another
 /// server it must come to less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
-
-/// How long one who ends what has lapsed waits for the answer. What is in a lane by then goes on.
-const END_FOR: Duration = Duration::from_secs(1);
 
 /// How many semaphores are read at once.
 const PIECE: usize = 500;
@@ -224,8 +221,7 @@ impl Engine {
 
     async fn end_what_lapsed(self, names: Vec<SemaphoreName>) {
         for names in names.chunks(PIECE) {
-            let deadline = Instant::now() + END_FOR;
-            if let Err(error) = self.end_lapsed_now(names, deadline).await {
+            if let Err(error) = self.end_lapsed_soon(names).await {
                 tracing::warn!(%error, "what has lapsed could not be ended, trying again");
             }
         }
