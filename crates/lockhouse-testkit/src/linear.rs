@@ -9,7 +9,7 @@
 //!
 //! A call on several semaphores counts on each of them by itself. A window in which an answer was
 //! lost, a time to live ran, or the capacity changed is passed over, and what is held is taken from
-//! the answers all the same: there its rows and the [checker](crate::history::check) say more.
+//! the answers all the same: there its rows and the [checker](fn@crate::history::check) say more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
