@@ -19,6 +19,8 @@ use std::sync::Arc;
 use lockhouse_core::store::{Error, Kind, Store};
 
 pub use memory::Memory;
+#[cfg(feature = "sabotage")]
+pub use memory::Sabotage;
 #[cfg(feature = "mysql")]
 pub use mysql::MySql;
 #[cfg(feature = "postgres")]

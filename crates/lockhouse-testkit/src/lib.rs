@@ -3,13 +3,17 @@
 //!
 //! This crate is for tests, so its functions panic where something is wrong.
 
-pub mod audit;
+pub mod broken;
 pub mod clock;
 pub mod conformance;
 pub mod database;
+pub mod drill;
 mod each_store;
 pub mod life;
+pub mod linear;
 pub mod link;
 pub mod place;
 pub mod rows;
 pub mod watched;
+
+pub use lockhouse_lab::history::{self, audit};

@@ -1,57 +1,10 @@
 //! A database's own rows, read in one snapshot: what is true, whatever the clients believe.
 
+pub use lockhouse_lab::history::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 use rusqlite::OpenFlags;
 use sqlx::{ColumnIndex, Connection, Decode, MySqlConnection, PgConnection, Row};
 
 use crate::place::is_postgres;
-
-/// All the rows that say who holds what, and who held it.
-#[derive(Debug, Default)]
-pub struct Rows {
-    /// Every semaphore.
-    pub semaphores: Vec<SemaphoreRow>,
-    /// Every permit ever granted.
-    pub permits: Vec<PermitRow>,
-    /// Every change of a capacity.
-    pub capacity_changes: Vec<CapacityChangeRow>,
-}
-
-/// A row of `lockhouse_semaphore`.
-#[derive(Debug)]
-pub struct SemaphoreRow {
-    pub name: String,
-    pub capacity: i64,
-    pub in_use: i64,
-    pub fence: i64,
-}
-
-/// A row of `lockhouse_permit` with its request.
-#[derive(Debug)]
-pub struct PermitRow {
-    pub external_id: String,
-    pub semaphore: String,
-    pub count: i64,
-    pub fence: i64,
-    /// The request's.
-    pub state: String,
-    pub end_reason: Option<String>,
-    /// Microseconds.
-    pub granted_at: i64,
-    /// Microseconds.
-    pub expires_at: Option<i64>,
-    /// Microseconds.
-    pub released_at: Option<i64>,
-}
-
-/// A row of `lockhouse_capacity_change`.
-#[derive(Debug)]
-pub struct CapacityChangeRow {
-    pub semaphore: String,
-    pub old_capacity: i64,
-    pub new_capacity: i64,
-    /// Microseconds.
-    pub changed_at: i64,
-}
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
     CAST(fence AS {integer}) FROM lockhouse_semaphore";

@@ -9,6 +9,7 @@ mod goodbye;
 mod heartbeat;
 mod history;
 mod holders;
+mod lab;
 mod list;
 mod migrate;
 mod release;
@@ -49,6 +50,7 @@ pub(crate) enum Verb {
     Verify(verify::Verify),
     Migrate(migrate::Migrate),
     Bench(bench::Bench),
+    Lab(lab::Lab),
     Completions(completions::Completions),
 }
 
@@ -73,6 +75,7 @@ impl Verb {
             Verb::Verify(verb) => verb.perform(global).await,
             Verb::Migrate(verb) => verb.perform(global).await,
             Verb::Bench(verb) => verb.perform(global).await,
+            Verb::Lab(verb) => verb.perform(global).await,
             Verb::Completions(verb) => verb.perform(),
         }
     }

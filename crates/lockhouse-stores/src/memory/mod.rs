@@ -1,6 +1,8 @@
 //! A store in this process's memory: for tests, and for trying things out. It forgets on exit.
 
 mod rows;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,16 +12,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
+    CapacityChange, ExternalId, Loaded, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
     Timestamp, decide,
 };
 
 use rows::{Rows, after, make_ready};
+#[cfg(feature = "sabotage")]
+pub use sabotage::Sabotage;
 
 /// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock.
 #[derive(Debug, Default)]
 pub struct Memory {
     rows: Mutex<Rows>,
+    #[cfg(feature = "sabotage")]
+    sabotage: Option<std::sync::Arc<Sabotage>>,
 }
 
 impl Memory {
@@ -35,23 +41,36 @@ impl Memory {
     }
 }
 
+/// What a batch touches.
+fn load(rows: &Rows, batch: &Batch) -> Loaded {
+    let now = Timestamp::now();
+    let mut footprint = batch.footprint.clone();
+    let mut loaded = rows.load(&footprint, now);
+    if footprint.grow(&batch.commands, &loaded) {
+        loaded = rows.load(&footprint, now);
+    }
+    make_ready(&batch.commands, &mut loaded);
+    loaded
+}
+
 #[async_trait]
 impl Store for Memory {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
-        let mut rows = self.rows();
-        let now = Timestamp::now();
-        let mut footprint = batch.footprint.clone();
-        let mut loaded = rows.load(&footprint, now);
-        if footprint.grow(&batch.commands, &loaded) {
-            loaded = rows.load(&footprint, now);
+        #[cfg(feature = "sabotage")]
+        if let Some(sabotage) = &self.sabotage {
+            return Ok(self.transact_wrongly(batch, sabotage).await);
         }
-        make_ready(&batch.commands, &mut loaded);
-        let decision = decide(loaded, &batch.commands);
+        let mut rows = self.rows();
+        let decision = decide(load(&rows, batch), &batch.commands);
         rows.save(decision.changes);
         Ok(decision.outcomes)
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        #[cfg(feature = "sabotage")]
+        if let Some(semaphore) = self.as_it_was(name) {
+            return Ok(Some(semaphore));
+        }
         Ok(self
             .rows()
             .semaphores
@@ -107,6 +126,10 @@ impl Store for Memory {
         let now = Timestamp::now();
         let rows = self.rows();
         let live = rows.requests.values().filter(|request| request.is_live());
+        #[cfg(feature = "sabotage")]
+        if self.looks_are_stale() {
+            return Ok(live.take(limit as usize).cloned().collect());
+        }
         let due = live.filter(|request| rows.is_due(request, which, now));
         Ok(due.take(limit as usize).cloned().collect())
     }

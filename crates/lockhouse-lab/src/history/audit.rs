@@ -7,11 +7,16 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
+use super::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
+use super::{Promise, Violation};
 
-/// What is off, in words; empty if nothing is. The capacities must not have been changed since the
-/// semaphores were created.
+/// What is off, in words; empty if nothing is.
 pub fn violations(rows: &Rows) -> Vec<String> {
+    broken(rows).iter().map(ToString::to_string).collect()
+}
+
+/// What is off.
+pub(super) fn broken(rows: &Rows) -> Vec<Violation> {
     let mut by_semaphore: HashMap<&str, Vec<&PermitRow>> = HashMap::new();
     for permit in &rows.permits {
         by_semaphore
@@ -19,7 +24,11 @@ pub fn violations(rows: &Rows) -> Vec<String> {
             .or_default()
             .push(permit);
     }
-    let mut found: Vec<String> = rows.permits.iter().filter_map(ends_once).collect();
+    let mut changes: HashMap<&str, Vec<&CapacityChangeRow>> = HashMap::new();
+    for change in &rows.capacity_changes {
+        changes.entry(&change.semaphore).or_default().push(change);
+    }
+    let mut found: Vec<Violation> = rows.permits.iter().filter_map(ends_once).collect();
     found.extend(rows.permits.iter().filter_map(ends_by_its_time));
     for semaphore in &rows.semaphores {
         let mut permits = by_semaphore
@@ -28,59 +37,59 @@ pub fn violations(rows: &Rows) -> Vec<String> {
         permits.sort_by_key(|permit| permit.fence);
         found.extend(conservation(semaphore, &permits));
         found.extend(fences(semaphore, &permits));
-        let capacities = Capacities::of(semaphore, &rows.capacity_changes);
+        let capacities = Capacities::of(semaphore, changes.remove(semaphore.name.as_str()));
         found.extend(capacity(semaphore, &capacities, &permits));
     }
     found
 }
 
 /// P3: a request ends with a reason and a time, and has neither before.
-fn ends_once(permit: &PermitRow) -> Option<String> {
+fn ends_once(permit: &PermitRow) -> Option<Violation> {
     let ended = permit.released_at.is_some();
     let whole = permit.end_reason.is_some() == ended
         && permit.state == if ended { "RELEASED" } else { "ACQUIRED" };
-    (!whole).then(|| format!("P3: {permit:?}"))
+    let what = format!("{} has an end by halves", permit.external_id);
+    (!whole).then(|| Violation::new(Promise::P3, what).at([permit]))
 }
 
 /// P8: it expires when its time has passed, no sooner, and then ends in no other way.
-fn ends_by_its_time(permit: &PermitRow) -> Option<String> {
+fn ends_by_its_time(permit: &PermitRow) -> Option<Violation> {
     let (expires_at, ended_at) = (permit.expires_at?, permit.released_at?);
     let expired = permit.end_reason.as_deref() == Some("expired");
-    (expired != (expires_at <= ended_at)).then(|| format!("P8: {permit:?}"))
+    let what = format!("{} did not end by its time", permit.external_id);
+    (expired != (expires_at <= ended_at)).then(|| Violation::new(Promise::P8, what).at([permit]))
 }
 
 /// P2: the counter is the sum of what is live.
-fn conservation(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<String> {
+fn conservation(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<Violation> {
     let live: i64 = permits
         .iter()
         .filter(|p| p.released_at.is_none())
         .map(|p| p.count)
         .sum();
     let (name, in_use) = (&semaphore.name, semaphore.in_use);
-    (live != in_use).then(|| format!("P2: {name}: in_use {in_use}, but {live} are live"))
+    let what = format!("{name}: in_use {in_use}, but {live} are live");
+    (live != in_use).then(|| Violation::new(Promise::P2, what))
 }
 
 /// P7: no fence twice, none beyond the semaphore's own, and later grants have greater ones.
-fn fences(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Vec<String> {
+fn fences(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Vec<Violation> {
     let name = &semaphore.name;
     let mut found = Vec::new();
     for pair in permits.windows(2) {
-        let [a, b] = pair else { continue };
+        let [a, b] = *pair else { continue };
         if a.fence == b.fence {
-            found.push(format!("P7: {name}: fence {} twice", a.fence));
+            let what = format!("{name}: fence {} twice", a.fence);
+            found.push(Violation::new(Promise::P7, what).at([a, b]));
         }
         if a.granted_at > b.granted_at {
-            found.push(format!(
-                "P7: {name}: fence {} was granted after {}",
-                a.fence, b.fence
-            ));
+            let what = format!("{name}: fence {} was granted after {}", a.fence, b.fence);
+            found.push(Violation::new(Promise::P7, what).at([a, b]));
         }
     }
     if let Some(last) = permits.last().filter(|last| last.fence > semaphore.fence) {
-        found.push(format!(
-            "P7: {name}: fence {} is beyond {}",
-            last.fence, semaphore.fence
-        ));
+        let what = format!("{name}: fence {} is beyond {}", last.fence, semaphore.fence);
+        found.push(Violation::new(Promise::P7, what).at([*last]));
     }
     found
 }
@@ -92,9 +101,8 @@ struct Capacities<'a> {
 }
 
 impl<'a> Capacities<'a> {
-    fn of(semaphore: &SemaphoreRow, changes: &'a [CapacityChangeRow]) -> Self {
-        let of_it = changes.iter().filter(|c| c.semaphore == semaphore.name);
-        let changes: Vec<_> = of_it.collect();
+    fn of(semaphore: &SemaphoreRow, changes: Option<Vec<&'a CapacityChangeRow>>) -> Self {
+        let changes = changes.unwrap_or_default();
         let first = changes
             .first()
             .map_or(semaphore.capacity, |c| c.old_capacity);
@@ -117,7 +125,7 @@ fn capacity(
     semaphore: &SemaphoreRow,
     capacities: &Capacities<'_>,
     permits: &[&PermitRow],
-) -> Option<String> {
+) -> Option<Violation> {
     let mut live = 0;
     let mut endings = BinaryHeap::new();
     for permit in permits {
@@ -132,11 +140,11 @@ fn capacity(
         live += permit.count;
         let of = capacities.at(permit.granted_at);
         if live > of {
-            let name = &semaphore.name;
-            return Some(format!(
-                "P1: {name}: {live} of {of} at fence {}",
-                permit.fence
-            ));
+            let what = format!(
+                "{}: {live} of {of} at fence {}",
+                semaphore.name, permit.fence
+            );
+            return Some(Violation::new(Promise::P1, what).at([*permit]));
         }
         // One granted and ended by the same commit takes no room from the next grant.
         if let Some(at) = permit.released_at {

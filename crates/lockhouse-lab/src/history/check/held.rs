@@ -1,0 +1,135 @@
+//! P1, by what clients were told: what is surely held at once is no more than there is.
+
+use std::collections::HashMap;
+
+use super::{Facts, SLACK_US, Scene};
+use crate::history::{Answer, Call, Operation, Promise, Violation};
+
+/// A span of time in which an operation's permits are surely held.
+struct Span<'a> {
+    grant: &'a Operation,
+    count: i64,
+    from: u64,
+    to: u64,
+}
+
+pub(super) fn more_than_there_are(scene: &Scene<'_>) -> Vec<Violation> {
+    let mut spans: HashMap<&str, Vec<Span<'_>>> = HashMap::new();
+    for facts in scene.requests.values() {
+        let Some(grant) = facts.first_grant() else {
+            continue;
+        };
+        let Answer::Granted { permits, .. } = &grant.answer else {
+            continue;
+        };
+        for (from, to) in surely_held(facts, grant) {
+            for permit in permits {
+                let count = permit.count;
+                let span = Span {
+                    grant,
+                    count,
+                    from,
+                    to,
+                };
+                spans.entry(&permit.semaphore).or_default().push(span);
+            }
+        }
+    }
+    let capacities = greatest_capacities(scene);
+    let broken = spans.into_iter().filter_map(|(semaphore, spans)| {
+        let capacity = *capacities.get(semaphore)?;
+        over(semaphore, capacity, spans)
+    });
+    broken.collect()
+}
+
+/// When it is surely held: one span, or several where it was renewed late.
+fn surely_held(facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
+    let others_may_end_it = facts.rows.iter().any(|row| {
+        let reason = row.end_reason.as_deref();
+        matches!(reason, Some("owner_dead" | "stale" | "forced"))
+    });
+    if others_may_end_it || facts.has_session {
+        return Vec::new();
+    }
+    let end = facts.may_end_from();
+    let Some((least, _)) = facts.ttls() else {
+        return span(grant.ended, end).into_iter().collect();
+    };
+    let begun = facts.first_ask().map_or(grant.begun, |ask| ask.begun);
+    let mut spans = Vec::new();
+    let (mut from, mut to) = (grant.ended, begun + least);
+    let renewed = facts
+        .renewals
+        .iter()
+        .filter(|r| r.answer == Answer::Renewed);
+    for renewal in renewed {
+        if renewal.ended > to {
+            spans.extend(span(from, to.saturating_sub(SLACK_US).min(end)));
+            from = renewal.ended;
+        }
+        to = to.max(renewal.begun + least);
+    }
+    spans.extend(span(from, to.saturating_sub(SLACK_US).min(end)));
+    spans
+}
+
+fn span(from: u64, to: u64) -> Option<(u64, u64)> {
+    (from < to).then_some((from, to))
+}
+
+/// The first moment at which more is surely held than there is.
+fn over(semaphore: &str, capacity: i64, mut spans: Vec<Span<'_>>) -> Option<Violation> {
+    spans.sort_by_key(|span| span.from);
+    let mut ends: Vec<usize> = (0..spans.len()).collect();
+    ends.sort_by_key(|i| spans[*i].to);
+    let (mut live, mut ended) = (0, ends.iter().peekable());
+    for span in &spans {
+        while let Some(gone) = ended.next_if(|i| spans[**i].to <= span.from) {
+            live -= spans[*gone].count;
+        }
+        live += span.count;
+        if live > capacity {
+            let holders = spans
+                .iter()
+                .filter(|other| other.from <= span.from && span.from < other.to);
+            let what = format!(
+                "{semaphore}: {live} of {capacity} are held at {}",
+                span.from
+            );
+            let holders = holders.map(|holder| holder.grant);
+            return Some(Violation::new(Promise::P1, what).by(holders));
+        }
+    }
+    None
+}
+
+/// A resize below what is held revokes nothing, so what counts is the greatest that there ever was.
+fn greatest_capacities<'a>(scene: &Scene<'a>) -> HashMap<&'a str, i64> {
+    let mut greatest: HashMap<&str, i64> = HashMap::new();
+    let mut see = |name: &'a str, capacity: i64| {
+        let known = greatest.entry(name).or_insert(capacity);
+        *known = (*known).max(capacity);
+    };
+    for operation in &scene.operations {
+        if let Call::Define {
+            semaphore,
+            capacity,
+        } = &operation.call
+        {
+            see(semaphore, *capacity);
+        }
+    }
+    if let Some(rows) = scene.rows {
+        for row in &rows.semaphores {
+            see(&row.name, row.capacity);
+        }
+        for change in &rows.capacity_changes {
+            see(
+                &change.semaphore,
+                change.old_capacity.max(change.new_capacity),
+            );
+        }
+    }
+    greatest
+}

@@ -1,0 +1,87 @@
+//! What a history and the rows that it left decide of each promise.
+//!
+//! Only what follows surely is said: a call that was never answered may have been done at any time
+//! from its beginning on, or never. A request is *surely held* from the first answer that says it was
+//! granted until the first call that may end it is begun, or until the earliest moment at which its
+//! time may have passed: its time to live after the call was begun. It is *possibly held* from when
+//! the first call that may have got it was begun, until an answer says that it is over, or until the
+//! latest moment at which its time can have passed: its time to live after the call was answered.
+//! These use nothing but the monotonic clock of the machine that the clients are on; the store's
+//! clock is that of the rows. [`SLACK_US`] is granted to the difference in pace of the two.
+//!
+//! | | by the rows | by the history, and by both |
+//! |---|---|---|
+//! | P1 | at each grant, in the order of the fences, what is live fits the capacity then in force | what is surely held at any moment fits the greatest capacity that there ever was |
+//! | P2 | `in_use` is the sum of what is live | |
+//! | P3 | an end has a reason and a time | at most one answer says that it ended a request just now; all answers and the row agree on how; somebody asked for that end, or could be the cause of it |
+//! | P4 | | nothing is renewed, and nothing ends just now, after an answer said that it was over, after its time had surely passed, or before anybody asked for it |
+//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row |
+//! | P6 | the row has the permits of the ask, all of them | so has the answer; and no caller sees a deadlock |
+//! | P7 | no fence twice, none beyond the semaphore's own, and later grants have greater ones | a grant that was asked for after another was answered has the greater fence; the row has the fence that was told |
+//! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants |
+//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
+//! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended |
+//!
+//! P11 and P12 are not decided here. P10 is not decided of semaphores whose capacity changed, nor while
+//! somebody waits for them: who waits comes first, though there is room. P1 is not decided by the
+//! history of requests that an owner's session keeps. Rows that were purged count as lost:
+//! the history must be younger than the purge.
+//!
+//! All of it is linear in operations and rows, but for sorting them.
+
+mod clock;
+mod ends;
+mod facts;
+mod fences;
+mod grants;
+mod held;
+mod lost;
+mod room;
+
+use std::collections::BTreeMap;
+
+use super::rows::Rows;
+use super::{Operation, Violation, audit};
+use facts::Facts;
+
+/// How much the monotonic clock and the store's may drift apart in the life of a request.
+pub(crate) const SLACK_US: u64 = 20_000;
+
+/// All that the history, and the rows that are left where there are some, surely break.
+///
+/// The rows must have been read after the last operation ended.
+pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
+    let scene = Scene::new(operations, rows);
+    let mut found = rows.map_or_else(Vec::new, audit::broken);
+    found.extend(held::more_than_there_are(&scene));
+    for facts in scene.requests.values() {
+        found.extend(ends::broken(&scene, facts));
+        found.extend(grants::broken(&scene, facts));
+        found.extend(lost::broken(&scene, facts));
+    }
+    found.extend(fences::broken(&scene));
+    found.extend(clock::broken(&scene));
+    found.extend(room::broken(&scene));
+    found
+}
+
+/// A history in order, by requests.
+struct Scene<'a> {
+    rows: Option<&'a Rows>,
+    /// In the order in which they were begun.
+    operations: Vec<&'a Operation>,
+    requests: BTreeMap<&'a str, Facts<'a>>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(operations: &'a [Operation], rows: Option<&'a Rows>) -> Self {
+        let mut operations: Vec<_> = operations.iter().collect();
+        operations.sort_by_key(|operation| operation.begun);
+        let requests = facts::by_request(&operations, rows);
+        Self {
+            rows,
+            operations,
+            requests,
+        }
+    }
+}

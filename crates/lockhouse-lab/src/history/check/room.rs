@@ -1,0 +1,191 @@
+//! P10: nobody is refused for want of room that there must be.
+//!
+//! For each semaphore: what is possibly held in a span of time is at most what began before its end,
+//! less what was over before its beginning. Where that leaves room for an ask that was refused, the
+//! permits are with nobody.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Facts, SLACK_US, Scene};
+use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
+
+/// How long after its time what nobody gave back may still be in the way.
+const COMES_BACK_WITHIN_US: u64 = 1_000_000;
+
+#[derive(Default)]
+struct Semaphore<'a> {
+    /// None once it was changed.
+    capacity: Option<i64>,
+    definitions: u32,
+    begins: Sums,
+    ends: Sums,
+    /// Spans in which somebody waits.
+    waits: Vec<(u64, u64)>,
+    refused: Vec<Refusal<'a>>,
+    /// The first ask of which the answer was lost.
+    lost: Option<&'a Operation>,
+}
+
+/// An ask that found no room.
+struct Refusal<'a> {
+    ask: &'a Operation,
+    count: i64,
+    /// What its own request may hold meanwhile, which is no reason to refuse it.
+    own: i64,
+}
+
+/// Counts at times, and their sums from the beginning.
+#[derive(Default)]
+struct Sums(Vec<(u64, i64)>);
+
+impl Sums {
+    fn add(&mut self, at: u64, count: i64) {
+        self.0.push((at, count));
+    }
+
+    fn finish(&mut self) {
+        self.0.sort_unstable();
+        let mut sum = 0;
+        for (_, count) in &mut self.0 {
+            sum += *count;
+            *count = sum;
+        }
+    }
+
+    /// What was added before `at`.
+    fn before(&self, at: u64) -> i64 {
+        let until = self.0.partition_point(|(time, _)| *time < at);
+        until.checked_sub(1).map_or(0, |last| self.0[last].1)
+    }
+}
+
+pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
+    let mut semaphores = semaphores(scene);
+    for facts in scene.requests.values() {
+        let own = possibly_held(&mut semaphores, facts);
+        for ask in &facts.asks {
+            see(&mut semaphores, ask, &own);
+        }
+    }
+    let found = semaphores.iter_mut();
+    found
+        .filter_map(|(name, semaphore)| semaphore.refuses(name))
+        .collect()
+}
+
+fn semaphores<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Semaphore<'a>> {
+    let mut semaphores: BTreeMap<&str, Semaphore<'_>> = BTreeMap::new();
+    for operation in &scene.operations {
+        let (name, capacity) = match &operation.call {
+            Call::Define {
+                semaphore,
+                capacity,
+            } => (semaphore, Some(*capacity)),
+            Call::Delete { semaphore } => (semaphore, None),
+            _ => continue,
+        };
+        let semaphore = semaphores.entry(name).or_default();
+        semaphore.definitions += 1;
+        semaphore.capacity = capacity.filter(|_| semaphore.definitions == 1);
+    }
+    semaphores
+}
+
+/// Takes note of an ask for a request that possibly holds `own`.
+fn see<'a>(semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>, ask: &'a Operation, own: &Own<'a>) {
+    let Some(asked) = ask.asked() else { return };
+    for (name, count) in &asked.permits {
+        let Some(semaphore) = semaphores.get_mut(name.as_str()) else {
+            continue;
+        };
+        if asked.waits {
+            semaphore.waits.push((ask.begun, ask.ended));
+        }
+        match &ask.answer {
+            Answer::Unknown => {
+                let known = semaphore.lost.filter(|known| known.begun <= ask.begun);
+                semaphore.lost = known.or(Some(ask));
+            }
+            Answer::Refused(Refused::Exhausted(on)) if on.contains(name) => {
+                let meanwhile = own.from < ask.ended && ask.begun <= own.to;
+                let own = own.most.get(name.as_str()).filter(|_| meanwhile);
+                semaphore.refused.push(Refusal {
+                    ask,
+                    count: *count,
+                    own: own.copied().unwrap_or(0),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a request possibly holds, and when.
+#[derive(Default)]
+struct Own<'a> {
+    from: u64,
+    to: u64,
+    most: HashMap<&'a str, i64>,
+}
+
+fn possibly_held<'a>(
+    semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>,
+    facts: &Facts<'a>,
+) -> Own<'a> {
+    let Some(first) = facts.first_ask() else {
+        return Own::default();
+    };
+    let over = facts.told_over().map_or(NEVER, |over| over.ended);
+    let lives_to = (!facts.has_session).then(|| facts.lives_at_most_to(NEVER));
+    let lives_to = lives_to.flatten();
+    let expired = lives_to.map_or(NEVER, |to| to + COMES_BACK_WITHIN_US + SLACK_US);
+    // Under one id there may be several asks, of which only one is granted.
+    let mut most: HashMap<&str, i64> = HashMap::new();
+    for asked in facts.asks.iter().filter_map(|ask| ask.asked()) {
+        for (name, count) in &asked.permits {
+            let known = most.entry(name).or_insert(*count);
+            *known = (*known).max(*count);
+        }
+    }
+    let (from, to) = (first.begun, over.min(expired));
+    for (name, count) in &most {
+        if let Some(semaphore) = semaphores.get_mut(name) {
+            semaphore.begins.add(from, *count);
+            semaphore.ends.add(to, *count);
+        }
+    }
+    Own { from, to, most }
+}
+
+impl Semaphore<'_> {
+    fn refuses(&mut self, name: &str) -> Option<Violation> {
+        let capacity = self.capacity?;
+        self.begins.finish();
+        self.ends.finish();
+        self.refused.sort_by_key(|refusal| refusal.ask.ended);
+        self.waits.sort_unstable();
+        let mut waits = self.waits.iter().peekable();
+        let mut waited_to = 0;
+        for Refusal { ask, count, own } in &self.refused {
+            while let Some((_, to)) = waits.next_if(|(from, _)| *from <= ask.ended) {
+                waited_to = waited_to.max(*to);
+            }
+            if ask.begun <= waited_to {
+                continue;
+            }
+            let most = self.begins.before(ask.ended) - self.ends.before(ask.begun) - own;
+            if most + count <= capacity {
+                let lost = self.lost.filter(|lost| lost.begun < ask.begun);
+                let promise = match (lost, own) {
+                    (Some(_), _) => Promise::P9,
+                    (None, 0) => Promise::P10,
+                    (None, _) => Promise::P5,
+                };
+                let what =
+                    format!("{name}: {most} of {capacity} can be held, and {count} are refused");
+                return Some(Violation::new(promise, what).by(lost.into_iter().chain([*ask])));
+            }
+        }
+        None
+    }
+}

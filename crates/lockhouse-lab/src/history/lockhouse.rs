@@ -1,0 +1,207 @@
+//! A Lockhouse client whose calls are noted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Owner, SemaphoreName, Ttl};
+use lockhouse::{Refusal, Released, Request};
+
+use super::{Answer, Asked, Call, Held, Recorder, Refused};
+
+/// A client whose calls are noted.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    lockhouse: Lockhouse,
+    recorder: Arc<Recorder>,
+    number: u32,
+}
+
+impl Recorded {
+    /// Client `number` of the history that `recorder` makes.
+    pub fn new(lockhouse: Lockhouse, recorder: &Arc<Recorder>, number: u32) -> Self {
+        Self {
+            lockhouse,
+            recorder: Arc::clone(recorder),
+            number,
+        }
+    }
+
+    /// The client itself, for what need not be noted.
+    pub fn lockhouse(&self) -> &Lockhouse {
+        &self.lockhouse
+    }
+
+    /// Asks for permits, and waits for room if the ask does, for at most `wait`.
+    pub async fn acquire(&self, asked: Asked, wait: Duration) -> Answer {
+        let call = Call::Acquire(asked.clone());
+        let answer = acquire(&self.lockhouse, &asked, wait);
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// The same, but the answer is lost.
+    pub async fn acquire_and_lose_the_answer(&self, asked: Asked) -> Answer {
+        let call = Call::Acquire(asked.clone());
+        let lost = async {
+            acquire(&self.lockhouse, &asked, Duration::ZERO).await;
+            Answer::Unknown
+        };
+        self.recorder.record(self.number, call, lost).await
+    }
+
+    /// Pushes the expiry.
+    pub async fn renew(&self, id: &str, ttl_us: Option<u64>) -> Answer {
+        let id = id.to_owned();
+        let call = Call::Renew {
+            id: id.clone(),
+            ttl_us,
+        };
+        let ttl = ttl_us.map(Duration::from_micros);
+        let answer = async {
+            let renewed = self.lockhouse.renew(&id, ttl).await;
+            renewed.map_or_else(|error| refused(&error), |_| Answer::Renewed)
+        };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// Gives back.
+    pub async fn release(&self, id: &str) -> Answer {
+        let call = Call::Release { id: id.to_owned() };
+        let answer = async { ended(self.lockhouse.release(id).await) };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// The same, but the answer is lost.
+    pub async fn release_and_lose_the_answer(&self, id: &str) -> Answer {
+        let call = Call::Release { id: id.to_owned() };
+        let lost = async {
+            let _ = self.lockhouse.release(id).await;
+            Answer::Unknown
+        };
+        self.recorder.record(self.number, call, lost).await
+    }
+
+    /// Ends anybody's.
+    pub async fn force(&self, id: &str) -> Answer {
+        let call = Call::Force { id: id.to_owned() };
+        let answer = async { ended(self.lockhouse.force_release(id, None).await) };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// Creates or resizes.
+    pub async fn define(&self, semaphore: &str, capacity: u32) -> Answer {
+        let call = Call::Define {
+            semaphore: semaphore.to_owned(),
+            capacity: capacity.into(),
+        };
+        let answer = async { done(self.lockhouse.define(semaphore, capacity).await) };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// Deletes.
+    pub async fn delete(&self, semaphore: &str) -> Answer {
+        let call = Call::Delete {
+            semaphore: semaphore.to_owned(),
+        };
+        let answer = async { done(self.lockhouse.delete(semaphore).await) };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// Keeps what an owner holds.
+    pub async fn heartbeat(&self, owner: &str, ttl: Duration) -> Answer {
+        let call = Call::Heartbeat {
+            owner: owner.to_owned(),
+        };
+        let answer = async { done(self.lockhouse.heartbeat(owner, ttl).await) };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// Ends all that an owner holds.
+    pub async fn goodbye(&self, owner: &str) -> Answer {
+        let call = Call::Goodbye {
+            owner: owner.to_owned(),
+        };
+        let answer = async { done(self.lockhouse.goodbye(owner).await) };
+        self.recorder.record(self.number, call, answer).await
+    }
+
+    /// From here on it does nothing any more.
+    pub fn die(self) {
+        self.recorder.dies(self.number);
+    }
+}
+
+/// Asks for permits, and says how that was answered.
+pub(crate) async fn acquire(lockhouse: &Lockhouse, asked: &Asked, wait: Duration) -> Answer {
+    let ask = match ask(asked) {
+        Ok(ask) => ask,
+        Err(error) => return refused(&error),
+    };
+    match lockhouse.acquire(ask, wait).await {
+        Ok((request, now)) => Answer::Granted {
+            permits: held(&request),
+            now,
+        },
+        Err(error) => refused(&error),
+    }
+}
+
+/// How a release was answered.
+pub(crate) fn ended(released: Result<Released, Error>) -> Answer {
+    match released {
+        Ok(Released { request, now }) => Answer::Ended {
+            now,
+            reason: request.end_reason().map_or("none", |r| r.as_str()).into(),
+        },
+        Err(error) => refused(&error),
+    }
+}
+
+fn done<T>(done: Result<T, Error>) -> Answer {
+    done.map_or_else(|error| refused(&error), |_| Answer::Done)
+}
+
+fn ask(asked: &Asked) -> Result<Ask, Error> {
+    let permits = asked.permits.iter();
+    let permits = permits
+        .map(|(name, count)| Ok((SemaphoreName::parse(name)?, Count::new(*count)?)))
+        .collect::<Result<Vec<_>, lockhouse::Invalid>>()?;
+    let mut ask = Ask::new(ExternalId::parse(&asked.id)?, permits)?;
+    ask.owner = asked.owner.as_deref().map(Owner::parse).transpose()?;
+    let ttl = asked.ttl_us.map(Duration::from_micros);
+    ask.ttl = ttl.map(Ttl::new).transpose()?;
+    Ok(ask)
+}
+
+fn held(request: &Request) -> Vec<Held> {
+    let permits = request.permits.iter().map(|permit| Held {
+        semaphore: permit.semaphore.to_string(),
+        count: permit.count.value().into(),
+        fence: i64::try_from(permit.fence).ok(),
+    });
+    permits.collect()
+}
+
+/// How an error answers the call.
+pub(crate) fn refused(error: &Error) -> Answer {
+    if error.maybe_applied() {
+        return Answer::Unknown;
+    }
+    let names = |names: &[SemaphoreName]| names.iter().map(ToString::to_string).collect();
+    Answer::Refused(match error {
+        Error::Refused(Refusal::Exhausted(on) | Refusal::OthersFirst(on)) => {
+            Refused::Exhausted(names(on))
+        }
+        Error::Refused(Refusal::RequestEnded { reason, .. }) => {
+            Refused::Ended(reason.as_str().into())
+        }
+        other => match other.code() {
+            Code::ExceedsCapacity => Refused::TooMuch,
+            Code::UnknownSemaphore => Refused::UnknownSemaphore,
+            Code::UnknownRequest => Refused::UnknownRequest,
+            Code::IdempotencyConflict => Refused::Conflict,
+            // What a client can't tell from having been done.
+            Code::StoreUnavailable => return Answer::Unknown,
+            _ => Refused::Other(other.to_string()),
+        },
+    })
+}

@@ -1,0 +1,93 @@
+//! What can be broken, and how it is said.
+
+use std::fmt;
+
+use super::Operation;
+use super::rows::PermitRow;
+
+/// A promise by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "their words are those of `words`")]
+pub enum Promise {
+    P1,
+    P2,
+    P3,
+    P4,
+    P5,
+    P6,
+    P7,
+    P8,
+    P9,
+    P10,
+}
+
+impl Promise {
+    /// What is broken when it is.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Promise::P1 => "more permits are held than there are",
+            Promise::P2 => "the counter is not the sum of what is held",
+            Promise::P3 => "a request ends twice, or by nobody",
+            Promise::P4 => "what is over goes on",
+            Promise::P5 => "one ask is granted twice",
+            Promise::P6 => "an ask is granted by halves, or fails by a deadlock",
+            Promise::P7 => "fences do not rise",
+            Promise::P8 => "expiry goes by another clock than the store's",
+            Promise::P9 => "a lost answer is not found again",
+            Promise::P10 => "permits are gone for good",
+        }
+    }
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A promise that was broken, and what shows it.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which.
+    pub promise: Promise,
+    /// How.
+    pub what: String,
+    /// The operations that show it.
+    pub operations: Vec<Operation>,
+    /// The rows that show it.
+    pub rows: Vec<PermitRow>,
+}
+
+impl Violation {
+    pub(crate) fn new(promise: Promise, what: impl Into<String>) -> Self {
+        Self {
+            promise,
+            what: what.into(),
+            operations: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn by<'a>(mut self, operations: impl IntoIterator<Item = &'a Operation>) -> Self {
+        self.operations.extend(operations.into_iter().cloned());
+        self
+    }
+
+    pub(crate) fn at<'a>(mut self, rows: impl IntoIterator<Item = &'a PermitRow>) -> Self {
+        self.rows.extend(rows.into_iter().cloned());
+        self
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.promise, self.what)?;
+        for operation in &self.operations {
+            write!(f, "\n  {operation}")?;
+        }
+        for row in &self.rows {
+            write!(f, "\n  {row:?}")?;
+        }
+        Ok(())
+    }
+}

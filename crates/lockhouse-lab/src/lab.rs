@@ -1,0 +1,151 @@
+//! Puts strategies and Lockhouse through the same scenes, and says what broke, and how often.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lockhouse::Lockhouse;
+use serde::{Serialize, Serializer};
+
+use crate::Failed;
+use crate::history::{Promise, Violation, check};
+use crate::scene::{Scene, Subject};
+use crate::strategy::{self, Server, Sql, Strategy};
+
+/// What Lockhouse is called among the strategies.
+pub const LOCKHOUSE: &str = "lockhouse";
+
+/// How long to go on, and who is told.
+pub struct Run<'a> {
+    /// All scenes once, and then until this is over.
+    pub time: Duration,
+    /// Once this is true, no further scene is begun.
+    pub stop: &'a AtomicBool,
+    /// Is told after each round.
+    pub progress: &'a (dyn Fn(&Verdict) + Sync),
+}
+
+/// What became of one of them.
+#[derive(Debug, Serialize)]
+pub struct Verdict {
+    /// The strategy, or Lockhouse.
+    pub strategy: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// How many times it went through all scenes.
+    pub rounds: u32,
+    /// What it broke.
+    pub broken: Vec<Broken>,
+}
+
+/// A promise that was broken.
+#[derive(Debug, Serialize)]
+pub struct Broken {
+    /// Which.
+    #[serde(serialize_with = "as_text")]
+    pub promise: Promise,
+    /// What that is, in words.
+    pub what: &'static str,
+    /// In how many rounds.
+    pub rounds: u32,
+    /// How it was seen the first time, with the operations that show it.
+    pub shown: String,
+}
+
+/// The strategies that can be written on the database of `url`.
+pub fn strategies(url: &str) -> Vec<&'static dyn Strategy> {
+    let Some(server) = Server::of(url) else {
+        return Vec::new();
+    };
+    let all = strategy::ALL.into_iter();
+    all.filter(|strategy| strategy.runs_on(server)).collect()
+}
+
+/// Puts `strategy` through all scenes, in tables of its own on the database of `url`, and drops them.
+///
+/// # Errors
+/// When the database does not do as it is told.
+pub async fn try_out(
+    strategy: &'static dyn Strategy,
+    url: &str,
+    run: &Run<'_>,
+) -> Result<Verdict, Failed> {
+    let mut sql = Sql::open(url).await?;
+    strategy::prepare(&mut sql, strategy).await?;
+    let subject = Subject::Hand(strategy, url.to_owned());
+    let verdict = Verdict::new(strategy.name(), strategy.about());
+    let verdict = rounds(verdict, &subject, run).await;
+    strategy::clear(&mut sql).await?;
+    verdict
+}
+
+/// The same with Lockhouse, on semaphores that are made for it and deleted when it ends.
+///
+/// # Errors
+/// When Lockhouse does not do as it is told.
+pub async fn try_out_lockhouse(lockhouse: &Lockhouse, run: &Run<'_>) -> Result<Verdict, Failed> {
+    let subject = Subject::Lockhouse(lockhouse.clone());
+    let verdict = Verdict::new(LOCKHOUSE, "Lockhouse itself");
+    rounds(verdict, &subject, run).await
+}
+
+/// Drops all tables that an earlier run may have left on the database of `url`.
+///
+/// # Errors
+/// When the database won't.
+pub async fn clear(url: &str) -> Result<(), Failed> {
+    let mut sql = Sql::open(url).await?;
+    Ok(strategy::clear(&mut sql).await?)
+}
+
+async fn rounds(mut verdict: Verdict, subject: &Subject, run: &Run<'_>) -> Result<Verdict, Failed> {
+    let begun = Instant::now();
+    let name = uuid::Uuid::new_v4().simple().to_string();
+    while verdict.rounds == 0 || begun.elapsed() < run.time {
+        let mut found: BTreeMap<Promise, Violation> = BTreeMap::new();
+        for (i, scene) in Scene::ALL.into_iter().enumerate() {
+            if run.stop.load(Ordering::Relaxed) {
+                return Ok(verdict);
+            }
+            let tag = format!("lockhouse-lab-{}-{}-{i}", &name[..8], verdict.rounds);
+            let (history, rows) = scene.play(subject, &tag).await?;
+            for violation in check(&history, rows.as_ref()) {
+                found.entry(violation.promise).or_insert(violation);
+            }
+        }
+        verdict.add(found);
+        (run.progress)(&verdict);
+    }
+    Ok(verdict)
+}
+
+impl Verdict {
+    fn new(strategy: &'static str, about: &'static str) -> Self {
+        Self {
+            strategy,
+            about,
+            rounds: 0,
+            broken: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, found: BTreeMap<Promise, Violation>) {
+        self.rounds += 1;
+        for (promise, violation) in found {
+            match self.broken.iter_mut().find(|b| b.promise == promise) {
+                Some(broken) => broken.rounds += 1,
+                None => self.broken.push(Broken {
+                    promise,
+                    what: promise.words(),
+                    rounds: 1,
+                    shown: violation.to_string(),
+                }),
+            }
+        }
+        self.broken.sort_by_key(|broken| broken.promise);
+    }
+}
+
+fn as_text<S: Serializer>(promise: &Promise, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(promise)
+}

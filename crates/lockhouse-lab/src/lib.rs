@@ -1,0 +1,17 @@
+//! How locks that are written by hand break, and the checker that sees it.
+//!
+//! [`history`] has what clients record and the checker that holds it against Lockhouse's promises;
+//! [`strategy`] has the locks that people write, a file each; [`lab`] puts them through the same
+//! scenes as Lockhouse, on any database.
+//!
+//! The command `lockhouse lab` and the tests share it, so a reader sees what the tests see.
+
+pub mod history;
+pub mod lab;
+mod scene;
+pub mod strategy;
+
+use std::error::Error;
+
+/// What keeps the lab from running. It is for people to read, so it says what was being done.
+pub type Failed = Box<dyn Error + Send + Sync>;

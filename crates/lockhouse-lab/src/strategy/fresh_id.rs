@@ -1,0 +1,42 @@
+//! A fresh id for every try.
+
+use async_trait::async_trait;
+
+use super::{At, Strategy, Trouble, counted};
+use crate::history::{Asked, Promise};
+
+/// Whose answer was lost has a permit that nobody knows of, and asks for another.
+pub(super) struct FreshId;
+
+#[async_trait]
+impl Strategy for FreshId {
+    fn name(&self) -> &'static str {
+        "fresh-id"
+    }
+
+    fn about(&self) -> &'static str {
+        "grant under a lock, with a UUID made for each try"
+    }
+
+    fn breaks(&self) -> Promise {
+        Promise::P9
+    }
+
+    fn tables(&self) -> &'static [&'static str] {
+        counted::TABLES
+    }
+
+    async fn acquire(&self, at: &mut At, asked: &Asked) -> Result<bool, Trouble> {
+        let fresh = uuid::Uuid::new_v4().to_string();
+        let granted = counted::grant(at, asked, &fresh).await?;
+        if granted {
+            at.aliases.insert(asked.id.clone(), fresh);
+        }
+        Ok(granted)
+    }
+
+    async fn release(&self, at: &mut At, id: &str) -> Result<bool, Trouble> {
+        let holder = at.aliases.remove(id).unwrap_or_default();
+        counted::delete(at, &holder).await
+    }
+}

@@ -1,0 +1,41 @@
+//! Where those who race wait for each other.
+
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// How long who is there waits for who may not come, as it waits for a lock of the former.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// A point that `expected` clients reach before any of them goes on, unless that takes too long.
+#[derive(Debug)]
+pub struct Meet {
+    expected: u32,
+    here: Semaphore,
+    gone_on: Semaphore,
+}
+
+impl Meet {
+    /// For so many; for one, or none, nobody waits.
+    pub fn of(expected: u32) -> Self {
+        Self {
+            expected,
+            here: Semaphore::new(0),
+            gone_on: Semaphore::new(0),
+        }
+    }
+
+    /// Waits for the others.
+    pub(super) async fn others(&self) {
+        if self.expected < 2 {
+            return;
+        }
+        self.here.add_permits(1);
+        if self.here.available_permits() >= self.expected as usize {
+            self.gone_on.add_permits(self.expected as usize);
+        }
+        // Who waited in vain goes on as well.
+        let _ = timeout(PATIENCE, self.gone_on.acquire()).await;
+    }
+}

@@ -1,0 +1,131 @@
+//! P5, P6 and P9: grants that are made twice, by halves or not at all.
+
+use lockhouse_core::{Ask, Changes, Command, Loaded, Permit, Request, State, decide};
+use lockhouse_stores::Sabotage;
+
+use super::{Variant, after, before, granted_now};
+use crate::history::Promise;
+
+pub(super) const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "forgets the id on retry",
+        breaks: Promise::P5,
+        sabotage: || before(|loaded, commands| forget(loaded, commands, Request::is_live)),
+    },
+    Variant {
+        name: "forgets the id after the end",
+        breaks: Promise::P5,
+        sabotage: || before(|loaded, commands| forget(loaded, commands, |r| !r.is_live())),
+    },
+    Variant {
+        name: "does not compare the asks",
+        breaks: Promise::P5,
+        sabotage: || {
+            Sabotage::new(true, |loaded, commands| {
+                let alike = |command: &Command| as_before(&loaded, command);
+                let commands: Vec<_> = commands.iter().map(alike).collect();
+                decide(loaded, &commands)
+            })
+        },
+    },
+    Variant {
+        name: "a refused ask leaves a request",
+        breaks: Promise::P5,
+        sabotage: || {
+            Sabotage::new(true, |loaded, commands| {
+                let now = loaded.now;
+                let known = loaded.requests.clone();
+                let mut decision = decide(loaded, commands);
+                for (command, outcome) in commands.iter().zip(&decision.outcomes) {
+                    let ask = command.ask().filter(|_| outcome.is_err());
+                    if let Some(ask) = ask.filter(|ask| !known.contains_key(&ask.external_id)) {
+                        decision.changes.granted.push(trace(ask, now));
+                    }
+                }
+                decision
+            })
+        },
+    },
+    Variant {
+        name: "half of a multi-semaphore ask",
+        breaks: Promise::P6,
+        sabotage: || {
+            after(|_, decision| {
+                for request in &mut decision.changes.granted {
+                    if request.permits.len() > 1 {
+                        request.permits.pop();
+                    }
+                }
+            })
+        },
+    },
+    Variant {
+        name: "one permit of each, whatever was asked",
+        breaks: Promise::P6,
+        sabotage: || {
+            after(|_, decision| {
+                let one = |permit: &mut Permit| permit.count = lockhouse_core::Count::ONE;
+                granted_now(decision).for_each(|r| r.permits.iter_mut().for_each(one));
+                let saved = decision.changes.granted.iter_mut();
+                saved.for_each(|r| r.permits.iter_mut().for_each(one));
+            })
+        },
+    },
+    Variant {
+        name: "answers, and does not save",
+        breaks: Promise::P9,
+        sabotage: || {
+            after(|_, decision| {
+                if !decision.changes.granted.is_empty() {
+                    decision.changes = Changes::default();
+                }
+            })
+        },
+    },
+    Variant {
+        name: "a renewal that is not saved",
+        breaks: Promise::P9,
+        sabotage: || after(|_, decision| decision.changes.renewed.clear()),
+    },
+];
+
+fn forget(loaded: &mut Loaded, commands: &[Command], which: fn(&Request) -> bool) {
+    for ask in commands.iter().filter_map(Command::ask) {
+        if loaded.requests.get(&ask.external_id).is_some_and(which) {
+            loaded.requests.remove(&ask.external_id);
+        }
+    }
+}
+
+/// The command with the ask that its id stands for.
+fn as_before(loaded: &Loaded, command: &Command) -> Command {
+    let known = command
+        .ask()
+        .and_then(|ask| loaded.requests.get(&ask.external_id));
+    let Some(request) = known else {
+        return command.clone();
+    };
+    let permits = request.permits.iter();
+    let permits = permits.map(|permit| (permit.semaphore.clone(), permit.count));
+    let mut ask = Ask::new(request.external_id.clone(), permits).unwrap();
+    ask.owner = request.owner.clone();
+    Command::Acquire(ask)
+}
+
+fn trace(ask: &Ask, now: lockhouse_core::Timestamp) -> Request {
+    let permits = ask.permits().map(|(semaphore, count)| Permit {
+        semaphore: semaphore.clone(),
+        count,
+        fence: 0,
+    });
+    Request {
+        external_id: ask.external_id.clone(),
+        owner: ask.owner.clone(),
+        state: State::Acquired,
+        permits: permits.collect(),
+        ttl: ask.ttl,
+        expires_at: None,
+        created_at: now,
+        ended_by: None,
+    }
+}

@@ -1,0 +1,117 @@
+//! P1 and P2: room that is not there, and counters that drift.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use lockhouse_core::{Capacity, Command, Decision, Loaded, decide};
+use lockhouse_stores::Sabotage;
+
+use super::{Variant, after};
+use crate::history::Promise;
+
+pub(super) const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "no locks between reading and writing",
+        breaks: Promise::P1,
+        sabotage: || Sabotage::new(false, decide),
+    },
+    Variant {
+        name: "one more than the capacity",
+        breaks: Promise::P1,
+        sabotage: || Sabotage::new(true, |loaded, commands| roomier(loaded, commands, 1)),
+    },
+    Variant {
+        name: "capacity read before the lock",
+        breaks: Promise::P1,
+        sabotage: capacity_read_before_the_lock,
+    },
+    Variant {
+        name: "wake without re-check",
+        breaks: Promise::P1,
+        sabotage: wake_without_re_check,
+    },
+    Variant {
+        name: "release that decrements twice",
+        breaks: Promise::P2,
+        sabotage: || after(|loaded, decision| give_back(loaded, decision, -1)),
+    },
+    Variant {
+        name: "release that decrements nothing",
+        breaks: Promise::P2,
+        sabotage: || after(|loaded, decision| give_back(loaded, decision, 1)),
+    },
+];
+
+/// Decides as if each semaphore had `more` permits.
+fn roomier(mut loaded: Loaded, commands: &[Command], more: i64) -> Decision {
+    if commands.iter().any(|c| matches!(c, Command::Define(_))) {
+        return decide(loaded, commands);
+    }
+    let resize = |capacity: &mut Capacity, by: i64| {
+        *capacity = Capacity::new(i64::from(capacity.value()) + by).unwrap();
+    };
+    for semaphore in loaded.semaphores.values_mut() {
+        resize(&mut semaphore.capacity, more);
+    }
+    let mut decision = decide(loaded, commands);
+    for semaphore in &mut decision.changes.semaphores {
+        resize(&mut semaphore.capacity, -more);
+    }
+    decision
+}
+
+/// A grant goes by the capacity that the semaphore was first seen with.
+fn capacity_read_before_the_lock() -> Arc<Sabotage> {
+    let seen = Mutex::new(BTreeMap::new());
+    Sabotage::new(true, move |mut loaded, commands| {
+        let mut seen = seen.lock().unwrap();
+        let mut truth = BTreeMap::new();
+        for semaphore in loaded.semaphores.values_mut().filter(|s| s.exists()) {
+            let name = semaphore.name.clone();
+            truth.insert(name.clone(), semaphore.capacity);
+            let first = *seen.entry(name).or_insert(semaphore.capacity);
+            if commands.iter().all(|command| command.ask().is_some()) {
+                semaphore.capacity = first;
+            }
+        }
+        let defines = commands.iter().any(|c| matches!(c, Command::Define(_)));
+        let mut decision = decide(loaded, commands);
+        for semaphore in &mut decision.changes.semaphores {
+            if let Some(capacity) = truth.get(&semaphore.name).filter(|_| !defines) {
+                semaphore.capacity = *capacity;
+            }
+        }
+        decision
+    })
+}
+
+/// Who was told that there is room is granted it, whoever took it meanwhile.
+fn wake_without_re_check() -> Arc<Sabotage> {
+    let asked = Mutex::new(BTreeSet::new());
+    Sabotage::new(true, move |loaded, commands| {
+        let mut asked = asked.lock().unwrap();
+        let mut woken = false;
+        for command in commands {
+            if let Command::AcquireInTurn(ask, _) = command {
+                woken |= !asked.insert(ask.external_id.clone());
+            }
+        }
+        roomier(loaded, commands, if woken { 1_000 } else { 0 })
+    })
+}
+
+/// What ended counts so many times more, or less.
+fn give_back(loaded: &Loaded, decision: &mut Decision, times: i64) {
+    for ended in &decision.changes.ended {
+        let Some(request) = loaded.requests.get(&ended.external_id) else {
+            continue;
+        };
+        for permit in &request.permits {
+            let rows = decision.changes.semaphores.iter_mut();
+            for row in rows.filter(|row| row.name == permit.semaphore) {
+                let off = i64::from(row.in_use) + times * i64::from(permit.count.value());
+                row.in_use = off.max(0) as u32;
+            }
+        }
+    }
+}

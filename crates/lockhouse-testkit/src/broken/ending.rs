@@ -1,0 +1,110 @@
+//! P3 and P4: ends that are not.
+
+use std::time::Duration;
+
+use lockhouse_core::{Cause, Command, EndReason, Loaded, Reply, Timestamp, decide};
+use lockhouse_stores::Sabotage;
+
+use super::{Variant, after, before};
+use crate::history::Promise;
+
+const FOR_LONG: Duration = Duration::from_secs(3_600);
+
+pub(super) const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "a repeated release says that it was the one",
+        breaks: Promise::P3,
+        sabotage: || {
+            after(|_, decision| {
+                for outcome in &mut decision.outcomes {
+                    if let Ok(Reply::Ended { now, .. }) = outcome {
+                        *now = true;
+                    }
+                }
+            })
+        },
+    },
+    Variant {
+        name: "an end that is answered, and not saved",
+        breaks: Promise::P3,
+        sabotage: || {
+            after(|_, decision| {
+                if !decision.changes.ended.is_empty() {
+                    decision.changes = lockhouse_core::Changes::default();
+                }
+            })
+        },
+    },
+    Variant {
+        name: "released by nobody",
+        breaks: Promise::P3,
+        sabotage: || {
+            after(|_, decision| {
+                for ended in &mut decision.changes.ended {
+                    ended.reason = EndReason::Forced;
+                }
+            })
+        },
+    },
+    Variant {
+        name: "renew after expiry",
+        breaks: Promise::P4,
+        sabotage: || {
+            before(|loaded, commands| {
+                for command in commands {
+                    if let Command::Renew { external_id, .. } = command {
+                        unexpire(loaded, external_id);
+                    }
+                }
+            })
+        },
+    },
+    Variant {
+        name: "release after expiry",
+        breaks: Promise::P4,
+        sabotage: || {
+            before(|loaded, commands| {
+                for command in commands {
+                    if let Command::End {
+                        external_id,
+                        cause: Cause::Released,
+                    } = command
+                    {
+                        unexpire(loaded, external_id);
+                    }
+                }
+            })
+        },
+    },
+    Variant {
+        name: "sweep without re-check",
+        breaks: Promise::P8,
+        sabotage: || {
+            Sabotage::new(true, |loaded, commands| {
+                let swept = |command: &Command| match command {
+                    Command::End {
+                        external_id,
+                        cause: Cause::Expired,
+                    } => Command::release(external_id.clone()),
+                    other => other.clone(),
+                };
+                let trusting: Vec<_> = commands.iter().map(swept).collect();
+                let mut decision = decide(loaded, &trusting);
+                if trusting != commands {
+                    for ended in &mut decision.changes.ended {
+                        ended.reason = EndReason::Expired;
+                    }
+                }
+                decision
+            })
+        },
+    },
+];
+
+/// As if its time had not passed.
+fn unexpire(loaded: &mut Loaded, id: &lockhouse_core::ExternalId) {
+    let later = loaded.now.checked_add(FOR_LONG).unwrap_or(Timestamp::MAX);
+    if let Some(request) = loaded.requests.get_mut(id) {
+        request.expires_at = request.expires_at.map(|at| at.max(later));
+    }
+}

@@ -1,0 +1,66 @@
+//! P8 and P10: other clocks, and times that never come.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockhouse_core::{Timestamp, decide};
+use lockhouse_stores::Sabotage;
+
+use super::{Variant, before};
+use crate::drill::FAST;
+use crate::history::Promise;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(super) const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "client clock for expiry",
+        breaks: Promise::P8,
+        sabotage: || {
+            before(|loaded, commands| {
+                let ids = commands.iter().filter_map(|command| command.external_id());
+                if ids.into_iter().any(|id| id.as_str().starts_with(FAST)) {
+                    loaded.now = loaded.now.checked_add(HOUR).unwrap();
+                }
+            })
+        },
+    },
+    Variant {
+        name: "clock read before the locks",
+        breaks: Promise::P8,
+        sabotage: clock_read_before,
+    },
+    Variant {
+        name: "half of the time to live",
+        breaks: Promise::P8,
+        sabotage: || {
+            super::after(|_, decision| {
+                for request in &mut decision.changes.granted {
+                    let half = request.ttl.map(|ttl| ttl.as_duration() / 2);
+                    let half = half.and_then(|half| request.created_at.checked_add(half).ok());
+                    request.expires_at = half;
+                }
+            })
+        },
+    },
+    Variant {
+        name: "nothing ever expires",
+        breaks: Promise::P10,
+        sabotage: || {
+            Sabotage::new(true, |mut loaded, commands| {
+                for request in loaded.requests.values_mut() {
+                    request.expires_at = None;
+                }
+                decide(loaded, commands)
+            })
+        },
+    },
+];
+
+/// The time is that of the first batch, as of a transaction that was begun then.
+fn clock_read_before() -> Arc<Sabotage> {
+    let begun: Mutex<Option<Timestamp>> = Mutex::default();
+    before(move |loaded, _| {
+        loaded.now = *begun.lock().unwrap().get_or_insert(loaded.now);
+    })
+}

@@ -1,0 +1,281 @@
+//! Linearizability of short windows: whether there is an order of the calls, each at a moment between
+//! its beginning and its answer, in which a counted semaphore that does one thing after the other
+//! would have answered the same.
+//!
+//! The promises say what must not happen; this says that all that did happen fits one story. It
+//! costs more than linear time, so it is for windows: stretches of the history of one semaphore
+//! between two moments at which nobody is waiting for an answer. At such a moment what is held is
+//! known, and the next window begins with it.
+//!
+//! A call on several semaphores counts on each of them by itself. A window in which an answer was
+//! lost, a time to live ran, or the capacity changed is passed over, and what is held is taken from
+//! the answers all the same: there its rows and the [checker](fn@crate::history::check) say more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use todc_utils::linearizability::WGLChecker;
+use todc_utils::linearizability::history::{Action, History};
+use todc_utils::specifications::Specification;
+
+use crate::history::{Answer, Call, NEVER, Operation, Refused};
+
+/// The most calls of a window that is looked at.
+const MOST: usize = 64;
+
+/// What became of a history.
+#[derive(Debug, Default)]
+pub struct Windows {
+    /// How many windows have an order.
+    pub linearizable: usize,
+    /// How many were passed over.
+    pub passed_over: usize,
+    /// Those that have none, with their semaphore.
+    pub broken: Vec<(String, Vec<Operation>)>,
+}
+
+/// Looks at all windows of all semaphores of `history`.
+pub fn windows(history: &[Operation]) -> Windows {
+    let mut found = Windows::default();
+    for (semaphore, steps) in by_semaphore(history) {
+        let mut held = Held::default();
+        for window in split(steps) {
+            let before = held.clone();
+            for (_, step) in &window {
+                held.take_on_trust(step);
+            }
+            let unclear =
+                |(_, step): &(&Operation, Step)| matches!(step, Step::Unclear | Step::Capacity(_));
+            if window.len() > MOST || window.iter().any(unclear) {
+                found.passed_over += 1;
+            } else if is_linearizable(&before, &window) {
+                found.linearizable += 1;
+            } else {
+                let operations = window.iter().map(|(operation, _)| (*operation).clone());
+                found.broken.push((semaphore.clone(), operations.collect()));
+            }
+        }
+    }
+    found
+}
+
+/// A counted semaphore, as what it was asked has left it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Held {
+    capacity: i64,
+    live: BTreeMap<String, i64>,
+    over: BTreeSet<String>,
+}
+
+/// A call and its answer, on one semaphore.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Begins a window with what was held before it.
+    Begin(Held),
+    Capacity(i64),
+    Granted {
+        id: String,
+        count: i64,
+        now: bool,
+    },
+    Exhausted {
+        id: String,
+        count: i64,
+    },
+    Ended {
+        id: String,
+        now: bool,
+    },
+    /// Whatever there is, or was.
+    IsOver {
+        id: String,
+    },
+    /// Not to be judged.
+    Unclear,
+}
+
+impl Held {
+    /// Whether it would have answered like that, and what it then is.
+    fn after(&self, step: &Step) -> Option<Self> {
+        let mut after = self.clone();
+        let used: i64 = self.live.values().sum();
+        let fits = match step {
+            Step::Begin(held) => {
+                after = held.clone();
+                true
+            }
+            Step::Granted { id, count, now } => {
+                let new = after.live.insert(id.clone(), *count).is_none();
+                new == *now && !self.over.contains(id) && (!new || used + count <= self.capacity)
+            }
+            Step::Exhausted { id, count } => {
+                !self.live.contains_key(id) && used + count > self.capacity
+            }
+            Step::Ended { id, now } => {
+                let was_live = after.live.remove(id).is_some();
+                let was_known = !after.over.insert(id.clone());
+                was_live == *now && (was_live || was_known)
+            }
+            Step::IsOver { id } => self.over.contains(id),
+            Step::Capacity(_) | Step::Unclear => false,
+        };
+        fits.then_some(after)
+    }
+
+    /// Whether it fits or not.
+    fn take_on_trust(&mut self, step: &Step) {
+        match step {
+            Step::Capacity(capacity) => self.capacity = *capacity,
+            Step::Granted { id, count, .. } if !self.over.contains(id) => {
+                self.live.insert(id.clone(), *count);
+            }
+            Step::Ended { id, .. } | Step::IsOver { id } => {
+                self.live.remove(id);
+                self.over.insert(id.clone());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What an id stands for.
+struct Ask<'a> {
+    permits: &'a [(String, i64)],
+    has_ttl: bool,
+}
+
+struct Counted;
+
+impl Specification for Counted {
+    type State = Held;
+    type Operation = Step;
+
+    fn init() -> Held {
+        Held::default()
+    }
+
+    fn apply(step: &Step, held: &Held) -> (bool, Held) {
+        match held.after(step) {
+            Some(after) => (true, after),
+            None => (false, held.clone()),
+        }
+    }
+}
+
+fn is_linearizable(before: &Held, window: &[(&Operation, Step)]) -> bool {
+    let begin = Step::Begin(before.clone());
+    let mut actions = vec![
+        (0, Action::Call(begin.clone())),
+        (0, Action::Response(begin)),
+    ];
+    // At the same microsecond a call comes first, so that the two may have overlapped.
+    let mut moments = Vec::new();
+    for (process, (operation, step)) in window.iter().enumerate() {
+        moments.push((operation.begun, 0, process + 1, step));
+        moments.push((operation.ended, 1, process + 1, step));
+    }
+    moments.sort_by_key(|(at, kind, process, _)| (*at, *kind, *process));
+    actions.extend(moments.into_iter().map(|(_, kind, process, step)| {
+        let step = step.clone();
+        let action = match kind {
+            0 => Action::Call(step),
+            _ => Action::Response(step),
+        };
+        (process, action)
+    }));
+    WGLChecker::<Counted>::is_linearizable(History::from_actions(actions))
+}
+
+/// Cuts where nobody is waiting for an answer.
+fn split(mut steps: Vec<(&Operation, Step)>) -> Vec<Vec<(&Operation, Step)>> {
+    steps.sort_by_key(|(operation, _)| operation.begun);
+    let mut windows: Vec<Vec<_>> = Vec::new();
+    let mut until = 0;
+    for step in steps {
+        let (begun, ended) = (step.0.begun, step.0.ended);
+        match windows.last_mut() {
+            Some(window) if begun <= until => window.push(step),
+            _ => windows.push(vec![step]),
+        }
+        until = until.max(ended);
+    }
+    windows
+}
+
+fn by_semaphore(history: &[Operation]) -> BTreeMap<String, Vec<(&Operation, Step)>> {
+    let mut asked: BTreeMap<&str, Ask<'_>> = BTreeMap::new();
+    for operation in history {
+        if let Call::Acquire(ask) = &operation.call {
+            let known = asked.entry(&ask.id).or_insert(Ask {
+                permits: &ask.permits,
+                has_ttl: false,
+            });
+            known.has_ttl |= ask.ttl_us.is_some();
+        }
+    }
+    let mut steps: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for operation in history {
+        for (semaphore, step) in steps_of(operation, &asked) {
+            steps.entry(semaphore).or_default().push((operation, step));
+        }
+    }
+    steps
+}
+
+/// What it means on which semaphores.
+fn steps_of(operation: &Operation, asked: &BTreeMap<&str, Ask<'_>>) -> Vec<(String, Step)> {
+    if let Call::Define {
+        semaphore,
+        capacity,
+    } = &operation.call
+    {
+        return vec![(semaphore.clone(), Step::Capacity(*capacity))];
+    }
+    let (Some(id), unclear) = (operation.id(), Step::Unclear) else {
+        return Vec::new();
+    };
+    let Some(Ask { permits, has_ttl }) = asked.get(id) else {
+        return Vec::new();
+    };
+    let id = || id.to_owned();
+    let on_all = |step: Step| {
+        let names = permits.iter().map(|(name, _)| (name.clone(), step.clone()));
+        names.collect()
+    };
+    if *has_ttl || operation.ended == NEVER {
+        return on_all(unclear);
+    }
+    match (&operation.call, &operation.answer) {
+        (Call::Acquire(_), Answer::Granted { permits, now }) => {
+            let granted = permits.iter().map(|permit| {
+                let step = Step::Granted {
+                    id: id(),
+                    count: permit.count,
+                    now: *now,
+                };
+                (permit.semaphore.clone(), step)
+            });
+            granted.collect()
+        }
+        // Whom others are before may be refused though there is room.
+        (Call::Acquire(ask), Answer::Refused(Refused::Exhausted(on))) if !ask.waits => {
+            let lacking = ask.permits.iter().filter(|(name, _)| on.contains(name));
+            let exhausted = lacking.map(|(name, count)| {
+                let step = Step::Exhausted {
+                    id: id(),
+                    count: *count,
+                };
+                (name.clone(), step)
+            });
+            exhausted.collect()
+        }
+        (Call::Release { .. } | Call::Force { .. }, Answer::Ended { now, .. }) => {
+            on_all(Step::Ended {
+                id: id(),
+                now: *now,
+            })
+        }
+        (_, Answer::Refused(Refused::Ended(_))) => on_all(Step::IsOver { id: id() }),
+        (_, Answer::Refused(Refused::Conflict | Refused::TooMuch)) => Vec::new(),
+        _ => on_all(unclear),
+    }
+}

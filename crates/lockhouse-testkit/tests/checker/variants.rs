@@ -1,0 +1,73 @@
+//! Each broken store is caught in one drill, with its promise named.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use lockhouse::Lockhouse;
+use lockhouse_stores::{Memory, Sabotage};
+use lockhouse_testkit::broken::{self, Variant};
+use lockhouse_testkit::drill::{Drill, SEMAPHORES};
+use lockhouse_testkit::history::{Operation, Rows, Violation, check, rows};
+
+/// The history of a drill on a store in memory, and its rows.
+pub(crate) async fn drilled(sabotage: Arc<Sabotage>) -> (Vec<Operation>, Rows) {
+    let store = Arc::new(Memory::sabotaged(Arc::clone(&sabotage)));
+    let clients = (0..4).map(|_| Lockhouse::with_store(store.clone()));
+    let stale = move |stale| sabotage.look_stale(stale);
+    let history = Drill::new(clients.collect(), stale).run().await;
+    let lockhouse = Lockhouse::with_store(store);
+    let ids: BTreeSet<_> = history.iter().filter_map(Operation::id).collect();
+    let rows = rows::told(&lockhouse, ids, SEMAPHORES).await.unwrap();
+    (history, rows)
+}
+
+pub(crate) fn said(found: &[Violation]) -> String {
+    let lines: Vec<_> = found.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn a_store_that_is_whole_breaks_nothing() {
+    let (history, rows) = drilled(broken::whole()).await;
+    let found = check(&history, Some(&rows));
+    assert!(found.is_empty(), "{}", said(&found));
+    // Also where the rows can't be seen.
+    let found = check(&history, None);
+    assert!(found.is_empty(), "{}", said(&found));
+}
+
+#[tokio::test]
+async fn every_broken_store_is_caught() {
+    let missed = join_all(broken::variants().map(missed)).await;
+    let missed: Vec<_> = missed.into_iter().flatten().collect();
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+/// What there is to say if it is not caught.
+async fn missed(variant: &Variant) -> Option<String> {
+    let (history, rows) = drilled((variant.sabotage)()).await;
+    let found = check(&history, Some(&rows));
+    let promises: BTreeSet<_> = found.iter().map(|violation| violation.promise).collect();
+    println!("{:50} {} of {promises:?}", variant.name, variant.breaks);
+    let named = found.iter().find(|v| v.promise == variant.breaks);
+    let shown = named.is_some_and(|v| {
+        !v.operations.is_empty() || !v.rows.is_empty() || v.what.contains("in_use")
+    });
+    (!shown).then(|| {
+        format!(
+            "{}: {} is not in\n{}",
+            variant.name,
+            variant.breaks,
+            said(&found)
+        )
+    })
+}
+
+#[test]
+fn there_are_enough_of_them_and_each_has_a_name() {
+    let names: BTreeSet<_> = broken::variants().map(|variant| variant.name).collect();
+    let by_hand = lockhouse_lab::strategy::ALL.map(|strategy| strategy.name());
+    assert!(names.len() + by_hand.len() >= 25, "{names:?}");
+    assert_eq!(names.len(), broken::variants().count());
+}

@@ -1,0 +1,75 @@
+//! Each lock that is written by hand breaks what it is here for, and Lockhouse breaks nothing in the
+//! same scenes, on every database.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lockhouse_lab::lab::{self, Broken, Run, Verdict};
+use lockhouse_lab::strategy::Strategy;
+use lockhouse_testkit::place::Place;
+
+lockhouse_testkit::on_each_store!(
+    what_is_written_by_hand_breaks,
+    lockhouse_goes_through_the_same_scenes,
+);
+
+/// P1, P4, P5, P6, P8, P9 and P10.
+async fn what_is_written_by_hand_breaks(place: Place) {
+    let strategies = lab::strategies(place.url());
+    assert!(strategies.len() >= 6);
+    for strategy in strategies {
+        let verdict = caught(strategy, place.url()).await;
+        println!("{:?}", summary(&verdict));
+        let shown = |broken: &Broken| broken.shown.contains("client");
+        assert!(verdict.broken.iter().all(shown), "{verdict:#?}");
+    }
+    place.clear().await;
+}
+
+/// A machine that stands still while two race may keep them apart, but not every time.
+async fn caught(strategy: &'static dyn Strategy, url: &str) -> Verdict {
+    let mut tries = 0;
+    loop {
+        let verdict = lab::try_out(strategy, url, &run(Duration::ZERO))
+            .await
+            .unwrap();
+        let breaks = strategy.breaks();
+        if verdict.broken.iter().any(|broken| broken.promise == breaks) {
+            return verdict;
+        }
+        tries += 1;
+        assert!(tries < 4, "{breaks} is not in {verdict:#?}");
+    }
+}
+
+async fn lockhouse_goes_through_the_same_scenes(place: Place) {
+    let lockhouse = place.client().await;
+    let run = run(Duration::from_secs(2));
+    let at_once = [
+        lab::try_out_lockhouse(&lockhouse, &run),
+        lab::try_out_lockhouse(&lockhouse, &run),
+    ];
+    for verdict in join_all(at_once).await {
+        let verdict = verdict.unwrap();
+        assert!(verdict.broken.is_empty(), "{verdict:#?}");
+    }
+    let left = lockhouse.semaphores(None, 10).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    place.clear().await;
+}
+
+fn run(time: Duration) -> Run<'static> {
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+    Run {
+        time,
+        stop: &GOES_ON,
+        progress: &|_| {},
+    }
+}
+
+fn summary(verdict: &Verdict) -> (&str, u32, Vec<String>) {
+    let broken = verdict.broken.iter();
+    let broken = broken.map(|broken| format!("{} {}", broken.promise, broken.rounds));
+    (verdict.strategy, verdict.rounds, broken.collect())
+}
