@@ -5,6 +5,7 @@ mod rows;
 mod sabotage;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,18 +21,29 @@ use rows::{Rows, after, make_ready};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
 
-/// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock.
-#[derive(Debug, Default)]
+/// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock
+/// unless it is given another.
 pub struct Memory {
     rows: Mutex<Rows>,
     #[cfg(feature = "sabotage")]
     sabotage: Option<std::sync::Arc<Sabotage>>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl Memory {
     /// An empty store.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_clock(Timestamp::now)
+    }
+
+    /// An empty store that tells the time by `clock`: for tests that set it.
+    pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self {
+            rows: Mutex::default(),
+            #[cfg(feature = "sabotage")]
+            sabotage: None,
+            clock: Box::new(clock),
+        }
     }
 
     /// The rows. They are written only after everything that could panic, so a poisoned lock
@@ -39,18 +51,32 @@ impl Memory {
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// What a batch touches.
+    fn load(&self, rows: &Rows, batch: &Batch) -> Loaded {
+        let now = (self.clock)();
+        let mut footprint = batch.footprint.clone();
+        let mut loaded = rows.load(&footprint, now);
+        if footprint.grow(&batch.commands, &loaded) {
+            loaded = rows.load(&footprint, now);
+        }
+        make_ready(&batch.commands, &mut loaded);
+        loaded
+    }
 }
 
-/// What a batch touches.
-fn load(rows: &Rows, batch: &Batch) -> Loaded {
-    let now = Timestamp::now();
-    let mut footprint = batch.footprint.clone();
-    let mut loaded = rows.load(&footprint, now);
-    if footprint.grow(&batch.commands, &loaded) {
-        loaded = rows.load(&footprint, now);
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
     }
-    make_ready(&batch.commands, &mut loaded);
-    loaded
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -61,7 +87,7 @@ impl Store for Memory {
             return Ok(self.transact_wrongly(batch, sabotage).await);
         }
         let mut rows = self.rows();
-        let decision = decide(load(&rows, batch), &batch.commands);
+        let decision = decide(self.load(&rows, batch), &batch.commands);
         rows.save(decision.changes);
         Ok(decision.outcomes)
     }
@@ -123,7 +149,7 @@ impl Store for Memory {
     }
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
-        let now = Timestamp::now();
+        let now = (self.clock)();
         let rows = self.rows();
         let live = rows.requests.values().filter(|request| request.is_live());
         #[cfg(feature = "sabotage")]
@@ -135,7 +161,7 @@ impl Store for Memory {
     }
 
     async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
-        Ok(self.rows().stale(age, page, Timestamp::now()))
+        Ok(self.rows().stale(age, page, (self.clock)()))
     }
 
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
@@ -147,7 +173,7 @@ impl Store for Memory {
     }
 
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        Ok(self.rows().purge(what, limit as usize, Timestamp::now()))
+        Ok(self.rows().purge(what, limit as usize, (self.clock)()))
     }
 
     async fn recount(&self) -> Result<Recount, Error> {

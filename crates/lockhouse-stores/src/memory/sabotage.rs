@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockhouse_core::store::Batch;
 use lockhouse_core::{Command, Decision, Loaded, Outcome, Semaphore, SemaphoreName};
 
-use super::{Memory, load};
+use super::Memory;
 
 /// How long the rows are left alone between reading and writing, where they are not locked.
 const RACE: Duration = Duration::from_millis(3);
@@ -66,11 +66,11 @@ impl Memory {
     ) -> Vec<Outcome> {
         if sabotage.locks {
             let mut rows = self.rows();
-            let decision = (sabotage.decide)(load(&rows, batch), &batch.commands);
+            let decision = (sabotage.decide)(self.load(&rows, batch), &batch.commands);
             rows.save(decision.changes);
             return decision.outcomes;
         }
-        let loaded = load(&self.rows(), batch);
+        let loaded = self.load(&self.rows(), batch);
         tokio::time::sleep(RACE).await;
         let decision = (sabotage.decide)(loaded, &batch.commands);
         self.rows().save(decision.changes);
