@@ -12,7 +12,7 @@
 //! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
 //! some back, and come right behind it: so the batch that releases also grants, in one commit.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -194,7 +194,7 @@ impl Lanes {
 }
 
 /// The semaphores that `commands` are known to need. Renewals need none, unless they come too late.
-fn locked(commands: &[Queued]) -> HashSet<SemaphoreName> {
+fn locked(commands: &[Queued]) -> BTreeSet<SemaphoreName> {
     let need = commands
         .iter()
         .filter(|queued| !matches!(queued.command, Command::Renew { .. }));
@@ -202,7 +202,7 @@ fn locked(commands: &[Queued]) -> HashSet<SemaphoreName> {
 }
 
 /// A look at those of the semaphores that are waited for, to come last: they are loaded anyway.
-fn looks(locked: &HashSet<SemaphoreName>, waiting: &Waiting) -> impl Iterator<Item = Queued> {
+fn looks(locked: &BTreeSet<SemaphoreName>, waiting: &Waiting) -> impl Iterator<Item = Queued> {
     let waited_for = locked.iter().filter(|name| waiting.on(name) > 0);
     waited_for.map(|name| Queued {
         command: Command::Look { name: name.clone() },
@@ -241,7 +241,7 @@ struct Lane {
     /// Which no other lane has.
     semaphores: HashSet<SemaphoreName>,
     /// Those of them that the store has to lock.
-    locked: HashSet<SemaphoreName>,
+    locked: BTreeSet<SemaphoreName>,
     batch: Batch,
     /// Who asked for each, and what it frees. None are left once they are answered.
     askers: Vec<(Asker, Vec<(SemaphoreName, Count)>)>,
@@ -251,7 +251,7 @@ impl Lane {
     fn new(
         lanes: Lanes,
         semaphores: HashSet<SemaphoreName>,
-        locked: HashSet<SemaphoreName>,
+        locked: BTreeSet<SemaphoreName>,
         taken: Vec<Queued>,
     ) -> Self {
         let split = |queued: Queued| (queued.command, (queued.asker, queued.frees));
@@ -310,7 +310,7 @@ impl Lane {
     }
 }
 
-fn batch(commands: Vec<Command>, locked: &HashSet<SemaphoreName>) -> Batch {
+fn batch(commands: Vec<Command>, locked: &BTreeSet<SemaphoreName>) -> Batch {
     let footprint = Footprint::of(&commands, locked);
     Batch {
         commands,

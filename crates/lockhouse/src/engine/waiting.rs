@@ -11,7 +11,7 @@
 
 mod rooms;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lockhouse_core::{Ask, ExternalId, Outcome, Place, Refusal, SemaphoreName, Turn, store};
 use tokio::sync::oneshot;
@@ -55,7 +55,8 @@ pub(super) struct Waiting {
     tickets: Tickets,
     waiters: HashMap<Place, Waiter>,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
-    rooms: HashMap<SemaphoreName, Room>,
+    /// In one order always, so that whoever draws for each of them does so in it.
+    rooms: BTreeMap<SemaphoreName, Room>,
     /// Whose heads may be able to go.
     look_at: BTreeSet<SemaphoreName>,
     /// Who is to ask whether there is room or not, as the answer will be another.
@@ -69,7 +70,7 @@ impl Waiting {
             tickets: Tickets::new(),
             waiters: HashMap::new(),
             by_id: HashMap::new(),
-            rooms: HashMap::new(),
+            rooms: BTreeMap::new(),
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
         }

@@ -208,13 +208,15 @@ impl Engine {
                 ending = Some(tokio::spawn(ends));
             }
             let next = plan.next.unwrap_or_else(Instant::now);
+            // In one order, so that a run can be repeated; whichever it is, all is looked at anew.
             tokio::select! {
-                () = sleep_until(next) => {}
-                () = self.shared.someone_new.notified() => {}
-                () = ended(&mut ending) => {}
+                biased;
                 changed = self.store.changed(&plan.on) => {
                     self.lanes.state().waiting.look_soon(&changed);
                 }
+                () = self.shared.someone_new.notified() => {}
+                () = ended(&mut ending) => {}
+                () = sleep_until(next) => {}
             }
         }
     }
