@@ -14,6 +14,8 @@ pub mod linear;
 pub mod link;
 pub mod place;
 pub mod rows;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod watched;
 
 pub use lockhouse_lab::history::{self, audit};

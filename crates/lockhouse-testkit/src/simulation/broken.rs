@@ -1,0 +1,294 @@
+//! Stores that are broken on purpose, in ways that the checks must find.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse::store::{Batch, Due, Error, Page, Purge, Stale, Store};
+use lockhouse::{
+    Ask, Capacity, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal,
+    Reply, Request, SemaphoreName, Timestamp,
+};
+use lockhouse_core::{Recount, Semaphore};
+use lockhouse_stores::Memory;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// Now and then a semaphore grants one more than it has.
+    GrantsOneTooMany,
+    /// Now and then one who releases again is told that it ended by this.
+    EndsTwice,
+    /// Now and then a release is answered and not done.
+    LosesRelease,
+    /// Now and then a grant has the fence of the one before.
+    RepeatsFence,
+    /// Now and then a request that ended is answered as if it were granted.
+    GrantsAgain,
+    /// Now and then of two semaphores that are asked for one is granted.
+    GrantsHalf,
+    /// Now and then a grant is said to last for ever, so that nobody sees that it came too late.
+    LastsForEver,
+    /// Those that have lapsed are not found.
+    FindsNoLapsed,
+    /// What came free through another server is never seen.
+    SeesNothing,
+    /// Now and then a call is never answered.
+    ForgetsCall,
+}
+
+/// Rows in memory behind what is broken.
+#[derive(Debug)]
+pub(super) struct Breaking {
+    rows: Arc<Memory>,
+    breaks: Option<Break>,
+    count: AtomicU32,
+    fences: Mutex<BTreeMap<SemaphoreName, u64>>,
+}
+
+/// How often it is now and then.
+const EVERY: u32 = 4;
+
+impl Breaking {
+    pub(super) fn new(rows: Arc<Memory>, breaks: Option<Break>) -> Self {
+        Self {
+            rows,
+            breaks,
+            count: AtomicU32::new(0),
+            fences: Mutex::default(),
+        }
+    }
+
+    fn is(&self, breaks: Break) -> bool {
+        self.breaks == Some(breaks)
+    }
+
+    /// Whether it is time to do it.
+    fn now_and_then(&self) -> bool {
+        self.count.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+    }
+
+    /// What goes to the rows instead of `batch`.
+    async fn sent(&self, batch: &Batch) -> Result<Batch, Error> {
+        let mut sent = batch.clone();
+        for command in &mut sent.commands {
+            match command {
+                Command::Acquire(ask) | Command::AcquireInTurn(ask, _)
+                    if self.is(Break::GrantsHalf) && ask.permits().len() > 1 =>
+                {
+                    if self.now_and_then() {
+                        *ask = half(ask);
+                    }
+                }
+                Command::End {
+                    external_id,
+                    cause: Cause::Released,
+                } if self.is(Break::LosesRelease) => {
+                    let request = self.rows.request(external_id).await?;
+                    if request.is_some_and(|r| r.is_live()) && self.now_and_then() {
+                        // Does nothing, and says how the request is.
+                        let id = external_id.clone();
+                        *command = end(id, Cause::Expired);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Makes room for one who has none, by a capacity that nobody is told of.
+    async fn squeeze_in(&self, batch: &Batch) -> Result<Option<Vec<Outcome>>, Error> {
+        let [command] = &batch.commands[..] else {
+            return Ok(None);
+        };
+        let Some(ask) = command.ask().filter(|ask| ask.permits().len() == 1) else {
+            return Ok(None);
+        };
+        let (name, count) = ask.permits().next().expect("it has one");
+        let Some(row) = self.rows.semaphore(name).await? else {
+            return Ok(None);
+        };
+        let lacks = row.available() < count.value() && row.capacity.value() >= count.value();
+        if !lacks || !self.now_and_then() {
+            return Ok(None);
+        }
+        let larger = Capacity::new(row.in_use + count.value()).expect("it is small");
+        let define = |capacity| Command::Define(Definition::new(name.clone(), capacity));
+        self.rows
+            .transact(&Batch::new(vec![define(larger)]))
+            .await?;
+        let outcomes = self.rows.transact(batch).await?;
+        self.rows
+            .transact(&Batch::new(vec![define(row.capacity)]))
+            .await?;
+        Ok(Some(outcomes))
+    }
+
+    /// What is answered to `command` instead of `outcome`.
+    async fn told(&self, command: &Command, outcome: Outcome) -> Result<Outcome, Error> {
+        Ok(match outcome {
+            Ok(Reply::Ended {
+                request,
+                now: false,
+            }) => {
+                let ended = !request.is_live();
+                let lies = match self.breaks {
+                    Some(Break::EndsTwice) => ended && self.now_and_then(),
+                    Some(Break::LosesRelease) => !ended,
+                    _ => false,
+                };
+                Ok(Reply::Ended { request, now: lies })
+            }
+            Ok(Reply::Granted {
+                mut request,
+                now: true,
+                lasts,
+            }) => {
+                if self.is(Break::RepeatsFence) {
+                    self.repeat_fence(&mut request);
+                }
+                let lasts = lasts.filter(|_| !self.is(Break::LastsForEver));
+                Ok(Reply::Granted {
+                    request,
+                    now: true,
+                    lasts,
+                })
+            }
+            Err(Refusal::RequestEnded { external_id, .. })
+                if self.is(Break::GrantsAgain) && command.ask().is_some() =>
+            {
+                let request = self.rows.request(&external_id).await?;
+                let request = request.expect("it has ended");
+                Ok(Reply::Granted {
+                    request,
+                    now: true,
+                    lasts: None,
+                })
+            }
+            other => other,
+        })
+    }
+
+    fn repeat_fence(&self, request: &mut Request) {
+        let mut fences = self.fences.lock().unwrap_or_else(PoisonError::into_inner);
+        for permit in &mut request.permits {
+            let last = fences.insert(permit.semaphore.clone(), permit.fence);
+            if let Some(last) = last.filter(|_| self.now_and_then()) {
+                permit.fence = last;
+            }
+        }
+    }
+}
+
+fn half(ask: &Ask) -> Ask {
+    let first = ask
+        .permits()
+        .next()
+        .map(|(name, count)| (name.clone(), count));
+    let mut half = Ask::new(ask.external_id.clone(), first).expect("it names one");
+    half.owner.clone_from(&ask.owner);
+    half.ttl = ask.ttl;
+    half
+}
+
+fn end(external_id: ExternalId, cause: Cause) -> Command {
+    Command::End { external_id, cause }
+}
+
+#[async_trait]
+impl Store for Breaking {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        if self.breaks.is_none() {
+            return self.rows.transact(batch).await;
+        }
+        if self.is(Break::GrantsOneTooMany)
+            && let Some(outcomes) = self.squeeze_in(batch).await?
+        {
+            return Ok(outcomes);
+        }
+        let sent = self.sent(batch).await?;
+        let mut told = Vec::new();
+        let outcomes = self.rows.transact(&sent).await?;
+        for (command, outcome) in batch.commands.iter().zip(outcomes) {
+            told.push(self.told(command, outcome).await?);
+        }
+        Ok(told)
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        if self.is(Break::FindsNoLapsed) && matches!(which, Due::Lapsed { .. }) {
+            return Ok(Vec::new());
+        }
+        self.rows.due(which, limit).await
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let mut found = self.rows.named(names).await?;
+        if self.is(Break::SeesNothing) {
+            // As full as can be.
+            found
+                .iter_mut()
+                .for_each(|row| row.in_use = row.in_use.max(row.capacity.value()));
+        }
+        Ok(found)
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.rows.semaphore(name).await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.rows.semaphores(page).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        self.rows.request(external_id).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        self.rows.holders(on, page).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.rows.history(name, limit).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.rows.stale(age, page).await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        self.rows.owners(page).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.rows.purge(what, limit).await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.rows.recount().await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.rows.repair(name).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.rows.migrate().await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.rows.ready().await
+    }
+}

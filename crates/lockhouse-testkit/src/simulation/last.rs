@@ -1,0 +1,148 @@
+//! The end of a run: no fault befalls anybody any more, and time passes. Then whoever wants permits
+//! must get them, and nothing may be left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::store::Store;
+use lockhouse::{Ask, Count, ExternalId, SemaphoreName, Timestamp, Ttl};
+use tokio::time::{sleep, timeout};
+
+use super::callers::{release, sweep};
+use super::ledger::ensure;
+use super::plan::NAMES;
+use super::servers::Servers;
+
+/// A second, and some calls on a store that is a little slow.
+const SOON: Duration = Duration::from_millis(1_200);
+
+/// Longer than any time to live or wait.
+const LONG: Duration = Duration::from_secs(60);
+
+pub(super) async fn last(servers: &Arc<Servers>) {
+    let world = &servers.world;
+    servers.calm();
+    for caller in servers.take_callers() {
+        let ended = timeout(2 * LONG, caller).await;
+        world.found(ensure(matches!(ended, Ok(Ok(()))), "answers", || {
+            format!("a caller came to no end: {ended:?}")
+        }));
+    }
+    for server in 0..servers.len() {
+        let (name, lockhouse) = servers.at(server);
+        let closed = timeout(Duration::from_secs(11), lockhouse.close()).await;
+        world.found(ensure(closed.is_ok(), "answers", || {
+            format!("{name} is not closed")
+        }));
+    }
+    world.settled().await;
+    end_what_nothing_ends(servers).await;
+    want_everything(servers).await;
+    nothing_is_left(servers).await;
+}
+
+/// What has neither a time to live nor a session is its caller's to end.
+async fn end_what_nothing_ends(servers: &Servers) {
+    let stay: Vec<ExternalId> = {
+        let notes = servers.world.notes();
+        let live = notes.ledger.grants.values().filter(|g| g.ended.is_none());
+        let stay = live.filter(|grant| notes.ledger.lapses(grant).is_none());
+        stay.map(|grant| grant.request.external_id.clone())
+            .collect()
+    };
+    for (number, id) in stay.iter().enumerate() {
+        release(servers, number, id.as_str()).await;
+    }
+}
+
+/// P10: on each semaphore somebody wants all there is, and has it within a second of the end of the
+/// last who holds of it.
+async fn want_everything(servers: &Arc<Servers>) {
+    let mut wants = Vec::new();
+    for (number, name) in NAMES.into_iter().enumerate() {
+        let name = SemaphoreName::parse(name).expect("it is a name");
+        let capacity = servers.world.notes().ledger.capacity(&name);
+        if capacity > 0 {
+            wants.push(tokio::spawn(want(servers.clone(), number, name, capacity)));
+        }
+    }
+    for want in wants {
+        let ended = want.await;
+        servers
+            .world
+            .found(ensure(ended.is_ok(), "answers", || format!("{ended:?}")));
+    }
+}
+
+async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacity: u32) {
+    let world = &servers.world;
+    let begun = world.now();
+    let until = last_lapse(&servers, Some(&name))
+        .max(Some(begun))
+        .expect("it is there");
+    let count = Count::new(capacity).expect("it is one");
+    let id = ExternalId::parse(format!("last-{name}")).expect("it is an id");
+    let mut ask = Ask::new(id, [(name.clone(), count)]).expect("it is an ask");
+    ask.ttl = Some(Ttl::new(LONG).expect("it is short"));
+    let (its_name, lockhouse) = servers.at(number);
+    let granted = lockhouse.acquire(ask, LONG).await;
+    let now = world.now();
+    let is_late = now.duration_since(until).unsigned_abs() > SOON && now > until;
+    world.found(ensure(granted.is_ok() && !is_late, "P10", || {
+        format!(
+            "whoever wants all {capacity} of {name} at {its_name} from {begun} on, when the last \
+             hold lapses at {until}, is told at {now}: {granted:?}"
+        )
+    }));
+    let released = lockhouse.release(format!("last-{name}")).await;
+    world.found(ensure(released.is_ok(), "answers", || {
+        format!("{released:?}")
+    }));
+}
+
+/// When the last of those ends by itself that hold, of `on` or of any.
+fn last_lapse(servers: &Servers, on: Option<&SemaphoreName>) -> Option<Timestamp> {
+    let notes = servers.world.notes();
+    let live = notes.ledger.grants.values().filter(|g| g.ended.is_none());
+    let on_it = live.filter(|grant| {
+        let mut permits = grant.request.permits.iter();
+        on.is_none_or(|on| permits.any(|permit| permit.semaphore == *on))
+    });
+    on_it.filter_map(|grant| notes.ledger.lapses(grant)).max()
+}
+
+/// P2, P10: after a sweep all is free, nobody waits, and the rows add up.
+async fn nothing_is_left(servers: &Servers) {
+    let world = &servers.world;
+    if let Some(until) = last_lapse(servers, None) {
+        let left = until.duration_since(world.now());
+        sleep(Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)).await;
+    }
+    sweep(servers, 0).await;
+    for name in NAMES {
+        for server in 0..servers.len() {
+            let (its_name, lockhouse) = servers.at(server);
+            let Ok(status) = lockhouse.status(name).await else {
+                continue;
+            };
+            let is_left = status.waiting > 0 || status.semaphore.in_use > 0;
+            world.found(ensure(!is_left, "P10", || {
+                format!("{its_name}: {status:?} is left")
+            }));
+        }
+    }
+    let findings = world
+        .rows
+        .recount()
+        .await
+        .expect("memory answers")
+        .findings();
+    for finding in findings {
+        world.found(ensure(false, finding.promise, || finding.text.clone()));
+    }
+    let order = {
+        let notes = world.notes();
+        notes.turns.check_order(&notes.ledger)
+    };
+    world.found(order);
+}

@@ -1,0 +1,440 @@
+//! What must be true of the store, from what it answers: a book that is kept in commit order.
+//!
+//! Every outcome is held against the book before it is entered, one command after the other, and the
+//! rows against the book after every commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use lockhouse::store::Batch;
+use lockhouse::{
+    Ask, Cause, Command, EndReason, ExternalId, Outcome, Owner, Refusal, Reply, Request,
+    SemaphoreName, Timestamp,
+};
+use lockhouse_core::Semaphore;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// `P1` to `P11`, or `answers` where a call is not answered as it must be.
+    pub promise: &'static str,
+    /// What happened.
+    pub text: String,
+}
+
+pub(super) type Check = Result<(), Violation>;
+
+/// Unless `is_kept`, `promise` is broken as `text` says.
+pub(super) fn ensure(is_kept: bool, promise: &'static str, text: impl FnOnce() -> String) -> Check {
+    if is_kept {
+        return Ok(());
+    }
+    Err(Violation {
+        promise,
+        text: text(),
+    })
+}
+
+/// The book.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) commit: u64,
+    pub(super) pools: BTreeMap<SemaphoreName, Pool>,
+    pub(super) grants: BTreeMap<ExternalId, Grant>,
+    /// When each owner's session lapses.
+    sessions: BTreeMap<Owner, Timestamp>,
+    /// At which commit which semaphore came to what capacity; 0 if it was deleted.
+    capacities: Vec<(u64, SemaphoreName, u32)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pool {
+    pub(super) capacity: u32,
+    pub(super) live: u32,
+    fence: u64,
+    pub(super) exists: bool,
+}
+
+/// A grant and what became of it.
+#[derive(Debug)]
+pub(super) struct Grant {
+    /// As it was granted, but for its expiry.
+    pub(super) request: Request,
+    pub(super) granted: u64,
+    pub(super) ended: Option<(u64, EndReason)>,
+    /// All that it ever had.
+    pub(super) expiries: BTreeSet<Timestamp>,
+}
+
+impl Ledger {
+    /// Enters a commit; says who ended by it.
+    pub(super) fn enter(
+        &mut self,
+        batch: &Batch,
+        outcomes: &[Outcome],
+        now: Timestamp,
+    ) -> Result<Vec<ExternalId>, Violation> {
+        self.commit += 1;
+        ensure(batch.commands.len() == outcomes.len(), "answers", || {
+            format!(
+                "{} commands have {} outcomes",
+                batch.commands.len(),
+                outcomes.len()
+            )
+        })?;
+        for (command, outcome) in batch.commands.iter().zip(outcomes) {
+            self.step(command, outcome, now)?;
+        }
+        let ids = batch.commands.iter().filter_map(Command::external_id);
+        let ended_now = |id: &&ExternalId| {
+            let grant = self.grants.get(*id);
+            grant.is_some_and(|grant| grant.ended.is_some_and(|(at, _)| at == self.commit))
+        };
+        Ok(ids.filter(ended_now).cloned().collect())
+    }
+
+    fn step(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) -> Check {
+        let expired_now = command.external_id().is_some_and(|id| self.expire(id, now));
+        match (command, outcome) {
+            (Command::Acquire(ask) | Command::AcquireInTurn(ask, _), Ok(reply)) => match reply {
+                Reply::Granted {
+                    request, now: true, ..
+                } => self.grant(ask, request, now),
+                Reply::Granted { request, .. } => self.granted_before(ask, request),
+                other => ensure(false, "answers", || format!("{command:?}: {other:?}")),
+            },
+            (_, Err(refusal)) => self.refuse(command, refusal),
+            (Command::Renew { .. }, Ok(Reply::Renewed(request))) => self.renew(request, now),
+            (
+                Command::End { cause, .. },
+                Ok(Reply::Ended {
+                    request,
+                    now: is_now,
+                }),
+            ) => self.end_by(request, cause, *is_now, expired_now, now),
+            (Command::Define(_), Ok(Reply::Defined { semaphore, .. })) => self.define(semaphore),
+            (Command::Delete { name }, Ok(Reply::Deleted)) => self.delete(name),
+            (Command::Look { .. }, Ok(Reply::Seen(semaphore))) => self.compare(semaphore),
+            (Command::Heartbeat { owner, .. }, Ok(Reply::Heard { session, began })) => {
+                let goes_on = self.is_heard(owner, now) == Some(true);
+                self.sessions.insert(owner.clone(), session.expires_at);
+                ensure(*began != goes_on, "P10", || {
+                    format!("{owner} was heard, and told that a session began: {began}")
+                })
+            }
+            (Command::Goodbye { owner }, Ok(Reply::Gone { .. })) => {
+                self.sessions.remove(owner);
+                Ok(())
+            }
+            (command, outcome) => ensure(false, "answers", || format!("{command:?}: {outcome:?}")),
+        }
+    }
+
+    /// P4: what is past its time ends by whatever touches it.
+    fn expire(&mut self, id: &ExternalId, now: Timestamp) -> bool {
+        let grant = self.grants.get(id);
+        let is_past = grant.is_some_and(|g| g.ended.is_none() && g.request.has_expired(now));
+        if is_past {
+            self.end(id, EndReason::Expired);
+        }
+        is_past
+    }
+
+    fn end(&mut self, id: &ExternalId, reason: EndReason) {
+        let Some(grant) = self.grants.get_mut(id) else {
+            return;
+        };
+        grant.ended = Some((self.commit, reason));
+        for permit in &grant.request.permits {
+            let pool = self.pools.entry(permit.semaphore.clone()).or_default();
+            pool.live -= permit.count.value();
+        }
+    }
+
+    fn grant(&mut self, ask: &Ask, request: &Request, now: Timestamp) -> Check {
+        let id = &ask.external_id;
+        if let Some(before) = self.grants.get(id) {
+            let ended = before.ended;
+            return ensure(false, "P5", || {
+                format!("{id} is granted anew, after a grant that ended: {ended:?}")
+            });
+        }
+        ensure(ask.is_that_of(request), "P6", || {
+            format!("{ask:?} is granted as {request:?}")
+        })?;
+        let expires_at = ask.ttl.map(|ttl| now + ttl.as_duration());
+        ensure(request.expires_at == expires_at, "P8", || {
+            format!("{ask:?} is granted at {now} until {:?}", request.expires_at)
+        })?;
+        for permit in &request.permits {
+            let pool = self.pools.entry(permit.semaphore.clone()).or_default();
+            let name = &permit.semaphore;
+            ensure(permit.fence > pool.fence, "P7", || {
+                format!(
+                    "{id} is granted {name} under {}, after {}",
+                    permit.fence, pool.fence
+                )
+            })?;
+            pool.fence = permit.fence;
+            pool.live += permit.count.value();
+            ensure(pool.exists && pool.live <= pool.capacity, "P1", || {
+                format!(
+                    "with {id}, {} of {} permits of {name} are live",
+                    pool.live, pool.capacity
+                )
+            })?;
+        }
+        let grant = Grant {
+            request: request.clone(),
+            granted: self.commit,
+            ended: None,
+            expiries: expires_at.into_iter().collect(),
+        };
+        self.grants.insert(id.clone(), grant);
+        Ok(())
+    }
+
+    fn granted_before(&self, ask: &Ask, request: &Request) -> Check {
+        let id = &ask.external_id;
+        let grant = self.grants.get(id);
+        let is_it = grant.is_some_and(|grant| {
+            grant.ended.is_none()
+                && grant.request.permits == request.permits
+                && ask.is_that_of(request)
+        });
+        ensure(is_it, "P5", || {
+            format!("{id} is told of a grant {request:?}, which was {grant:?}")
+        })
+    }
+
+    fn renew(&mut self, request: &Request, now: Timestamp) -> Check {
+        let grant = self.grants.get_mut(&request.external_id);
+        let grant = grant.filter(|grant| grant.ended.is_none());
+        let ttl = request.ttl.map(|ttl| now + ttl.as_duration());
+        ensure(grant.is_some() && ttl == request.expires_at, "P4", || {
+            format!("{request:?} is renewed, which was {grant:?}")
+        })?;
+        if let Some(grant) = grant {
+            grant.request.expires_at = request.expires_at;
+            grant.request.ttl = request.ttl;
+            grant.expiries.extend(request.expires_at);
+        }
+        Ok(())
+    }
+
+    fn end_by(
+        &mut self,
+        request: &Request,
+        cause: &Cause,
+        is_now: bool,
+        expired_now: bool,
+        now: Timestamp,
+    ) -> Check {
+        let id = &request.external_id;
+        let was_live = self.grants.get(id).is_some_and(|g| g.ended.is_none());
+        let is_due = was_live && self.is_due(cause, now);
+        let finds = expired_now && !matches!(cause, Cause::Released | Cause::Forced { .. });
+        ensure(is_now == (is_due || finds), "P3", || {
+            let grant = self.grants.get(id);
+            format!("{id} is told that it ended by {cause:?} now: {is_now}; it was {grant:?}")
+        })?;
+        if is_due {
+            self.end(id, cause.reason());
+        }
+        if let (true, Cause::OwnerSilent { owner }) = (is_due, cause) {
+            self.sessions.insert(owner.clone(), Timestamp::UNIX_EPOCH);
+        }
+        let ended = self.grants.get(id).and_then(|grant| grant.ended);
+        let reason = ended.map(|(_, reason)| reason);
+        ensure(request.end_reason() == reason, "P3", || {
+            format!(
+                "{id} is told that it ended {:?}, it did {ended:?}",
+                request.end_reason()
+            )
+        })
+    }
+
+    fn is_due(&self, cause: &Cause, now: Timestamp) -> bool {
+        match cause {
+            Cause::Released | Cause::Forced { .. } | Cause::OwnerGone { .. } => true,
+            Cause::OwnerSilent { owner } => self.is_heard(owner, now) == Some(false),
+            // No run is as long as what is stale is old.
+            Cause::Expired | Cause::Stale { .. } => false,
+        }
+    }
+
+    fn is_heard(&self, owner: &Owner, now: Timestamp) -> Option<bool> {
+        self.sessions.get(owner).map(|until| *until > now)
+    }
+
+    fn refuse(&self, command: &Command, refusal: &Refusal) -> Check {
+        let is_true = match refusal {
+            Refusal::Exhausted(names) => {
+                let ask = command.ask().filter(|_| !names.is_empty());
+                let mut lacked = ask.into_iter().flat_map(Ask::permits);
+                lacked.all(|(name, count)| !names.contains(name) || self.room(name) < count.value())
+            }
+            Refusal::ExceedsCapacity {
+                semaphore, asked, ..
+            } => self.capacity(semaphore) < asked.value(),
+            Refusal::UnknownSemaphore(names) => names.iter().all(|name| !self.exists(name)),
+            Refusal::SemaphoreInUse { name, in_use } => self.live(name) == *in_use && *in_use > 0,
+            Refusal::UnknownRequest(id) => !self.grants.contains_key(id),
+            Refusal::RequestEnded {
+                external_id,
+                reason,
+            } => {
+                let grant = self.grants.get(external_id);
+                grant
+                    .and_then(|g| g.ended)
+                    .is_some_and(|(_, its)| its == *reason)
+            }
+            Refusal::IdempotencyConflict(id) => {
+                let (grant, ask) = (self.grants.get(id), command.ask());
+                grant
+                    .zip(ask)
+                    .is_some_and(|(g, ask)| !ask.is_that_of(&g.request))
+            }
+            _ => true,
+        };
+        ensure(is_true, "P9", || format!("{command:?} is told: {refusal}"))
+    }
+
+    fn define(&mut self, semaphore: &Semaphore) -> Check {
+        let capacity = semaphore.capacity.value();
+        self.capacities
+            .push((self.commit, semaphore.name.clone(), capacity));
+        let pool = self.pools.entry(semaphore.name.clone()).or_default();
+        pool.capacity = capacity;
+        pool.exists = true;
+        pool.fence = pool.fence.max(semaphore.fence);
+        self.compare(semaphore)
+    }
+
+    fn delete(&mut self, name: &SemaphoreName) -> Check {
+        self.capacities.push((self.commit, name.clone(), 0));
+        let pool = self.pools.entry(name.clone()).or_default();
+        pool.exists = false;
+        ensure(pool.live == 0, "P2", || {
+            format!("{name} is deleted with {} live", pool.live)
+        })
+    }
+
+    /// P2 and P7: a semaphore's row, or what is told of it.
+    fn compare(&self, semaphore: &Semaphore) -> Check {
+        let name = &semaphore.name;
+        let pool = self.pools.get(name).cloned().unwrap_or_default();
+        ensure(semaphore.in_use == pool.live, "P2", || {
+            format!(
+                "{name} counts {} in use, {} are live",
+                semaphore.in_use, pool.live
+            )
+        })?;
+        let is_it = semaphore.capacity.value() == pool.capacity && pool.exists;
+        ensure(is_it, "P1", || format!("{semaphore:?} was {pool:?}"))?;
+        ensure(semaphore.fence >= pool.fence, "P7", || {
+            format!(
+                "the fence of {name} is {}, it was {}",
+                semaphore.fence, pool.fence
+            )
+        })
+    }
+
+    /// P2, P3 and P7: the rows after a commit are what the book says.
+    pub(super) fn compare_rows(
+        &self,
+        semaphores: &[(SemaphoreName, Option<Semaphore>)],
+        requests: &[(ExternalId, Option<Request>)],
+    ) -> Check {
+        for (id, row) in requests {
+            self.compare_request(id, row.as_ref())?;
+        }
+        for (name, row) in semaphores {
+            ensure(row.is_some() == self.exists(name), "P2", || {
+                format!("{name} is there: {}", row.is_some())
+            })?;
+            row.as_ref().map_or(Ok(()), |row| self.compare(row))?;
+        }
+        Ok(())
+    }
+
+    fn compare_request(&self, id: &ExternalId, row: Option<&Request>) -> Check {
+        let grant = self.grants.get(id);
+        let (Some(row), Some(grant)) = (row, grant) else {
+            return ensure(row.is_none() && grant.is_none(), "P5", || {
+                format!("the row of {id} is {row:?}, its grant {grant:?}")
+            });
+        };
+        let reason = grant.ended.map(|(_, reason)| reason);
+        ensure(row.end_reason() == reason, "P3", || {
+            format!(
+                "the row of {id} says that it ended {:?}; it did: {reason:?}",
+                row.end_reason()
+            )
+        })?;
+        ensure(row.permits == grant.request.permits, "P6", || {
+            format!(
+                "the row of {id} is {row:?}, it was granted {:?}",
+                grant.request
+            )
+        })?;
+        ensure(row.expires_at == grant.request.expires_at, "P8", || {
+            format!("the row of {id} expires {:?}: {grant:?}", row.expires_at)
+        })
+    }
+
+    pub(super) fn permits_of(&self, id: &ExternalId) -> Option<Vec<SemaphoreName>> {
+        let permits = self.grants.get(id)?.request.permits.iter();
+        Some(permits.map(|permit| permit.semaphore.clone()).collect())
+    }
+
+    fn exists(&self, name: &SemaphoreName) -> bool {
+        self.pools.get(name).is_some_and(|pool| pool.exists)
+    }
+
+    pub(super) fn capacity(&self, name: &SemaphoreName) -> u32 {
+        let pool = self.pools.get(name).filter(|pool| pool.exists);
+        pool.map_or(0, |pool| pool.capacity)
+    }
+
+    fn live(&self, name: &SemaphoreName) -> u32 {
+        self.pools.get(name).map_or(0, |pool| pool.live)
+    }
+
+    fn room(&self, name: &SemaphoreName) -> u32 {
+        self.capacity(name).saturating_sub(self.live(name))
+    }
+
+    /// How much there would be, had all ended that has lapsed.
+    pub(super) fn room_without_lapsed(&self, name: &SemaphoreName, now: Timestamp) -> u32 {
+        let held = self.grants.values().filter(|grant| grant.ended.is_none());
+        let held = held.filter(|grant| self.lapses(grant).is_none_or(|lapses| lapses > now));
+        let permits = held.flat_map(|grant| &grant.request.permits);
+        let counts = permits
+            .filter(|p| p.semaphore == *name)
+            .map(|p| p.count.value());
+        self.capacity(name).saturating_sub(counts.sum())
+    }
+
+    /// When a live grant ends by itself, if it does.
+    pub(super) fn lapses(&self, grant: &Grant) -> Option<Timestamp> {
+        let owner = grant.request.owner.as_ref();
+        let silent = owner.and_then(|owner| self.sessions.get(owner)).copied();
+        let expires = grant.request.expires_at;
+        expires.into_iter().chain(silent).min()
+    }
+
+    /// Whether `name` could have given `count` at all times between these commits.
+    pub(super) fn could_always_give(
+        &self,
+        name: &SemaphoreName,
+        count: u32,
+        commits: RangeInclusive<u64>,
+    ) -> bool {
+        let of_it = || self.capacities.iter().filter(|(_, its, _)| its == name);
+        let at_first = of_it().rfind(|(at, ..)| at < commits.start());
+        let later = of_it().filter(|(at, ..)| commits.contains(at));
+        let mut all = at_first.into_iter().chain(later);
+        all.all(|(_, _, capacity)| *capacity >= count)
+    }
+}

@@ -1,0 +1,221 @@
+//! The engine over a store in memory, under virtual time: a seed is a run that can be repeated.
+//!
+//! Everything that happens is drawn from the seed beforehand: several servers on one store, callers
+//! of all kinds, and what goes wrong between servers and store. The run itself is one thread on
+//! paused time: whatever draws at random (the engine's jitter, the store's delays) draws from the
+//! thread's generator, which is set by the seed. So a seed gives the same run every time, and a run
+//! that fails is repeated with fewer and fewer of its steps, until only those are left that it takes.
+//!
+//! What is checked: the store's answers and rows at every commit, against a book that is kept by
+//! hand; what every caller is told, against the same book; and that everybody is answered in time,
+//! served in turn, and that in the end nothing is left.
+
+mod answers;
+mod broken;
+mod callers;
+mod draw;
+mod last;
+mod ledger;
+mod plan;
+mod servers;
+mod shrink;
+mod store;
+mod turns;
+mod world;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep, sleep_until};
+
+pub use broken::Break;
+pub use ledger::Violation;
+pub use plan::Plan;
+
+use plan::{Deed, Step};
+use servers::Servers;
+use world::World;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Ran {
+    /// The first promise that was broken.
+    pub violation: Option<Violation>,
+    /// What happened, line by line, if that was wanted.
+    pub log: Vec<String>,
+}
+
+/// A run that broke a promise, made short.
+#[derive(Debug)]
+pub struct Failure {
+    plan: Plan,
+    violation: Violation,
+    log: Vec<String>,
+}
+
+impl Failure {
+    /// What was broken.
+    pub fn violation(&self) -> &Violation {
+        &self.violation
+    }
+
+    /// The steps that it takes.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// The run of `seed`.
+pub fn plan(seed: u64) -> Plan {
+    draw::plan(seed)
+}
+
+/// Runs the seed; if a promise is broken, finds out what it takes.
+///
+/// # Errors
+/// The shortest run that was found which breaks the same promise.
+pub fn check(seed: u64, breaks: Option<Break>) -> Result<(), Box<Failure>> {
+    check_plan(&plan(seed), breaks)
+}
+
+/// The same for a plan.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_plan(plan: &Plan, breaks: Option<Break>) -> Result<(), Box<Failure>> {
+    let Some(violation) = run(plan, breaks, false).violation else {
+        return Ok(());
+    };
+    let plan = shrink::shrink(plan, violation.promise, breaks);
+    let Ran {
+        violation: last,
+        log,
+    } = run(&plan, breaks, true);
+    Err(Box::new(Failure {
+        violation: last.unwrap_or(violation),
+        plan,
+        log,
+    }))
+}
+
+/// Runs `plan` on a store that is broken as `breaks` says, and writes down what happens if it
+/// `is_logged`.
+pub fn run(plan: &Plan, breaks: Option<Break>, is_logged: bool) -> Ran {
+    fastrand::seed(plan.seed);
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without a driver");
+    runtime.block_on(async {
+        let world = World::new(plan.is_quiet, breaks, is_logged);
+        go_through(plan, &world).await;
+        let violation = world.notes().violation.take();
+        Ran {
+            violation,
+            log: world.take_log(),
+        }
+    })
+}
+
+async fn go_through(plan: &Plan, world: &Arc<World>) {
+    let servers = Servers::of(plan, world);
+    for (number, capacity) in plan.capacities.into_iter().enumerate() {
+        callers::define(&servers, 0, number, capacity).await;
+    }
+    let watched = Arc::clone(world);
+    let watcher = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(50)).await;
+            watched.look_at_waiters();
+        }
+    });
+    let began = Instant::now();
+    for step in &plan.steps {
+        sleep_until(began + Duration::from_millis(step.at_ms)).await;
+        if world.has_failed() {
+            return;
+        }
+        world.log(|| step.to_string());
+        take(&servers, step.clone());
+    }
+    last::last(&servers).await;
+    watcher.abort();
+}
+
+fn take(servers: &Arc<Servers>, step: Step) {
+    let Step {
+        number,
+        server: at,
+        deed,
+        ..
+    } = step;
+    let its = Arc::clone(servers);
+    match deed {
+        Deed::Acquire(what) => servers.call(at, callers::acquire(its, at, what)),
+        Deed::Hold(what) => servers.call(at, callers::hold(its, at, number, what)),
+        Deed::Renew { id, ttl_ms } => {
+            servers.call(
+                at,
+                async move { callers::renew(&its, at, &id, ttl_ms).await },
+            );
+        }
+        Deed::Release { id } => {
+            servers.call(at, async move { callers::release(&its, at, &id).await });
+        }
+        Deed::Force { id } => servers.call(at, async move { callers::force(&its, at, &id).await }),
+        Deed::Define { name, capacity } => {
+            servers.call(at, async move {
+                callers::define(&its, at, name, capacity).await
+            });
+        }
+        Deed::Delete { name } => {
+            servers.call(at, async move { callers::delete(&its, at, name).await });
+        }
+        Deed::Heartbeat { owner, ttl_ms } => {
+            servers.call(at, async move {
+                callers::heartbeat(&its, at, owner, ttl_ms).await
+            });
+        }
+        Deed::Goodbye { owner } => {
+            servers.call(at, async move { callers::goodbye(&its, at, owner).await });
+        }
+        Deed::Sweep => servers.call(at, async move { callers::sweep(&its, at).await }),
+        Deed::Kill => servers.kill(at),
+        Deed::Fault(fault) => servers.store(at).befall(fault),
+        Deed::ReadFault(fault) => servers.store(at).befall_read(fault),
+        Deed::Cut { ms, is_silent } => servers.store(at).cut(ms, is_silent),
+        Deed::Jump { ms } => servers.world.jump(ms),
+    }
+}
+
+/// The script, what was broken, and the last of what happened before.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Violation { promise, text } = &self.violation;
+        writeln!(f, "{promise} is broken: {text}\n")?;
+        write!(f, "{}", self.plan)?;
+        let numbers = self.plan.numbers();
+        let keep: Vec<_> = numbers.iter().map(usize::to_string).collect();
+        writeln!(
+            f,
+            "\nagain: simulate seed={} keep={}\n",
+            self.plan.seed,
+            keep.join(",")
+        )?;
+        let broken = self
+            .log
+            .iter()
+            .position(|line| line.ends_with(text.as_str()));
+        let end = broken.map_or(self.log.len(), |at| at + 1);
+        for line in &self.log[end.saturating_sub(LINES)..end] {
+            writeln!(f, "  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many lines of what happened are shown.
+const LINES: usize = 40;

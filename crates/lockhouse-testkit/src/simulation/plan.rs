@@ -1,0 +1,314 @@
+//! What happens in a run, and when: all of it is drawn before it begins.
+//!
+//! So a run can be repeated with some of its steps left out, and a run that fails can be made short.
+
+use std::fmt;
+
+use lockhouse::store::Kind;
+
+/// The semaphores that there are at first, by their capacities.
+pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// A run, before it begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) seed: u64,
+    /// How many servers share the store.
+    pub(super) servers: usize,
+    /// Of [`NAMES`].
+    pub(super) capacities: [u32; 3],
+    /// How long the store takes at most for each half of a call.
+    pub(super) slow_ms: u64,
+    /// Whether the store tells those who wait of what came free.
+    pub(super) rings: bool,
+    /// Whether no step is a fault: then more is promised.
+    pub(super) is_quiet: bool,
+    /// In the order of their times.
+    pub(super) steps: Vec<Step>,
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// Which it was when the run was drawn; it keeps that when others are left out.
+    pub(super) number: usize,
+    pub(super) at_ms: u64,
+    pub(super) server: usize,
+    pub(super) deed: Deed,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    Acquire(Acquire),
+    Hold(Hold),
+    Renew {
+        id: String,
+        ttl_ms: Option<u64>,
+    },
+    Release {
+        id: String,
+    },
+    Force {
+        id: String,
+    },
+    Define {
+        name: usize,
+        capacity: u32,
+    },
+    Delete {
+        name: usize,
+    },
+    Heartbeat {
+        owner: usize,
+        ttl_ms: u64,
+    },
+    Goodbye {
+        owner: usize,
+    },
+    Sweep,
+    /// The server's process dies with all its callers, and another takes its place.
+    Kill,
+    /// Befalls the server's next transaction.
+    Fault(Fault),
+    /// Befalls its next read.
+    ReadFault(Fault),
+    /// For so long the server can't reach the store: it is told so at once, or hears nothing.
+    Cut {
+        ms: u64,
+        is_silent: bool,
+    },
+    /// The store's clock is set.
+    Jump {
+        ms: i64,
+    },
+}
+
+/// A call for permits under an id, and what its caller does then.
+#[derive(Clone, Debug)]
+pub(super) struct Acquire {
+    pub(super) id: String,
+    /// By the numbers of the names.
+    pub(super) permits: Vec<(usize, u32)>,
+    pub(super) owner: Option<usize>,
+    pub(super) ttl_ms: Option<u64>,
+    pub(super) wait_ms: u64,
+    pub(super) priority: i32,
+    /// After so long its future is dropped.
+    pub(super) gives_up_ms: Option<u64>,
+    /// How many times it asks again when the store could not be had, each time another server.
+    pub(super) insists: u32,
+    pub(super) then: Then,
+}
+
+/// What becomes of a grant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    /// Its holder dies.
+    Dies,
+    Releases {
+        after_ms: u64,
+    },
+    /// It is renewed so many times, and released.
+    Renews {
+        every_ms: u64,
+        times: u32,
+    },
+}
+
+/// A permit of the library's that renews itself.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    pub(super) permits: Vec<(usize, u32)>,
+    pub(super) ttl_ms: u64,
+    pub(super) wait_ms: u64,
+    pub(super) gives_up_ms: Option<u64>,
+    pub(super) for_ms: u64,
+    pub(super) ends: Ending,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ending {
+    Release,
+    Drop,
+    Forget,
+}
+
+/// What befalls a call on the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// Nothing is applied, and the error says so.
+    Before(Kind),
+    /// It is applied, and its reply is lost.
+    ReplyLost,
+    /// The connection is lost at the commit, and nothing is applied.
+    CommitLost,
+    /// The reply is lost; it is applied later, and has its locks until then.
+    AppliedLate { ms: u64 },
+    /// It hangs, and has its locks meanwhile; in the end it is applied or is not, and its reply is
+    /// lost.
+    Stuck { ms: u64, is_applied: bool },
+    /// It takes so long, half of it before the commit.
+    Slow { ms: u64 },
+}
+
+impl Plan {
+    /// The same without those steps that `keep` says no to.
+    pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let steps = self.steps.iter().filter(|step| keep(step.number));
+        Self {
+            steps: steps.cloned().collect(),
+            ..self.clone()
+        }
+    }
+
+    /// The numbers of its steps.
+    pub fn numbers(&self) -> Vec<usize> {
+        self.steps.iter().map(|step| step.number).collect()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            servers,
+            capacities: [a, b, c],
+            slow_ms,
+            rings,
+            ..
+        } = self;
+        let rings = if *rings { ", and rings" } else { "" };
+        writeln!(
+            f,
+            "seed {seed}: {servers} servers, a={a} b={b} c={c}, \
+             a store that takes up to {slow_ms} ms each way{rings}"
+        )?;
+        for step in &self.steps {
+            writeln!(f, "{step}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            number,
+            at_ms,
+            server,
+            deed,
+        } = self;
+        write!(f, "  #{number:<3} {at_ms:>6} ms  server {server}  {deed}")
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Deed::Acquire(acquire) => acquire.fmt(f),
+            Deed::Hold(hold) => hold.fmt(f),
+            Deed::Renew { id, ttl_ms } => write!(f, "renew {id} ttl {}", Ms(*ttl_ms)),
+            Deed::Release { id } => write!(f, "release {id}"),
+            Deed::Force { id } => write!(f, "force {id}"),
+            Deed::Define { name, capacity } => write!(f, "define {}={capacity}", NAMES[*name]),
+            Deed::Delete { name } => write!(f, "delete {}", NAMES[*name]),
+            Deed::Heartbeat { owner, ttl_ms } => write!(f, "heartbeat o{owner} ttl {ttl_ms} ms"),
+            Deed::Goodbye { owner } => write!(f, "goodbye o{owner}"),
+            Deed::Sweep => f.write_str("sweep"),
+            Deed::Kill => f.write_str("! killed, and begun anew"),
+            Deed::Fault(fault) => write!(f, "! its next transaction: {fault}"),
+            Deed::ReadFault(fault) => write!(f, "! its next read: {fault}"),
+            Deed::Cut { ms, is_silent } => {
+                let how = if *is_silent { "silently" } else { "openly" };
+                write!(f, "! cut off for {ms} ms, {how}")
+            }
+            Deed::Jump { ms } => write!(f, "! the store's clock jumps by {ms} ms"),
+        }
+    }
+}
+
+impl fmt::Display for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "acquire {} {}", self.id, Permits(&self.permits))?;
+        if let Some(owner) = self.owner {
+            write!(f, " of o{owner}")?;
+        }
+        write!(f, " ttl {} wait {} ms", Ms(self.ttl_ms), self.wait_ms)?;
+        if self.priority != 0 {
+            write!(f, " priority {}", self.priority)?;
+        }
+        if let Some(ms) = self.gives_up_ms {
+            write!(f, ", goes away after {ms} ms")?;
+        }
+        if self.insists > 0 {
+            write!(f, ", asks {} times again", self.insists)?;
+        }
+        match self.then {
+            Then::Dies => write!(f, ", then dies"),
+            Then::Releases { after_ms } => write!(f, ", then releases after {after_ms} ms"),
+            Then::Renews { every_ms, times } => {
+                write!(f, ", then renews {times} times every {every_ms} ms")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            ttl_ms,
+            wait_ms,
+            for_ms,
+            ends,
+            ..
+        } = self;
+        write!(
+            f,
+            "hold {} ttl {ttl_ms} ms wait {wait_ms} ms for {for_ms} ms, then {ends:?}",
+            Permits(&self.permits)
+        )?;
+        match self.gives_up_ms {
+            Some(ms) => write!(f, ", goes away after {ms} ms"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Before(kind) => write!(f, "{kind:?}, not applied"),
+            Fault::ReplyLost => f.write_str("applied, the reply lost"),
+            Fault::CommitLost => f.write_str("not applied, the reply lost"),
+            Fault::AppliedLate { ms } => write!(f, "the reply lost, applied {ms} ms later"),
+            Fault::Stuck { ms, is_applied } => {
+                let not = if *is_applied { "" } else { "not " };
+                write!(f, "stuck for {ms} ms, then {not}applied, the reply lost")
+            }
+            Fault::Slow { ms } => write!(f, "takes {ms} ms"),
+        }
+    }
+}
+
+struct Permits<'a>(&'a [(usize, u32)]);
+
+impl fmt::Display for Permits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (name, count)) in self.0.iter().enumerate() {
+            let space = if nth == 0 { "" } else { " " };
+            write!(f, "{space}{}={count}", NAMES[*name])?;
+        }
+        Ok(())
+    }
+}
+
+struct Ms(Option<u64>);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(ms) => write!(f, "{ms} ms"),
+            None => f.write_str("none"),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Making a run that fails short: steps are left out, as long as it still fails in the same way.
+
+use super::broken::Break;
+use super::plan::Plan;
+use super::run;
+
+/// The shortest plan that was found which fails by the same promise.
+pub(super) fn shrink(plan: &Plan, promise: &str, breaks: Option<Break>) -> Plan {
+    let fails = |plan: &Plan| {
+        let violation = run(plan, breaks, false).violation;
+        violation.is_some_and(|violation| violation.promise == promise)
+    };
+    let mut shortest = plan.clone();
+    let mut piece = shortest.steps.len().div_ceil(2);
+    while piece > 0 {
+        let mut begin = 0;
+        while begin < shortest.steps.len() {
+            let left_out = shortest.numbers();
+            let left_out = &left_out[begin..left_out.len().min(begin + piece)];
+            let shorter = shortest.only(|number| !left_out.contains(&number));
+            if fails(&shorter) {
+                shortest = shorter;
+            } else {
+                begin += piece;
+            }
+        }
+        piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
+    }
+    shortest
+}

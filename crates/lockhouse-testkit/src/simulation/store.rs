@@ -1,0 +1,315 @@
+//! One server's way to the store: slow, and at times broken.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockhouse::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
+use lockhouse::{
+    CapacityChange, Command, ExternalId, Outcome, Owner, Request, SemaphoreName, Timestamp,
+};
+use lockhouse_core::{Recount, Semaphore};
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+use super::plan::Fault;
+use super::world::World;
+
+/// The longest that a call which hears nothing takes; a store's contract says 10 s.
+const SILENCE: Duration = Duration::from_millis(9_900);
+
+pub(super) struct Faulty {
+    pub(super) name: String,
+    world: Arc<World>,
+    slow_ms: u64,
+    rings: bool,
+    wire: Mutex<Wire>,
+    rung: Notify,
+    is_dead: AtomicBool,
+}
+
+#[derive(Default)]
+struct Wire {
+    faults: VecDeque<Fault>,
+    read_faults: VecDeque<Fault>,
+    /// Until when nothing gets through, and whether nobody says so.
+    cut: Option<(Instant, bool)>,
+    /// What came free and was not told yet.
+    freed: BTreeSet<SemaphoreName>,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Faulty").field(&self.name).finish()
+    }
+}
+
+impl Faulty {
+    pub(super) fn new(name: String, world: &Arc<World>, slow_ms: u64, rings: bool) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            world: Arc::clone(world),
+            slow_ms,
+            rings,
+            wire: Mutex::default(),
+            rung: Notify::new(),
+            is_dead: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn befall(&self, fault: Fault) {
+        self.wire().faults.push_back(fault);
+    }
+
+    pub(super) fn befall_read(&self, fault: Fault) {
+        self.wire().read_faults.push_back(fault);
+    }
+
+    pub(super) fn cut(&self, ms: u64, is_silent: bool) {
+        let until = Instant::now() + Duration::from_millis(ms);
+        self.wire().cut = Some((until, is_silent));
+    }
+
+    /// Nothing that was sent is heard of again, and nothing is sent.
+    pub(super) fn die(&self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on all is well.
+    pub(super) fn calm(&self) {
+        *self.wire() = Wire::default();
+    }
+
+    /// Somebody's commit may have freed these.
+    pub(super) fn ring(&self, freed: &BTreeSet<SemaphoreName>) {
+        // A ring may be lost.
+        if self.rings && !freed.is_empty() && self.cut_until().is_none() && fastrand::u32(0..8) > 0
+        {
+            self.wire().freed.extend(freed.iter().cloned());
+            self.rung.notify_one();
+        }
+    }
+
+    fn wire(&self) -> MutexGuard<'_, Wire> {
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cut_until(&self) -> Option<(Instant, bool)> {
+        self.wire().cut.filter(|(until, _)| Instant::now() < *until)
+    }
+
+    /// Half of a call's way. A dead server's goes on for ever.
+    async fn way(&self) {
+        match fastrand::u64(0..=self.slow_ms) {
+            0 if fastrand::bool() => yield_now().await,
+            0 => {}
+            ms => sleep(Duration::from_millis(ms)).await,
+        }
+        if self.is_dead.load(Ordering::Relaxed) {
+            std::future::pending().await
+        }
+    }
+
+    /// Fails if the store can't be reached, at once or after long.
+    async fn reach(&self) -> Result<(), Error> {
+        self.way().await;
+        let Some((until, is_silent)) = self.cut_until() else {
+            return Ok(());
+        };
+        if is_silent {
+            self.world.hang(until.min(Instant::now() + SILENCE)).await;
+        }
+        Err(Error::new(Kind::Unavailable, "cut off"))
+    }
+
+    async fn hang(&self, ms: u64) {
+        let until = Instant::now() + Duration::from_millis(ms);
+        self.world.hang(until).await;
+    }
+
+    async fn read<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.reach().await?;
+        let fault = self.wire().read_faults.pop_front();
+        match fault {
+            None => {}
+            Some(Fault::Slow { ms } | Fault::AppliedLate { ms }) => {
+                self.hang(ms / 2).await;
+                let read = read.await;
+                self.hang(ms / 2).await;
+                self.way().await;
+                return read;
+            }
+            Some(Fault::Stuck { ms, .. }) => {
+                self.hang(ms).await;
+                return Err(Error::new(Kind::Unavailable, "a read was stuck"));
+            }
+            Some(_) => return Err(Error::new(Kind::Unavailable, "a read failed")),
+        }
+        let read = read.await;
+        self.way().await;
+        match self.cut_until() {
+            Some(_) => Err(Error::new(Kind::Unavailable, "cut off from a reply")),
+            None => read,
+        }
+    }
+
+    async fn apply(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        self.world.commit(&self.name, batch).await
+    }
+
+    /// A transaction that has its locks and is applied after `ms`, or is not, whoever waits for it.
+    fn leave_behind(&self, batch: &Batch, ms: u64, is_applied: bool) {
+        let (world, name, batch) = (Arc::clone(&self.world), self.name.clone(), batch.clone());
+        let key = world.lock(&batch);
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(ms)).await;
+            if is_applied {
+                // Nobody hears of it.
+                let _ = world.commit(&name, &batch).await;
+            }
+            world.unlock(key);
+        });
+    }
+
+    /// Whoever ends these may be told wrongly whether it was they who did.
+    fn lose(&self, batch: &Batch) -> Error {
+        let ends = |command: &&Command| matches!(command, Command::End { .. });
+        let ids = batch.commands.iter().filter(ends);
+        let ids = ids.filter_map(Command::external_id).cloned();
+        self.world.notes().answers.lose_ends(ids);
+        Error::new(Kind::Unknown, "the reply was lost")
+    }
+
+    async fn befallen(&self, fault: Fault, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        match fault {
+            Fault::Before(kind) => Err(Error::new(kind, "an injected fault")),
+            Fault::ReplyLost => {
+                self.apply(batch).await?;
+                self.way().await;
+                Err(self.lose(batch))
+            }
+            Fault::CommitLost => Err(self.lose(batch)),
+            Fault::AppliedLate { ms } => {
+                self.leave_behind(batch, ms, true);
+                Err(self.lose(batch))
+            }
+            Fault::Stuck { ms, is_applied } => {
+                let lost = self.lose(batch);
+                self.leave_behind(batch, ms, is_applied);
+                self.hang(ms).await;
+                Err(lost)
+            }
+            Fault::Slow { ms } => {
+                self.hang(ms / 2).await;
+                let outcomes = self.apply(batch).await;
+                self.hang(ms / 2).await;
+                outcomes
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        self.reach().await?;
+        if !self.world.lock_wait(batch).await {
+            return Err(Error::new(Kind::Conflict, "waited too long for a lock"));
+        }
+        if self.is_dead.load(Ordering::Relaxed) {
+            std::future::pending().await
+        }
+        let fault = self.wire().faults.pop_front();
+        if let Some(fault) = &fault {
+            self.world.log(|| format!("{}: {fault}", self.name));
+        }
+        let outcomes = match fault {
+            Some(fault) => self.befallen(fault, batch).await?,
+            None => self.apply(batch).await?,
+        };
+        self.way().await;
+        match self.cut_until() {
+            Some(_) => Err(self.lose(batch)),
+            None => Ok(outcomes),
+        }
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        self.read(self.world.store().named(names)).await
+    }
+
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        loop {
+            let freed = std::mem::take(&mut self.wire().freed);
+            let freed: BTreeSet<_> = freed.intersection(on).cloned().collect();
+            if !freed.is_empty() {
+                return freed;
+            }
+            self.rung.notified().await;
+        }
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.read(self.world.store().semaphore(name)).await
+    }
+
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.read(self.world.store().semaphores(page)).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        self.read(self.world.store().request(external_id)).await
+    }
+
+    async fn holders(
+        &self,
+        on: Option<&SemaphoreName>,
+        page: &Page<ExternalId>,
+    ) -> Result<Vec<Request>, Error> {
+        self.read(self.world.store().holders(on, page)).await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.read(self.world.store().history(name, limit)).await
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        self.read(self.world.store().due(which, limit)).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.read(self.world.store().stale(age, page)).await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        self.read(self.world.store().owners(page)).await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.read(self.world.store().purge(what, limit)).await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.read(self.world.store().recount()).await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.read(self.world.store().repair(name)).await
+    }
+
+    async fn migrate(&self) -> Result<(), Error> {
+        self.read(self.world.store().migrate()).await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.read(self.world.store().ready()).await
+    }
+}

@@ -1,0 +1,172 @@
+//! Who waits at which server, and who was served before whom (P10, P11).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockhouse::{Ask, ExternalId, Request, SemaphoreName, Timestamp};
+
+use super::ledger::{Check, Ledger, ensure};
+
+/// A second, and some calls on a store that is a little slow.
+const SOON: Duration = Duration::from_millis(1_100);
+
+/// What a step of priority is worth.
+const STEP_US: i64 = 10_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    last: u64,
+    waiting: BTreeMap<u64, Waiter>,
+    served: Vec<Served>,
+    /// When an id was first asked for at a server: it may have that place still.
+    came: BTreeMap<(String, ExternalId), Place>,
+}
+
+/// When one came, moved by its priority; and its number.
+type Place = (i64, u64);
+
+#[derive(Debug)]
+struct Waiter {
+    server: String,
+    ask: Ask,
+    /// The latest that it can have, and the earliest.
+    place: Place,
+    earliest: Place,
+    waits: bool,
+    is_new: bool,
+    since: u64,
+    /// Since when it could have been served.
+    fits: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Served {
+    waiter: Waiter,
+    request: Request,
+}
+
+impl Turns {
+    /// One calls, and waits if there is no room.
+    pub(super) fn begin(
+        &mut self,
+        server: &str,
+        ask: &Ask,
+        waits: bool,
+        now_us: i64,
+        commit: u64,
+    ) -> u64 {
+        self.last += 1;
+        let place = (
+            now_us - i64::from(ask.priority.value()) * STEP_US,
+            self.last,
+        );
+        let key = (server.to_owned(), ask.external_id.clone());
+        let is_new = !self.came.contains_key(&key);
+        let first = self.came.entry(key).or_insert(place);
+        *first = place.min(*first);
+        let waiter = Waiter {
+            server: server.to_owned(),
+            ask: ask.clone(),
+            place,
+            earliest: *first,
+            waits,
+            is_new,
+            since: commit,
+            fits: None,
+        };
+        self.waiting.insert(self.last, waiter);
+        self.last
+    }
+
+    /// It was answered, or went away.
+    pub(super) fn end(&mut self, number: u64, granted: Option<&Request>) {
+        let waiter = self.waiting.remove(&number);
+        if let (Some(waiter), Some(request)) = (waiter, granted) {
+            let request = request.clone();
+            self.served.push(Served { waiter, request });
+        }
+    }
+
+    /// P10: whoever is surely the first at its server and could be served is so within a second.
+    pub(super) fn look(&mut self, ledger: &Ledger, now: Timestamp) -> Check {
+        let firsts: Vec<u64> = self.waiting.keys().copied().collect();
+        for number in firsts {
+            let waiter = &self.waiting[&number];
+            let fits = waiter.waits && self.is_first(waiter) && waiter.fits(ledger, now);
+            let Some(waiter) = self.waiting.get_mut(&number) else {
+                continue;
+            };
+            waiter.fits = fits.then(|| waiter.fits.unwrap_or(now));
+            let for_long = waiter
+                .fits
+                .map(|since| now.duration_since(since).unsigned_abs());
+            ensure(for_long.is_none_or(|long| long <= SOON), "P10", || {
+                let (server, ask) = (&waiter.server, &waiter.ask);
+                format!(
+                    "{ask:?} is the first at {server}, there is room since {:?}",
+                    waiter.fits
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn is_first(&self, waiter: &Waiter) -> bool {
+        let mut others = self.waiting.values().filter(|other| {
+            other.place != waiter.place && other.server == waiter.server && other.waits
+        });
+        others.all(|other| waiter.place < other.earliest || !share(&waiter.ask, &other.ask))
+    }
+
+    /// P11: of two that want the same at one server, the first has the lower fence, if it waited.
+    pub(super) fn check_order(&self, ledger: &Ledger) -> Check {
+        for first in self.served.iter().filter(|served| served.waiter.waits) {
+            let place = first.waiter.place;
+            let later = self.served.iter().filter(|later| {
+                later.waiter.server == first.waiter.server
+                    && later.waiter.is_new
+                    && place.1 < later.waiter.place.1
+                    && place < later.waiter.place
+            });
+            if !first.could_always_be_served(ledger) {
+                continue;
+            }
+            for later in later {
+                ensure(!later.is_before(first), "P11", || {
+                    format!("{:?} was served before {:?}", later, first)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Waiter {
+    fn fits(&self, ledger: &Ledger, now: Timestamp) -> bool {
+        let mut permits = self.ask.permits();
+        permits.all(|(name, count)| ledger.room_without_lapsed(name, now) >= count.value())
+    }
+}
+
+impl Served {
+    /// Whether it never had to step aside.
+    fn could_always_be_served(&self, ledger: &Ledger) -> bool {
+        let since = self.waiter.since;
+        let until = ledger.grants.get(&self.request.external_id);
+        let until = until.map_or(since, |grant| grant.granted);
+        let mut permits = self.request.permits.iter();
+        permits.all(|p| ledger.could_always_give(&p.semaphore, p.count.value(), since..=until))
+    }
+
+    fn is_before(&self, other: &Served) -> bool {
+        self.request.permits.iter().any(|permit| {
+            let mut its = other.request.permits.iter();
+            its.any(|its| its.semaphore == permit.semaphore && permit.fence < its.fence)
+        })
+    }
+}
+
+fn share(one: &Ask, other: &Ask) -> bool {
+    let wants = |name: &SemaphoreName| other.permits().any(|(its, _)| its == name);
+    one.permits().any(|(name, _)| wants(name))
+}

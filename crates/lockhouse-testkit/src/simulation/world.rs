@@ -1,0 +1,400 @@
+//! What all servers of a run share: the store's rows, its clock and its locks, and the book of what
+//! was decided.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use lockhouse::store::{Batch, Error, Store};
+use lockhouse::{
+    Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Timestamp,
+};
+use lockhouse_core::Semaphore;
+use lockhouse_stores::Memory;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::answers::Answers;
+use super::broken::{Break, Breaking};
+use super::ledger::{Check, Ledger, Violation, ensure};
+use super::store::Faulty;
+use super::turns::Turns;
+
+/// When every run begins, by the store's clock.
+const BEGINNING_US: i64 = 1_800_000_000_000_000;
+
+/// The store's clock: the runtime's, and what it was set by.
+#[derive(Debug)]
+struct Clock {
+    began: Instant,
+    set_us: AtomicI64,
+}
+
+impl Clock {
+    fn now(&self) -> Timestamp {
+        let run_us = self.began.elapsed().as_micros() as i64;
+        let set_us = self.set_us.load(Ordering::Relaxed);
+        Timestamp::from_microsecond(BEGINNING_US + run_us + set_us).expect("within the century")
+    }
+}
+
+pub(super) struct World {
+    clock: Arc<Clock>,
+    /// What servers talk to, which may be broken on purpose.
+    store: Box<dyn Store>,
+    /// Its rows.
+    pub(super) rows: Arc<Memory>,
+    locks: Mutex<Locks>,
+    /// How many calls hang.
+    hanging: AtomicUsize,
+    unlocked: Notify,
+    notes: Mutex<Notes>,
+    /// Who is told of what came free.
+    bells: Mutex<Vec<Weak<Faulty>>>,
+    pub(super) is_quiet: bool,
+    pub(super) breaks: Option<Break>,
+}
+
+/// What is locked by transactions that hang.
+#[derive(Debug, Default)]
+struct Locks {
+    last: u64,
+    held: BTreeMap<u64, (BTreeSet<SemaphoreName>, BTreeSet<ExternalId>)>,
+}
+
+/// All that is written down.
+#[derive(Default)]
+pub(super) struct Notes {
+    pub(super) ledger: Ledger,
+    pub(super) turns: Turns,
+    pub(super) violation: Option<Violation>,
+    /// How often the clock was set.
+    pub(super) jumps: u32,
+    pub(super) answers: Answers,
+    /// Permits that the library renews, by their requests.
+    pub(super) permits: BTreeMap<ExternalId, (Weak<Permit>, u32)>,
+    log: Option<Vec<String>>,
+    /// The ids that the library drew, in the order in which they came up.
+    drawn: Vec<String>,
+}
+
+impl Notes {
+    /// Writes a line, in which ids that the library drew have names that are the same in every run.
+    fn write(&mut self, mut line: String) {
+        let is_of_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+        let words = line.split(|c| !is_of_id(c)).filter(|word| word.len() == 36);
+        for word in words {
+            if !self.drawn.iter().any(|drawn| drawn == word) {
+                self.drawn.push(word.to_owned());
+            }
+        }
+        for (number, drawn) in self.drawn.iter().enumerate() {
+            if line.contains(drawn) {
+                line = line.replace(drawn, &format!("drawn{number}"));
+            }
+        }
+        if let Some(log) = &mut self.log {
+            log.push(line);
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(is_quiet: bool, breaks: Option<Break>, is_logged: bool) -> Arc<Self> {
+        let clock = Arc::new(Clock {
+            began: Instant::now(),
+            set_us: AtomicI64::new(0),
+        });
+        let its_clock = Arc::clone(&clock);
+        let rows = Arc::new(Memory::with_clock(move || its_clock.now()));
+        let notes = Notes {
+            log: is_logged.then(Vec::new),
+            ..Notes::default()
+        };
+        Arc::new(Self {
+            clock,
+            store: Box::new(Breaking::new(Arc::clone(&rows), breaks)),
+            rows,
+            locks: Mutex::default(),
+            hanging: AtomicUsize::new(0),
+            unlocked: Notify::new(),
+            notes: Mutex::new(notes),
+            bells: Mutex::default(),
+            is_quiet,
+            breaks,
+        })
+    }
+
+    pub(super) fn tell(&self, server: &Arc<Faulty>) {
+        self.bells().push(Arc::downgrade(server));
+    }
+
+    fn bells(&self) -> MutexGuard<'_, Vec<Weak<Faulty>>> {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Sets the clock.
+    pub(super) fn jump(&self, ms: i64) {
+        self.clock.set_us.fetch_add(ms * 1_000, Ordering::Relaxed);
+        self.notes().jumps += 1;
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the first that is found.
+    pub(super) fn found(&self, check: Check) {
+        if let Err(violation) = check {
+            self.log(|| format!("{}: {}", violation.promise, violation.text));
+            self.notes().violation.get_or_insert(violation);
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.notes().violation.is_some()
+    }
+
+    /// Writes down what happens, if anybody wants to know.
+    pub(super) fn log(&self, line: impl FnOnce() -> String) {
+        let mut notes = self.notes();
+        if notes.log.is_some() {
+            let at = self.clock.began.elapsed();
+            let line = format!("{:>12.6} s  {}", at.as_secs_f64(), line());
+            notes.write(line);
+        }
+    }
+
+    pub(super) fn take_log(&self) -> Vec<String> {
+        self.notes().log.take().unwrap_or_default()
+    }
+
+    /// Commits a batch of `server`, and holds what comes of it against the book. It takes no time.
+    pub(super) async fn commit(&self, server: &str, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        let outcomes = self.store.transact(batch).await?;
+        for (command, outcome) in batch.commands.iter().zip(&outcomes) {
+            self.log(|| format!("{server}: {}", Decided(command, outcome)));
+        }
+        let now = self.now();
+        let entered = self.notes().ledger.enter(batch, &outcomes, now);
+        match entered {
+            Ok(ended) => {
+                ended.iter().for_each(|id| self.is_known_to_be_lost(id));
+                self.ring(batch, &ended);
+            }
+            Err(violation) => self.found(Err(violation)),
+        }
+        let (semaphores, requests) = self.rows_of(batch).await;
+        let compared = self.notes().ledger.compare_rows(&semaphores, &requests);
+        self.found(compared);
+        self.look_at_waiters();
+        Ok(outcomes)
+    }
+
+    /// Tells the servers of what `batch`, by which these ended, may have freed.
+    fn ring(&self, batch: &Batch, ended: &[ExternalId]) {
+        let mut freed = BTreeSet::new();
+        for command in &batch.commands {
+            if matches!(command, Command::Define(_) | Command::Delete { .. }) {
+                freed.extend(command.semaphores().cloned());
+            }
+        }
+        for grant in ended
+            .iter()
+            .filter_map(|id| self.notes().ledger.permits_of(id))
+        {
+            freed.extend(grant);
+        }
+        for server in self.bells().iter().filter_map(Weak::upgrade) {
+            server.ring(&freed);
+        }
+    }
+
+    async fn rows_of(&self, batch: &Batch) -> RowsOf {
+        let (mut semaphores, mut requests) = (Vec::new(), Vec::new());
+        for name in &batch.footprint.semaphores {
+            let row = self.rows.semaphore(name).await.expect("memory answers");
+            semaphores.push((name.clone(), row));
+        }
+        for id in &batch.footprint.requests {
+            let row = self.rows.request(id).await.expect("memory answers");
+            requests.push((id.clone(), row));
+        }
+        (semaphores, requests)
+    }
+
+    /// Notes a permit that its holder takes to be held until it is dropped.
+    pub(super) fn keep(&self, permit: &Arc<Permit>) {
+        let mut notes = self.notes();
+        let kept = (Arc::downgrade(permit), notes.jumps);
+        notes.permits.insert(permit.external_id().clone(), kept);
+    }
+
+    /// P8: what ends by its time is known to be lost by then to whoever holds it. If it is ended by
+    /// somebody, they learn it later.
+    fn is_known_to_be_lost(&self, id: &ExternalId) {
+        let notes = self.notes();
+        let ended = notes.ledger.grants.get(id).and_then(|grant| grant.ended);
+        let is_by_time = ended.is_some_and(|(_, why)| why == EndReason::Expired);
+        let held = notes
+            .permits
+            .get(id)
+            .filter(|(_, jumps)| *jumps == notes.jumps);
+        let permit = held
+            .filter(|_| is_by_time)
+            .and_then(|(permit, _)| permit.upgrade());
+        drop(notes);
+        let is_lost = permit.is_none_or(|permit| permit.is_lost());
+        self.found(ensure(is_lost, "P8", || {
+            format!("{id} has expired, and its holder takes it to be held")
+        }));
+    }
+
+    /// P10 and P11: nobody who could be served waits.
+    pub(super) fn look_at_waiters(&self) {
+        if !self.is_quiet {
+            return;
+        }
+        let now = self.now();
+        let looked = {
+            let Notes { ledger, turns, .. } = &mut *self.notes();
+            turns.look(ledger, now)
+        };
+        self.found(looked);
+    }
+
+    /// Waits until nothing of `batch` is locked; false if that takes as long as a store waits.
+    pub(super) async fn lock_wait(&self, batch: &Batch) -> bool {
+        let free = async {
+            loop {
+                let unlocked = self.unlocked.notified();
+                if !self.is_locked(batch) {
+                    return;
+                }
+                unlocked.await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), free)
+            .await
+            .is_ok()
+    }
+
+    /// Part of a call that takes its time, whose caller may go away meanwhile.
+    pub(super) async fn hang(&self, until: Instant) {
+        struct Hanging<'a>(&'a World);
+        impl Drop for Hanging<'_> {
+            fn drop(&mut self) {
+                self.0.hanging.fetch_sub(1, Ordering::Relaxed);
+                self.0.unlocked.notify_waiters();
+            }
+        }
+        self.hanging.fetch_add(1, Ordering::Relaxed);
+        let _hanging = Hanging(self);
+        sleep_until(until).await;
+    }
+
+    /// Waits until nothing is locked, and nothing hangs.
+    pub(super) async fn settled(&self) {
+        loop {
+            let unlocked = self.unlocked.notified();
+            if self.locks().held.is_empty() && self.hanging.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            unlocked.await;
+        }
+    }
+
+    fn is_locked(&self, batch: &Batch) -> bool {
+        let locks = self.locks();
+        let footprint = &batch.footprint;
+        locks.held.values().any(|(semaphores, requests)| {
+            !semaphores.is_disjoint(&footprint.semaphores)
+                || !requests.is_disjoint(&footprint.requests)
+        })
+    }
+
+    /// Locks what `batch` touches, until it is unlocked by what is answered.
+    pub(super) fn lock(&self, batch: &Batch) -> u64 {
+        let mut locks = self.locks();
+        locks.last += 1;
+        let key = locks.last;
+        let footprint = batch.footprint.clone();
+        locks
+            .held
+            .insert(key, (footprint.semaphores, footprint.requests));
+        key
+    }
+
+    pub(super) fn unlock(&self, key: u64) {
+        self.locks().held.remove(&key);
+        self.unlocked.notify_waiters();
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type RowsOf = (
+    Vec<(SemaphoreName, Option<Semaphore>)>,
+    Vec<(ExternalId, Option<Request>)>,
+);
+
+/// A command and its outcome, in a line.
+struct Decided<'a>(&'a Command, &'a Outcome);
+
+impl fmt::Display for Decided<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Command::Define(definition) => {
+                write!(f, "define {}={}", definition.name, definition.capacity)?;
+            }
+            Command::Delete { name } => write!(f, "delete {name}")?,
+            Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => {
+                write!(f, "acquire {}", ask.external_id)?;
+            }
+            Command::Look { name } => write!(f, "look at {name}")?,
+            Command::Renew { external_id, .. } => write!(f, "renew {external_id}")?,
+            Command::End { external_id, cause } => write!(f, "end {external_id}, {cause:?}")?,
+            Command::Heartbeat { owner, .. } => write!(f, "heartbeat {owner}")?,
+            Command::Goodbye { owner } => write!(f, "goodbye {owner}")?,
+            other => write!(f, "{other:?}")?,
+        }
+        match self.1 {
+            Ok(Reply::Granted { request, now, .. }) => {
+                let when = if *now { "now" } else { "before" };
+                let fences = request.permits.iter();
+                let fences: Vec<_> = fences
+                    .map(|p| format!("{}={} fence {}", p.semaphore, p.count, p.fence))
+                    .collect();
+                write!(f, ": granted {when}, {}", fences.join(", "))
+            }
+            Ok(Reply::Ended { request, now }) => {
+                write!(f, ": ended {:?}, now: {now}", request.end_reason())
+            }
+            Ok(Reply::Seen(s) | Reply::Defined { semaphore: s, .. }) => {
+                write!(
+                    f,
+                    ": {} of {} in use, fence {}",
+                    s.in_use, s.capacity, s.fence
+                )
+            }
+            Ok(Reply::Renewed(request)) => write!(f, ": until {:?}", request.expires_at),
+            Ok(Reply::Heard { session, began }) => {
+                write!(f, ": until {}, began: {began}", session.expires_at)
+            }
+            Ok(other) => write!(f, ": {other:?}"),
+            Err(refusal) => write!(f, ": {refusal}"),
+        }
+    }
+}
