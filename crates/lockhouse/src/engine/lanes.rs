@@ -12,14 +12,14 @@
 //! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
 //! some back, and come right behind it: so the batch that releases also grants, in one commit.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
 use lockhouse_core::{
-    Command, Count, EndReason, Footprint, Outcome, Place, Refusal, Reply, SemaphoreName, Turn,
+    Code, Command, Count, EndReason, Footprint, Outcome, Place, Refusal, Reply, SemaphoreName, Turn,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -297,16 +297,41 @@ impl Lane {
             Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
             Err(error) if error.kind() == Kind::Rejected && many > 1 => {
                 tracing::warn!(%error, many, "a batch was turned down, trying one by one");
-                let mut results = Vec::with_capacity(many);
-                for command in &self.batch.commands {
-                    let alone = batch(vec![command.clone()], &self.locked);
-                    let outcome = attempt::transact(&*self.lanes.store, &alone, deadline).await;
-                    results.push(outcome.map(|mut outcomes| outcomes.remove(0)));
-                }
-                results
+                self.decide_one_by_one(deadline).await
             }
             Err(error) => shared(error, many).collect(),
         }
+    }
+
+    /// Who is refused and goes on waiting comes before those behind it, as it does in one batch.
+    async fn decide_one_by_one(&self, deadline: Instant) -> Vec<Answered> {
+        let mut results = Vec::with_capacity(self.batch.commands.len());
+        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
+        for command in &self.batch.commands {
+            let mut command = command.clone();
+            if let Command::AcquireInTurn(ask, turn) = &mut command {
+                let is_behind = |name: &&SemaphoreName| {
+                    let first = waits.get(*name);
+                    first.is_some_and(|first| *first < turn.place)
+                };
+                let names = ask.permits().map(|(name, _)| name);
+                turn.behind.extend(names.filter(is_behind).cloned());
+            }
+            let alone = batch(vec![command.clone()], &self.locked);
+            let outcome = attempt::transact(&*self.lanes.store, &alone, deadline).await;
+            let answer = outcome.map(|mut outcomes| outcomes.remove(0));
+            if let (Command::AcquireInTurn(ask, turn), Ok(Err(refusal))) = (&command, &answer)
+                && turn.waits
+                && refusal.code() == Code::Exhausted
+            {
+                for (name, _) in ask.permits() {
+                    let first = waits.entry(name.clone()).or_insert(turn.place);
+                    *first = turn.place.min(*first);
+                }
+            }
+            results.push(answer);
+        }
+        results
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error as StoreError, Page, Purge, Stale, Store};
+use lockhouse::store::{Batch, Due, Error as StoreError, Kind, Page, Purge, Stale, Store};
 use lockhouse::{
     Ask, CapacityChange, Command, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority,
     Request, SemaphoreName, Timestamp, Ttl,
@@ -33,6 +33,8 @@ pub(crate) struct Watched {
     /// The same of those that end something.
     pub(crate) never_ends: AtomicBool,
     pub(crate) ends: AtomicUsize,
+    /// Whether a batch of several commands is turned down.
+    pub(crate) rejects: AtomicBool,
     pub(crate) rings: Notify,
 }
 
@@ -65,6 +67,9 @@ impl Store for Watched {
         let never_ends = self.never_ends.load(Ordering::SeqCst);
         if self.never.load(Ordering::SeqCst) || ends && never_ends {
             return pending().await;
+        }
+        if self.rejects.load(Ordering::SeqCst) && batch.commands.len() > 1 {
+            return Err(StoreError::new(Kind::Rejected, "too many at once"));
         }
         let slow_us = self.slow_us.load(Ordering::SeqCst);
         if slow_us > 0 {

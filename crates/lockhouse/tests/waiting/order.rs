@@ -159,3 +159,24 @@ async fn two_who_wait_under_one_id_are_granted_the_same() {
     let told = timeout(Duration::from_millis(50), two.answer()).await;
     assert_eq!(told.expect("at once").unwrap(), (granted, false));
 }
+
+/// P11: also where the store turns the batch down, so that each of it is tried on its own. Found by
+/// seed 15744 of the simulation.
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_not_overtaken_in_a_batch_that_is_turned_down() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    store.rejects.store(true, Ordering::SeqCst);
+    // The first goes alone, and what comes meanwhile goes together.
+    let (first, second) = (ask("first", &[("a", 1)]), ask("second", &[("a", 1)]));
+    let (defined, first, released, second) = tokio::join!(
+        async { lockhouse.define("a", 1).await },
+        timeout(Duration::from_secs(1), lockhouse.acquire(first, LONG)),
+        lockhouse.release("held"),
+        timeout(Duration::from_secs(1), lockhouse.acquire(second, LONG)),
+    );
+    defined.unwrap();
+    assert!(released.unwrap().now);
+    assert!(first.unwrap().unwrap().1, "the first is served");
+    assert!(second.is_err(), "the second waits for it");
+}
