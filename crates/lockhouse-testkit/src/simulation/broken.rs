@@ -76,11 +76,11 @@ impl Breaking {
         for command in &mut sent.commands {
             match command {
                 Command::Acquire(ask) | Command::AcquireInTurn(ask, _)
-                    if self.is(Break::GrantsHalf) && ask.permits().len() > 1 =>
+                    if self.is(Break::GrantsHalf)
+                        && ask.permits().len() > 1
+                        && self.now_and_then() =>
                 {
-                    if self.now_and_then() {
-                        *ask = half(ask);
-                    }
+                    *ask = half(ask);
                 }
                 Command::End {
                     external_id,

@@ -240,12 +240,13 @@ pub(super) async fn sweep(servers: &Servers, at: usize) {
 
 /// Holds a permit that renews itself.
 pub(super) async fn hold(servers: Arc<Servers>, server: usize, number: usize, what: Hold) {
+    let world = &servers.world;
+    let jumps = world.notes().jumps;
     let Some(permit) = held(&servers, server, number, &what).await else {
         return;
     };
-    let world = &servers.world;
     let permit = Arc::new(permit);
-    world.keep(&permit);
+    world.keep(&permit, jumps);
     let _ = timeout(Duration::from_millis(what.for_ms), permit.lost()).await;
     let permit = Arc::into_inner(permit).expect("nobody else keeps it");
     match what.ends {
@@ -280,6 +281,7 @@ async fn held(servers: &Servers, server: usize, number: usize, what: &Hold) -> O
     // Its place in line is noted under an id that nobody has.
     let stands_in = Ask::new(id(&format!("hold{number}")), permits(&what.permits));
     let stands_in = stands_in.expect("it is an ask");
+    let jumps = world.notes().jumps;
     let call = Call::for_ask(world, &its_name, &stands_in, what.wait_ms > 0);
     let answer = patient(
         what.gives_up_ms,
@@ -288,6 +290,6 @@ async fn held(servers: &Servers, server: usize, number: usize, what: &Hold) -> O
     .await?;
     call.held(&answer);
     let permit = answer.ok()?;
-    world.found(check_permit(world, &permit));
+    world.found(check_permit(world, &permit, jumps));
     Some(permit)
 }

@@ -41,8 +41,7 @@ pub(super) struct Ledger {
     pub(super) commit: u64,
     pub(super) pools: BTreeMap<SemaphoreName, Pool>,
     pub(super) grants: BTreeMap<ExternalId, Grant>,
-    /// When each owner's session lapses.
-    sessions: BTreeMap<Owner, Timestamp>,
+    sessions: BTreeMap<Owner, Heard>,
     /// At which commit which semaphore came to what capacity; 0 if it was deleted.
     capacities: Vec<(u64, SemaphoreName, u32)>,
 }
@@ -55,6 +54,15 @@ pub(super) struct Pool {
     pub(super) exists: bool,
 }
 
+/// An owner's session.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// When it lapses.
+    until: Timestamp,
+    /// Whether its silence ended something: then it does not go on, whatever the clock says.
+    is_over: bool,
+}
+
 /// A grant and what became of it.
 #[derive(Debug)]
 pub(super) struct Grant {
@@ -62,6 +70,8 @@ pub(super) struct Grant {
     pub(super) request: Request,
     pub(super) granted: u64,
     pub(super) ended: Option<(u64, EndReason)>,
+    /// When it ended, or could have been ended before.
+    pub(super) over: Option<Timestamp>,
     /// All that it ever had.
     pub(super) expiries: BTreeSet<Timestamp>,
 }
@@ -117,7 +127,11 @@ impl Ledger {
             (Command::Look { .. }, Ok(Reply::Seen(semaphore))) => self.compare(semaphore),
             (Command::Heartbeat { owner, .. }, Ok(Reply::Heard { session, began })) => {
                 let goes_on = self.is_heard(owner, now) == Some(true);
-                self.sessions.insert(owner.clone(), session.expires_at);
+                let heard = Heard {
+                    until: session.expires_at,
+                    is_over: false,
+                };
+                self.sessions.insert(owner.clone(), heard);
                 ensure(*began != goes_on, "P10", || {
                     format!("{owner} was heard, and told that a session began: {began}")
                 })
@@ -135,16 +149,18 @@ impl Ledger {
         let grant = self.grants.get(id);
         let is_past = grant.is_some_and(|g| g.ended.is_none() && g.request.has_expired(now));
         if is_past {
-            self.end(id, EndReason::Expired);
+            self.end(id, EndReason::Expired, now);
         }
         is_past
     }
 
-    fn end(&mut self, id: &ExternalId, reason: EndReason) {
+    fn end(&mut self, id: &ExternalId, reason: EndReason, now: Timestamp) {
+        let lapses = self.grants.get(id).and_then(|grant| self.lapses(grant));
         let Some(grant) = self.grants.get_mut(id) else {
             return;
         };
         grant.ended = Some((self.commit, reason));
+        grant.over = Some(lapses.map_or(now, |lapses| lapses.min(now)));
         for permit in &grant.request.permits {
             let pool = self.pools.entry(permit.semaphore.clone()).or_default();
             pool.live -= permit.count.value();
@@ -188,6 +204,7 @@ impl Ledger {
             request: request.clone(),
             granted: self.commit,
             ended: None,
+            over: None,
             expiries: expires_at.into_iter().collect(),
         };
         self.grants.insert(id.clone(), grant);
@@ -239,10 +256,11 @@ impl Ledger {
             format!("{id} is told that it ended by {cause:?} now: {is_now}; it was {grant:?}")
         })?;
         if is_due {
-            self.end(id, cause.reason());
+            self.end(id, cause.reason(), now);
         }
         if let (true, Cause::OwnerSilent { owner }) = (is_due, cause) {
-            self.sessions.insert(owner.clone(), Timestamp::UNIX_EPOCH);
+            let heard = self.sessions.get_mut(owner);
+            heard.into_iter().for_each(|heard| heard.is_over = true);
         }
         let ended = self.grants.get(id).and_then(|grant| grant.ended);
         let reason = ended.map(|(_, reason)| reason);
@@ -264,7 +282,8 @@ impl Ledger {
     }
 
     fn is_heard(&self, owner: &Owner, now: Timestamp) -> Option<bool> {
-        self.sessions.get(owner).map(|until| *until > now)
+        let heard = self.sessions.get(owner)?;
+        Some(!heard.is_over && heard.until > now)
     }
 
     fn refuse(&self, command: &Command, refusal: &Refusal) -> Check {
@@ -419,7 +438,8 @@ impl Ledger {
     /// When a live grant ends by itself, if it does.
     pub(super) fn lapses(&self, grant: &Grant) -> Option<Timestamp> {
         let owner = grant.request.owner.as_ref();
-        let silent = owner.and_then(|owner| self.sessions.get(owner)).copied();
+        let heard = owner.and_then(|owner| self.sessions.get(owner));
+        let silent = heard.map(|heard| heard.until);
         let expires = grant.request.expires_at;
         expires.into_iter().chain(silent).min()
     }

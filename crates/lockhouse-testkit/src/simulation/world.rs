@@ -233,10 +233,11 @@ impl World {
         (semaphores, requests)
     }
 
-    /// Notes a permit that its holder takes to be held until it is dropped.
-    pub(super) fn keep(&self, permit: &Arc<Permit>) {
+    /// Notes a permit that its holder takes to be held until it is dropped. It was asked for when
+    /// the clock had been set so often.
+    pub(super) fn keep(&self, permit: &Arc<Permit>, jumps: u32) {
         let mut notes = self.notes();
-        let kept = (Arc::downgrade(permit), notes.jumps);
+        let kept = (Arc::downgrade(permit), jumps);
         notes.permits.insert(permit.external_id().clone(), kept);
     }
 
