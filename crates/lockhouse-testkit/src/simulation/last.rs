@@ -95,7 +95,11 @@ async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacit
     ask.ttl = Some(Ttl::new(LONG).expect("it is short"));
     let (its_name, lockhouse) = servers.at(number);
     // A look that failed is tried again after a pause, which may go on for a while yet.
-    let soon = if world.is_quiet { SOON } else { SOON + TRIED_AGAIN };
+    let soon = if world.is_quiet {
+        SOON
+    } else {
+        SOON + TRIED_AGAIN
+    };
     let granted = lockhouse.acquire(ask, LONG).await;
     let now = world.now();
     let until = last_end(&servers, &name)
