@@ -86,7 +86,7 @@ struct Progress {
     next: AtomicU64,
     end: u64,
     done: AtomicU64,
-    failures: Mutex<Vec<Box<Failure>>>,
+    failures: Mutex<Vec<Failure>>,
     /// After so many it is over.
     most: usize,
     is_over: AtomicBool,
@@ -134,7 +134,7 @@ impl Progress {
             }
             if let Err(failure) = simulation::check(seed, None) {
                 let mut failures = self.failures.lock().expect("nobody panicked");
-                failures.push(failure);
+                failures.push(*failure);
                 let is_over = failures.len() >= self.most;
                 self.is_over.fetch_or(is_over, Ordering::Relaxed);
             }
