@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use lockhouse::store::Batch;
 use lockhouse::{
@@ -422,6 +423,16 @@ impl Ledger {
 
     fn room(&self, name: &SemaphoreName) -> u32 {
         self.capacity(name).saturating_sub(self.live(name))
+    }
+
+    /// Sessions that lapsed so long ago were purged, of owners who hold nothing.
+    pub(super) fn purge_sessions(&mut self, age: Duration, now: Timestamp) {
+        let live = self.grants.values().filter(|grant| grant.ended.is_none());
+        let holding: BTreeSet<_> = live.filter_map(|g| g.request.owner.clone()).collect();
+        self.sessions.retain(|owner, heard| {
+            let is_past = heard.is_over || heard.until + age <= now;
+            !is_past || holding.contains(owner)
+        });
     }
 
     /// How much there would be, had all ended that has lapsed.

@@ -294,7 +294,15 @@ impl Store for Faulty {
     }
 
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        self.read(self.world.store().purge(what, limit)).await
+        let purge = async {
+            let purged = self.world.store().purge(what, limit).await;
+            if let Purge::Sessions { age } = what {
+                let now = self.world.now();
+                self.world.notes().ledger.purge_sessions(age, now);
+            }
+            purged
+        };
+        self.read(purge).await
     }
 
     async fn recount(&self) -> Result<Recount, Error> {
