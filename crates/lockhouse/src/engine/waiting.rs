@@ -86,12 +86,14 @@ impl Waiting {
         self.waiters.is_empty()
     }
 
-    /// What to look at now, and when next; for what has lapsed by what is `known`, or not at all.
-    pub(super) fn plan(&mut self, known: Option<&Known>, now: Instant) -> Plan {
+    /// What to look at now, and when next, by one who `rests`; for what has lapsed by what is `known`
+    /// to expire.
+    pub(super) fn plan(&mut self, known: &Known, rests: Instant, now: Instant) -> Plan {
         let watched = self.rooms.iter_mut();
         Plan::of(
             watched.map(|(name, room)| (name, &mut room.watched)),
             known,
+            rests,
             now,
         )
     }

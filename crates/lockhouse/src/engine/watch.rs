@@ -5,18 +5,18 @@
 //! read often at first and after something came of it, and seldom while nothing changes: the wait
 //! for a look is a sixteenth of the time since then, from 20 to 100 ms. A store that is told of
 //! changes rings, which only makes the next look come at once: a ring that is lost costs a look's
-//! time.
+//! time. After a look it rests, for 64 times as long as that took, up to half a second: the slower
+//! the store, the less it is asked, so that a hundred processes that wait don't keep each other from
+//! being served.
 //!
 //! Holds that lapse are looked for as well, by the store's clock: when the next one that was granted
 //! here must have lapsed, and every 400 ms for those that others granted; so that a dead
 //! holder's permits are there within a second of its time (P10).
 
 use std::collections::BTreeSet;
-use std::future::pending;
 use std::time::Duration;
 
 use lockhouse_core::SemaphoreName;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::known::Known;
@@ -33,6 +33,10 @@ const LOOKS: u32 = 16;
 /// How often what has lapsed is looked for. With the time until that is seen by who waits at another
 /// server it must come to less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
+
+/// How many times as long as a look took nobody looks again, and how long at most.
+const RESTS: u32 = 64;
+const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// How many semaphores are read at once.
 const PIECE: usize = 500;
@@ -102,15 +106,17 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Once something is due, what will be before half of its interval is over goes along: so that
-    /// many semaphores come to be read at once. What has lapsed is left out if nothing is `known`.
+    /// many semaphores come to be read at once. Nothing is as long as who looks `rests`.
     pub(super) fn of<'a>(
         watched: impl Iterator<Item = (&'a SemaphoreName, &'a mut Watched)>,
-        known: Option<&Known>,
+        known: &Known,
+        rests: Instant,
         now: Instant,
     ) -> Self {
         let mut all: Vec<_> = watched.collect();
         let mut plan = Self::default();
-        if all.iter().any(|(_, watched)| watched.look <= now) {
+        let is_due = |(_, watched): &(_, &mut Watched)| watched.look <= now;
+        if rests <= now && all.iter().any(is_due) {
             for (name, watched) in &mut all {
                 let interval = watched.interval(now);
                 if watched.look <= now + interval / 2 {
@@ -119,10 +125,9 @@ impl Plan {
                 }
             }
         }
-        plan.next = all.iter().map(|(_, watched)| watched.look).min();
-        if let Some(known) = known {
-            plan.look_for_lapsed(&mut all, known, now);
-        }
+        let next = all.iter().map(|(_, watched)| watched.look.max(rests));
+        plan.next = next.min();
+        plan.look_for_lapsed(&mut all, known, now);
         plan.on = all.into_iter().map(|(name, _)| name.clone()).collect();
         plan
     }
@@ -168,6 +173,14 @@ fn jittered(interval: Duration) -> Duration {
 struct Watcher {
     lanes: Lanes,
     is_on: bool,
+    rests: Instant,
+}
+
+impl Watcher {
+    /// It looked for so long.
+    fn rest(&mut self, looked: Duration) {
+        self.rests = Instant::now() + (looked * RESTS).min(LONGEST_REST);
+    }
 }
 
 impl Drop for Watcher {
@@ -192,20 +205,22 @@ impl Engine {
         let watcher = Watcher {
             lanes: self.lanes.clone(),
             is_on: true,
+            rests: Instant::now(),
         };
         tokio::spawn(self.clone().look_on(watcher));
     }
 
     async fn look_on(self, mut watcher: Watcher) {
-        let mut ending = None;
-        while let Some(plan) = self.plan(ending.is_none(), &mut watcher) {
+        while let Some(plan) = self.plan(&mut watcher) {
+            let began = Instant::now();
             for names in plan.look.chunks(PIECE) {
                 self.look_at(names).await;
+                watcher.rest(began.elapsed());
             }
-            // Beside it, since whoever has some of it locked may be long about it.
-            if !plan.look_for_lapsed.is_empty() {
-                let ends = self.clone().end_what_lapsed(plan.look_for_lapsed);
-                ending = Some(tokio::spawn(ends));
+            for names in plan.look_for_lapsed.chunks(PIECE) {
+                if let Err(error) = self.end_lapsed_soon(names).await {
+                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                }
             }
             let next = plan.next.unwrap_or_else(Instant::now);
             // In one order, so that a run can be repeated; whichever it is, all is looked at anew.
@@ -215,30 +230,23 @@ impl Engine {
                     self.lanes.state().waiting.look_soon(&changed);
                 }
                 () = self.shared.someone_new.notified() => {}
-                () = ended(&mut ending) => {}
                 () = sleep_until(next) => {}
             }
         }
     }
 
-    async fn end_what_lapsed(self, names: Vec<SemaphoreName>) {
-        for names in names.chunks(PIECE) {
-            if let Err(error) = self.end_lapsed_soon(names).await {
-                tracing::warn!(%error, "what has lapsed could not be ended, trying again");
-            }
-        }
-    }
-
     /// None once nobody waits.
-    fn plan(&self, may_end: bool, watcher: &mut Watcher) -> Option<Plan> {
+    fn plan(&self, watcher: &mut Watcher) -> Option<Plan> {
         let mut state = self.lanes.state();
         if state.waiting.is_empty() {
             state.is_watched = false;
             watcher.is_on = false;
             return None;
         }
-        let known = may_end.then_some(&self.shared.known);
-        Some(state.waiting.plan(known, Instant::now()))
+        let plan = state
+            .waiting
+            .plan(&self.shared.known, watcher.rests, Instant::now());
+        Some(plan)
     }
 
     async fn look_at(&self, names: &[SemaphoreName]) {
@@ -260,17 +268,5 @@ impl Engine {
         }
         drop(state);
         self.lanes.call();
-    }
-}
-
-/// Waits for the end of who ends what has lapsed, if somebody does.
-async fn ended(ending: &mut Option<JoinHandle<()>>) {
-    match ending {
-        Some(ends) => {
-            // Whether it came to its end or not, the next may begin.
-            let _ = ends.await;
-            *ending = None;
-        }
-        None => pending().await,
     }
 }
