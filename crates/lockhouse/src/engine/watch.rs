@@ -5,9 +5,9 @@
 //! read often at first and after something came of it, and seldom while nothing changes: the wait
 //! for a look is a sixteenth of the time since then, from 20 to 100 ms. A store that is told of
 //! changes rings, which only makes the next look come at once: a ring that is lost costs a look's
-//! time. After a look it rests, for 64 times as long as that took, up to half a second: the slower
-//! the store, the less it is asked, so that a hundred processes that wait don't keep each other from
-//! being served.
+//! time. After a look who looks rests, for 64 times as long as that took, 8 times if it rings, up to
+//! half a second: the slower the store, the less it is asked, so that a hundred processes that wait
+//! don't keep each other from being served.
 //!
 //! Holds that lapse are looked for as well, by the store's clock: when the next one that was granted
 //! here must have lapsed, and every 400 ms for those that others granted; so that a dead
@@ -36,6 +36,7 @@ const LAPSED_EVERY: Duration = Duration::from_millis(400);
 
 /// How many times as long as a look took nobody looks again, and how long at most.
 const RESTS: u32 = 64;
+const RESTS_WHERE_IT_RINGS: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// How many semaphores are read at once.
@@ -173,13 +174,27 @@ fn jittered(interval: Duration) -> Duration {
 struct Watcher {
     lanes: Lanes,
     is_on: bool,
-    rests: Instant,
+    looked: Instant,
+    took: Duration,
+    has_rung: bool,
 }
 
 impl Watcher {
-    /// It looked for so long.
-    fn rest(&mut self, looked: Duration) {
-        self.rests = Instant::now() + (looked * RESTS).min(LONGEST_REST);
+    /// It looked, since it `began`.
+    fn rest(&mut self, began: Instant) {
+        self.looked = Instant::now();
+        self.took = self.looked - began;
+        self.has_rung = false;
+    }
+
+    /// Until when it rests.
+    fn rests(&self) -> Instant {
+        let times = if self.has_rung {
+            RESTS_WHERE_IT_RINGS
+        } else {
+            RESTS
+        };
+        self.looked + (self.took * times).min(LONGEST_REST)
     }
 }
 
@@ -205,7 +220,9 @@ impl Engine {
         let watcher = Watcher {
             lanes: self.lanes.clone(),
             is_on: true,
-            rests: Instant::now(),
+            looked: Instant::now(),
+            took: Duration::ZERO,
+            has_rung: false,
         };
         tokio::spawn(self.clone().look_on(watcher));
     }
@@ -215,7 +232,7 @@ impl Engine {
             let began = Instant::now();
             for names in plan.look.chunks(PIECE) {
                 self.look_at(names).await;
-                watcher.rest(began.elapsed());
+                watcher.rest(began);
             }
             for names in plan.look_for_lapsed.chunks(PIECE) {
                 if let Err(error) = self.end_lapsed_soon(names).await {
@@ -228,6 +245,7 @@ impl Engine {
                 biased;
                 changed = self.store.changed(&plan.on) => {
                     self.lanes.state().waiting.look_soon(&changed);
+                    watcher.has_rung = true;
                 }
                 () = self.shared.someone_new.notified() => {}
                 () = sleep_until(next) => {}
@@ -245,7 +263,7 @@ impl Engine {
         }
         let plan = state
             .waiting
-            .plan(&self.shared.known, watcher.rests, Instant::now());
+            .plan(&self.shared.known, watcher.rests(), Instant::now());
         Some(plan)
     }
 
