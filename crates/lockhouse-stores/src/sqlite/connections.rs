@@ -32,6 +32,11 @@ const LONG_CALL_LIMIT: Duration = Duration::from_secs(600);
 /// slowest call took 1.9 s with it and 65 ms with this.
 pub(super) const POLL: Duration = Duration::from_millis(1);
 
+/// How often it looks so soon. Where a hundred processes write, that alone would keep the machine
+/// busy: from then on it looks after a time that is drawn, so that all have the same chance.
+const SOON: u32 = 32;
+const LONGEST_POLL: Duration = Duration::from_millis(10);
+
 const READERS: usize = 4;
 
 /// More than there are statements, so that none is prepared twice.
@@ -251,10 +256,13 @@ pub(super) fn begin_write(
     connection
         .busy_timeout(Duration::ZERO)
         .map_err(cannot("set a busy timeout"))?;
+    let mut looks = 0;
     loop {
         match Transaction::new_unchecked(connection, TransactionBehavior::Immediate) {
             Err(error) if error::is_busy(&error) && Instant::now() < deadline => {
-                thread::sleep(POLL);
+                looks += 1;
+                let longest = if looks < SOON { POLL } else { LONGEST_POLL };
+                thread::sleep(POLL + (longest - POLL).mul_f64(fastrand::f64()));
             }
             begun => return begun.map_err(cannot("begin a transaction")),
         }
