@@ -28,8 +28,8 @@ impl HttpCheck {
         let sound = template.contains("{owner}")
             && Url::parse(&sample).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if !sound {
-            let problem =
-                format!("is \"{template}\", it takes an http:// URL with {{owner}} in it");
+            // The template is not repeated: it may have a password in it.
+            let problem = "takes an http:// or https:// URL with {owner} in its path or query";
             return Err(Invalid::new("check", problem).into());
         }
         let client = exchange::client(sample.starts_with("https"))?;
