@@ -246,6 +246,30 @@ fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, Strin
 mod tests {
     use super::*;
     use clap::Parser;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_duration_is_within_its_bounds_or_refused(text in "[0-9]{0,22}[a-zµ ]{0,6}[0-9]{0,3}(ms|s|m|y)?") {
+            let (least, most) = (Duration::from_millis(100), Duration::from_secs(60));
+            if let Ok(duration) = within(&text, least, most) {
+                prop_assert!((least..=most).contains(&duration));
+            }
+        }
+
+        #[test]
+        fn a_check_is_read_or_refused(
+            pattern in "[a-z*=]{0,8}",
+            url in "(http://|mysql://|sqlite:|ftp:)[a-z/{}=? ]{0,16}",
+            text: String,
+        ) {
+            if let Ok(check) = format!("{pattern}={url}").parse::<Check>() {
+                prop_assert!(url.starts_with(&check.url), "{check:?}");
+                let _ = check.made();
+            }
+            let _ = text.parse::<Check>();
+        }
+    }
 
     #[derive(Parser)]
     struct Both {

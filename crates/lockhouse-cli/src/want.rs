@@ -84,6 +84,19 @@ impl FromStr for Want {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_and_a_count_come_back_as_they_were_said(name: String, count: i64, rest: String) {
+            let counted = format!("{name}={count}").parse();
+            let want = Want { name: name.clone(), count: count.into() };
+            prop_assert_eq!(counted, Ok(want));
+            let Ok(want) = rest.parse::<Want>();
+            let named = rest.strip_prefix(&want.name);
+            prop_assert!(named.is_some_and(|count| count.is_empty() || count.starts_with('=')));
+        }
+    }
 
     #[test]
     fn a_number_after_the_last_equals_sign_is_a_count() {
