@@ -49,6 +49,16 @@ impl Display for Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_character_of_a_text_is_in_its_literal(text: String) {
+            let literal = Text(&text).to_string();
+            let digits = literal.strip_prefix("_utf8mb4 x'").and_then(|rest| rest.strip_suffix('\''));
+            prop_assert!(digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit())));
+        }
+    }
 
     #[test]
     fn a_text_is_its_bytes_in_hexadecimal() {
