@@ -58,6 +58,11 @@ impl Queue {
         self.waiting.len() >= MOST
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Puts `queued` at the end of its lines.
     pub(super) fn push(&mut self, queued: Queued) {
         let ticket = self.next;
