@@ -1,4 +1,4 @@
-//! `lockhouse sweep` and `lockhouse verify`, in both outputs.
+//! `lockhouse sweep`, `lockhouse verify` and `lockhouse epoch`, in both outputs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -157,9 +157,10 @@ fn after_a_restore_raised_fences_are_beyond_all_that_were_handed_out() {
         let _ = std::fs::remove_file(house.path(&format!("permits.db{end}")));
     }
     std::fs::rename(backup, house.path("permits.db")).unwrap();
-    sql(
-        &house,
-        "UPDATE lockhouse_semaphore SET fence = fence + 1000000",
+    let raised = house.json(&["epoch"]);
+    assert_eq!(
+        raised,
+        json!({"old": 0, "new": 1, "fence": 1_u64 << 32, "semaphores": 1})
     );
     assert_eq!(house.text(&["verify"]), "all is well\n");
     assert_eq!(house.done(&["release", "lost"]).code, 1, "it is unknown");
@@ -201,4 +202,24 @@ fn a_sweep_tells_an_expiry_as_one_whoever_owns_it() {
         told.contains("expired") && !told.contains("owner_dead"),
         "{told}"
     );
+}
+
+/// P7.
+#[test]
+fn an_epoch_is_told_and_only_raised() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "5"]);
+    assert_eq!(
+        house.text(&["epoch", "--to", "2"]),
+        "epoch 2, after 0: 1 fences raised, all are at 8589934592 or beyond\n"
+    );
+    assert_eq!(house.json(&["epoch"])["new"], 3);
+    assert_eq!(house.json(&["epoch", "--to", "3"])["semaphores"], 0);
+    let back = house.done(&["epoch", "--to", "1"]);
+    assert_eq!(back.code, 64, "{back:?}");
+    assert!(back.stderr.contains("fences in epoch 3"), "{back:?}");
+    let beyond = house.done(&["epoch", "--to", "2097152"]);
+    assert_eq!(beyond.code, 64, "{beyond:?}");
+    let next = house.json(&["acquire", "-s", "a"]);
+    assert_eq!(next["permits"][0]["fence"], (3_u64 << 32) + 1);
 }

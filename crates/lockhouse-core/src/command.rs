@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Ask, Capacity, EndReason, ExternalId, Note, Owner, OwnerSession, Refusal, Request, Semaphore,
-    SemaphoreName, Ttl, Turn,
+    Ask, Capacity, EndReason, Epoch, ExternalId, Note, Owner, OwnerSession, Refusal, Request,
+    Semaphore, SemaphoreName, Ttl, Turn,
 };
 
 /// One thing to do. Each is safe to do again.
@@ -50,6 +50,14 @@ pub enum Command {
         /// Refuse if no session goes on, instead of beginning one. Asked again, as its answer was
         /// lost, it says the same.
         must_exist: bool,
+    },
+    /// Raise a semaphore's fence to that of an epoch, unless it is there or beyond. One that is deleted,
+    /// or was never there, is raised too, and stays deleted.
+    RaiseFence {
+        /// The semaphore.
+        name: SemaphoreName,
+        /// The epoch.
+        epoch: Epoch,
     },
     /// Forget an owner's session. What it holds is ended before, by commands of their own.
     Goodbye {
@@ -169,6 +177,7 @@ impl Command {
             Command::Define(_)
             | Command::Delete { .. }
             | Command::Look { .. }
+            | Command::RaiseFence { .. }
             | Command::Heartbeat { .. }
             | Command::Goodbye { .. } => None,
             Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => Some(&ask.external_id),
@@ -195,12 +204,27 @@ impl Command {
         }
     }
 
+    /// The semaphore that must be [made ready](Semaphore::made_ready) for it if it has no row.
+    pub fn makes(&self) -> Option<&SemaphoreName> {
+        match self {
+            Command::RaiseFence { name, .. }
+            | Command::Define(Definition {
+                name,
+                must_exist: false,
+                expected: None,
+                ..
+            }) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The semaphores that it names itself. A command on a request also touches the semaphores
     /// that the request holds.
     pub fn semaphores(&self) -> impl Iterator<Item = &SemaphoreName> {
         let one = match self {
             Command::Define(Definition { name, .. })
             | Command::Delete { name }
+            | Command::RaiseFence { name, .. }
             | Command::Look { name } => Some(name),
             _ => None,
         };
@@ -228,6 +252,8 @@ pub enum Reply {
     Deleted,
     /// The semaphore, as the commands before have left it.
     Seen(Semaphore),
+    /// The semaphore, deleted or not, whose fence is at least that of the epoch.
+    Raised(Semaphore),
     /// The request holds its permits.
     Granted {
         /// As it is now.

@@ -14,15 +14,16 @@ use std::time::Duration;
 use crate::command::{Cause, Definition};
 use crate::turn::StillWaiting;
 use crate::{
-    Ask, CapacityChange, Changes, Code, Command, Decision, EndReason, Ended, ExternalId, Loaded,
-    Outcome, Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore,
+    Ask, CapacityChange, Changes, Code, Command, Decision, EndReason, Ended, Epoch, ExternalId,
+    Loaded, Outcome, Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore,
     SemaphoreName, State, Timestamp, Ttl, Turn,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
 ///
 /// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
-/// must be loaded too, and every semaphore that a [`Command::Define`] names must have been made ready
+/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; and
+/// every semaphore that a command [`makes`](Command::makes) must have been made ready
 /// ([`Semaphore::made_ready`]); see [`Footprint`](crate::Footprint). What a command names and is
 /// not loaded does not exist.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
@@ -80,6 +81,7 @@ impl Scene {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
             Command::Look { name } => self.look(name),
+            Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire(ask) => self.acquire(ask, None),
             Command::AcquireInTurn(ask, turn) => self.acquire(ask, Some(turn)),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
@@ -95,6 +97,8 @@ impl Scene {
 
     fn define(&mut self, wanted: &Definition) -> Outcome {
         let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
+        let epoch = self.semaphores.get(&Epoch::semaphore());
+        let first_fence = epoch.map_or(0, |epoch| epoch.fence);
         let must_exist = wanted.must_exist || wanted.expected.is_some();
         let semaphore = self
             .semaphores
@@ -117,6 +121,7 @@ impl Scene {
         if created {
             semaphore.created_at = now;
             semaphore.deleted_at = None;
+            semaphore.fence = semaphore.fence.max(first_fence);
         }
         if changed {
             // So that fences tell what was granted before and what after, without a clock.
@@ -162,6 +167,16 @@ impl Scene {
         let semaphore = self.semaphores.get(name).filter(|s| s.exists());
         let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         Ok(Reply::Seen(semaphore.clone()))
+    }
+
+    fn raise_fence(&mut self, name: &SemaphoreName, epoch: Epoch) -> Outcome {
+        let semaphore = self.semaphores.get_mut(name);
+        let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        if semaphore.fence < epoch.fence() {
+            semaphore.fence = epoch.fence();
+            self.written.insert(name.clone());
+        }
+        Ok(Reply::Raised(semaphore.clone()))
     }
 
     fn acquire(&mut self, ask: &Ask, turn: Option<&Turn>) -> Outcome {

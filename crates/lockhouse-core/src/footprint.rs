@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::{Command, ExternalId, Loaded, Owner, SemaphoreName};
+use crate::{Command, Epoch, ExternalId, Loaded, Owner, Semaphore, SemaphoreName};
 
 /// The semaphores and requests that a list of commands touches, each in the order to lock it in:
 /// semaphores first, then requests, then owners' sessions, each by bytes.
@@ -11,6 +11,9 @@ use crate::{Command, ExternalId, Loaded, Owner, SemaphoreName};
 /// only once the request is loaded. So a store loads, asks [`Footprint::grow`], and begins again with
 /// the larger footprint if something was missing. A request's permits never change, so once is mostly
 /// enough.
+///
+/// Nor is it known before whether a definition creates the semaphore. Then the row of the store's
+/// [`Epoch`] is touched as well.
 ///
 /// A renewal needs no semaphore, unless it comes too late: many holders that renew are not in each
 /// other's way.
@@ -37,8 +40,9 @@ impl Footprint {
         footprint
     }
 
-    /// Adds the semaphores that `commands` may give permits back to; whether one of them is missing
-    /// in `loaded`. Those are what live requests hold which a command ends, or whose time has passed.
+    /// Adds the semaphores that `commands` may give permits back to, and the store's epoch if they
+    /// create one; whether one of them is missing in `loaded`. Those are what live requests hold which
+    /// a command ends, or whose time has passed.
     pub fn grow(&mut self, commands: &[Command], loaded: &Loaded) -> bool {
         let ended: HashSet<&ExternalId> = commands
             .iter()
@@ -57,6 +61,26 @@ impl Footprint {
                 is_missing = true;
             }
         }
+        if creates(commands, loaded) {
+            // It has no row before the first time that it is raised: looked for once, it is not missing.
+            is_missing |= self.semaphores.insert(Epoch::semaphore());
+        }
         is_missing
     }
+}
+
+/// Whether one of `commands` may create a semaphore.
+fn creates(commands: &[Command], loaded: &Loaded) -> bool {
+    let defined = commands.iter().filter_map(|command| match command {
+        Command::Define(_) => command.makes(),
+        _ => None,
+    });
+    let exists = |name: &SemaphoreName| {
+        let found = loaded.semaphores.get(name);
+        found.is_some_and(Semaphore::exists)
+    };
+    let deletes = commands
+        .iter()
+        .any(|command| matches!(command, Command::Delete { .. }));
+    defined.into_iter().any(|name| deletes || !exists(name))
 }

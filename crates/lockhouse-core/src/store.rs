@@ -114,6 +114,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Semaphores that are not deleted, in byte order of their names.
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
 
+    /// Semaphores, those too that are deleted or were only made ready, in byte order of their names.
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let mut all = self.recount().await?.semaphores;
+        all.sort_by(|a, b| a.semaphore.name.cmp(&b.semaphore.name));
+        let all = all.into_iter().map(|recounted| recounted.semaphore);
+        let rest = all.filter(|semaphore| {
+            page.after
+                .as_ref()
+                .is_none_or(|after| semaphore.name > *after)
+        });
+        Ok(rest.take(page.limit as usize).collect())
+    }
+
     /// Those semaphores of `names` that exist and are not deleted, in any order. It is asked again
     /// and again while somebody waits for them: one statement should do.
     async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {

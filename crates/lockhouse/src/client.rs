@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, ExternalId, Finding, Invalid, Owner, OwnerSession, Reply,
-    Request, SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, Epoch, ExternalId, Finding, Invalid, Owner, OwnerSession,
+    Reply, Request, SemaphoreName, Ttl,
 };
 
 use crate::background::Background;
@@ -14,7 +14,8 @@ use crate::engine::Engine;
 use crate::service::Service;
 use crate::upkeep::{Maintaining, Swept, Upkeep};
 use crate::{
-    Define, Error, Heard, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session, wire,
+    Define, Error, Heard, Raised, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session,
+    wire,
 };
 
 /// A way to semaphores: in a database that this process talks to, or behind a server.
@@ -353,6 +354,21 @@ impl Lockhouse {
         findings: &[Finding],
     ) -> Result<Vec<lockhouse_core::Semaphore>, Error> {
         self.upkeeper()?.repair(findings).await
+    }
+
+    /// Raises the fences of all semaphores, deleted ones and those yet to be made too, to the epoch
+    /// `to`, or without it to the one after the highest that there is. For a database that has lost
+    /// commits: what is granted from here on has greater fences than what was lost (P7), if that
+    /// was in an earlier epoch.
+    ///
+    /// It lowers nothing, and raising to the same epoch again goes on where that ended. What is
+    /// held stays held, under its old fences. Others may grant meanwhile.
+    ///
+    /// # Errors
+    /// `invalid_request` when there are fences beyond `to`, or no epoch is left, and on a server's URL;
+    /// `store_unavailable`: then some may have been raised.
+    pub async fn raise_epoch(&self, to: Option<Epoch>) -> Result<Raised, Error> {
+        self.upkeeper()?.raise_epoch(to).await
     }
 
     pub(crate) fn engine(&self) -> Option<&Engine> {

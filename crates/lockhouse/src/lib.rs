@@ -52,9 +52,9 @@ pub use holding::Lost;
 pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;
 pub use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, ExternalId,
-    Finding, Invalid, Note, Outcome, Owner, OwnerSession, Priority, Refusal, Reply, Request, State,
-    Timestamp, Ttl,
+    Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
+    ExternalId, Finding, Invalid, Note, Outcome, Owner, OwnerSession, Priority, Refusal, Reply,
+    Request, State, Timestamp, Ttl,
 };
 pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
 pub use mutex::Mutex;
@@ -62,6 +62,6 @@ pub use permit::Permit;
 pub use request::RequestBuilder;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
-pub use service::{Heard, Released, SemaphoreStatus};
+pub use service::{Heard, Raised, Released, SemaphoreStatus};
 pub use session::Session;
 pub use upkeep::{Maintaining, Swept, Upkeep};

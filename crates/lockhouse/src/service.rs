@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::Page;
 use lockhouse_core::{
-    CapacityChange, Command, Definition, ExternalId, Owner, OwnerSession, Reply, Request,
+    CapacityChange, Command, Definition, Epoch, ExternalId, Owner, OwnerSession, Reply, Request,
     Semaphore, SemaphoreName,
 };
 
@@ -55,6 +55,17 @@ pub struct Heard {
     /// Whether this call began it. None went on until then: if there was one before, it had lapsed,
     /// or the owner was said to have left, and what it held may have been freed.
     pub began: bool,
+}
+
+/// What raising the fences did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// The epoch of the highest fence that there was.
+    pub old: Epoch,
+    /// The epoch that all fences are in, or beyond.
+    pub new: Epoch,
+    /// How many semaphores were raised, deleted ones too.
+    pub semaphores: u64,
 }
 
 /// What a release did.

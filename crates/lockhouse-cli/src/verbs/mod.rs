@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod create;
 mod delete;
+mod epoch;
 mod goodbye;
 mod heartbeat;
 mod history;
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Goodbye(goodbye::Goodbye),
     Sweep(sweep::Sweep),
     Verify(verify::Verify),
+    Epoch(epoch::EpochVerb),
     Migrate(migrate::Migrate),
     Bench(bench::Bench),
     Lab(lab::Lab),
@@ -73,6 +75,7 @@ impl Verb {
             Verb::Goodbye(verb) => verb.perform(global).await,
             Verb::Sweep(verb) => verb.perform(global).await,
             Verb::Verify(verb) => verb.perform(global).await,
+            Verb::Epoch(verb) => verb.perform(global).await,
             Verb::Migrate(verb) => verb.perform(global).await,
             Verb::Bench(verb) => verb.perform(global).await,
             Verb::Lab(verb) => verb.perform(global).await,

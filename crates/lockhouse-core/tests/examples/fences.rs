@@ -1,8 +1,9 @@
 //! P7: fences rise.
 
-use lockhouse_core::{Cause, Request};
+use lockhouse_core::{Cause, Command, Epoch, Request};
 
 use crate::keeper::{Keeper, ask, define, delete, exhausted};
+use crate::words::name;
 
 fn fences(request: &Request) -> Vec<u64> {
     request.permits.iter().map(|permit| permit.fence).collect()
@@ -81,4 +82,53 @@ fn a_refused_ask_moves_no_fence() {
         Err(exhausted(&["a"]))
     );
     assert_eq!(keeper.semaphore("a").fence, 1);
+}
+
+fn epoch(number: u32) -> Epoch {
+    Epoch::new(number).unwrap()
+}
+
+fn raise(text: &str, number: u32) -> Command {
+    Command::RaiseFence {
+        name: name(text),
+        epoch: epoch(number),
+    }
+}
+
+/// P7: and nothing else of it changes. What is there already, or beyond, is left alone.
+#[test]
+fn a_raised_fence_is_that_of_the_epoch_and_never_lower() {
+    let mut keeper = Keeper::with(&[("a", 2), ("b", 1)]);
+    keeper.grant(&ask("one", &[("a", 1)]));
+    keeper.run(delete("b")).unwrap();
+    let before = keeper.semaphore("a").clone();
+    keeper.batch(&[raise("a", 2), raise("b", 2)]);
+    assert_eq!(keeper.semaphore("a").fence, 2 << 32);
+    assert_eq!(keeper.semaphore("a").in_use, before.in_use);
+    assert_eq!(keeper.semaphore("a").updated_at, before.updated_at);
+    assert_eq!(keeper.semaphore("b").fence, 2 << 32);
+    assert!(!keeper.semaphore("b").exists());
+    let second = fences(&keeper.grant(&ask("two", &[("a", 1)])));
+    assert_eq!(second, [(2 << 32) + 1]);
+    for lower in [1, 2] {
+        let decision = keeper.batch(&[raise("a", lower)]);
+        assert!(decision.changes.is_empty(), "{decision:?}");
+    }
+}
+
+/// P7: its name may have been in what was lost.
+#[test]
+fn a_new_semaphore_begins_with_the_stores_epoch() {
+    let mut keeper = Keeper::with(&[("old", 1)]);
+    let of_the_store = Epoch::semaphore();
+    keeper.run(raise(of_the_store.as_str(), 3)).unwrap();
+    assert!(!keeper.semaphore(of_the_store.as_str()).exists());
+    keeper.run(define("new", 1)).unwrap();
+    assert_eq!(
+        fences(&keeper.grant(&ask("one", &[("new", 1)]))),
+        [(3 << 32) + 1]
+    );
+    // Only what is created: a change of what exists takes the next fence.
+    keeper.run(define("old", 2)).unwrap();
+    assert_eq!(keeper.semaphore("old").fence, 1);
 }

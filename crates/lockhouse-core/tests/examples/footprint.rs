@@ -1,10 +1,10 @@
 //! What must be locked and loaded for a command, and how it grows.
 
-use lockhouse_core::{Cause, Command, Footprint, Loaded};
+use lockhouse_core::{Cause, Command, Epoch, Footprint, Loaded};
 
 use crate::keeper::{
     Keeper, ask, define, delete, end, every_cause, for_ms, gone, goodbye, heartbeat, owned_by,
-    renew, silent, stale, stale_of,
+    renew, resize, silent, stale, stale_of,
 };
 use crate::rows::Rows;
 use crate::words::{at, id, name, owner};
@@ -106,4 +106,20 @@ fn it_does_not_grow_by_what_is_not_there() {
 
 fn grow(footprint: &mut Footprint, command: &Command, loaded: &Loaded) -> bool {
     footprint.grow(std::slice::from_ref(command), loaded)
+}
+
+/// P7: who creates a semaphore must know the epoch, and nobody else is held up by it.
+#[test]
+fn it_grows_by_the_epoch_where_a_semaphore_is_created() {
+    let mut keeper = Keeper::with(&[("there", 1), ("was", 1)]);
+    keeper.run(delete("was")).unwrap();
+    let mut grows = |command: Command| {
+        let first = keeper.load(&command);
+        let mut footprint = of(command.clone());
+        let grew = footprint.grow(&[command.clone()], &first);
+        assert!(!footprint.clone().grow(&[command], &first), "once");
+        grew && footprint.semaphores.contains(&Epoch::semaphore())
+    };
+    assert!(grows(define("new", 1)) && grows(define("was", 1)));
+    assert!(!grows(define("there", 2)) && !grows(resize("was", 1)));
 }

@@ -25,10 +25,10 @@ impl Rows {
     /// even if nothing is saved afterwards, as a row that was inserted to be locked does.
     pub(crate) fn load(&mut self, now: Timestamp, commands: &[Command]) -> Loaded {
         for command in commands {
-            if let Command::Define(wanted) = command {
+            if let Some(name) = command.makes() {
                 self.semaphores
-                    .entry(wanted.name.clone())
-                    .or_insert_with(|| Semaphore::made_ready(wanted.name.clone(), now));
+                    .entry(name.clone())
+                    .or_insert_with(|| Semaphore::made_ready(name.clone(), now));
             }
         }
         let mut footprint = Footprint::of(commands, []);

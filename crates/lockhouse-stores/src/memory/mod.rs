@@ -114,6 +114,13 @@ impl Store for Memory {
         Ok(existing.take(page.limit as usize).cloned().collect())
     }
 
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let rows = self.rows();
+        let rest = rows.semaphores.range((after(page), Bound::Unbounded));
+        let rest = rest.map(|(_, semaphore)| semaphore);
+        Ok(rest.take(page.limit as usize).cloned().collect())
+    }
+
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
         Ok(self.rows().requests.get(external_id).cloned())
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Due, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, Command, Definition, ExternalId, Footprint, Loaded, Owner,
-    OwnerSession, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
+    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession,
+    Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
 };
 
 #[derive(Debug, Default)]
@@ -174,15 +174,13 @@ impl Rows {
     }
 }
 
-/// Makes the names that `commands` define ready, where they are not there yet.
+/// Makes the names that `commands` make ready, where they are not there yet.
 pub(super) fn make_ready(commands: &[Command], loaded: &mut Loaded) {
-    for command in commands {
-        if let Command::Define(Definition { name, .. }) = command {
-            loaded
-                .semaphores
-                .entry(name.clone())
-                .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
-        }
+    for name in commands.iter().filter_map(Command::makes) {
+        loaded
+            .semaphores
+            .entry(name.clone())
+            .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
     }
 }
 

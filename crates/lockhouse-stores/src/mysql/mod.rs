@@ -143,8 +143,8 @@ impl Dialect for MySqlServer {
         read::named(names)
     }
 
-    fn semaphores(page: &Page<SemaphoreName>) -> Script {
-        read::semaphores(page)
+    fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script {
+        read::semaphores(page, deleted)
     }
 
     fn request(external_id: &ExternalId) -> Script {

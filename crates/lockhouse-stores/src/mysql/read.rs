@@ -15,11 +15,16 @@ pub(super) fn named(names: &[SemaphoreName]) -> Script {
     ))
 }
 
-pub(super) fn semaphores(page: &Page<SemaphoreName>) -> Script {
+pub(super) fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script {
+    let which = if deleted {
+        "TRUE"
+    } else {
+        "s.deleted_at IS NULL"
+    };
     let after = page.after.as_ref().map(SemaphoreName::as_str);
     Script::of(format_args!(
         "SELECT {} FROM lockhouse_semaphore s FORCE INDEX (name) \
-         WHERE s.deleted_at IS NULL {} ORDER BY s.name LIMIT {}",
+         WHERE {which} {} ORDER BY s.name LIMIT {}",
         rows::SEMAPHORE,
         beyond("s.name", after),
         page.limit

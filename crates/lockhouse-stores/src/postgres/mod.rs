@@ -147,8 +147,8 @@ impl Dialect for PostgresServer {
         read::named(names)
     }
 
-    fn semaphores(page: &Page<SemaphoreName>) -> Script {
-        read::semaphores(page)
+    fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script {
+        read::semaphores(page, deleted)
     }
 
     fn request(external_id: &ExternalId) -> Script {

@@ -97,8 +97,8 @@ pub trait Dialect: Driver {
     /// Those of the semaphores called `names`, at least one, that are not deleted.
     fn named(names: &[SemaphoreName]) -> Script;
 
-    /// Semaphores that are not deleted.
-    fn semaphores(page: &Page<SemaphoreName>) -> Script;
+    /// Semaphores, those too that are `deleted` or without them.
+    fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script;
 
     /// The request with its permits.
     fn request(external_id: &ExternalId) -> Script;

@@ -42,9 +42,11 @@ pub(crate) async fn named<D: Dialect>(
 pub(crate) async fn semaphores<D: Dialect>(
     store: &Inner<D>,
     page: &Page<SemaphoreName>,
+    deleted: bool,
 ) -> Result<Vec<Semaphore>, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    let found = select(&mut lease, &D::semaphores(page), "listing semaphores").await?;
+    let script = D::semaphores(page, deleted);
+    let found = select(&mut lease, &script, "listing semaphores").await?;
     let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
     semaphores.collect()
 }

@@ -34,7 +34,15 @@ impl<D: Dialect> Store for Sql<D> {
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let page = page.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
-            read::semaphores(&store, &page).await
+            read::semaphores(&store, &page, false).await
+        })
+        .await
+    }
+
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let page = page.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::semaphores(&store, &page, true).await
         })
         .await
     }

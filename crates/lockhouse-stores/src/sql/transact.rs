@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Batch, Error, Kind};
 use lockhouse_core::{
-    Changes, Command, Definition, ExternalId, Loaded, Outcome, Semaphore, SemaphoreName, decide,
+    Changes, Command, ExternalId, Loaded, Outcome, Semaphore, SemaphoreName, decide,
 };
 use sqlx::error::DatabaseError;
 
@@ -203,21 +203,12 @@ fn remember(known: &Known, changes: &Changes, ids: &RowIds) {
     }
 }
 
-/// The names that `commands` create and that have no row yet.
+/// The names that `commands` make and that have no row yet.
 ///
 /// Their rows are made ready in a transaction of their own: two that lock the same missing row and
 /// then insert it would deadlock. Whoever comes second finds the row there.
 fn missing<'a>(commands: &'a [Command], loaded: &Loaded) -> BTreeSet<&'a SemaphoreName> {
-    let created = commands.iter().filter_map(|command| match command {
-        Command::Define(Definition {
-            name,
-            must_exist: false,
-            expected: None,
-            ..
-        }) => Some(name),
-        _ => None,
-    });
-    created
-        .filter(|name| !loaded.semaphores.contains_key(*name))
+    let made = commands.iter().filter_map(Command::makes);
+    made.filter(|name| !loaded.semaphores.contains_key(*name))
         .collect()
 }

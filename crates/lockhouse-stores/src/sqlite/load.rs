@@ -5,8 +5,7 @@
 
 use lockhouse_core::store::{Batch, Error};
 use lockhouse_core::{
-    Command, Definition, ExternalId, Loaded, Owner, OwnerSession, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    Command, ExternalId, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName, Timestamp,
 };
 use rusqlite::Connection;
 
@@ -134,14 +133,12 @@ pub(super) fn now() -> Result<Timestamp, Error> {
     Timestamp::from_microsecond(us).map_err(|why| unreadable("time", why))
 }
 
-/// Makes the names that `commands` define ready, where they are not there yet.
+/// Makes the names that `commands` make ready, where they are not there yet.
 fn make_ready(commands: &[Command], loaded: &mut Loaded) {
-    for command in commands {
-        if let Command::Define(Definition { name, .. }) = command {
-            loaded
-                .semaphores
-                .entry(name.clone())
-                .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
-        }
+    for name in commands.iter().filter_map(Command::makes) {
+        loaded
+            .semaphores
+            .entry(name.clone())
+            .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
     }
 }

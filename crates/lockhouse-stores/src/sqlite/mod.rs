@@ -119,7 +119,13 @@ impl Store for Sqlite {
 
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let page = page.clone();
-        let work = move |snapshot: &_| read::semaphores(snapshot, &page);
+        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_SEMAPHORES);
+        self.connections.read(work).await
+    }
+
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_EVER);
         self.connections.read(work).await
     }
 

@@ -11,6 +11,10 @@ pub(super) const LIST_SEMAPHORES: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at
     FROM lockhouse_semaphore WHERE deleted_at IS NULL AND name > ?1 ORDER BY name LIMIT ?2";
 
+pub(super) const LIST_EVER: &str = "
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at
+    FROM lockhouse_semaphore WHERE name > ?1 ORDER BY name LIMIT ?2";
+
 pub(super) const LIST_LIVE: &str = "
     SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
         ended_by
@@ -41,6 +45,7 @@ pub(super) const NEXT_OWNER: &str = "
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     LIST_SEMAPHORES,
+    LIST_EVER,
     LIST_LIVE,
     LIST_LIVE_ON,
     LIST_CAPACITY_CHANGES,
@@ -50,13 +55,10 @@ pub(super) const STATEMENTS: &[&str] = &[
 pub(super) fn semaphores(
     connection: &Connection,
     page: &Page<SemaphoreName>,
+    sql: &str,
 ) -> Result<Vec<Semaphore>, Error> {
-    list(
-        connection,
-        LIST_SEMAPHORES,
-        params![after(page), page.limit],
-        rows::semaphore,
-    )
+    let key = params![after(page), page.limit];
+    list(connection, sql, key, rows::semaphore)
 }
 
 pub(super) fn holders(

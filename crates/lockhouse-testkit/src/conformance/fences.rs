@@ -1,6 +1,11 @@
 //! P7: per semaphore, grant order is strictly increasing fence order.
 
-use super::{grant, in_use};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::join_all;
+use lockhouse::{Epoch, Lockhouse, Raised};
+
+use super::{eventually, grant, in_use};
 use crate::place::Place;
 
 /// P7.
@@ -58,4 +63,113 @@ pub async fn each_semaphore_has_its_own_fence(place: &Place) {
         .collect();
     assert_eq!(fences, [("s", 4), ("t", 1)]);
     assert_eq!(in_use(&lockhouse, "s").await, 4);
+}
+
+/// The last fence of `semaphore`, by a grant on it.
+async fn next_fence(lockhouse: &Lockhouse, id: &str, semaphore: &str) -> u64 {
+    let request = grant(lockhouse, id, &[(semaphore, 1)]).await.unwrap();
+    request.permits[0].fence
+}
+
+/// Raises them; none through a server, which says where to do that instead.
+async fn raise(lockhouse: &Lockhouse, to: Option<Epoch>) -> Option<Raised> {
+    match lockhouse.raise_epoch(to).await {
+        Ok(raised) => Some(raised),
+        Err(error) => {
+            assert!(error.to_string().contains("server"), "{error}");
+            None
+        }
+    }
+}
+
+/// P7: those of deleted semaphores, and of names that were never there as far as the store knows.
+pub async fn a_new_epoch_is_above_all_fences_of_before(place: &Place) {
+    let (lockhouse, other) = (place.client().await, place.client().await);
+    for name in ["deleted", "kept"] {
+        lockhouse.define(name, 9).await.unwrap();
+        let id = format!("first on {name}");
+        assert_eq!(next_fence(&lockhouse, &id, name).await, 1);
+    }
+    lockhouse.release("first on deleted").await.unwrap();
+    lockhouse.delete("deleted").await.unwrap();
+    let Some(raised) = raise(&other, None).await else {
+        return;
+    };
+    let epochs = (raised.old.value(), raised.new.value(), raised.semaphores);
+    assert_eq!(epochs, (0, 1, 2));
+    for name in ["deleted", "kept", "new"] {
+        lockhouse.define(name, 9).await.unwrap();
+        let id = format!("second on {name}");
+        assert_eq!(next_fence(&lockhouse, &id, name).await, (1 << 32) + 1);
+    }
+    let held = lockhouse.find("first on kept").await.unwrap();
+    assert!(held.is_live() && held.permits[0].fence == 1, "{held:?}");
+    let names: Vec<_> = lockhouse.semaphores(None, 9).await.unwrap();
+    assert_eq!(names.len(), 3, "the store's own row is no semaphore");
+    assert!(lockhouse.verify().await.unwrap().is_empty());
+}
+
+/// P7: again is as good as once, and never back.
+pub async fn an_epoch_is_only_raised(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 9).await.unwrap();
+    let five = Epoch::new(5).unwrap();
+    let Some(raised) = raise(&lockhouse, Some(five)).await else {
+        return;
+    };
+    assert_eq!((raised.new, raised.semaphores), (five, 1));
+    let again = raise(&lockhouse, Some(five)).await.unwrap();
+    assert_eq!((again.old, again.new, again.semaphores), (five, five, 0));
+    let back = lockhouse.raise_epoch(Some(Epoch::new(4).unwrap())).await;
+    assert!(back.unwrap_err().to_string().contains("fences in epoch 5"));
+    assert_eq!(next_fence(&lockhouse, "one", "s").await, (5 << 32) + 1);
+    let next = raise(&lockhouse, None).await.unwrap();
+    assert_eq!((next.old, next.new.value()), (five, 6));
+    raise(&lockhouse, Some(Epoch::LAST)).await.unwrap();
+    let none_is_left = lockhouse.raise_epoch(None).await.unwrap_err();
+    assert!(
+        none_is_left.to_string().contains("2097151"),
+        "{none_is_left}"
+    );
+    let last = next_fence(&lockhouse, "two", "s").await;
+    assert_eq!(last, Epoch::LAST.fence() + 1, "it goes on granting");
+}
+
+/// P7: whoever creates, deletes and grants meanwhile. What is there when it is done is raised.
+pub async fn an_epoch_misses_nothing_that_is_made_meanwhile(place: &Place) {
+    const MAKERS: u64 = 4;
+    let lockhouse = place.client().await;
+    let is_raised = AtomicBool::new(false);
+    let makers = (0..MAKERS).map(async |maker| {
+        let lockhouse = place.client().await;
+        let mut names = Vec::new();
+        // At least one is made after it was raised.
+        let mut more = true;
+        for i in 0.. {
+            if !more {
+                break;
+            }
+            more = !is_raised.load(Ordering::Relaxed);
+            let name = format!("s{maker}-{i}");
+            lockhouse.define(&name, 9).await.unwrap();
+            next_fence(&lockhouse, &format!("{name}, first"), &name).await;
+            names.push(name);
+        }
+        names
+    });
+    let raising = async {
+        let many = async || lockhouse.semaphores(None, 9).await.unwrap().len() == 9;
+        eventually("some are made", many).await;
+        let raised = raise(&lockhouse, None).await;
+        is_raised.store(true, Ordering::Relaxed);
+        raised
+    };
+    let (raised, made) = tokio::join!(raising, join_all(makers));
+    if raised.is_none() {
+        return;
+    }
+    for name in made.into_iter().flatten() {
+        let fence = next_fence(&lockhouse, &format!("{name}, second"), &name).await;
+        assert!(fence > 1 << 32, "{name}: {fence}");
+    }
 }

@@ -82,6 +82,9 @@ macro_rules! conformance {
             fences_rise_with_every_grant,
             fences_go_on_after_deletion,
             each_semaphore_has_its_own_fence,
+            a_new_epoch_is_above_all_fences_of_before,
+            an_epoch_is_only_raised,
+            an_epoch_misses_nothing_that_is_made_meanwhile,
             // definitions
             defining_again_with_the_same_capacity_changes_nothing,
             a_resize_leaves_an_audit_row,

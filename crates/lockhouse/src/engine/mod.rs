@@ -11,6 +11,7 @@
 
 mod asker;
 mod attempt;
+mod epoch;
 mod known;
 mod lanes;
 mod lapsed;
