@@ -5,6 +5,7 @@ use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySql, MySqlConnection, MySqlRow};
 
+use super::cluster::{Member, Node};
 use super::{MySqlServer, error};
 use crate::sql::{Driver, Pieces, rows};
 
@@ -20,7 +21,9 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     /*!50709 , range_optimizer_max_mem_size=0 */ \
     /*M! , in_predicate_conversion_threshold=0, optimizer_max_sel_arg_weight=0 */;\
     SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
-    SELECT @@max_allowed_packet";
+    SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet',\
+    'group_replication_group_name','group_replication_single_primary_mode','read_only',\
+    'wsrep_on','wsrep_provider')";
 
 impl Driver for MySqlServer {
     type Database = MySql;
@@ -28,10 +31,20 @@ impl Driver for MySqlServer {
     const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
 
     fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {
-        match session {
-            [row] => Ok(rows::number::<usize>(row)? - 1),
-            _ => Err(Error::new(Kind::Unavailable, "setting the session")),
-        }
+        Ok(Node::of(session)?.max_allowed_packet()? - 1)
+    }
+
+    fn settings(session: &[MySqlRow]) -> Result<Option<String>, Error> {
+        Ok(Node::of(session)?.settings())
+    }
+
+    fn check(session: &[MySqlRow], settled: Option<&[MySqlRow]>) -> Result<(), Error> {
+        let member = match settled {
+            Some([row]) => Member::Is(rows::text(row)?.unwrap_or_default()),
+            Some(_) => Member::IsNone,
+            None => Member::Unknown,
+        };
+        Node::of(session)?.check(member)
     }
 
     fn send<'c>(connection: &'c mut MySqlConnection, sql: &'c str) -> Pieces<'c, Self> {

@@ -11,6 +11,8 @@ pub(super) mod code {
     // Somebody else was in the way.
     pub(crate) const CHECKREAD: u16 = 1020;
     pub(crate) const DUP_ENTRY: u16 = 1062;
+    /// Of a statement that commits by itself; at a COMMIT it leaves open what became of it.
+    pub(crate) const ERROR_DURING_COMMIT: u16 = 1180;
     pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
     pub(crate) const LOCK_TABLE_FULL: u16 = 1206;
     pub(crate) const LOCK_DEADLOCK: u16 = 1213;
@@ -50,6 +52,13 @@ pub(super) mod code {
     pub(crate) const SERVER_OFFLINE_MODE: u16 = 3032;
     pub(crate) const SERVER_ISNT_AVAILABLE: u16 = 3168;
     pub(crate) const SESSION_WAS_KILLED: u16 = 3169;
+    // A member of a group that is coming up, going, or changing its primary.
+    pub(crate) const GR_HOLD_WAIT_TIMEOUT: u16 = 3781;
+    pub(crate) const GR_HOLD_KILLED: u16 = 3782;
+    pub(crate) const GR_HOLD_MEMBER_STATUS_ERROR: u16 = 3783;
+    pub(crate) const GRP_TRX_CONSISTENCY_NOT_ALLOWED: u16 = 3796;
+    pub(crate) const GRP_TRX_CONSISTENCY_BEFORE: u16 = 3797;
+    pub(crate) const GRP_TRX_CONSISTENCY_BEGIN_NOT_ALLOWED: u16 = 3799;
     pub(crate) const CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
 
     // The tables are not as they should be.
@@ -128,6 +137,7 @@ pub(super) fn kind(code: u16) -> Kind {
     match code {
         code::CHECKREAD
         | code::DUP_ENTRY
+        | code::ERROR_DURING_COMMIT
         | code::LOCK_WAIT_TIMEOUT
         | code::LOCK_TABLE_FULL
         | code::LOCK_DEADLOCK
@@ -157,6 +167,12 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::SERVER_OFFLINE_MODE
         | code::SERVER_ISNT_AVAILABLE
         | code::SESSION_WAS_KILLED
+        | code::GR_HOLD_WAIT_TIMEOUT
+        | code::GR_HOLD_KILLED
+        | code::GR_HOLD_MEMBER_STATUS_ERROR
+        | code::GRP_TRX_CONSISTENCY_NOT_ALLOWED
+        | code::GRP_TRX_CONSISTENCY_BEFORE
+        | code::GRP_TRX_CONSISTENCY_BEGIN_NOT_ALLOWED
         | code::CLIENT_INTERACTION_TIMEOUT => Unavailable,
         code::CON_COUNT_ERROR | code::TOO_MANY_USER_CONNECTIONS | code::USER_LIMIT_REACHED => {
             Crowded
@@ -179,5 +195,36 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::MUST_CHANGE_PASSWORD_LOGIN
         | code::SECURE_TRANSPORT_REQUIRED => Configuration,
         _ => Rejected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes of a cluster wrote the same row: at a COMMIT, or in a statement that commits by itself.
+    #[test]
+    fn what_collides_with_another_node_is_tried_again() {
+        for code in [
+            code::LOCK_DEADLOCK,
+            code::TRANSACTION_ROLLBACK_DURING_COMMIT,
+            code::ERROR_DURING_COMMIT,
+        ] {
+            assert_eq!(kind(code), Conflict, "{code}");
+        }
+        assert!(!is_rolled_back(code::ERROR_DURING_COMMIT));
+    }
+
+    /// P9: a node that leaves its cluster, or comes back, is another one's business for a while.
+    #[test]
+    fn a_node_that_is_no_member_can_not_be_had() {
+        for code in [
+            code::UNKNOWN_COM_ERROR,
+            code::GRP_TRX_CONSISTENCY_NOT_ALLOWED,
+            code::GRP_TRX_CONSISTENCY_BEFORE,
+            code::GRP_TRX_CONSISTENCY_BEGIN_NOT_ALLOWED,
+        ] {
+            assert_eq!(kind(code), Unavailable, "{code}");
+        }
     }
 }

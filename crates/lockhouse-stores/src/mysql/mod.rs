@@ -23,6 +23,7 @@
 //!   locks are local to a node, and two that wrote the same row is what makes one of them fail.
 //! - **READ COMMITTED**: what is read after a lock wait is what was committed meanwhile, and gaps
 //!   are not locked.
+//! - **On a cluster** a session also sees what other nodes have answered; see `cluster`.
 //! - **The clock** is `SYSDATE(6)`, evaluated once the locks are held.
 //! - **The row of a new semaphore** is made ready before, in a transaction of its own, and looks
 //!   deleted until the batch defines it.
@@ -31,6 +32,7 @@
 //! what has been, `recount` counts anew, `schema` migrates, `sql` makes literals, and `error` knows the
 //! codes. What runs it is shared with the other servers, in `sql`.
 
+mod cluster;
 mod driver;
 mod due;
 mod error;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use lockhouse_core::store::Error;
+use lockhouse_core::store::{Error, Kind};
 use sqlx::{ConnectOptions as _, Connection as _, Either};
 use tokio::time::{Instant, timeout_at};
 
@@ -42,9 +42,19 @@ impl<D: Driver> Connection<D> {
             longest_script: usize::MAX,
         };
         let answers = connection.answers(D::SESSION).await;
-        let mut answers = answers.map_err(|failed| failed.trouble.before_commit::<D>(&context))?;
-        let session = answers.pop().unwrap_or_default();
+        let failed = |failed: Failed| failed.trouble.before_commit::<D>(&context);
+        let session = answers.map_err(failed)?.pop().unwrap_or_default();
         connection.longest_script = D::longest_script(&session)?;
+        let mut settled = None;
+        if let Some(settings) = D::settings(&session)? {
+            settled = match connection.answers(&settings).await.map_err(failed) {
+                Ok(mut answers) => answers.pop(),
+                Err(error) if error.kind() == Kind::Configuration => None,
+                Err(error) => return Err(error),
+            };
+        }
+        let unfit = |error: Error| Error::new(error.kind(), format!("{context}: {error}"));
+        D::check(&session, settled.as_deref()).map_err(unfit)?;
         Ok(connection)
     }
 

@@ -45,6 +45,20 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// answered. A larger one would cost the connection, and look as if the server had gone.
     fn longest_script(session: &[RowOf<Self>]) -> Result<usize, Error>;
 
+    /// What else the session is set by, in one more round trip, from what the last statement of
+    /// [`SESSION`](Self::SESSION) answered.
+    fn settings(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
+        let _ = session;
+        Ok(None)
+    }
+
+    /// Whether the server is one to speak to, from that and from what the last of the
+    /// [`settings`](Self::settings) answered, if there are any and the user may ask it.
+    fn check(session: &[RowOf<Self>], settled: Option<&[RowOf<Self>]>) -> Result<(), Error> {
+        let _ = (session, settled);
+        Ok(())
+    }
+
     /// Sends `sql` in one packet, without preparing it.
     fn send<'c>(connection: &'c mut ConnectionOf<Self>, sql: &'c str) -> Pieces<'c, Self>;
 

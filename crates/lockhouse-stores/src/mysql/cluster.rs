@@ -1,0 +1,182 @@
+//! What a session takes on a node of a cluster.
+//!
+//! - **A read sees all that was answered before it**, through whichever node. Without that, a node
+//!   that lags would refuse what has just been granted through another: an ask for want of room that
+//!   came back, a renewal of a request that it does not know yet. What is written needs no setting: two
+//!   that wrote one semaphore's row can't both commit.
+//! - **Only a member is spoken to.** A node of Group Replication that has started and not joined yet
+//!   is a server of its own, and takes writes that nobody else will see. One that is not the primary
+//!   would answer what has to be refused, and fail at what has to be saved.
+//!
+//! Galera needs no such look: a node that is no member refuses every statement.
+
+use std::collections::BTreeMap;
+
+use lockhouse_core::store::{Error, Kind};
+
+use crate::sql::rows::TextRow;
+
+/// For a group with several writers.
+const SEVERAL: &str = "SET SESSION group_replication_consistency='BEFORE';";
+
+/// For one with a primary: whoever has just become it has done first what the last one left.
+const PRIMARY: &str = "SET SESSION group_replication_consistency='BEFORE_ON_PRIMARY_FAILOVER';";
+
+const MEMBER: &str = "SELECT member_state FROM performance_schema.replication_group_members \
+    WHERE member_id=@@server_uuid";
+
+/// For SELECT, and what begins a transaction.
+const GALERA: &str = "SET SESSION wsrep_sync_wait=@@wsrep_sync_wait|1";
+
+/// How a server stands in its group.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Member<'a> {
+    /// Its state.
+    Is(&'a str),
+    /// It never was one since it was started.
+    IsNone,
+    /// The user has no right to ask.
+    Unknown,
+}
+
+/// The variables of a server that say what it is part of.
+#[derive(Debug)]
+pub(super) struct Node(BTreeMap<String, String>);
+
+impl Node {
+    pub(super) fn of(rows: &[impl TextRow]) -> Result<Self, Error> {
+        let text = |row: &_, column| -> Result<String, Error> {
+            let text = TextRow::text(row, column);
+            let text = text.map_err(|error| unclear().caused_by(error))?;
+            Ok(text.unwrap_or_default().to_owned())
+        };
+        let variables = rows.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?)));
+        Ok(Self(variables.collect::<Result<_, Error>>()?))
+    }
+
+    pub(super) fn max_allowed_packet(&self) -> Result<usize, Error> {
+        let number = self.get("max_allowed_packet").parse();
+        number.map_err(|_| unclear())
+    }
+
+    /// What else its sessions are set by; the last statement says how it stands in its group.
+    pub(super) fn settings(&self) -> Option<String> {
+        if self.is_in_a_group() {
+            let consistency = if self.has_a_primary() {
+                PRIMARY
+            } else {
+                SEVERAL
+            };
+            return Some(format!("{consistency}{MEMBER}"));
+        }
+        self.is_galera().then(|| GALERA.to_owned())
+    }
+
+    /// Whether it is one to speak to.
+    pub(super) fn check(&self, member: Member<'_>) -> Result<(), Error> {
+        if !self.is_in_a_group() {
+            return Ok(());
+        }
+        let problem = match member {
+            Member::Is("ONLINE") | Member::Unknown => {
+                if !self.has_a_primary() || !self.is_on("read_only") {
+                    return Ok(());
+                }
+                "the server is not the primary of its group; connect to that"
+            }
+            _ => "the server is not online in its group; START GROUP_REPLICATION makes it so",
+        };
+        Err(Error::new(Kind::Unavailable, problem))
+    }
+
+    fn is_in_a_group(&self) -> bool {
+        !self.get("group_replication_group_name").is_empty()
+    }
+
+    fn has_a_primary(&self) -> bool {
+        self.is_on("group_replication_single_primary_mode")
+    }
+
+    fn is_galera(&self) -> bool {
+        let provider = self.get("wsrep_provider");
+        self.is_on("wsrep_on") && !provider.is_empty() && provider != "none"
+    }
+
+    fn is_on(&self, variable: &str) -> bool {
+        self.get(variable) == "ON"
+    }
+
+    fn get(&self, variable: &str) -> &str {
+        self.0.get(variable).map_or("", String::as_str)
+    }
+}
+
+fn unclear() -> Error {
+    Error::new(Kind::Unavailable, "setting the session")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(variables: &[(&str, &str)]) -> Node {
+        let variables = variables.iter();
+        Node(
+            variables
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    const GROUP: (&str, &str) = ("group_replication_group_name", "3f4c6f0e");
+    const HAS_A_PRIMARY: (&str, &str) = ("group_replication_single_primary_mode", "ON");
+
+    /// Who may not ask is let in all the same: it takes no right that a single server does not.
+    #[test]
+    fn a_user_that_may_not_ask_is_served() {
+        assert!(server(&[GROUP]).check(Member::Unknown).is_ok());
+        let secondary = server(&[GROUP, HAS_A_PRIMARY, ("read_only", "ON")]);
+        assert!(secondary.check(Member::Unknown).is_err());
+    }
+
+    #[test]
+    fn a_server_by_itself_is_left_as_it_is() {
+        for alone in [
+            server(&[("read_only", "ON")]),
+            server(&[("group_replication_group_name", ""), HAS_A_PRIMARY]),
+            server(&[("wsrep_on", "ON"), ("wsrep_provider", "none")]),
+            server(&[("wsrep_on", "OFF"), ("wsrep_provider", "libgalera_smm.so")]),
+        ] {
+            assert_eq!(alone.settings(), None);
+            assert!(alone.check(Member::Unknown).is_ok());
+        }
+    }
+
+    /// P9: what one node has answered, the others know.
+    #[test]
+    fn sessions_on_a_cluster_read_what_other_nodes_have_answered() {
+        let several = server(&[GROUP, ("group_replication_single_primary_mode", "OFF")]);
+        assert!(several.settings().unwrap().contains("='BEFORE'"));
+        let primary = server(&[GROUP, HAS_A_PRIMARY]);
+        let settings = primary.settings().unwrap();
+        assert!(settings.contains("='BEFORE_ON_PRIMARY_FAILOVER'"));
+        let galera = server(&[("wsrep_on", "ON"), ("wsrep_provider", "libgalera_smm.so")]);
+        assert!(galera.settings().unwrap().contains("wsrep_sync_wait"));
+    }
+
+    /// P1: a node that is by itself grants what others grant too.
+    #[test]
+    fn only_a_member_that_takes_writes_is_spoken_to() {
+        let several = server(&[GROUP]);
+        assert!(several.check(Member::Is("ONLINE")).is_ok());
+        let others = ["OFFLINE", "RECOVERING", "ERROR"].map(Member::Is);
+        for member in others.into_iter().chain([Member::IsNone]) {
+            let refused = several.check(member).unwrap_err();
+            assert_eq!(refused.kind(), Kind::Unavailable);
+        }
+        let primary = server(&[GROUP, HAS_A_PRIMARY, ("read_only", "OFF")]);
+        assert!(primary.check(Member::Is("ONLINE")).is_ok());
+        let secondary = server(&[GROUP, HAS_A_PRIMARY, ("read_only", "ON")]);
+        assert!(secondary.check(Member::Is("ONLINE")).is_err());
+    }
+}
