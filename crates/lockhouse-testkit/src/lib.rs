@@ -5,6 +5,7 @@
 
 pub mod broken;
 pub mod clock;
+pub mod cluster;
 pub mod conformance;
 pub mod database;
 pub mod drill;

@@ -1,0 +1,51 @@
+//! A run on a cluster of three nodes that `scripts/services cluster` has started:
+//!
+//! `cluster TOPOLOGY [seconds=60] [clients=4] [seed=1]`
+//!
+//! It kills nodes, so it takes those in `LOCKHOUSE_SERVICES_DIR` and no others; `lockhouse` must have
+//! been built beside it. `scripts/cluster-run` does all of that. Fails if a promise is broken.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lockhouse_testkit::cluster::{self, Nodes, Size, Topology};
+
+const USAGE: &str =
+    "usage: cluster multi-primary|single-primary|galera [seconds=60] [clients=4] [seed=1]";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((topology, size)) = parsed(&arguments) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(64);
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/services");
+    let nodes = Nodes::of(topology, script);
+    let program = std::env::current_exe().unwrap().with_file_name("lockhouse");
+    println!("{}, {size:?}", topology.name());
+    let outcome = cluster::run(&nodes, &program, size).await;
+    println!("{outcome}");
+    ExitCode::from(u8::from(!outcome.violations.is_empty()))
+}
+
+fn parsed(arguments: &[String]) -> Option<(Topology, Size)> {
+    let (topology, options) = arguments.split_first()?;
+    let mut size = Size {
+        duration: Duration::from_secs(60),
+        clients: 4,
+        seed: 1,
+    };
+    for option in options {
+        let (name, number) = option.split_once('=')?;
+        let number: u64 = number.parse().ok()?;
+        match name {
+            "seconds" => size.duration = Duration::from_secs(number),
+            "clients" => size.clients = usize::try_from(number).ok()?,
+            "seed" => size.seed = number,
+            _ => return None,
+        }
+    }
+    Some((Topology::named(topology)?, size))
+}

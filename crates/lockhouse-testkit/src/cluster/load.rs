@@ -1,0 +1,158 @@
+//! Clients of all the servers, on the same few semaphores.
+//!
+//! What one server was asked, another is asked again: every answer must be the one true answer,
+//! whichever node it came from (P5, P9).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockhouse::Lockhouse;
+use tokio::time::sleep;
+
+use super::nodes::NODES;
+use crate::history::{Answer, Asked, Recorded, Recorder, Refused};
+
+/// What all want, and how many there are of each.
+pub(super) const SEMAPHORES: [(&str, u32); 3] = [("north", 2), ("middle", 3), SOUTH];
+
+/// Who has a time to live, or waits, wants this one alone: on the others short windows can be judged.
+pub(super) const SOUTH: (&str, u32) = ("south", 5);
+
+/// How often what was not answered is asked again, and the pause before.
+const TRIES: u32 = 400;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The node behind the server that client `number` spoke to.
+pub(super) fn node_of(number: u32) -> usize {
+    number as usize % NODES
+}
+
+/// One after the other, until it is told to stop.
+pub(super) struct Worker {
+    /// By the servers.
+    clients: Vec<Recorded>,
+    random: fastrand::Rng,
+    name: String,
+    home: usize,
+}
+
+impl Worker {
+    /// The nth of its server. `servers` are the URLs of all of them.
+    pub(super) async fn of(
+        servers: &[String],
+        recorder: &Arc<Recorder>,
+        home: usize,
+        nth: usize,
+        seed: u64,
+    ) -> Self {
+        let worker = (home * 100 + nth) as u32 + 1;
+        let mut clients = Vec::new();
+        for (node, url) in (0..).zip(servers) {
+            let lockhouse = Lockhouse::connect(url).await.unwrap();
+            let number = worker * NODES as u32 + node;
+            clients.push(Recorded::new(lockhouse, recorder, number));
+        }
+        Self {
+            clients,
+            random: fastrand::Rng::with_seed(seed ^ u64::from(worker)),
+            name: format!("w{worker}"),
+            home,
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: Arc<AtomicBool>) {
+        for i in 0.. {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let ask = self.draw(format!("{}-{i}", self.name));
+            self.hold(ask).await;
+        }
+    }
+
+    fn draw(&mut self, id: String) -> Asked {
+        let mut others = [SEMAPHORES[0].0, SEMAPHORES[1].0];
+        self.random.shuffle(&mut others);
+        let to_south = self.random.u8(..) < 100;
+        let names = match to_south {
+            true => &[SOUTH.0][..],
+            false => &others[..self.random.usize(1..=2)],
+        };
+        let permits = names.iter();
+        Asked {
+            id,
+            permits: permits
+                .map(|name| ((*name).to_owned(), self.random.i64(1..=2)))
+                .collect(),
+            owner: None,
+            ttl_us: to_south.then(|| self.random.u64(2..=6) * 1_000_000),
+            waits: to_south && self.random.bool(),
+        }
+    }
+
+    /// Acquires, holds and releases, each through its own server or another.
+    async fn hold(&mut self, ask: Asked) {
+        let wait = match ask.waits {
+            true => Duration::from_millis(self.random.u64(10..500)),
+            false => Duration::ZERO,
+        };
+        let mut answer = self.at_home().acquire(ask.clone(), wait).await;
+        // A lost answer is asked for elsewhere; and now and then one that was not lost.
+        for _ in 0..TRIES {
+            let is_lost = answer == Answer::Unknown;
+            if !is_lost && self.random.u8(..) > 40 {
+                break;
+            }
+            if is_lost {
+                sleep(PAUSE).await;
+            }
+            answer = self.anywhere().acquire(ask.clone(), wait).await;
+        }
+        match answer {
+            Answer::Granted { .. } => {}
+            Answer::Unknown => return,
+            _ => {
+                sleep(Duration::from_millis(self.random.u64(1..20))).await;
+                return;
+            }
+        }
+        sleep(Duration::from_millis(self.random.u64(0..15))).await;
+        if ask.ttl_us.is_some() && self.random.u8(..) < 60 {
+            self.anywhere().renew(&ask.id, ask.ttl_us).await;
+        }
+        // One in fifty is left to its time.
+        if ask.ttl_us.is_none() || self.random.u8(..) > 5 {
+            self.release(&ask.id).await;
+        }
+    }
+
+    async fn release(&mut self, id: &str) {
+        for _ in 0..TRIES {
+            let lost = self.anywhere().release(id).await == Answer::Unknown;
+            if !lost {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn at_home(&self) -> &Recorded {
+        &self.clients[self.home]
+    }
+
+    /// Mostly its own.
+    fn anywhere(&mut self) -> &Recorded {
+        if self.random.bool() {
+            return self.at_home();
+        }
+        let other = self.random.usize(..self.clients.len());
+        &self.clients[other]
+    }
+}
+
+/// Whether it says that something was done, or that there is no room: the server is at work.
+pub(super) fn is_at_work(answer: &Answer) -> bool {
+    let full = matches!(answer, Answer::Refused(Refused::Exhausted(_)));
+    full || matches!(answer, Answer::Granted { .. } | Answer::Ended { .. })
+}

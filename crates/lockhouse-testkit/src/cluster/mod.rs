@@ -1,0 +1,205 @@
+//! Runs on clusters of three nodes: a server for each, load on the same semaphores through all of
+//! them, nodes and servers that are killed and come back; and the promises held against the history of
+//! what clients were told, and against the rows of every node.
+//!
+//! `scripts/cluster-run` starts a cluster for it.
+
+mod load;
+mod nodes;
+mod report;
+mod router;
+mod servers;
+
+pub use nodes::{NODES, Nodes, Topology};
+pub use report::Outcome;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lockhouse::Lockhouse;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::history::{Answer, Recorded, Recorder, now_us};
+use crate::place::empty_database;
+use load::{SEMAPHORES, Worker};
+use nodes::DATABASE;
+use report::Incident;
+use router::Router;
+use servers::Server;
+
+/// How large a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// For how long faults are begun.
+    pub duration: Duration,
+    /// How many clients there are at each server, each doing one thing after the other.
+    pub clients: usize,
+    /// What the load and the faults are drawn from.
+    pub seed: u64,
+}
+
+/// What befalls a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// SIGKILL of a node; of the writer, where there is one.
+    KillNode(usize),
+    /// SIGSTOP of a node for some seconds.
+    StopNode(usize),
+    /// SIGKILL of a server.
+    KillServer(usize),
+}
+
+/// Runs on `nodes`. `program` is `lockhouse`.
+///
+/// # Panics
+/// If the cluster does not come back by itself, which no promise is about.
+pub async fn run(nodes: &Nodes, program: &Path, size: Size) -> Outcome {
+    nodes.settled().await;
+    let writer = nodes.writers().await[0];
+    empty_database(&nodes.server(writer), DATABASE).await;
+    let router = match nodes.topology {
+        Topology::SinglePrimary => Some(Router::before(nodes.clone()).await),
+        _ => None,
+    };
+    let store = |nth| match &router {
+        Some(router) => router.url(),
+        None => nodes.url(nth),
+    };
+    let (recorder, stop) = (Arc::new(Recorder::default()), Arc::default());
+    let first = Recorded::new(first_client(&store(0)).await, &recorder, 0);
+    for (name, capacity) in SEMAPHORES {
+        assert_eq!(first.define(name, capacity).await, Answer::Done);
+    }
+    let mut servers = Vec::new();
+    for nth in 0..NODES {
+        servers.push(Server::start(program, &store(nth)).await);
+    }
+    let urls: Vec<_> = servers.iter().map(|server| server.url.clone()).collect();
+    let mut workers = JoinSet::new();
+    for home in 0..NODES {
+        for nth in 0..size.clients {
+            let worker = Worker::of(&urls, &recorder, home, nth, size.seed).await;
+            workers.spawn(worker.run(Arc::clone(&stop)));
+        }
+    }
+    let incidents = faults(nodes, &mut servers, &recorder, size).await;
+    finish(&stop, workers).await;
+    nodes.settled().await;
+    Outcome::of(nodes, recorder.history(), incidents).await
+}
+
+/// The router takes a moment to find the writer.
+async fn first_client(url: &str) -> Lockhouse {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        match Lockhouse::connect(url).await {
+            Ok(lockhouse) => return lockhouse,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn finish(stop: &Arc<AtomicBool>, workers: JoinSet<()>) {
+    stop.store(true, Ordering::Relaxed);
+    workers.join_all().await;
+}
+
+/// One after the other, with some seconds of peace between them.
+async fn faults(
+    nodes: &Nodes,
+    servers: &mut [Server],
+    recorder: &Recorder,
+    size: Size,
+) -> Vec<Incident> {
+    let mut random = fastrand::Rng::with_seed(size.seed);
+    let until = Instant::now() + size.duration;
+    let mut incidents = Vec::new();
+    let mut turn = 0;
+    sleep(Duration::from_secs(3)).await;
+    while Instant::now() < until {
+        let nth = random.usize(..NODES);
+        let fault = match turn % 3 {
+            0 => Fault::KillNode(node_to_lose(nodes, nth).await),
+            1 => Fault::KillServer(nth),
+            _ => Fault::StopNode(node_to_lose(nodes, nth).await),
+        };
+        turn += 1;
+        let begun = now_us();
+        let lasts = Duration::from_millis(random.u64(2_000..8_000));
+        let took = befall(nodes, servers, fault, lasts).await;
+        let mended = now_us();
+        sleep(Duration::from_secs(5)).await;
+        nodes.settled().await;
+        let incident = Incident {
+            what: format!("{} {}", fault.name(), fault.on(nodes)),
+            begun,
+            mended,
+            came_back_in: took,
+        };
+        println!(
+            "{} s left, {} operations: {}",
+            until.saturating_duration_since(Instant::now()).as_secs(),
+            recorder.history().len(),
+            incident.what
+        );
+        incidents.push(incident);
+    }
+    incidents
+}
+
+/// Where one is the writer, that one.
+async fn node_to_lose(nodes: &Nodes, nth: usize) -> usize {
+    match (nodes.topology, &nodes.writers().await[..]) {
+        (Topology::SinglePrimary, [writer]) => *writer,
+        _ => nth,
+    }
+}
+
+/// Begins it and ends it; how long a node took to come back.
+async fn befall(
+    nodes: &Nodes,
+    servers: &mut [Server],
+    fault: Fault,
+    lasts: Duration,
+) -> Option<Duration> {
+    match fault {
+        Fault::KillNode(nth) => {
+            nodes.signal(nth, "KILL").await;
+            sleep(lasts).await;
+            Some(nodes.bring_back(nth).await)
+        }
+        Fault::StopNode(nth) => {
+            nodes.signal(nth, "STOP").await;
+            sleep(lasts).await;
+            nodes.signal(nth, "CONT").await;
+            None
+        }
+        Fault::KillServer(nth) => {
+            servers[nth].kill().await;
+            sleep(lasts / 4).await;
+            servers[nth].again().await;
+            None
+        }
+    }
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Fault::KillNode(_) => "kill -9 of node",
+            Fault::StopNode(_) => "SIGSTOP of node",
+            Fault::KillServer(_) => "kill -9 of server",
+        }
+    }
+
+    fn on(self, nodes: &Nodes) -> String {
+        match self {
+            Fault::KillNode(nth) | Fault::StopNode(nth) => nodes.name(nth),
+            Fault::KillServer(nth) => format!("at {}", nodes.name(nth)),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The three nodes of a cluster that `scripts/services` has started.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection, MySqlConnection};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+/// How many there are.
+pub const NODES: usize = 3;
+
+/// Where the permits are.
+pub(super) const DATABASE: &str = "lockhouse";
+
+/// How long a node may take to come back, which takes a copy of the data if it was away for long.
+const COMES_BACK: Duration = Duration::from_secs(120);
+
+/// Which kind of cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// Group Replication, every node of which takes writes.
+    MultiPrimary,
+    /// Group Replication, one node of which takes writes.
+    SinglePrimary,
+    /// MariaDB with Galera.
+    Galera,
+}
+
+impl Topology {
+    /// What `scripts/services` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Topology::MultiPrimary => "multi-primary",
+            Topology::SinglePrimary => "single-primary",
+            Topology::Galera => "galera",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::MultiPrimary, Self::SinglePrimary, Self::Galera];
+        all.into_iter().find(|topology| topology.name() == name)
+    }
+}
+
+/// The nodes, and the script that runs them.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    pub(super) topology: Topology,
+    script: PathBuf,
+    state: PathBuf,
+}
+
+impl Nodes {
+    /// Those that `script` has up, whose state is in `LOCKHOUSE_SERVICES_DIR`.
+    pub fn of(topology: Topology, script: PathBuf) -> Self {
+        let state = std::env::var_os("LOCKHOUSE_SERVICES_DIR");
+        let state = state.expect("LOCKHOUSE_SERVICES_DIR says whose nodes may be killed");
+        Self {
+            topology,
+            script,
+            state: state.into(),
+        }
+    }
+
+    /// What the nth is called.
+    pub fn name(&self, nth: usize) -> String {
+        format!("{}-{}", self.topology.name(), nth + 1)
+    }
+
+    /// Where it takes connections.
+    pub fn port(&self, nth: usize) -> u16 {
+        self.recorded(nth, "port")
+    }
+
+    /// Its URL, without a database.
+    pub(super) fn server(&self, nth: usize) -> String {
+        format!("mysql://root@127.0.0.1:{}/", self.port(nth))
+    }
+
+    /// Its database of permits.
+    pub fn url(&self, nth: usize) -> String {
+        format!("{}{DATABASE}", self.server(nth))
+    }
+
+    /// Sends its process a signal, as `kill` names it.
+    pub async fn signal(&self, nth: usize, signal: &str) {
+        let pid: u32 = self.recorded(nth, "pid");
+        let mut kill = Command::new("kill");
+        let sent = kill.args([format!("-{signal}"), pid.to_string()]).status();
+        assert!(sent.await.unwrap().success());
+    }
+
+    /// Starts it again, and waits until it is a member; how long that took.
+    pub async fn bring_back(&self, nth: usize) -> Duration {
+        let begun = Instant::now();
+        let mut script = Command::new(&self.script);
+        let back = script.args(["again", &self.name(nth)]).output();
+        let back = timeout(COMES_BACK, back).await.expect("a node comes back");
+        let back = back.unwrap();
+        let told = String::from_utf8_lossy(&back.stderr);
+        assert!(back.status.success(), "{told}");
+        begun.elapsed()
+    }
+
+    /// Whether it is a member that takes writes.
+    pub async fn takes_writes(&self, nth: usize) -> bool {
+        let sql = match self.topology {
+            Topology::Galera => {
+                "SELECT VARIABLE_VALUE='ON' FROM information_schema.GLOBAL_STATUS \
+                 WHERE VARIABLE_NAME='wsrep_ready'"
+            }
+            _ => {
+                "SELECT MEMBER_STATE='ONLINE' AND NOT @@super_read_only \
+                 FROM performance_schema.replication_group_members WHERE MEMBER_ID=@@server_uuid"
+            }
+        };
+        let url = self.url(nth);
+        let asked = async {
+            let mut connection = MySqlConnection::connect(&url).await.ok()?;
+            let found = sqlx::query_scalar::<_, i64>(sql);
+            let found = found.fetch_optional(&mut connection).await.ok()??;
+            Some(found == 1)
+        };
+        let answered = timeout(Duration::from_secs(2), asked).await;
+        answered.ok().flatten().unwrap_or(false)
+    }
+
+    /// Which of them take writes.
+    pub async fn writers(&self) -> Vec<usize> {
+        let mut writers = Vec::new();
+        for nth in 0..NODES {
+            if self.takes_writes(nth).await {
+                writers.push(nth);
+            }
+        }
+        writers
+    }
+
+    /// Waits until as many take writes as should.
+    pub async fn settled(&self) {
+        let expected = match self.topology {
+            Topology::SinglePrimary => 1,
+            _ => NODES,
+        };
+        let until = Instant::now() + COMES_BACK;
+        while self.writers().await.len() != expected {
+            assert!(Instant::now() < until, "the cluster does not settle");
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    fn recorded<T: std::str::FromStr<Err: std::fmt::Debug>>(&self, nth: usize, what: &str) -> T {
+        let file = self.state.join(self.name(nth)).join(what);
+        let text = std::fs::read_to_string(&file);
+        let text = text.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        text.trim().parse().unwrap()
+    }
+}

@@ -1,0 +1,160 @@
+//! What came of a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use lockhouse::Lockhouse;
+
+use super::load::{SOUTH, is_at_work, node_of};
+use super::nodes::{NODES, Nodes};
+use crate::history::{Answer, Operation, Rows, check};
+use crate::{linear, rows};
+
+/// Something that befell the cluster. Times are those of the history.
+#[derive(Debug)]
+pub(super) struct Incident {
+    pub(super) what: String,
+    pub(super) begun: u64,
+    pub(super) mended: u64,
+    pub(super) came_back_in: Option<Duration>,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Calls, and how many of them were not answered.
+    pub operations: usize,
+    pub(super) unanswered: usize,
+    pub(super) grants: usize,
+    pub(super) windows: usize,
+    pub(super) incidents: Vec<String>,
+    /// The longest time from a fault until somebody was served, and from its end until all servers
+    /// served.
+    pub(super) longest: (Duration, Duration),
+    /// What was broken.
+    pub violations: Vec<String>,
+}
+
+impl Outcome {
+    pub(super) async fn of(
+        nodes: &Nodes,
+        history: Vec<Operation>,
+        incidents: Vec<Incident>,
+    ) -> Self {
+        let granted =
+            |operation: &&Operation| matches!(operation.answer, Answer::Granted { now: true, .. });
+        let lost = |operation: &&Operation| operation.answer == Answer::Unknown;
+        let mut outcome = Self {
+            operations: history.len(),
+            unanswered: history.iter().filter(lost).count(),
+            grants: history.iter().filter(granted).count(),
+            ..Self::default()
+        };
+        outcome.tell(&history, &incidents);
+        outcome.hold_against(nodes, &history).await;
+        outcome
+    }
+
+    fn tell(&mut self, history: &[Operation], incidents: &[Incident]) {
+        for incident in incidents {
+            let at_once = served(history, incident.begun).into_values().min();
+            let by_all = served(history, incident.mended);
+            let by_all = (by_all.len() == NODES).then(|| by_all.into_values().max());
+            let (first, all) = (at_once.unwrap_or(Duration::MAX), by_all.flatten());
+            let all = all.unwrap_or(Duration::MAX);
+            self.longest.0 = self.longest.0.max(first);
+            self.longest.1 = self.longest.1.max(all);
+            let back = incident.came_back_in;
+            let back = back.map_or(String::new(), |back| format!(", back in {back:.1?}"));
+            self.incidents.push(format!(
+                "{}: served after {first:.1?}{back}, all servers served {all:.1?} after its end",
+                incident.what
+            ));
+        }
+    }
+
+    /// The promises, by the history and the rows of each node, and `verify` on each.
+    async fn hold_against(&mut self, nodes: &Nodes, history: &[Operation]) {
+        let mut all: Vec<Rows> = Vec::new();
+        for nth in 0..NODES {
+            all.push(without_upkeep(rows::read(&nodes.url(nth)).await));
+        }
+        let broken = check(history, Some(&all[0]));
+        self.violations
+            .extend(broken.iter().map(ToString::to_string));
+        let windows = linear::windows(history);
+        self.windows = windows.linearizable;
+        let broken = windows.broken.iter().filter(|(name, _)| name != SOUTH.0);
+        let said = broken.map(|(semaphore, calls)| format!("{semaphore} has no order: {calls:#?}"));
+        self.violations.extend(said);
+        for (nth, rows) in all.iter().enumerate().skip(1) {
+            if by_fence(rows) != by_fence(&all[0]) {
+                self.violations
+                    .push(format!("{} has other rows", nodes.name(nth)));
+            }
+        }
+        for nth in nodes.writers().await {
+            let lockhouse = Lockhouse::connect(nodes.url(nth)).await.unwrap();
+            let findings = lockhouse.verify().await.unwrap();
+            self.violations
+                .extend(findings.iter().map(|finding| finding.text.clone()));
+        }
+    }
+}
+
+/// How long after `from` each server served the first call that was begun since.
+fn served(history: &[Operation], from: u64) -> BTreeMap<usize, Duration> {
+    let mut first = BTreeMap::new();
+    for operation in history {
+        if operation.begun >= from && is_at_work(&operation.answer) {
+            let after = Duration::from_micros(operation.ended - from);
+            let earliest = first.entry(node_of(operation.client)).or_insert(after);
+            *earliest = after.min(*earliest);
+        }
+    }
+    first
+}
+
+/// What the servers hold for themselves is in no history of clients.
+fn without_upkeep(mut rows: Rows) -> Rows {
+    let is_own = |name: &str| name.starts_with("lockhouse:");
+    rows.semaphores.retain(|row| !is_own(&row.name));
+    rows.permits.retain(|row| !is_own(&row.semaphore));
+    rows
+}
+
+/// Who has which fence.
+fn by_fence(rows: &Rows) -> BTreeMap<(&str, i64), (&str, &str)> {
+    let permits = rows.permits.iter();
+    permits
+        .map(|row| {
+            let key = (row.semaphore.as_str(), row.fence);
+            (key, (row.external_id.as_str(), row.state.as_str()))
+        })
+        .collect()
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for incident in &self.incidents {
+            writeln!(f, "  {incident}")?;
+        }
+        writeln!(
+            f,
+            "  {} operations, {} grants, {} not answered, {} windows with an order",
+            self.operations, self.grants, self.unanswered, self.windows
+        )?;
+        writeln!(
+            f,
+            "  {} faults; served again within {:.1?}, by all servers within {:.1?} of the end",
+            self.incidents.len(),
+            self.longest.0,
+            self.longest.1
+        )?;
+        for violation in self.violations.iter().take(20) {
+            writeln!(f, "  BROKEN {violation}")?;
+        }
+        write!(f, "  {} violations", self.violations.len())
+    }
+}
