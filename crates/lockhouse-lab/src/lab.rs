@@ -52,39 +52,49 @@ pub struct Broken {
     pub shown: String,
 }
 
-/// The strategies that can be written on the database of `url`.
-pub fn strategies(url: &str) -> Vec<&'static dyn Strategy> {
-    let Some(server) = Server::of(url) else {
+/// The strategies that can be written on the database of `urls`: on one, or on the nodes of a cluster.
+pub fn strategies(urls: &[String]) -> Vec<&'static dyn Strategy> {
+    let Some(server) = urls.first().and_then(|url| Server::of(url)) else {
         return Vec::new();
     };
+    let takes_nodes = urls.len() > 1;
     let all = strategy::ALL.into_iter();
-    all.filter(|strategy| strategy.runs_on(server)).collect()
+    all.filter(|strategy| strategy.runs_on(server) && strategy.takes_nodes() == takes_nodes)
+        .collect()
 }
 
-/// Puts `strategy` through all scenes, in tables of its own on the database of `url`, and drops them.
+/// Puts `strategy` through all scenes, in tables of its own on the database of `urls`, and drops them.
+/// Where it has nodes, its clients are spread over them.
 ///
 /// # Errors
 /// When the database does not do as it is told.
 pub async fn try_out(
     strategy: &'static dyn Strategy,
-    url: &str,
+    urls: &[String],
     run: &Run<'_>,
 ) -> Result<Verdict, Failed> {
+    let [url, ..] = urls else {
+        return Err("there is no database to try it on".into());
+    };
     let mut sql = Sql::open(url).await?;
     strategy::prepare(&mut sql, strategy).await?;
-    let subject = Subject::Hand(strategy, url.to_owned());
+    let subject = Subject::Hand(strategy, urls.to_vec());
     let verdict = Verdict::new(strategy.name(), strategy.about());
     let verdict = rounds(verdict, &subject, run).await;
     strategy::clear(&mut sql).await?;
     verdict
 }
 
-/// The same with Lockhouse, on semaphores that are made for it and deleted when it ends.
+/// The same with Lockhouse, on semaphores that are made for it and deleted when it ends. Its clients
+/// are spread over `nodes`, at least one.
 ///
 /// # Errors
 /// When Lockhouse does not do as it is told.
-pub async fn try_out_lockhouse(lockhouse: &Lockhouse, run: &Run<'_>) -> Result<Verdict, Failed> {
-    let subject = Subject::Lockhouse(lockhouse.clone());
+pub async fn try_out_lockhouse(nodes: &[Lockhouse], run: &Run<'_>) -> Result<Verdict, Failed> {
+    if nodes.is_empty() {
+        return Err("there is no Lockhouse to try".into());
+    }
+    let subject = Subject::Lockhouse(nodes.to_vec());
     let verdict = Verdict::new(LOCKHOUSE, "Lockhouse itself");
     rounds(verdict, &subject, run).await
 }

@@ -27,6 +27,9 @@ const LOOKED_FOR: Duration = Duration::from_millis(1_400);
 
 const HOUR_US: i64 = 3_600_000_000;
 
+/// How many grants go round.
+const ROUNDS: u32 = 60;
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
@@ -46,10 +49,12 @@ pub(crate) enum Scene {
     LostAnswer,
     /// A client's clock is an hour fast.
     FastClock,
+    /// One grant after the other, through one node and another.
+    Rounds,
 }
 
 impl Scene {
-    pub(crate) const ALL: [Scene; 8] = [
+    pub(crate) const ALL: [Scene; 9] = [
         Scene::Crowd,
         Scene::Killed,
         Scene::LateRelease,
@@ -58,6 +63,7 @@ impl Scene {
         Scene::Twice,
         Scene::LostAnswer,
         Scene::FastClock,
+        Scene::Rounds,
     ];
 
     /// Plays it on semaphores whose names begin with `tag`; the history of it, and the rows that are
@@ -83,6 +89,7 @@ impl Scene {
             Scene::LateRelease if subject.expires() => stage.late_release().await,
             Scene::LateRenewal if subject.expires() => stage.late_renewal().await,
             Scene::FastClock if subject.expires() => stage.fast_clock().await,
+            Scene::Rounds if subject.has_nodes() => stage.rounds().await,
             // What it can't do at all it can't do wrong.
             _ => Ok(()),
         };
@@ -95,8 +102,10 @@ impl Scene {
 
 /// Who goes through the scenes.
 pub(crate) enum Subject {
-    Hand(&'static dyn Strategy, String),
-    Lockhouse(Lockhouse),
+    /// With the URLs of its nodes.
+    Hand(&'static dyn Strategy, Vec<String>),
+    /// On each node.
+    Lockhouse(Vec<Lockhouse>),
 }
 
 struct Stage<'a> {
@@ -212,6 +221,22 @@ impl Stage<'_> {
         Ok(())
     }
 
+    async fn rounds(&mut self) -> Result<(), Failed> {
+        let semaphore = self.define("rounds", ROUNDS).await?;
+        let mut players = Vec::new();
+        for _ in 0..self.subject.nodes() {
+            players.push(self.player(0).await?);
+        }
+        for i in 0..ROUNDS as usize {
+            let ask = self.ask(&format!("round-{i}"), &[&semaphore], LONG);
+            // Several through the first, so that it is ahead of the next of the others.
+            let others = players.len() - 1;
+            let node = if i % 4 < 3 { 0 } else { 1 + i / 4 % others };
+            players[node].acquire(&ask).await;
+        }
+        Ok(())
+    }
+
     fn ask(&self, id: &str, semaphores: &[&str], ttl: Duration) -> Asked {
         let semaphores = semaphores.iter();
         Asked {
@@ -231,18 +256,21 @@ impl Stage<'_> {
             capacity: capacity.into(),
         };
         match self.subject {
-            Subject::Hand(strategy, url) => {
+            Subject::Hand(strategy, urls) => {
                 let capacity = if strategy.counts() { capacity } else { 1 };
-                let mut at = At::open(url, 0, &Arc::new(Meet::of(0))).await?;
+                let mut at = At::open(&urls[0], 0, &Arc::new(Meet::of(0))).await?;
                 strategy
                     .define(&mut at, &semaphore, capacity.into())
                     .await?;
+                for other in &urls[1..] {
+                    strategy::arrives(other, &semaphore).await?;
+                }
                 let done = async { Answer::Done };
                 self.recorder.record(0, call(capacity), done).await;
             }
-            Subject::Lockhouse(lockhouse) => {
+            Subject::Lockhouse(nodes) => {
                 self.semaphores.push(semaphore.clone());
-                lockhouse.define(&semaphore, capacity).await?;
+                nodes[0].define(&semaphore, capacity).await?;
                 let done = async { Answer::Done };
                 self.recorder.record(0, call(capacity), done).await;
             }
@@ -266,14 +294,15 @@ impl Stage<'_> {
     }
 
     async fn one_of(&mut self, clock_off_us: i64, meet: &Arc<Meet>) -> Result<Player, Failed> {
+        let node = self.players as usize % self.subject.nodes();
         self.players += 1;
         let how = match self.subject {
-            Subject::Hand(strategy, url) => How::Hand(
+            Subject::Hand(strategy, urls) => How::Hand(
                 *strategy,
-                Box::new(At::open(url, clock_off_us, meet).await?),
+                Box::new(At::open(&urls[node], clock_off_us, meet).await?),
             ),
             // A clock of a client's own has nothing to say there.
-            Subject::Lockhouse(lockhouse) => How::Lockhouse(lockhouse.clone()),
+            Subject::Lockhouse(nodes) => How::Lockhouse(nodes[node].clone()),
         };
         Ok(Player {
             number: self.players,
@@ -283,7 +312,7 @@ impl Stage<'_> {
     }
 
     async fn rows(&self) -> Result<Option<Rows>, Failed> {
-        let Subject::Lockhouse(lockhouse) = self.subject else {
+        let Some(lockhouse) = self.subject.lockhouse() else {
             return Ok(None);
         };
         let history = self.recorder.history();
@@ -296,7 +325,7 @@ impl Stage<'_> {
 
     /// Leaves no semaphore behind.
     async fn clear(&self) {
-        let Subject::Lockhouse(lockhouse) = self.subject else {
+        let Some(lockhouse) = self.subject.lockhouse() else {
             return;
         };
         let history = self.recorder.history();
@@ -311,6 +340,24 @@ impl Stage<'_> {
 }
 
 impl Subject {
+    fn nodes(&self) -> usize {
+        match self {
+            Subject::Hand(_, urls) => urls.len(),
+            Subject::Lockhouse(nodes) => nodes.len(),
+        }
+    }
+
+    fn has_nodes(&self) -> bool {
+        self.nodes() > 1
+    }
+
+    fn lockhouse(&self) -> Option<&Lockhouse> {
+        match self {
+            Subject::Hand(..) => None,
+            Subject::Lockhouse(nodes) => nodes.first(),
+        }
+    }
+
     fn expires(&self) -> bool {
         match self {
             Subject::Hand(strategy, _) => strategy.expires(),
@@ -403,7 +450,10 @@ impl Player {
 impl How {
     async fn acquire(&mut self, ask: &Asked) -> Answer {
         match self {
-            How::Hand(strategy, at) => strategy::granted(ask, strategy.acquire(at, ask).await),
+            How::Hand(strategy, at) => {
+                let done = strategy.acquire(at, ask).await;
+                strategy::granted(at, ask, done)
+            }
             How::Lockhouse(lockhouse) => history::acquire(lockhouse, ask, Duration::ZERO).await,
         }
     }

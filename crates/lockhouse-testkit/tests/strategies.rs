@@ -16,10 +16,11 @@ lockhouse_testkit::on_each_store!(
 
 /// P1, P4, P5, P6, P8, P9 and P10.
 async fn what_is_written_by_hand_breaks(place: Place) {
-    let strategies = lab::strategies(place.url());
+    let urls = [place.url().to_owned()];
+    let strategies = lab::strategies(&urls);
     assert!(strategies.len() >= 6);
     for strategy in strategies {
-        let verdict = caught(strategy, place.url()).await;
+        let verdict = caught(strategy, &urls).await;
         println!("{:?}", summary(&verdict));
         let shown = |broken: &Broken| broken.shown.contains("client");
         assert!(verdict.broken.iter().all(shown), "{verdict:#?}");
@@ -28,10 +29,10 @@ async fn what_is_written_by_hand_breaks(place: Place) {
 }
 
 /// A machine that stands still while two race may keep them apart, but not every time.
-async fn caught(strategy: &'static dyn Strategy, url: &str) -> Verdict {
+async fn caught(strategy: &'static dyn Strategy, urls: &[String]) -> Verdict {
     let mut tries = 0;
     loop {
-        let verdict = lab::try_out(strategy, url, &run(Duration::ZERO))
+        let verdict = lab::try_out(strategy, urls, &run(Duration::ZERO))
             .await
             .unwrap();
         let breaks = strategy.breaks();
@@ -44,7 +45,7 @@ async fn caught(strategy: &'static dyn Strategy, url: &str) -> Verdict {
 }
 
 async fn lockhouse_goes_through_the_same_scenes(place: Place) {
-    let lockhouse = place.client().await;
+    let lockhouse = [place.client().await];
     let run = run(Duration::from_secs(2));
     let at_once = [
         lab::try_out_lockhouse(&lockhouse, &run),
@@ -54,7 +55,7 @@ async fn lockhouse_goes_through_the_same_scenes(place: Place) {
         let verdict = verdict.unwrap();
         assert!(verdict.broken.is_empty(), "{verdict:#?}");
     }
-    let left = lockhouse.semaphores(None, 10).await.unwrap();
+    let left = lockhouse[0].semaphores(None, 10).await.unwrap();
     assert!(left.is_empty(), "{left:?}");
     place.clear().await;
 }

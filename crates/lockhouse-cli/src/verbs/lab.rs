@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use lockhouse::Lockhouse;
 use lockhouse_lab::Failed;
 use lockhouse_lab::lab::{self, LOCKHOUSE, Run, Verdict};
 use lockhouse_lab::strategy::Strategy;
@@ -44,6 +45,9 @@ Strategies, where the database can be spoken to like that:
   no-unique-key   a look for the id, and no unique key on it
   fresh-id        a fresh id for every try
   client-clock    expiry by the clients' clocks
+and on the nodes of a cluster of MySQL or MariaDB that takes writes on several (--node):
+  for-update-sum        SELECT FOR UPDATE, a SUM of what is held, INSERT
+  auto-increment-fence  INSERT; the row's AUTO_INCREMENT id is the place and the fence
 and `lockhouse`, which is Lockhouse itself.
 
 Exit codes: 0, or 1 if Lockhouse broke a promise; 64 usage, 69 store unavailable.
@@ -52,11 +56,15 @@ Examples:
   lockhouse lab
   lockhouse lab --url mysql://app@db/test
   lockhouse lab --strategy stale-count --strategy lockhouse --seconds 30
+  lockhouse lab --url mysql://app@db1/test --node mysql://app@db2/test --node mysql://app@db3/test
   lockhouse lab -o json | jq '.verdicts[].broken[].shown'")]
 pub(crate) struct Lab {
     /// Only this one; may be said several times
     #[arg(long = "strategy", value_name = "NAME")]
     strategies: Vec<String>,
+    /// Another node of the cluster that --url is one of; may be said several times
+    #[arg(long = "node", value_name = "URL")]
+    nodes: Vec<String>,
     /// How long each goes on, beyond one round
     #[arg(long, value_name = "N", default_value_t = 0)]
     seconds: u64,
@@ -65,9 +73,13 @@ pub(crate) struct Lab {
 impl Lab {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let place = global.place()?;
-        let strategies = self.chosen(lab::strategies(place.url()))?;
+        let urls = [&[place.url().to_owned()], &self.nodes[..]].concat();
+        let strategies = self.chosen(lab::strategies(&urls))?;
         let interrupted = Interrupted::listen()?;
-        let lockhouse = place.connect().await?;
+        let mut nodes = vec![place.connect().await?];
+        for url in &self.nodes {
+            nodes.push(Lockhouse::connect(url).await?);
+        }
         let (format, seconds) = (global.output, self.seconds);
         let progress = |verdict: &Verdict| tell(verdict, format);
         let run = Run {
@@ -77,7 +89,7 @@ impl Lab {
         };
         let mut verdicts = Vec::new();
         for strategy in strategies {
-            let tried = lab::try_out(strategy, place.url(), &run).await;
+            let tried = lab::try_out(strategy, &urls, &run).await;
             if tried.is_err() {
                 // Of what went wrong the first is told.
                 let _ = lab::clear(place.url()).await;
@@ -85,7 +97,7 @@ impl Lab {
             verdicts.push(tried.map_err(|failed| failure(&failed))?);
         }
         if self.wants(LOCKHOUSE) {
-            let tried = lab::try_out_lockhouse(&lockhouse, &run).await;
+            let tried = lab::try_out_lockhouse(&nodes, &run).await;
             verdicts.push(tried.map_err(|failed| failure(&failed))?);
         }
         verdicts.retain(|verdict| verdict.rounds > 0);

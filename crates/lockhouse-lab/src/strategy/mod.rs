@@ -13,13 +13,15 @@ mod insert_ttl;
 mod meet;
 mod no_unique_key;
 mod one_statement;
+mod serial_fence;
 mod sql;
 mod stale_count;
+mod summed;
 mod unlocked_count;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
@@ -61,6 +63,11 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// Whether it takes several nodes of a cluster to see what is wrong with it.
+    fn takes_nodes(&self) -> bool {
+        false
+    }
+
     /// Statements that make what it needs.
     fn tables(&self) -> &'static [&'static str];
 
@@ -90,7 +97,7 @@ pub trait Strategy: Send + Sync {
 }
 
 /// All of them.
-pub const ALL: [&dyn Strategy; 10] = [
+pub const ALL: [&dyn Strategy; 12] = [
     &insert::Insert,
     &insert_ttl::InsertTtl,
     &for_update::ForUpdate,
@@ -101,6 +108,8 @@ pub const ALL: [&dyn Strategy; 10] = [
     &no_unique_key::NoUniqueKey,
     &fresh_id::FreshId,
     &client_clock::ClientClock,
+    &summed::Summed,
+    &serial_fence::SerialFence,
 ];
 
 /// The tables of all of them.
@@ -128,6 +137,27 @@ pub async fn prepare(sql: &mut Sql, strategy: &dyn Strategy) -> Result<(), Troub
     Ok(())
 }
 
+/// Waits until the node at `url` has what another node was told: the row of `semaphore`.
+///
+/// # Errors
+/// When that takes too long.
+pub(crate) async fn arrives(url: &str, semaphore: &str) -> Result<(), Trouble> {
+    let sql = "SELECT capacity FROM lockhouse_lab_semaphore WHERE name = ?";
+    let mut last = Ok(None);
+    for _ in 0..500 {
+        let mut node = Sql::open(url).await?;
+        last = node.number(sql, &[&semaphore]).await;
+        if let Ok(Some(_)) = last {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    last?;
+    Err(Trouble::Other(format!(
+        "{semaphore} does not arrive at another node"
+    )))
+}
+
 /// Drops all tables that there may be.
 ///
 /// # Errors
@@ -150,6 +180,8 @@ pub struct At {
     meet: Arc<Meet>,
     /// What else it is called in the database, by what it was asked for.
     aliases: HashMap<String, String>,
+    /// The fence of what it was granted last, where the strategy has fences.
+    fence: Option<i64>,
 }
 
 impl At {
@@ -163,6 +195,7 @@ impl At {
             clock_off_us,
             meet: Arc::clone(meet),
             aliases: HashMap::new(),
+            fence: None,
         })
     }
 
@@ -191,8 +224,8 @@ impl At {
     }
 }
 
-/// How an acquire is answered.
-pub(crate) fn granted(asked: &Asked, done: Result<bool, Trouble>) -> Answer {
+/// How an acquire of `at` is answered.
+pub(crate) fn granted(at: &At, asked: &Asked, done: Result<bool, Trouble>) -> Answer {
     let names = asked.permits.iter().map(|(name, _)| name.clone());
     match done {
         Ok(true) => Answer::Granted {
@@ -200,7 +233,7 @@ pub(crate) fn granted(asked: &Asked, done: Result<bool, Trouble>) -> Answer {
                 .map(|semaphore| Held {
                     semaphore,
                     count: 1,
-                    fence: None,
+                    fence: at.fence,
                 })
                 .collect(),
             now: true,

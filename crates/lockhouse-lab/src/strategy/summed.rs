@@ -1,0 +1,54 @@
+//! SELECT FOR UPDATE of the semaphore's row, and a SUM of what is held.
+
+use async_trait::async_trait;
+
+use super::{At, Server, Strategy, Trouble, counted};
+use crate::history::{Asked, Promise};
+
+/// As articles have it. Right on one server; on several, the lock is each node's own, and the row
+/// that is locked is not written, so nothing tells one node of the other.
+pub(super) struct Summed;
+
+#[async_trait]
+impl Strategy for Summed {
+    fn name(&self) -> &'static str {
+        "for-update-sum"
+    }
+
+    fn about(&self) -> &'static str {
+        "SELECT FOR UPDATE, SUM of what is held, INSERT; on several nodes of a cluster"
+    }
+
+    fn breaks(&self) -> Promise {
+        Promise::P1
+    }
+
+    fn runs_on(&self, server: Server) -> bool {
+        server == Server::MySql
+    }
+
+    fn takes_nodes(&self) -> bool {
+        true
+    }
+
+    fn tables(&self) -> &'static [&'static str] {
+        counted::TABLES
+    }
+
+    async fn acquire(&self, at: &mut At, asked: &Asked) -> Result<bool, Trouble> {
+        at.sql.begin().await?;
+        let done = async {
+            let semaphore = &asked.permits[0].0;
+            let capacity = counted::lock(at, semaphore).await?;
+            let held = counted::count(at, semaphore).await?;
+            at.meet.others().await;
+            Ok(held < capacity && counted::insert(at, semaphore, &asked.id).await?)
+        };
+        let done = done.await;
+        at.finish(done).await
+    }
+
+    async fn release(&self, at: &mut At, id: &str) -> Result<bool, Trouble> {
+        counted::delete(at, id).await
+    }
+}
