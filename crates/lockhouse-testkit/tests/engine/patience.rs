@@ -1,5 +1,6 @@
 //! How long a call tries, by a clock that jumps ahead when nobody has anything to do.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind};
@@ -35,4 +36,24 @@ async fn a_store_that_is_out_is_tried_for_a_moment() {
         let (done, after) = tried(trouble, Duration::MAX).await;
         assert!(!done && after < Duration::from_secs(3), "{after:?}");
     }
+}
+
+/// P9: what the store has granted is not told to have expired before it has, however long it took
+/// to be granted. The decision comes after 210 ms at least, and from there on it lasts for 200.
+#[tokio::test]
+async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
+    let troubles = AtomicU32::new(0);
+    let lockhouse = hooked(move |batch| {
+        let asks = batch.commands.iter().any(|command| command.ask().is_some());
+        match asks && troubles.fetch_add(1, Ordering::Relaxed) < 3 {
+            true => Err(Error::new(Kind::Conflict, "somebody was in the way")),
+            false => Ok(Vec::new()),
+        }
+    });
+    lockhouse.define("s", 1).await.unwrap();
+    let ask = lockhouse.request("late").permits("s", 1);
+    let permit = ask.ttl(Duration::from_millis(200)).try_acquire().await;
+    let permit = permit.expect("it is held, as its time began with the decision");
+    assert!(lockhouse.find("late").await.unwrap().is_live());
+    permit.forget();
 }

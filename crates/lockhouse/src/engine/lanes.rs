@@ -18,9 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
-use lockhouse_core::{
-    Code, Command, Count, EndReason, Footprint, Outcome, Place, Refusal, Reply, SemaphoreName, Turn,
-};
+use lockhouse_core::{Code, Command, Count, Footprint, Outcome, Place, Reply, SemaphoreName, Turn};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
@@ -270,12 +268,47 @@ impl Lane {
     }
 
     async fn run(mut self) {
-        let begun = Instant::now();
-        let answers = self.decide(attempt::deadline()).await;
-        let took = begun.elapsed();
-        let still_held = |answer: Answered| answer.map(|outcome| still_held(outcome, took));
-        self.answer(answers.into_iter().map(still_held));
+        let (begun, deadline) = (Instant::now(), attempt::deadline());
+        let mut answers = self.decide(deadline).await;
+        self.ask_again_for_the_late(&mut answers, begun, deadline)
+            .await;
+        self.answer(answers.into_iter());
         self.gather().await;
+    }
+
+    /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
+    /// the store knows: it is asked until it says either that it has, or that there is time left
+    /// (P9).
+    async fn ask_again_for_the_late(
+        &self,
+        answers: &mut [Answered],
+        mut begun: Instant,
+        deadline: Instant,
+    ) {
+        loop {
+            let took = begun.elapsed();
+            let all = self.batch.commands.iter().zip(&mut *answers);
+            let (again, late): (Vec<_>, Vec<_>) = all
+                .filter(|(_, answer)| may_have_expired(answer, took))
+                .map(|(command, answer)| (command.clone(), answer))
+                .unzip();
+            if again.is_empty() {
+                return;
+            }
+            begun = Instant::now();
+            let again = batch(again, &self.locked);
+            let many = late.len();
+            let new: Vec<_> = match attempt::transact(&*self.lanes.store, &again, deadline).await {
+                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+                Err(error) => {
+                    let lost = "a grant took longer than it lasts, and asking again failed";
+                    shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
+                }
+            };
+            for (answer, new) in late.into_iter().zip(new) {
+                *answer = as_granted(answer, new);
+            }
+        }
     }
 
     /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
@@ -376,17 +409,22 @@ impl Drop for Lane {
     }
 }
 
-/// A grant that may have expired before its answer is not a grant any more (P8).
-fn still_held(outcome: Outcome, took: Duration) -> Outcome {
-    match outcome {
-        Ok(Reply::Granted { request, lasts, .. }) if lasts.is_some_and(|lasts| lasts <= took) => {
-            Err(Refusal::RequestEnded {
-                external_id: request.external_id,
-                reason: EndReason::Expired,
-            })
-        }
-        outcome => outcome,
+/// Whether it is a grant that may be over by now, as its answer took so long.
+fn may_have_expired(answer: &Answered, took: Duration) -> bool {
+    match answer {
+        Ok(Ok(Reply::Granted { lasts, .. })) => lasts.is_some_and(|lasts| lasts <= took),
+        _ => false,
     }
+}
+
+/// The `new` answer for what was granted by the call of the `first`.
+fn as_granted(first: &Answered, mut new: Answered) -> Answered {
+    if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
+        (first, &mut new)
+    {
+        *now = *was;
+    }
+    new
 }
 
 /// The same error for each of the callers that it befell.
