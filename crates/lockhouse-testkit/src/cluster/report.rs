@@ -83,7 +83,7 @@ impl Outcome {
         let broken = check(history, Some(&all[0]));
         self.violations
             .extend(broken.iter().map(ToString::to_string));
-        let windows = linear::windows(history);
+        let windows = linear::windows(&up_to_the_first_loss(history));
         self.windows = windows.linearizable;
         let broken = windows.broken.iter().filter(|(name, _)| name != SOUTH.0);
         let said = broken.map(|(semaphore, calls)| format!("{semaphore} has no order: {calls:#?}"));
@@ -101,6 +101,20 @@ impl Outcome {
                 .extend(findings.iter().map(|finding| finding.text.clone()));
         }
     }
+}
+
+/// What an unanswered call did may come after its end, so from there on what is held is not known for
+/// sure at any moment.
+fn up_to_the_first_loss(history: &[Operation]) -> Vec<Operation> {
+    let lost = history
+        .iter()
+        .filter(|operation| operation.answer == Answer::Unknown);
+    let first = lost
+        .map(|operation| operation.begun)
+        .min()
+        .unwrap_or(u64::MAX);
+    let before = history.iter().filter(|operation| operation.ended < first);
+    before.cloned().collect()
 }
 
 /// How long after `from` each server served the first call that was begun since.
