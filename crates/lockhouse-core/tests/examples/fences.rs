@@ -85,7 +85,7 @@ fn a_refused_ask_moves_no_fence() {
 }
 
 fn epoch(number: u32) -> Epoch {
-    Epoch::new(number).unwrap()
+    Epoch::new(number).expect("it is in bounds")
 }
 
 fn raise(text: &str, number: u32) -> Command {

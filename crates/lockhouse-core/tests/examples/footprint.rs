@@ -116,7 +116,7 @@ fn it_grows_by_the_epoch_where_a_semaphore_is_created() {
     let mut grows = |command: Command| {
         let first = keeper.load(&command);
         let mut footprint = of(command.clone());
-        let grew = footprint.grow(&[command.clone()], &first);
+        let grew = footprint.grow(std::slice::from_ref(&command), &first);
         assert!(!footprint.clone().grow(&[command], &first), "once");
         grew && footprint.semaphores.contains(&Epoch::semaphore())
     };
