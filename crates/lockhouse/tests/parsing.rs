@@ -1,6 +1,8 @@
 //! What comes from outside, of any shape: bodies of a server that may be none of ours, cursors,
 //! URLs, and the templates of liveness checks.
 
+#![allow(clippy::unwrap_used)]
+
 use lockhouse::liveness::{HttpCheck, SqlCheck};
 use lockhouse::wire::{self, Acquire, Define, Heartbeat, Problem, Renew};
 use lockhouse::{Error, ExternalId, Owner, OwnerPattern, SemaphoreName, SemaphoreStatus};
