@@ -127,10 +127,11 @@ pub async fn upkeep_ends_what_is_due_and_nothing_else(place: &Place) {
     };
     let timed = with_ttl(ask("timed", &[("s", 1)]), Duration::from_secs(60));
     lockhouse.acquire(timed, Duration::ZERO).await.unwrap();
-    let dead = with_ttl(ask("dead", &[("s", 2)]), Duration::from_millis(1));
-    let _ = lockhouse.acquire(dead, Duration::ZERO).await;
+    let ttl = Duration::from_secs(1);
+    let dead = with_ttl(ask("dead", &[("s", 2)]), ttl);
+    lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
     grant(&lockhouse, "stale", &[("s", 3)]).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    tokio::time::sleep(ttl + Duration::from_millis(20)).await;
     let swept = match lockhouse.sweep(&upkeep).await {
         Ok(swept) => swept,
         Err(error) => {
