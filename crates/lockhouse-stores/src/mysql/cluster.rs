@@ -8,6 +8,10 @@
 //!   is a server of its own, and takes writes that nobody else will see. One that is not the primary
 //!   would answer what has to be refused, and fail at what has to be saved.
 //!
+//! - **A transaction that is over writes nothing.** A node may end one in favour of another node's
+//!   between two statements, and go on with the next as if nothing had happened. So nothing commits by
+//!   itself, and a savepoint says whether it is still the same transaction.
+//!
 //! Galera needs no such look: a node that is no member refuses every statement.
 
 use std::collections::BTreeMap;

@@ -19,6 +19,8 @@ pub(super) mod code {
     pub(crate) const TRANSACTION_ROLLBACK_DURING_COMMIT: u16 = 3101;
     /// More was written during an ALTER than it can catch up with.
     pub(crate) const ONLINE_LOG_TOO_BIG: u16 = 1799;
+    /// No such savepoint: the transaction that had it is over.
+    pub(crate) const SP_DOES_NOT_EXIST: u16 = 1305;
     pub(crate) const LOCK_NOWAIT: u16 = 3572;
 
     // This server, or this connection, can't do it now.
@@ -109,6 +111,7 @@ pub(super) fn is_rolled_back(code: u16) -> bool {
             | code::LOCK_WAIT_TIMEOUT
             | code::LOCK_DEADLOCK
             | code::TRANSACTION_ROLLBACK_DURING_COMMIT
+            | code::SP_DOES_NOT_EXIST
             | code::OPTION_PREVENTS_STATEMENT
             | code::READ_ONLY_MODE
     )
@@ -143,6 +146,7 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::LOCK_DEADLOCK
         | code::TRANSACTION_ROLLBACK_DURING_COMMIT
         | code::ONLINE_LOG_TOO_BIG
+        | code::SP_DOES_NOT_EXIST
         | code::LOCK_NOWAIT => Conflict,
         code::DISK_FULL
         | code::GET_ERRNO

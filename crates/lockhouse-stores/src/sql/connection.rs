@@ -29,7 +29,16 @@ pub(crate) struct Failed {
 pub(crate) struct Connection<D: Driver> {
     driver: ConnectionOf<D>,
     longest_script: usize,
+    /// Whether scripts are sent [`guarded`](Script::guarded), as nothing commits by itself.
+    is_guarded: bool,
 }
+
+/// On a node of a cluster. Whatever becomes of a transaction, what follows it commits only with a
+/// COMMIT.
+const NOT_BY_ITSELF: &str = "SET autocommit=0";
+
+/// More than what guards a script adds to it.
+const GUARD: usize = 64;
 
 impl<D: Driver> Connection<D> {
     /// Connects and sets the session.
@@ -40,6 +49,7 @@ impl<D: Driver> Connection<D> {
         let mut connection = Self {
             driver,
             longest_script: usize::MAX,
+            is_guarded: false,
         };
         let answers = connection.answers(D::SESSION).await;
         let failed = |failed: Failed| failed.trouble.before_commit::<D>(&context);
@@ -52,6 +62,9 @@ impl<D: Driver> Connection<D> {
                 Err(error) if error.kind() == Kind::Configuration => None,
                 Err(error) => return Err(error),
             };
+            connection.answers(NOT_BY_ITSELF).await.map_err(failed)?;
+            connection.is_guarded = true;
+            connection.longest_script -= GUARD;
         }
         let unfit = |error: Error| Error::new(error.kind(), format!("{context}: {error}"));
         D::check(&session, settled.as_deref()).map_err(unfit)?;
@@ -76,13 +89,19 @@ impl<D: Driver> Connection<D> {
         deadline: Instant,
     ) -> Result<Answers<D>, Failed> {
         let started = Instant::now();
-        let answers = timeout_at(deadline, self.answers(script.text())).await;
+        let guarded = self.is_guarded.then(|| script.guarded());
+        let text = guarded
+            .as_ref()
+            .map_or(script.text(), |guarded| &guarded.text);
+        let answers = timeout_at(deadline, self.answers(text)).await;
         let answers = answers.unwrap_or_else(|_| {
             Err(Failed {
                 finished: 0,
                 trouble: Trouble::Late(started.elapsed()),
             })
-        })?;
+        });
+        let added = guarded.map_or_else(Vec::new, |guarded| guarded.added);
+        let answers = without::<D>(answers, &added)?;
         if answers.len() == script.statements() {
             return Ok(answers);
         }
@@ -113,6 +132,25 @@ impl<D: Driver> Connection<D> {
                     });
                 }
             }
+        }
+    }
+}
+
+/// What the script's own statements answered, or how many of them did.
+fn without<D: Driver>(
+    answers: Result<Answers<D>, Failed>,
+    added: &[usize],
+) -> Result<Answers<D>, Failed> {
+    match answers {
+        Ok(answers) => {
+            let answers = answers.into_iter().enumerate();
+            let own = answers.filter(|(at, _)| !added.contains(at));
+            Ok(own.map(|(_, answer)| answer).collect())
+        }
+        Err(mut failed) => {
+            let finished = failed.finished;
+            failed.finished -= added.iter().filter(|at| **at < finished).count();
+            Err(failed)
         }
     }
 }

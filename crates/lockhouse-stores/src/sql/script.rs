@@ -18,6 +18,17 @@ pub struct Script {
     statements: usize,
     commit: Option<usize>,
     leaves_open: bool,
+    /// Where in the text a transaction has begun, and where its COMMIT is.
+    begun: Option<usize>,
+    ends: Option<usize>,
+}
+
+/// A script as it is sent where the server may end a transaction and not say so.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    pub(crate) text: String,
+    /// Which of its statements are not the script's, in their order.
+    pub(crate) added: Vec<usize>,
 }
 
 impl Script {
@@ -37,6 +48,7 @@ impl Script {
     pub(crate) fn transaction(begin: &str) -> Self {
         let mut script = Self::of(begin);
         script.leaves_open = true;
+        script.begun = Some(script.text.len());
         script
     }
 
@@ -66,7 +78,37 @@ impl Script {
     /// Adds the COMMIT that ends the transaction.
     pub(crate) fn commit(&mut self) {
         self.commit = Some(self.statements);
+        self.ends = Some(self.text.len());
         self.add("COMMIT");
+    }
+
+    /// The same for a session in which nothing commits by itself: a transaction has a savepoint from its
+    /// beginning on, which must still be there before it commits, and what is none commits.
+    ///
+    /// A server that ended the transaction in between, and went on with the next statement, has begun
+    /// another by that, without the savepoint and without what was locked.
+    pub(crate) fn guarded(&self) -> Guarded {
+        let begun = self.begun.unwrap_or_default();
+        let ends = self.ends.unwrap_or(self.text.len());
+        let mut guarded = Guarded {
+            text: self.text[..begun].to_owned(),
+            added: Vec::new(),
+        };
+        if self.begun.is_some() {
+            guarded.text.push_str(";SAVEPOINT lockhouse");
+            guarded.added.push(1);
+        }
+        guarded.text.push_str(&self.text[begun..ends]);
+        let last = guarded.added.len() + self.commit.unwrap_or(self.statements);
+        if self.ends.is_some() {
+            guarded.text.push_str(";RELEASE SAVEPOINT lockhouse");
+            guarded.added.push(last);
+        } else if !self.leaves_open {
+            guarded.text.push_str(";COMMIT");
+            guarded.added.push(last);
+        }
+        guarded.text.push_str(&self.text[ends..]);
+        guarded
     }
 
     /// The SQL.
@@ -127,5 +169,25 @@ mod tests {
         assert_eq!(script.text(), "BEGIN;1,2,3;NULL;COMMIT");
         assert_eq!((script.statements(), script.commit_at()), (4, Some(3)));
         assert!(script.leaves_open());
+    }
+
+    #[test]
+    fn a_transaction_must_still_be_the_one_that_was_begun() {
+        let mut script = Script::transaction("BEGIN");
+        script.add("SELECT 1");
+        let guarded = script.guarded();
+        assert_eq!(guarded.text, "BEGIN;SAVEPOINT lockhouse;SELECT 1");
+        assert_eq!(guarded.added, [1]);
+        let mut script = Script::of("INSERT 1");
+        script.commit();
+        let guarded = script.guarded();
+        assert_eq!(guarded.text, "INSERT 1;RELEASE SAVEPOINT lockhouse;COMMIT");
+        assert_eq!(guarded.added, [1]);
+        let guarded = Script::of("SELECT 1").guarded();
+        assert_eq!(
+            (guarded.text.as_str(), &*guarded.added),
+            ("SELECT 1;COMMIT", &[1][..])
+        );
+        assert_eq!(Script::within("SELECT 1").guarded().text, "SELECT 1");
     }
 }
