@@ -45,8 +45,9 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// answered. A larger one would cost the connection, and look as if the server had gone.
     fn longest_script(session: &[RowOf<Self>]) -> Result<usize, Error>;
 
-    /// What else the session is set by, in one more round trip, from what the last statement of
-    /// [`SESSION`](Self::SESSION) answered.
+    /// What else the session is set by on a node of a cluster, in one more round trip, from what the last
+    /// statement of [`SESSION`](Self::SESSION) answered. Such a session is sent its scripts
+    /// [guarded](Script::guarded).
     fn settings(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
         let _ = session;
         Ok(None)
