@@ -12,7 +12,7 @@ pub async fn a_dead_holders_permits_are_there_for_whoever_wants_them(place: &Pla
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
     lockhouse.define("t", 1).await.unwrap();
-    let ttl = Duration::from_millis(500);
+    let ttl = Duration::from_secs(2);
     for (id, permits) in [("a", &[("s", 1), ("t", 1)][..]), ("b", &[("s", 1)][..])] {
         let dead = with_ttl(ask(id, permits), ttl);
         lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
