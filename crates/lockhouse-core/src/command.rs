@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Ask, Capacity, EndReason, Epoch, ExternalId, Note, Owner, OwnerSession, Refusal, Request,
-    Semaphore, SemaphoreName, Ttl, Turn,
+    Semaphore, SemaphoreName, Timestamp, Ttl, Turn,
 };
 
 /// One thing to do. Each is safe to do again.
@@ -271,6 +271,8 @@ pub enum Reply {
         request: Request,
         /// Whether this command ended it.
         now: bool,
+        /// When this was decided, by the store's clock.
+        decided_at: Timestamp,
     },
     /// The owner's heartbeat was heard.
     Heard {

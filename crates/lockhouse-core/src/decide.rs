@@ -320,6 +320,7 @@ impl Scene {
         Ok(Reply::Ended {
             request: self.requests[id].clone(),
             now,
+            decided_at: self.now,
         })
     }
 

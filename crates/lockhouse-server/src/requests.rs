@@ -89,6 +89,7 @@ pub(crate) async fn delete(
     };
     Ok(Json(Released {
         released: released.now,
+        decided_at: released.decided_at,
         request: wire::Request::from(&released.request),
     }))
 }

@@ -162,10 +162,7 @@ impl Lockhouse {
     /// `unknown_request`, `store_unavailable`.
     pub async fn release(&self, external_id: impl AsRef<str>) -> Result<Released, Error> {
         let release = Command::release(ExternalId::parse(external_id)?);
-        match self.service.execute(release, Duration::ZERO).await? {
-            Reply::Ended { request, now } => Ok(Released { request, now }),
-            other => Err(unexpected(&other)),
-        }
+        Released::of(self.service.execute(release, Duration::ZERO).await?)
     }
 
     /// Ends anybody's live request, as `forced`, in the name of `by`. Its holder is told when it
@@ -185,10 +182,7 @@ impl Lockhouse {
                 by: by.map_err(|invalid| invalid.on("by"))?,
             },
         };
-        match self.service.execute(force, Duration::ZERO).await? {
-            Reply::Ended { request, now } => Ok(Released { request, now }),
-            other => Err(unexpected(&other)),
-        }
+        Released::of(self.service.execute(force, Duration::ZERO).await?)
     }
 
     /// Says that `owner` lives, and will say so again within `ttl`. One heartbeat keeps all that

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use lockhouse_core::store::Page;
 use lockhouse_core::{
     CapacityChange, Command, Definition, Epoch, ExternalId, Owner, OwnerSession, Reply, Request,
-    Semaphore, SemaphoreName,
+    Semaphore, SemaphoreName, Timestamp,
 };
 
 use crate::Error;
+use crate::client::unexpected;
 use crate::engine::Engine;
 
 #[async_trait]
@@ -73,6 +74,27 @@ pub struct Raised {
 pub struct Released {
     /// The request as it is now.
     pub request: Request,
-    /// Whether this call ended it; if not, it had ended before.
+    /// Whether this call ended it; if not, it had ended before. Where an answer was lost and the
+    /// call was made again, what ended in the same way meanwhile, or just before, counts as ended by
+    /// it.
     pub now: bool,
+    /// When this was decided, by the store's clock: `released_at`, or later if it had ended before.
+    pub decided_at: Timestamp,
+}
+
+impl Released {
+    pub(crate) fn of(reply: Reply) -> Result<Self, Error> {
+        match reply {
+            Reply::Ended {
+                request,
+                now,
+                decided_at,
+            } => Ok(Self {
+                request,
+                now,
+                decided_at,
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
 }

@@ -39,6 +39,7 @@ impl Release {
         global.output.print(
             || wire::Released {
                 released: released.now,
+                decided_at: released.decided_at,
                 request: wire::Request::from(&released.request),
             },
             || said(&released),
@@ -47,7 +48,7 @@ impl Release {
     }
 }
 
-fn said(Released { request, now }: &Released) -> String {
+fn said(Released { request, now, .. }: &Released) -> String {
     let id = &request.external_id;
     let reason = request.end_reason();
     let by = request.ended_by.as_ref().map(by).unwrap_or_default();

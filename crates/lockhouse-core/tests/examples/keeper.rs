@@ -69,7 +69,7 @@ impl Keeper {
     /// Whether the request ended just now, and how it is then.
     pub(crate) fn end(&mut self, id: &str, cause: Cause) -> Result<(Request, bool), Refusal> {
         match self.run(end(id, cause))? {
-            Reply::Ended { request, now } => Ok((request, now)),
+            Reply::Ended { request, now, .. } => Ok((request, now)),
             other => panic!("the end of {id} was answered {other:?}"),
         }
     }

@@ -92,7 +92,12 @@ pub(crate) fn sessions_are_kept(commit: &Commit<'_>) -> Check {
             (Command::Goodbye { owner }, Ok(Reply::Gone { .. })) => {
                 expected.remove(owner);
             }
-            (Command::End { cause, .. }, Ok(Reply::Ended { request, now: true })) => {
+            (
+                Command::End { cause, .. },
+                Ok(Reply::Ended {
+                    request, now: true, ..
+                }),
+            ) => {
                 let silent = match cause {
                     Cause::OwnerSilent { owner } => expected.get_mut(owner),
                     _ => None,

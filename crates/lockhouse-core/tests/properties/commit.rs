@@ -40,9 +40,12 @@ impl Commit<'_> {
     pub(crate) fn ends_now(&self) -> impl Iterator<Item = (usize, &Cause, &Request)> {
         let answers = self.commands.iter().zip(self.outcomes).enumerate();
         answers.filter_map(|(i, answer)| match answer {
-            (Command::End { cause, .. }, Ok(Reply::Ended { now: true, request })) => {
-                Some((i, cause, request))
-            }
+            (
+                Command::End { cause, .. },
+                Ok(Reply::Ended {
+                    now: true, request, ..
+                }),
+            ) => Some((i, cause, request)),
             _ => None,
         })
     }

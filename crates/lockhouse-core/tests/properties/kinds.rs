@@ -50,7 +50,7 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         Ok(Reply::Granted { now: true, .. }) => "granted now",
         Ok(Reply::Granted { .. }) => "granted before",
         Ok(Reply::Renewed(_)) => "renewed",
-        Ok(Reply::Ended { request, now }) => ended(command, request, *now),
+        Ok(Reply::Ended { request, now, .. }) => ended(command, request, *now),
         Ok(Reply::Heard { began: true, .. }) => "heard: began",
         Ok(Reply::Heard { .. }) => "heard: went on",
         Ok(Reply::Gone { now: true }) => "goodbye",

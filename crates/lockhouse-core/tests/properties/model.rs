@@ -48,7 +48,7 @@ impl Model {
                 if holds {
                     self.add(now, Event::Ended(external_id.clone(), cause.clone()));
                 }
-                self.ended(external_id, holds || found)
+                self.ended(now, external_id, holds || found)
             }
             Command::Heartbeat {
                 owner,
@@ -238,10 +238,14 @@ impl Model {
         }
     }
 
-    fn ended(&self, id: &ExternalId, now: bool) -> Outcome {
+    fn ended(&self, decided_at: Timestamp, id: &ExternalId, now: bool) -> Outcome {
         match log::request(&self.log, id) {
             None => Err(Refusal::UnknownRequest(id.clone())),
-            Some(request) => Ok(Reply::Ended { request, now }),
+            Some(request) => Ok(Reply::Ended {
+                request,
+                now,
+                decided_at,
+            }),
         }
     }
 }

@@ -148,7 +148,7 @@ pub(crate) async fn acquire(lockhouse: &Lockhouse, asked: &Asked, wait: Duration
 /// How a release was answered.
 pub(crate) fn ended(released: Result<Released, Error>) -> Answer {
     match released {
-        Ok(Released { request, now }) => Answer::Ended {
+        Ok(Released { request, now, .. }) => Answer::Ended {
             now,
             reason: request.end_reason().map_or("none", |r| r.as_str()).into(),
         },

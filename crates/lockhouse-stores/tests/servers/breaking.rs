@@ -176,7 +176,7 @@ async fn a_wire_that_is_cut_around_the_commit_is_unknown(database: &Database) {
     proxy.at(";COMMIT", Fault::CutAfter);
     let error = one(&store, release("x")).await.unwrap_err();
     assert!(error.maybe_applied(), "{error}");
-    let Ok(Reply::Ended { request, now }) = insist(&store, release("x")).await else {
+    let Ok(Reply::Ended { request, now, .. }) = insist(&store, release("x")).await else {
         panic!("ended requests stay ended")
     };
     assert!(!now, "the server had done it");

@@ -124,13 +124,16 @@ async fn who_ended_a_request_is_kept(database: &Database) {
         assert_eq!(request.end_reason(), Some(EndReason::Forced));
         assert_eq!(&request.ended_by, by);
         let loaded = one(&store, release(format!("x{i}"))).await.unwrap();
-        assert_eq!(
-            loaded,
-            Ok(Reply::Ended {
-                request,
-                now: false
-            })
-        );
+        let Ok(Reply::Ended {
+            request: read,
+            now: false,
+            decided_at,
+        }) = loaded
+        else {
+            panic!("{loaded:?}");
+        };
+        assert_eq!(read, request);
+        assert!(decided_at > request.released_at().unwrap());
     }
 }
 

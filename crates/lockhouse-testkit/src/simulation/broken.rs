@@ -133,6 +133,7 @@ impl Breaking {
             Ok(Reply::Ended {
                 request,
                 now: false,
+                decided_at,
             }) => {
                 let ended = !request.is_live();
                 let lies = match self.breaks {
@@ -140,7 +141,11 @@ impl Breaking {
                     Some(Break::LosesRelease) => !ended,
                     _ => false,
                 };
-                Ok(Reply::Ended { request, now: lies })
+                Ok(Reply::Ended {
+                    request,
+                    now: lies,
+                    decided_at,
+                })
             }
             Ok(Reply::Granted {
                 mut request,

@@ -121,6 +121,7 @@ impl Ledger {
                 Ok(Reply::Ended {
                     request,
                     now: is_now,
+                    ..
                 }),
             ) => self.end_by(request, cause, *is_now, expired_now, now),
             (Command::Define(_), Ok(Reply::Defined { semaphore, .. })) => self.define(semaphore),

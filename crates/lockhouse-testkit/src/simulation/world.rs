@@ -380,7 +380,7 @@ impl fmt::Display for Decided<'_> {
                     .collect();
                 write!(f, ": granted {when}, {}", fences.join(", "))
             }
-            Ok(Reply::Ended { request, now }) => {
+            Ok(Reply::Ended { request, now, .. }) => {
                 write!(f, ": ended {:?}, now: {now}", request.end_reason())
             }
             Ok(Reply::Seen(s) | Reply::Defined { semaphore: s, .. }) => {

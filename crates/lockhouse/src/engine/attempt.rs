@@ -36,12 +36,15 @@ pub(super) async fn transact(
     batch: &Batch,
     deadline: Instant,
 ) -> Result<Vec<Outcome>, Error> {
+    let began = Instant::now();
     let mut asked_before = false;
     let mut last = None;
     let mut retry = 0;
     loop {
         let error = match timeout_at(deadline, store.transact(batch)).await {
-            Ok(Ok(outcomes)) if asked_before => return Ok(as_the_first(batch, outcomes)),
+            Ok(Ok(outcomes)) if asked_before => {
+                return Ok(as_the_first(batch, outcomes, began.elapsed()));
+            }
             Ok(Ok(outcomes)) => return Ok(outcomes),
             Ok(Err(error)) => error,
             Err(_) => return Err(too_late(Kind::Unknown, last)),
@@ -106,7 +109,7 @@ fn too_late(kind: Kind, last: Option<Error>) -> Error {
 
 /// What the first try said, as far as asking again tells. Of several commands that end one request
 /// or delete one semaphore, it can have been the first alone.
-fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>) -> Vec<Outcome> {
+fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>, ago: Duration) -> Vec<Outcome> {
     let mut ended = HashSet::new();
     let mut deleted = HashSet::new();
     let mut is_the_first_to_do_it = |command: &Command| match command {
@@ -117,7 +120,7 @@ fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>) -> Vec<Outcome> {
     let pairs = batch.commands.iter().zip(outcomes);
     pairs
         .map(|(command, outcome)| match is_the_first_to_do_it(command) {
-            true => again::as_the_first(command, outcome),
+            true => again::as_the_first(command, outcome, ago),
             false => outcome,
         })
         .collect()

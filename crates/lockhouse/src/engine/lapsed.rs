@@ -194,7 +194,9 @@ impl Engine {
             cause,
         };
         match self.lanes.submit(end, touches, deadline).await? {
-            Ok(Reply::Ended { request, now: true }) => {
+            Ok(Reply::Ended {
+                request, now: true, ..
+            }) => {
                 let external_id = &request.external_id;
                 let reason = request.end_reason().map(EndReason::as_str);
                 tracing::info!(%external_id, reason, "a request was ended");

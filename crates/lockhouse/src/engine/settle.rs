@@ -62,7 +62,7 @@ pub(super) fn settle(
 
 fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
     match (&done.command, &done.answer) {
-        (_, Ok(Ok(Reply::Ended { request, now }))) if !request.is_live() => {
+        (_, Ok(Ok(Reply::Ended { request, now, .. }))) if !request.is_live() => {
             known.remove(&request.external_id);
             // What was past its time ended by whatever touched it.
             if *now || request.end_reason() == Some(EndReason::Expired) {

@@ -40,8 +40,8 @@ const BUSY_RETRIES: u32 = 2;
 
 /// What came of a call.
 pub(super) struct Asked {
-    /// Whether it may have been done before the try that `result` is of.
-    pub(super) asked_before: bool,
+    /// If it may have been done before the try that `result` is of, how long ago the first began.
+    pub(super) asked_before: Option<Duration>,
     pub(super) result: Result<Answer, Error>,
 }
 
@@ -79,13 +79,14 @@ impl Remote {
         deadline: Instant,
         build: impl Fn() -> RequestBuilder + Send,
     ) -> Asked {
+        let began = Instant::now();
         let mut asked_before = false;
         let mut retry = 0;
         loop {
             let failure = match self.once(deadline, build()).await {
                 Ok(answer) => {
                     return Asked {
-                        asked_before,
+                        asked_before: asked_before.then(|| began.elapsed()),
                         result: Ok(answer),
                     };
                 }
@@ -96,7 +97,7 @@ impl Remote {
             let again = failure.may_do_better() && retry < most;
             if !again || !pause(FIRST_PAUSE, least, retry, deadline).await {
                 return Asked {
-                    asked_before,
+                    asked_before: asked_before.then(|| began.elapsed()),
                     result: Err(failure.after(asked_before)),
                 };
             }

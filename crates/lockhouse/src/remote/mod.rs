@@ -121,10 +121,10 @@ impl Remote {
             Err(Error::Refused(refusal)) => Err(refusal),
             Err(error) => return Err(error),
         };
-        if asked_before {
-            return Ok(as_the_first(command, outcome)?);
-        }
-        Ok(outcome?)
+        Ok(match asked_before {
+            Some(ago) => as_the_first(command, outcome, ago)?,
+            None => outcome?,
+        })
     }
 
     fn end_reply(&self, answer: &Answer, command: &Command) -> Result<Reply, Error> {
@@ -134,6 +134,7 @@ impl Remote {
         let released: wire::Released = self.json(answer)?;
         Ok(Reply::Ended {
             now: released.released,
+            decided_at: released.decided_at,
             request: self.made(released.request)?,
         })
     }

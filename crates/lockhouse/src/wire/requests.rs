@@ -115,6 +115,8 @@ pub struct Permit {
 pub struct Released {
     /// Whether this call ended the request; if not, it had ended before.
     pub released: bool,
+    /// When this was decided, by the store's clock.
+    pub decided_at: Timestamp,
     /// The request as it is now.
     #[serde(flatten)]
     pub request: Request,

@@ -201,7 +201,7 @@ fn not_counting_what_had_expired_as_ended_is_caught() {
         for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
             if let Command::End { cause, .. } = command
                 && *cause != Cause::Expired
-                && let Ok(Reply::Ended { request, now }) = outcome
+                && let Ok(Reply::Ended { request, now, .. }) = outcome
                 && request.end_reason() == Some(EndReason::Expired)
             {
                 *now = false;

@@ -61,13 +61,12 @@ async fn an_answer_is_what_is_read_later() {
     let ended = run(&store, force).await.unwrap().unwrap();
     let read = store.request(&id("r")).await.unwrap().unwrap();
     assert_eq!(read.ended_by, by);
-    assert_eq!(
-        ended,
-        Reply::Ended {
-            request: read,
-            now: true
-        }
-    );
+    let told = Reply::Ended {
+        decided_at: read.released_at().unwrap(),
+        request: read,
+        now: true,
+    };
+    assert_eq!(ended, told);
     assert!(
         store
             .holders(Some(&name("a")), &first(9))

@@ -93,6 +93,7 @@ fn a_request_comes_back_as_it_was_sent() {
         };
         let sent = Released {
             released: true,
+            decided_at: Timestamp::UNIX_EPOCH,
             request: Request::from(&request),
         };
         let read: Released = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
