@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use lockhouse::Code;
 use lockhouse_core::store::{Error, Kind};
 use tokio::time::Instant;
 
@@ -56,4 +57,33 @@ async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
     let permit = permit.expect("it is held, as its time began with the decision");
     assert!(lockhouse.find("late").await.unwrap().is_live());
     permit.forget();
+}
+
+/// P8: while the store is asked again about one grant that came late, another of its batch may expire.
+#[tokio::test]
+async fn a_grant_that_expired_while_another_was_asked_for_again_is_told_as_expired() {
+    let late = AtomicU32::new(0);
+    let lockhouse = hooked(move |batch| {
+        let asks = batch.commands.iter().filter(|it| it.ask().is_some());
+        // The two together, then the short one; what is asked for after that comes at once.
+        let takes = match (asks.count(), late.load(Ordering::Relaxed)) {
+            (2, 0) => 60,
+            (1, 1) => 400,
+            _ => return Ok(Vec::new()),
+        };
+        late.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(takes));
+        Ok(Vec::new())
+    });
+    let ask = |id: &str, ttl| {
+        let ask = lockhouse.request(id).permits("s", 1);
+        ask.ttl(Duration::from_millis(ttl)).try_acquire()
+    };
+    // The two are queued behind the first, and so are one batch.
+    let (defined, short, long) =
+        tokio::join!(lockhouse.define("s", 2), ask("short", 50), ask("long", 300));
+    defined.unwrap();
+    for told in [short, long] {
+        assert_eq!(told.unwrap_err().code(), Code::RequestEnded);
+    }
 }

@@ -278,24 +278,25 @@ impl Lane {
 
     /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
     /// the store knows: it is asked until it says either that it has, or that there is time left
-    /// (P9).
+    /// (P9). That takes time again, for those too who were not late before.
     async fn ask_again_for_the_late(
         &self,
         answers: &mut [Answered],
-        mut begun: Instant,
+        begun: Instant,
         deadline: Instant,
     ) {
+        let mut begun = vec![begun; answers.len()];
         loop {
-            let took = begun.elapsed();
-            let all = self.batch.commands.iter().zip(&mut *answers);
+            let answers = answers.iter_mut().zip(&mut begun);
+            let all = self.batch.commands.iter().zip(answers);
             let (again, late): (Vec<_>, Vec<_>) = all
-                .filter(|(_, answer)| may_have_expired(answer, took))
-                .map(|(command, answer)| (command.clone(), answer))
+                .filter(|(_, (answer, begun))| may_have_expired(answer, begun.elapsed()))
+                .map(|(command, late)| (command.clone(), late))
                 .unzip();
             if again.is_empty() {
                 return;
             }
-            begun = Instant::now();
+            let now = Instant::now();
             let again = batch(again, &self.locked);
             let many = late.len();
             let new: Vec<_> = match attempt::transact(&*self.lanes.store, &again, deadline).await {
@@ -305,7 +306,8 @@ impl Lane {
                     shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
                 }
             };
-            for (answer, new) in late.into_iter().zip(new) {
+            for ((answer, begun), new) in late.into_iter().zip(new) {
+                *begun = now;
                 *answer = as_granted(answer, new);
             }
         }
