@@ -225,6 +225,7 @@ pub struct Error {
     kind: Kind,
     context: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    decided: Vec<Outcome>,
 }
 
 impl Error {
@@ -234,6 +235,7 @@ impl Error {
             kind,
             context: context.into(),
             source: None,
+            decided: Vec::new(),
         }
     }
 
@@ -241,6 +243,18 @@ impl Error {
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
+    }
+
+    /// The same of a batch for which this was decided before it was sent to be committed.
+    pub fn after_deciding(mut self, outcomes: Vec<Outcome>) -> Self {
+        self.decided = outcomes;
+        self
+    }
+
+    /// What was decided, one outcome a command: if the batch was applied, it was with these. Empty if
+    /// that isn't known.
+    pub fn decided(&self) -> &[Outcome] {
+        &self.decided
     }
 
     /// What kind of trouble it is.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Command, Outcome, Refusal, Reply, Timestamp};
+use lockhouse_core::{Command, Outcome, Refusal, Reply};
 use tokio::time::{Instant, sleep};
 
 /// How many times more what is transient is tried.
@@ -24,83 +24,80 @@ pub(crate) async fn pause(first: Duration, least: Duration, retry: u32, deadline
     true
 }
 
-/// The outcome that the first try would have had, which began `ago`, given that of asking again.
-///
-/// What had ended longer before the first try began than the last one took, it did not end. What
-/// another ended in the same way after that can't be told from what this ended.
-pub(crate) fn as_the_first(command: &Command, outcome: Outcome, ago: Duration) -> Outcome {
-    match (command, outcome) {
-        (
-            Command::End { cause, .. },
-            Ok(Reply::Ended {
-                request,
-                now: false,
-                decided_at,
-            }),
-        ) => Ok(Reply::Ended {
-            now: request.end_reason() == Some(cause.reason())
-                && request
-                    .released_at()
-                    .is_some_and(|at| elapsed(at, decided_at) <= ago),
+/// The outcome of a command that was asked for before, by tries whose answers were lost, given that of
+/// asking again. What it finds done is its own if `was_it`.
+pub(crate) fn as_asked_before(
+    command: &Command,
+    outcome: Outcome,
+    was_it: impl FnOnce(&Outcome) -> bool,
+) -> Outcome {
+    let own = match (command, &outcome) {
+        (Command::End { cause, .. }, Ok(Reply::Ended { request, .. })) => {
+            request.end_reason() == Some(cause.reason())
+        }
+        (Command::Delete { .. }, Err(Refusal::UnknownSemaphore(_))) => true,
+        _ => false,
+    };
+    if !own || !was_it(&outcome) {
+        return outcome;
+    }
+    match outcome {
+        Ok(Reply::Ended {
             request,
             decided_at,
+            ..
+        }) => Ok(Reply::Ended {
+            request,
+            now: true,
+            decided_at,
         }),
-        (Command::Delete { .. }, Err(Refusal::UnknownSemaphore(_))) => Ok(Reply::Deleted),
-        (_, outcome) => outcome,
+        _ => Ok(Reply::Deleted),
     }
-}
-
-/// None, if the clock was set back.
-fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
-    to.duration_since(from).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockhouse_core::{EndReason, ExternalId, Request, SemaphoreName, State};
+    use lockhouse_core::{EndReason, ExternalId, Request, SemaphoreName, State, Timestamp};
 
-    const AGO: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn a_deletion_asked_again_after_a_lost_answer_is_a_deletion() {
-        let name = SemaphoreName::parse("a").unwrap();
-        let delete = Command::Delete { name: name.clone() };
-        let second = Err(Refusal::UnknownSemaphore(vec![name]));
-        assert_eq!(as_the_first(&delete, second, AGO), Ok(Reply::Deleted));
+    fn ended(reason: EndReason, now: bool) -> Outcome {
+        let at = Timestamp::UNIX_EPOCH;
+        let request = Request {
+            external_id: ExternalId::parse("x").unwrap(),
+            owner: None,
+            state: State::Released { reason, at },
+            permits: Vec::new(),
+            ttl: None,
+            expires_at: None,
+            created_at: at,
+            ended_by: None,
+        };
+        Ok(Reply::Ended {
+            request,
+            now,
+            decided_at: at,
+        })
     }
 
     #[test]
-    fn a_release_asked_again_after_a_lost_answer_ended_what_has_ended_so_since() {
-        let external_id = ExternalId::parse("x").unwrap();
-        let release = Command::release(external_id.clone());
-        let ended = |reason, now| {
-            let request = Request {
-                external_id: external_id.clone(),
-                owner: None,
-                state: State::Released {
-                    reason,
-                    at: Timestamp::UNIX_EPOCH,
-                },
-                permits: Vec::new(),
-                ttl: None,
-                expires_at: None,
-                created_at: Timestamp::UNIX_EPOCH,
-                ended_by: None,
-            };
-            Ok(Reply::Ended {
-                request,
-                now,
-                decided_at: Timestamp::UNIX_EPOCH + AGO,
-            })
-        };
-        let first = |reason, ago| as_the_first(&release, ended(reason, false), ago);
+    fn a_deletion_asked_again_after_a_lost_answer_is_a_deletion_if_it_was_it() {
+        let name = SemaphoreName::parse("a").unwrap();
+        let delete = Command::Delete { name: name.clone() };
+        let second: Outcome = Err(Refusal::UnknownSemaphore(vec![name]));
+        for (was_it, told) in [(true, Ok(Reply::Deleted)), (false, second.clone())] {
+            assert_eq!(as_asked_before(&delete, second.clone(), |_| was_it), told);
+        }
+    }
+
+    #[test]
+    fn a_release_asked_again_after_a_lost_answer_is_a_release_if_it_was_it() {
+        let release = Command::release(ExternalId::parse("x").unwrap());
+        let told = |reason, was_it| as_asked_before(&release, ended(reason, false), |_| was_it);
         let released = |now| ended(EndReason::Released, now);
-        assert_eq!(first(EndReason::Released, AGO), released(true));
-        let before = AGO - Duration::from_micros(1);
-        assert_eq!(first(EndReason::Released, before), released(false));
+        assert_eq!(told(EndReason::Released, true), released(true));
+        assert_eq!(told(EndReason::Released, false), released(false));
         let expired = ended(EndReason::Expired, false);
-        assert_eq!(first(EndReason::Expired, AGO), expired);
+        assert_eq!(told(EndReason::Expired, true), expired);
     }
 
     #[test]
@@ -111,6 +108,6 @@ mod tests {
             ttl: None,
         };
         let unknown = Err(Refusal::UnknownRequest(external_id));
-        assert_eq!(as_the_first(&renew, unknown.clone(), AGO), unknown);
+        assert_eq!(as_asked_before(&renew, unknown.clone(), |_| true), unknown);
     }
 }

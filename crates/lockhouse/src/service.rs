@@ -74,9 +74,9 @@ pub struct Raised {
 pub struct Released {
     /// The request as it is now.
     pub request: Request,
-    /// Whether this call ended it; if not, it had ended before. Where an answer was lost and the
-    /// call was made again, what ended in the same way meanwhile, or just before, counts as ended by
-    /// it.
+    /// Whether this call ended it; if not, it had ended before. Where a server's answer was lost
+    /// and it was asked again, what ended in the same way meanwhile, or just before, counts as ended by
+    /// this call.
     pub now: bool,
     /// When this was decided, by the store's clock: `released_at`, or later if it had ended before.
     pub decided_at: Timestamp,

@@ -88,7 +88,7 @@ async fn load_decide_save<D: Dialect>(
             if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) {
                 store.ids.redraw();
             }
-            Err(error)
+            Err(error.after_deciding(decision.outcomes))
         }
     }
 }

@@ -103,7 +103,9 @@ impl Store for Sqlite {
             let decision = decide(load::loaded(&transaction, &batch)?, &batch.commands);
             if !decision.changes.is_empty() {
                 save::changes(&transaction, &decision.changes)?;
-                transaction.commit().map_err(error::commit)?;
+                if let Err(error) = transaction.commit() {
+                    return Err(error::commit(error).after_deciding(decision.outcomes));
+                }
             }
             Ok(decision.outcomes)
         };

@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockhouse::{
-    Ask, Code, EndReason, Error, ExternalId, Permit, Refusal, Released, Request, Timestamp,
-};
+use lockhouse::{Ask, Code, EndReason, Error, ExternalId, Permit, Refusal, Released, Request};
 
 use super::ledger::{Check, Grant, ensure};
 use super::world::World;
@@ -52,7 +50,6 @@ pub(super) struct Call {
     id: Option<ExternalId>,
     /// The last commit before it.
     since: u64,
-    began: Timestamp,
     jumps: u32,
     /// Its number among those who wait.
     turn: Option<u64>,
@@ -67,7 +64,6 @@ impl Call {
             world: Arc::clone(world),
             id: Some(id.clone()),
             since: notes.ledger.commit,
-            began: world.now(),
             jumps: notes.jumps,
             turn: None,
         }
@@ -189,18 +185,12 @@ impl Call {
         let grant = notes.ledger.grants.get(id);
         let ended = grant.and_then(|grant| grant.ended);
         let by_this = ended.is_some_and(|(at, its)| at > self.since && its == why);
-        let took = self.world.now().duration_since(self.began);
-        let was_lately = |over| self.began.duration_since(over) <= took;
-        // Of one that is asked again, since an answer was lost, it is not known more exactly.
-        let lately = self.jumps < notes.jumps
-            || grant.is_some_and(|grant| grant.over.is_some_and(was_lately));
         let told = || format!("{id} is told {answer:?}, its grant is {grant:?}");
         match answer {
             Ok(Released { request, now, .. }) => {
                 let is_true = ended.is_some_and(|(_, its)| request.end_reason() == Some(its));
                 ensure(is_true, "P9", told)?;
-                let is_first = first && by_this;
-                ensure(!now || is_first || !is_sure && lately, "P3", told)?;
+                ensure(!now || !is_sure || first && by_this, "P3", told)?;
                 // Nobody else can have ended it so, as nobody owns it.
                 let is_ours = by_this && is_clear && request.owner.is_none();
                 ensure(*now || !is_ours, "P9", told)

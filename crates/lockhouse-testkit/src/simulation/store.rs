@@ -175,22 +175,23 @@ impl Faulty {
         });
     }
 
-    /// Whoever ends these may be told wrongly whether it was they who did.
+    /// Whoever ends these may be told wrongly whether it was they who did, as it is not known what is
+    /// decided.
     fn lose(&self, batch: &Batch) -> Error {
         let ends = |command: &&Command| matches!(command, Command::End { .. });
         let ids = batch.commands.iter().filter(ends);
         let ids = ids.filter_map(Command::external_id).cloned();
         self.world.notes().answers.lose_ends(ids);
-        Error::new(Kind::Unknown, "the reply was lost")
+        lost()
     }
 
     async fn befallen(&self, fault: Fault, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         match fault {
             Fault::Before(kind) => Err(Error::new(kind, "an injected fault")),
             Fault::ReplyLost => {
-                self.apply(batch).await?;
+                let decided = self.apply(batch).await?;
                 self.way().await;
-                Err(self.lose(batch))
+                Err(lost().after_deciding(decided))
             }
             Fault::CommitLost => Err(self.lose(batch)),
             Fault::AppliedLate { ms } => {
@@ -213,6 +214,10 @@ impl Faulty {
     }
 }
 
+fn lost() -> Error {
+    Error::new(Kind::Unknown, "the reply was lost")
+}
+
 #[async_trait]
 impl Store for Faulty {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
@@ -233,7 +238,7 @@ impl Store for Faulty {
         };
         self.way().await;
         match self.cut_until() {
-            Some(_) => Err(self.lose(batch)),
+            Some(_) => Err(lost().after_deciding(outcomes)),
             None => Ok(outcomes),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockhouse::Code;
+use lockhouse::{Ask, Code, Count, ExternalId, SemaphoreName, Ttl};
 use lockhouse_core::store::{Error, Kind};
 use tokio::time::Instant;
 
@@ -59,31 +59,37 @@ async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
     permit.forget();
 }
 
-/// P8: while the store is asked again about one grant that came late, another of its batch may expire.
+/// P8: while the store is asked again about grants that came late, another of their batch may expire.
 #[tokio::test]
-async fn a_grant_that_expired_while_another_was_asked_for_again_is_told_as_expired() {
-    let late = AtomicU32::new(0);
+async fn a_grant_that_expired_while_others_were_asked_for_again_is_told_as_expired() {
+    let slow = AtomicU32::new(0);
     let lockhouse = hooked(move |batch| {
         let asks = batch.commands.iter().filter(|it| it.ask().is_some());
-        // The two together, then the short one; what is asked for after that comes at once.
-        let takes = match (asks.count(), late.load(Ordering::Relaxed)) {
-            (2, 0) => 60,
-            (1, 1) => 400,
+        // The three together, the short one again, the middle one again; then all comes at once.
+        let takes = match (asks.count(), slow.load(Ordering::Relaxed)) {
+            (3, 0) => 60,
+            (1, 1 | 2) => 200,
             _ => return Ok(Vec::new()),
         };
-        late.fetch_add(1, Ordering::Relaxed);
+        slow.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(takes));
         Ok(Vec::new())
     });
     let ask = |id: &str, ttl| {
-        let ask = lockhouse.request(id).permits("s", 1);
-        ask.ttl(Duration::from_millis(ttl)).try_acquire()
+        let one = (SemaphoreName::parse("s").unwrap(), Count::ONE);
+        let mut ask = Ask::new(ExternalId::parse(id).unwrap(), [one]).unwrap();
+        ask.ttl = Some(Ttl::from_ms(ttl).unwrap());
+        lockhouse.acquire(ask, Duration::ZERO)
     };
-    // The two are queued behind the first, and so are one batch.
-    let (defined, short, long) =
-        tokio::join!(lockhouse.define("s", 2), ask("short", 50), ask("long", 300));
+    // The three are queued behind the first, and so are one batch.
+    let (defined, short, middle, long) = tokio::join!(
+        lockhouse.define("s", 3),
+        ask("short", 50),
+        ask("middle", 190),
+        ask("long", 300)
+    );
     defined.unwrap();
-    for told in [short, long] {
+    for told in [short, middle, long] {
         assert_eq!(told.unwrap_err().code(), Code::RequestEnded);
     }
 }

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, Kind, Store};
-use lockhouse_core::{Command, Outcome};
+use lockhouse_core::{Command, Outcome, Reply};
 use tokio::time::{Instant, timeout_at};
 
 use crate::again::{self, RETRIES};
@@ -36,22 +36,24 @@ pub(super) async fn transact(
     batch: &Batch,
     deadline: Instant,
 ) -> Result<Vec<Outcome>, Error> {
-    let began = Instant::now();
-    let mut asked_before = false;
+    let mut lost = Vec::new();
     let mut last = None;
     let mut retry = 0;
     loop {
         let error = match timeout_at(deadline, store.transact(batch)).await {
-            Ok(Ok(outcomes)) if asked_before => {
-                return Ok(as_the_first(batch, outcomes, began.elapsed()));
-            }
-            Ok(Ok(outcomes)) => return Ok(outcomes),
+            Ok(Ok(outcomes)) if lost.is_empty() => return Ok(outcomes),
+            Ok(Ok(outcomes)) => return Ok(as_asked_before(batch, outcomes, &lost)),
             Ok(Err(error)) => error,
             Err(_) => return Err(too_late(Kind::Unknown, last)),
         };
-        asked_before |= error.maybe_applied();
+        if error.maybe_applied() {
+            lost.push(error.decided().to_vec());
+        }
         if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-            return Err(if asked_before { unknown(error) } else { error });
+            return Err(match lost.is_empty() {
+                true => error,
+                false => unknown(error),
+            });
         }
         retry += 1;
         tracing::debug!(%error, retry, "trying a batch again");
@@ -107,9 +109,10 @@ fn too_late(kind: Kind, last: Option<Error>) -> Error {
     }
 }
 
-/// What the first try said, as far as asking again tells. Of several commands that end one request
-/// or delete one semaphore, it can have been the first alone.
-fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>, ago: Duration) -> Vec<Outcome> {
+/// What the tries whose answers were `lost` would have said, as far as asking again tells; they are
+/// known by what they decided. Where that isn't known: of several commands that end one request or
+/// delete one semaphore, it can have been the first alone.
+fn as_asked_before(batch: &Batch, outcomes: Vec<Outcome>, lost: &[Vec<Outcome>]) -> Vec<Outcome> {
     let mut ended = HashSet::new();
     let mut deleted = HashSet::new();
     let mut is_the_first_to_do_it = |command: &Command| match command {
@@ -119,11 +122,29 @@ fn as_the_first(batch: &Batch, outcomes: Vec<Outcome>, ago: Duration) -> Vec<Out
     };
     let pairs = batch.commands.iter().zip(outcomes);
     pairs
-        .map(|(command, outcome)| match is_the_first_to_do_it(command) {
-            true => again::as_the_first(command, outcome, ago),
-            false => outcome,
+        .enumerate()
+        .map(|(i, (command, outcome))| {
+            let is_first = is_the_first_to_do_it(command);
+            again::as_asked_before(command, outcome, |found| {
+                let mut decided = lost.iter().map(|decided| decided.get(i));
+                decided.any(|decided| decided.map_or(is_first, |decided| did(decided, found)))
+            })
         })
         .collect()
+}
+
+/// Whether what was `decided`, if it was saved, is what is `found` now.
+fn did(decided: &Outcome, found: &Outcome) -> bool {
+    match (decided, found) {
+        (
+            Ok(Reply::Ended {
+                request, now: true, ..
+            }),
+            Ok(Reply::Ended { request: found, .. }),
+        ) => request.released_at() == found.released_at(),
+        (Ok(Reply::Deleted), _) => true,
+        _ => false,
+    }
 }
 
 fn unknown(error: Error) -> Error {

@@ -15,14 +15,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{self, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Owner, Reply, Request,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Reply, Request,
     SemaphoreName, Ttl,
 };
 use reqwest::header::IF_MATCH;
 use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
-use crate::again::as_the_first;
+use crate::again::as_asked_before;
 use crate::engine::Engine;
 use crate::service::{SemaphoreStatus, Service};
 use crate::{Error, Heard, wire};
@@ -122,7 +122,7 @@ impl Remote {
             Err(error) => return Err(error),
         };
         Ok(match asked_before {
-            Some(ago) => as_the_first(command, outcome, ago)?,
+            Some(ago) => as_asked_before(command, outcome, |found| may_be_since(found, ago))?,
             None => outcome?,
         })
     }
@@ -143,6 +143,25 @@ impl Remote {
         let build = || self.client.get(url.clone());
         self.ask(Instant::now() + PATIENCE, build).await.result
     }
+}
+
+/// Whether a call that began `ago` may have done what is found done.
+///
+/// What had ended longer before the call than its last try took, it did not end. What another ended
+/// in the same way after that can't be told from what this ended.
+fn may_be_since(found: &Outcome, ago: Duration) -> bool {
+    let Ok(Reply::Ended {
+        request,
+        decided_at,
+        ..
+    }) = found
+    else {
+        return true;
+    };
+    // No time, if the clock was set back.
+    let passed = |at| decided_at.duration_since(at).try_into();
+    let passed: Option<Duration> = request.released_at().and_then(|at| passed(at).ok());
+    passed.unwrap_or_default() <= ago
 }
 
 #[async_trait]
