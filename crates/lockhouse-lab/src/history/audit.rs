@@ -17,6 +17,18 @@ pub fn violations(rows: &Rows) -> Vec<String> {
 
 /// What is off.
 pub(super) fn broken(rows: &Rows) -> Vec<Violation> {
+    let mut found = out_of_order(rows);
+    found.extend(off_its_time(rows));
+    found
+}
+
+/// What did not end by its time.
+pub(super) fn off_its_time(rows: &Rows) -> Vec<Violation> {
+    rows.permits.iter().filter_map(ends_by_its_time).collect()
+}
+
+/// What else is off. All times must be of one clock that was never moved.
+pub(super) fn out_of_order(rows: &Rows) -> Vec<Violation> {
     let mut by_semaphore: HashMap<&str, Vec<&PermitRow>> = HashMap::new();
     for permit in &rows.permits {
         by_semaphore
@@ -29,7 +41,6 @@ pub(super) fn broken(rows: &Rows) -> Vec<Violation> {
         changes.entry(&change.semaphore).or_default().push(change);
     }
     let mut found: Vec<Violation> = rows.permits.iter().filter_map(ends_once).collect();
-    found.extend(rows.permits.iter().filter_map(ends_by_its_time));
     for semaphore in &rows.semaphores {
         let mut permits = by_semaphore
             .remove(semaphore.name.as_str())

@@ -6,22 +6,23 @@ use std::time::Duration;
 use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Owner, SemaphoreName, Ttl};
 use lockhouse::{Refusal, Released, Request};
 
-use super::{Answer, Asked, Call, Held, Recorder, Refused};
+use super::recorder::record;
+use super::{Answer, Asked, Call, Held, Notebook, Refused};
 
 /// A client whose calls are noted.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     lockhouse: Lockhouse,
-    recorder: Arc<Recorder>,
+    notes: Arc<dyn Notebook>,
     number: u32,
 }
 
 impl Recorded {
-    /// Client `number` of the history that `recorder` makes.
-    pub fn new(lockhouse: Lockhouse, recorder: &Arc<Recorder>, number: u32) -> Self {
+    /// Client `number` of the history that `notes` takes.
+    pub fn new<N: Notebook + 'static>(lockhouse: Lockhouse, notes: &Arc<N>, number: u32) -> Self {
         Self {
             lockhouse,
-            recorder: Arc::clone(recorder),
+            notes: Arc::<N>::clone(notes),
             number,
         }
     }
@@ -35,7 +36,7 @@ impl Recorded {
     pub async fn acquire(&self, asked: Asked, wait: Duration) -> Answer {
         let call = Call::Acquire(asked.clone());
         let answer = acquire(&self.lockhouse, &asked, wait);
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// The same, but the answer is lost.
@@ -45,7 +46,7 @@ impl Recorded {
             acquire(&self.lockhouse, &asked, Duration::ZERO).await;
             Answer::Unknown
         };
-        self.recorder.record(self.number, call, lost).await
+        record(&*self.notes, self.number, call, lost).await
     }
 
     /// Pushes the expiry.
@@ -60,14 +61,14 @@ impl Recorded {
             let renewed = self.lockhouse.renew(&id, ttl).await;
             renewed.map_or_else(|error| refused(&error), |_| Answer::Renewed)
         };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// Gives back.
     pub async fn release(&self, id: &str) -> Answer {
         let call = Call::Release { id: id.to_owned() };
         let answer = async { ended(self.lockhouse.release(id).await) };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// The same, but the answer is lost.
@@ -77,14 +78,14 @@ impl Recorded {
             let _ = self.lockhouse.release(id).await;
             Answer::Unknown
         };
-        self.recorder.record(self.number, call, lost).await
+        record(&*self.notes, self.number, call, lost).await
     }
 
     /// Ends anybody's.
     pub async fn force(&self, id: &str) -> Answer {
         let call = Call::Force { id: id.to_owned() };
         let answer = async { ended(self.lockhouse.force_release(id, None).await) };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// Creates or resizes.
@@ -94,7 +95,7 @@ impl Recorded {
             capacity: capacity.into(),
         };
         let answer = async { done(self.lockhouse.define(semaphore, capacity).await) };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// Deletes.
@@ -103,7 +104,7 @@ impl Recorded {
             semaphore: semaphore.to_owned(),
         };
         let answer = async { done(self.lockhouse.delete(semaphore).await) };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// Keeps what an owner holds.
@@ -112,7 +113,7 @@ impl Recorded {
             owner: owner.to_owned(),
         };
         let answer = async { done(self.lockhouse.heartbeat(owner, ttl).await) };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// Ends all that an owner holds.
@@ -121,12 +122,13 @@ impl Recorded {
             owner: owner.to_owned(),
         };
         let answer = async { done(self.lockhouse.goodbye(owner).await) };
-        self.recorder.record(self.number, call, answer).await
+        record(&*self.notes, self.number, call, answer).await
     }
 
     /// From here on it does nothing any more.
     pub fn die(self) {
-        self.recorder.dies(self.number);
+        let place = self.notes.begin(self.number, Call::Die);
+        self.notes.end(place, &Answer::Done);
     }
 }
 

@@ -6,17 +6,19 @@
 pub mod audit;
 mod check;
 mod lockhouse;
+mod moved;
 mod promise;
 mod recorder;
 pub mod rows;
 
 use std::fmt;
 
-pub use check::check;
+pub use check::{check, check_moved};
 pub use lockhouse::Recorded;
 pub(crate) use lockhouse::{acquire, ended, refused};
+pub use moved::{Move, Moved};
 pub use promise::{Promise, Violation};
-pub use recorder::{Recorder, now_us};
+pub use recorder::{Notebook, Recorder, now_us};
 pub use rows::Rows;
 
 /// One call of one client, and its answer.

@@ -1,5 +1,6 @@
 //! Takes note of calls.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +15,30 @@ pub fn now_us() -> u64 {
     us.unsigned_abs()
 }
 
-/// A history in the making.
+/// Where calls are noted.
+pub trait Notebook: fmt::Debug + Send + Sync {
+    /// Notes a call before it is sent, and answers with the place of the note.
+    fn begin(&self, client: u32, call: Call) -> usize;
+
+    /// Notes at `place` how the call was answered.
+    fn end(&self, place: usize, answer: &Answer);
+}
+
+/// Awaits `answer` to `call`, and has both noted. A call that is dropped on the way stays noted as
+/// unknown.
+pub(super) async fn record(
+    notes: &dyn Notebook,
+    client: u32,
+    call: Call,
+    answer: impl Future<Output = Answer>,
+) -> Answer {
+    let place = notes.begin(client, call);
+    let answer = answer.await;
+    notes.end(place, &answer);
+    answer
+}
+
+/// A history in the making, in memory.
 #[derive(Debug, Default)]
 pub struct Recorder(Mutex<Vec<Operation>>);
 
@@ -27,13 +51,7 @@ impl Recorder {
         call: Call,
         answer: impl Future<Output = Answer>,
     ) -> Answer {
-        let place = self.begin(client, call);
-        let answer = answer.await;
-        let ended = now_us();
-        let operation = &mut self.operations()[place];
-        operation.ended = ended;
-        operation.answer = answer.clone();
-        answer
+        record(self, client, call, answer).await
     }
 
     /// From here on the client does nothing any more.
@@ -49,6 +67,13 @@ impl Recorder {
         self.operations().clone()
     }
 
+    /// Each note is whole, so a poisoned lock guards whole notes.
+    fn operations(&self) -> MutexGuard<'_, Vec<Operation>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notebook for Recorder {
     fn begin(&self, client: u32, call: Call) -> usize {
         let mut operations = self.operations();
         operations.push(Operation {
@@ -61,8 +86,10 @@ impl Recorder {
         operations.len() - 1
     }
 
-    /// Each note is whole, so a poisoned lock guards whole notes.
-    fn operations(&self) -> MutexGuard<'_, Vec<Operation>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn end(&self, place: usize, answer: &Answer) {
+        let ended = now_us();
+        let operation = &mut self.operations()[place];
+        operation.ended = ended;
+        operation.answer = answer.clone();
     }
 }

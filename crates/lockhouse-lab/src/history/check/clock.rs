@@ -70,12 +70,18 @@ impl<'a> Distance<'a> {
             let Some(row) = facts.rows.first().copied() else {
                 continue;
             };
+            // Calls that the move came into can have been before it or after.
+            if facts.clock_moved {
+                continue;
+            }
+            // Who asks again after a lost answer is told of what the first call did as of its own.
+            let told = |o: &Operation| !facts.was_lost(o.begun);
             let new = facts.grants().find(|(_, _, now)| *now);
-            if let Some((grant, ..)) = new {
+            if let Some((grant, ..)) = new.filter(|(grant, ..)| told(grant)) {
                 distance.see(row.granted_at, grant, row);
             }
             let ended = |o: &&&Operation| matches!(o.answer, Answer::Ended { now: true, .. });
-            let ended = facts.endings.iter().find(ended);
+            let ended = facts.endings.iter().find(ended).filter(|ended| told(ended));
             if let (Some(ended), Some(at)) = (ended, row.released_at) {
                 distance.see(at, ended, row);
             }
@@ -108,6 +114,9 @@ impl<'a> Distance<'a> {
 /// P9: what was told to be renewed lasts as long as was told.
 fn renewal_is_lost(distance: &Distance<'_>, facts: &Facts<'_>) -> Option<Violation> {
     let (least, ..) = distance.least?;
+    if facts.clock_moved {
+        return None;
+    }
     let last = facts.renewals.last()?;
     let (ttl, _) = facts.ttls()?;
     let row = facts.rows.first()?;

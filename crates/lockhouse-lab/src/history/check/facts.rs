@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::history::rows::{PermitRow, Rows};
-use crate::history::{Answer, Asked, Call, Held, NEVER, Operation, Refused};
+use crate::history::{Answer, Asked, Call, Held, Moved, NEVER, Operation, Refused};
 
 /// All calls and rows of one request, each in the order in which they were begun.
 #[derive(Default)]
@@ -17,12 +17,15 @@ pub(super) struct Facts<'a> {
     pub(super) goodbyes: Vec<&'a Operation>,
     /// Whether its owner ever had a session.
     pub(super) has_session: bool,
+    /// Whether the store's clock was moved while it may have lived.
+    pub(super) clock_moved: bool,
     pub(super) rows: Vec<&'a PermitRow>,
 }
 
 pub(super) fn by_request<'a>(
     operations: &[&'a Operation],
     rows: Option<&'a Rows>,
+    moved: &Moved,
 ) -> BTreeMap<&'a str, Facts<'a>> {
     let mut requests: BTreeMap<&str, Facts<'_>> = BTreeMap::new();
     let mut goodbyes: HashMap<&str, Vec<&Operation>> = HashMap::new();
@@ -52,6 +55,9 @@ pub(super) fn by_request<'a>(
             facts.goodbyes = goodbyes.get(owner).cloned().unwrap_or_default();
             facts.has_session = sessions.contains_key(owner);
         }
+        let from = facts.asks.first().map_or(0, |ask| ask.begun);
+        let to = facts.told_over().map_or(NEVER, |told| told.ended);
+        facts.clock_moved = moved.between(from, to);
     }
     requests
 }
@@ -128,6 +134,9 @@ impl<'a> Facts<'a> {
 
     /// Before this it can't have expired, as far as calls that ended by `until` tell.
     pub(super) fn lives_at_least_to(&self, until: u64) -> Option<u64> {
+        if self.clock_moved {
+            return None;
+        }
         let (least, _) = self.ttls()?;
         let renewed = self
             .renewals
@@ -141,6 +150,9 @@ impl<'a> Facts<'a> {
     /// After this it has expired, whatever became of the calls that were begun before `until`; none
     /// if it may live on.
     pub(super) fn lives_at_most_to(&self, until: u64) -> Option<u64> {
+        if self.clock_moved {
+            return None;
+        }
         let (_, most) = self.ttls()?;
         let mut last = self.first_grant()?.ended;
         let mut asked = 0;

@@ -49,7 +49,8 @@ fn surely_held(facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
         let reason = row.end_reason.as_deref();
         matches!(reason, Some("owner_dead" | "stale" | "forced"))
     });
-    if others_may_end_it || facts.has_session {
+    let may_expire_at_any_time = facts.clock_moved && facts.ttls().is_some();
+    if others_may_end_it || facts.has_session || may_expire_at_any_time {
         return Vec::new();
     }
     let end = facts.may_end_from();

@@ -41,7 +41,7 @@ mod room;
 use std::collections::BTreeMap;
 
 use super::rows::Rows;
-use super::{Operation, Violation, audit};
+use super::{Moved, Operation, Violation, audit};
 use facts::Facts;
 
 /// How much the monotonic clock and the store's may drift apart in the life of a request.
@@ -51,17 +51,22 @@ pub(crate) const SLACK_US: u64 = 20_000;
 ///
 /// The rows must have been read after the last operation ended.
 pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
-    let scene = Scene::new(operations, rows);
+    let scene = Scene::new(operations, rows, &Moved::default());
     let mut found = rows.map_or_else(Vec::new, audit::broken);
-    found.extend(held::more_than_there_are(&scene));
-    for facts in scene.requests.values() {
-        found.extend(ends::broken(&scene, facts));
-        found.extend(grants::broken(&scene, facts));
-        found.extend(lost::broken(&scene, facts));
-    }
-    found.extend(fences::broken(&scene));
-    found.extend(clock::broken(&scene));
-    found.extend(room::broken(&scene));
+    found.extend(scene.broken());
+    found
+}
+
+/// The same of a store whose clock was `moved` meanwhile: each request goes by the clock as it was,
+/// while order is that of the clock as it should have been.
+///
+/// How long a request lived is not judged where the clock was moved during its life.
+pub fn check_moved(operations: &[Operation], rows: &Rows, moved: &Moved) -> Vec<Violation> {
+    let truly = moved.set_right(rows);
+    let scene = Scene::new(operations, Some(&truly), moved);
+    let mut found = audit::off_its_time(rows);
+    found.extend(audit::out_of_order(&truly));
+    found.extend(scene.broken());
     found
 }
 
@@ -74,14 +79,28 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn new(operations: &'a [Operation], rows: Option<&'a Rows>) -> Self {
+    fn new(operations: &'a [Operation], rows: Option<&'a Rows>, moved: &Moved) -> Self {
         let mut operations: Vec<_> = operations.iter().collect();
         operations.sort_by_key(|operation| operation.begun);
-        let requests = facts::by_request(&operations, rows);
+        let requests = facts::by_request(&operations, rows, moved);
         Self {
             rows,
             operations,
             requests,
         }
+    }
+
+    /// What the history breaks, and history and rows together.
+    fn broken(&self) -> Vec<Violation> {
+        let mut found = held::more_than_there_are(self);
+        for facts in self.requests.values() {
+            found.extend(ends::broken(self, facts));
+            found.extend(grants::broken(self, facts));
+            found.extend(lost::broken(self, facts));
+        }
+        found.extend(fences::broken(self));
+        found.extend(clock::broken(self));
+        found.extend(room::broken(self));
+        found
     }
 }
