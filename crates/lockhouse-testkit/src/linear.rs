@@ -37,25 +37,77 @@ pub struct Windows {
 pub fn windows(history: &[Operation]) -> Windows {
     let mut found = Windows::default();
     for (semaphore, steps) in by_semaphore(history) {
+        found.look_at(&semaphore, steps, &[]);
+    }
+    found
+}
+
+/// Looks at the windows of `semaphore`, and passes those over that come into one of the `unclear`
+/// spans of time, when nobody knows what is held. What is unknown of it afterwards must not be in
+/// `history`.
+pub fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]) -> Windows {
+    let mut found = Windows::default();
+    if let Some(steps) = by_semaphore(history).remove(semaphore) {
+        found.look_at(semaphore, steps, unclear);
+    }
+    found
+}
+
+impl Windows {
+    fn look_at(&mut self, semaphore: &str, steps: Vec<(&Operation, Step)>, spans: &[(u64, u64)]) {
         let mut held = Held::default();
+        let mut spans = Spans::new(spans);
         for window in split(steps) {
-            let before = held.clone();
+            let before = held.of(&window);
             for (_, step) in &window {
                 held.take_on_trust(step);
             }
             let unclear =
                 |(_, step): &(&Operation, Step)| matches!(step, Step::Unclear | Step::Capacity(_));
-            if window.len() > MOST || window.iter().any(unclear) {
-                found.passed_over += 1;
+            if window.len() > MOST || window.iter().any(unclear) || spans.meet(&window) {
+                self.passed_over += 1;
             } else if is_linearizable(&before, &window) {
-                found.linearizable += 1;
+                self.linearizable += 1;
             } else {
                 let operations = window.iter().map(|(operation, _)| (*operation).clone());
-                found.broken.push((semaphore.clone(), operations.collect()));
+                self.broken
+                    .push((semaphore.to_owned(), operations.collect()));
             }
         }
     }
-    found
+}
+
+/// Spans of time, of which those are asked for that come one after the other.
+struct Spans {
+    sorted: Vec<(u64, u64)>,
+    next: usize,
+    until: u64,
+}
+
+impl Spans {
+    fn new(spans: &[(u64, u64)]) -> Self {
+        let mut sorted = spans.to_vec();
+        sorted.sort_unstable();
+        Self {
+            sorted,
+            next: 0,
+            until: 0,
+        }
+    }
+
+    /// Whether one of them overlaps the window.
+    fn meet(&mut self, window: &[(&Operation, Step)]) -> bool {
+        let begun = window.iter().map(|(operation, _)| operation.begun).min();
+        let ended = window.iter().map(|(operation, _)| operation.ended).max();
+        while let Some((from, to)) = self.sorted.get(self.next) {
+            if ended.is_none_or(|ended| *from > ended) {
+                break;
+            }
+            self.until = self.until.max(*to);
+            self.next += 1;
+        }
+        self.next > 0 && begun.is_some_and(|begun| begun <= self.until)
+    }
 }
 
 /// A counted semaphore, as what it was asked has left it.
@@ -121,6 +173,17 @@ impl Held {
         fits.then_some(after)
     }
 
+    /// The same, but of what is over only what the window speaks of: what was, grows with the history.
+    fn of(&self, window: &[(&Operation, Step)]) -> Self {
+        let ids = window.iter().filter_map(|(_, step)| step.id());
+        let over = ids.filter(|id| self.over.contains(*id));
+        Self {
+            capacity: self.capacity,
+            live: self.live.clone(),
+            over: over.map(str::to_owned).collect(),
+        }
+    }
+
     /// Whether it fits or not.
     fn take_on_trust(&mut self, step: &Step) {
         match step {
@@ -133,6 +196,18 @@ impl Held {
                 self.over.insert(id.clone());
             }
             _ => {}
+        }
+    }
+}
+
+impl Step {
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::Granted { id, .. }
+            | Self::Exhausted { id, .. }
+            | Self::Ended { id, .. }
+            | Self::IsOver { id } => Some(id),
+            Self::Begin(_) | Self::Capacity(_) | Self::Unclear => None,
         }
     }
 }

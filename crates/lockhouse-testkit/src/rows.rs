@@ -7,24 +7,31 @@ use sqlx::{ColumnIndex, Connection, Decode, MySqlConnection, PgConnection, Row};
 use crate::place::is_postgres;
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
-    CAST(fence AS {integer}) FROM lockhouse_semaphore";
+    CAST(fence AS {integer}) FROM lockhouse_semaphore s WHERE {of}";
 
 const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS {integer}), \
     CAST(p.fence AS {integer}), r.state, r.end_reason, {created_at}, {expires_at}, {released_at} \
     FROM lockhouse_permit p \
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
-    JOIN lockhouse_semaphore s ON s.id = p.semaphore_id";
+    JOIN lockhouse_semaphore s ON s.id = p.semaphore_id WHERE {of_requests}";
 
 /// In the order in which they were made.
 const CAPACITY_CHANGES: &str = "SELECT s.name, CAST(c.old_capacity AS {integer}), \
     CAST(c.new_capacity AS {integer}), {changed_at} FROM lockhouse_capacity_change c \
-    JOIN lockhouse_semaphore s ON s.id = c.semaphore_id ORDER BY c.changed_at, c.id";
+    JOIN lockhouse_semaphore s ON s.id = c.semaphore_id WHERE {of} ORDER BY c.changed_at, c.id";
 
 /// The queries for semaphores, permits and capacity changes, with the type of an integer, and `time` around the columns
 /// that hold times, so that they are microseconds.
-fn queries(integer: &str, time: impl Fn(&str) -> String) -> [String; 3] {
+fn queries(prefix: &str, integer: &str, time: impl Fn(&str) -> String) -> [String; 3] {
+    // An index serves a span, and not every LIKE. After the prefix there are but ASCII characters.
+    let of = |column: &str| match prefix {
+        "" => "1 = 1".to_owned(),
+        _ => format!("{column} >= '{prefix}' AND {column} < '{prefix}~'"),
+    };
     [SEMAPHORES, PERMITS, CAPACITY_CHANGES].map(|query| {
         query
+            .replace("{of}", &of("s.name"))
+            .replace("{of_requests}", &of("r.external_id"))
             .replace("{integer}", integer)
             .replace("{created_at}", &time("r.created_at"))
             .replace("{expires_at}", &time("r.expires_at"))
@@ -35,19 +42,25 @@ fn queries(integer: &str, time: impl Fn(&str) -> String) -> [String; 3] {
 
 /// Reads the rows of the store at `url`.
 pub async fn read(url: &str) -> Rows {
+    read_of(url, "").await
+}
+
+/// Reads the rows of the requests and the semaphores whose names begin with `prefix`: letters, digits
+/// and dashes.
+pub async fn read_of(url: &str, prefix: &str) -> Rows {
     let at = url.split('?').next().unwrap();
     match at.strip_prefix("sqlite:") {
-        Some(path) => sqlite(path),
-        None if is_postgres(at) => postgres(at).await,
-        None => mysql(at).await,
+        Some(path) => sqlite(path, prefix),
+        None if is_postgres(at) => postgres(at, prefix).await,
+        None => mysql(at, prefix).await,
     }
 }
 
-fn sqlite(path: &str) -> Rows {
+fn sqlite(path: &str, prefix: &str) -> Rows {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let mut connection = rusqlite::Connection::open_with_flags(path, flags).unwrap();
     let snapshot = connection.transaction().unwrap();
-    let [semaphores, permits, changes] = queries("INTEGER", str::to_owned);
+    let [semaphores, permits, changes] = queries(prefix, "INTEGER", str::to_owned);
     let mut semaphores = snapshot.prepare(&semaphores).unwrap();
     let mut permits = snapshot.prepare(&permits).unwrap();
     let mut changes = snapshot.prepare(&changes).unwrap();
@@ -96,13 +109,13 @@ fn sqlite(path: &str) -> Rows {
     }
 }
 
-async fn mysql(url: &str) -> Rows {
+async fn mysql(url: &str, prefix: &str) -> Rows {
     let mut connection = MySqlConnection::connect(url).await.unwrap();
     let set = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
     sqlx::raw_sql(set).execute(&mut connection).await.unwrap();
     let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let [semaphores, permits, changes] = queries("SIGNED", |column| {
+    let [semaphores, permits, changes] = queries(prefix, "SIGNED", |column| {
         format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})")
     });
     let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
@@ -115,11 +128,11 @@ async fn mysql(url: &str) -> Rows {
     rows(&semaphores, &permits, &changes)
 }
 
-async fn postgres(url: &str) -> Rows {
+async fn postgres(url: &str, prefix: &str) -> Rows {
     let mut connection = PgConnection::connect(url).await.unwrap();
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let [semaphores, permits, changes] = queries("bigint", |column| {
+    let [semaphores, permits, changes] = queries(prefix, "bigint", |column| {
         format!("CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS bigint)")
     });
     let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
