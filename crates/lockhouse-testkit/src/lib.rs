@@ -17,6 +17,7 @@ pub mod place;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod torture;
 pub mod watched;
 
 pub use lockhouse_lab::history::{self, audit};

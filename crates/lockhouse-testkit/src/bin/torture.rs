@@ -1,0 +1,171 @@
+//! `torture --store STORE …`: clients and servers on a database of their own, under faults. Mostly run
+//! by `scripts/torture`, which brings what it needs.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lockhouse_testkit::place::STORES;
+use lockhouse_testkit::torture::faults::{ALL, Fault};
+use lockhouse_testkit::torture::plan::Plan;
+use lockhouse_testkit::torture::{Size, part, run};
+
+const USAGE: &str = "\
+usage: scripts/torture --store sqlite|mysql|mariadb|postgres [OPTIONS]
+
+Clients and servers, as processes of their own on a database of their own, do all that clients may,
+while one fault after the other is begun and mended. Checkers decide over all that was done.
+
+  --store STORE        which store is tortured; its server is started for this run alone
+  --faults NAME,NAME…  which faults there are [all]
+  --minutes N          for how long faults are begun; 0.5 is half a minute [5]
+  --seed S             what all is drawn from; the same seed gives the same plan [1]
+  --plan               print the plan, and do nothing
+  --until-broken       end at the first broken promise
+  -o json              print the report as JSON, and no progress
+  --folder FOLDER      where data and notes are kept [a new one under /tmp, removed if all is well]
+
+While it runs, a line tells of each round: seconds, operations, faults so far, violations, what is on,
+and how long it took until all were at work again, which must not be more than 10 s. What the database
+and the processes say is in FOLDER; the notes of a segment that broke a promise stay there.
+Exit: 0 if nothing was broken, 1 if something was, 64 if the options make no sense.
+
+Full disks need a file system of the run's own: scripts/torture mounts one, as root.
+
+Faults:";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("process", arguments)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
+        part::main(arguments).await;
+        // Without a look back at what is still under way.
+        std::process::exit(0);
+    }
+    if arguments
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        println!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    match Options::read(&arguments) {
+        Ok(options) => options.perform().await,
+        Err(what) => {
+            eprintln!("torture: {what}\n\n{}", usage());
+            ExitCode::from(64)
+        }
+    }
+}
+
+fn usage() -> String {
+    let mut usage = USAGE.to_owned();
+    for (fault, name) in ALL {
+        usage += &format!("\n  {name}");
+        for store in STORES {
+            if let Some(why) = fault.left_out(store) {
+                usage += &format!(" (not on {store}: {why})");
+            }
+        }
+    }
+    usage
+}
+
+struct Options {
+    size: Size,
+    minutes: f64,
+    plan: bool,
+    json: bool,
+}
+
+impl Options {
+    fn read(arguments: &[String]) -> Result<Self, String> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut options = Self {
+            size: Size {
+                store: String::new(),
+                faults: ALL.map(|(fault, _)| fault).to_vec(),
+                duration: Duration::ZERO,
+                seed: 1,
+                folder: PathBuf::new(),
+                fill: false,
+                scripts: here.join("../../scripts"),
+                sabotage: None,
+                until_broken: false,
+                says: true,
+            },
+            minutes: 5.0,
+            plan: false,
+            json: false,
+        };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or(format!("{word} takes a value"));
+            let wrong = |value: &str| format!("{word} can't be {value:?}");
+            match word.as_str() {
+                "--store" => options.size.store = value()?.clone(),
+                "--faults" => options.size.faults = faults(value()?)?,
+                "--minutes" => {
+                    let text = value()?;
+                    options.minutes = text.parse().map_err(|_| wrong(text))?;
+                }
+                "--seed" => {
+                    let text = value()?;
+                    options.size.seed = text.parse().map_err(|_| wrong(text))?;
+                }
+                "--folder" => options.size.folder = value()?.into(),
+                "--disk-may-be-filled" => options.size.fill = true,
+                "--sabotage" => options.size.sabotage = Some(value()?.clone()),
+                "--until-broken" => options.size.until_broken = true,
+                "--plan" => options.plan = true,
+                "-o" if value()? == "json" => options.json = true,
+                _ => return Err(format!("what is {word:?}?")),
+            }
+        }
+        options.checked()
+    }
+
+    fn checked(mut self) -> Result<Self, String> {
+        if !STORES.contains(&&*self.size.store) {
+            return Err(format!("--store is one of {}", STORES.join(", ")));
+        }
+        if !self.minutes.is_finite() || self.minutes <= 0.0 {
+            return Err("--minutes is a time of more than nothing".to_owned());
+        }
+        self.size.duration = Duration::from_secs_f64(self.minutes * 60.0);
+        self.size.says = !self.json;
+        if self.size.possible().is_empty() {
+            return Err(format!("{} can have none of these faults", self.size.store));
+        }
+        if self.size.folder.as_os_str().is_empty() && !self.plan {
+            return Err("--folder says where data and notes are kept".to_owned());
+        }
+        Ok(self)
+    }
+
+    async fn perform(self) -> ExitCode {
+        if self.plan {
+            let plan = Plan::new(self.size.seed, &self.size.possible());
+            for round in plan.rounds_within(self.minutes) {
+                println!("{round}");
+            }
+            return ExitCode::SUCCESS;
+        }
+        let program = std::env::current_exe().expect("a program knows where it is");
+        let report = run(&program, &self.size).await;
+        if self.json {
+            println!("{:#}", report.json());
+        } else {
+            println!("{report}");
+        }
+        ExitCode::from(u8::from(!report.violations.is_empty()))
+    }
+}
+
+fn faults(names: &str) -> Result<Vec<Fault>, String> {
+    if names == "all" {
+        return Ok(ALL.map(|(fault, _)| fault).to_vec());
+    }
+    let fault = |name| Fault::named(name).ok_or(format!("no fault is called {name:?}"));
+    names.split(',').map(fault).collect()
+}

@@ -1,0 +1,173 @@
+//! A client process: tasks that do at random all that a client may, and note it.
+//!
+//! It is told on stdin which segment it is in, ends when stdin does, and says every 100 ms how it
+//! gets on.
+
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::Lockhouse;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{interval, sleep, timeout};
+
+use super::life::Life;
+use super::notes::Notes;
+use super::segment::Segment;
+use crate::history::Recorded;
+
+/// How many things a client does at once.
+const TASKS: u32 = 8;
+
+/// How often a call is begun that depends on no other: so that whoever waits for the answer of one
+/// that is lost is not taken for one who is not at work.
+const PROBE_EVERY: Duration = Duration::from_millis(250);
+
+const SAY_EVERY: Duration = Duration::from_millis(100);
+
+/// How a client gets on, as it says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Says {
+    /// The segment whose calls are counted.
+    pub(super) segment: u32,
+    /// Calls that were answered.
+    pub(super) answered: u64,
+    /// When the latest call that was answered began.
+    pub(super) last_us: u64,
+    /// Whether all segments before this one are over.
+    pub(super) is_over: bool,
+}
+
+impl Says {
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        Some(Self {
+            segment: u32::try_from(number()?).ok()?,
+            answered: number()?,
+            last_us: number()?,
+            is_over: number()? == 1,
+        })
+    }
+
+    /// Whether it does nothing any more in that segment. One that has said nothing yet may.
+    pub(super) fn is_over_with(&self, segment: u32) -> bool {
+        self.segment > segment || self.is_over
+    }
+}
+
+/// Lives until stdin ends.
+pub(super) async fn live(url: &str, run: &Path, number: u32, seed: u64, first: u32) {
+    let lockhouse = loop {
+        // It may be born in bad times.
+        match Lockhouse::connect(url).await {
+            Ok(lockhouse) => break lockhouse,
+            Err(error) => eprintln!("client {number}: {error}"),
+        }
+        sleep(Duration::from_millis(100)).await;
+    };
+    let mut told = told_segments(first);
+    loop {
+        let segment = Segment(*told.borrow_and_update());
+        let home = Home {
+            lockhouse: lockhouse.clone(),
+            run: run.to_owned(),
+            number,
+            seed,
+        };
+        home.segment(segment, &mut told).await;
+        if told.has_changed().is_err() {
+            return;
+        }
+        // The next is told already, or comes.
+        if *told.borrow() == segment.0 && told.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The segments that stdin tells of. The channel closes when stdin ends.
+fn told_segments(first: u32) -> watch::Receiver<u32> {
+    let (tell, told) = watch::channel(first);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let segment = line.trim_start_matches("segment ").parse().unwrap();
+            let _ = tell.send(segment);
+        }
+    });
+    told
+}
+
+struct Home {
+    lockhouse: Lockhouse,
+    run: PathBuf,
+    number: u32,
+    seed: u64,
+}
+
+impl Home {
+    /// Until another segment is told, and all that was begun is over. Segment 0 is a pause.
+    async fn segment(&self, segment: Segment, told: &mut watch::Receiver<u32>) {
+        if segment.0 == 0 {
+            println!("0 0 0 1");
+            let _ = told.changed().await;
+            told.mark_unchanged();
+            return;
+        }
+        let notes = Arc::new(Notes::create(&segment.notes(&self.run, self.number)));
+        let (end, over) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for task in 0..TASKS {
+            let client = Recorded::new(self.lockhouse.clone(), &notes, self.number * 100 + task);
+            let seed = self.seed ^ u64::from(segment.0) << 32 ^ u64::from(task);
+            let prefix = format!("c{}t{task}", self.number);
+            let life = Life::new(client, segment, prefix, (seed, task == 0), over.clone());
+            tasks.spawn(life.lead());
+        }
+        let probing = tokio::spawn(probe(
+            self.lockhouse.clone(),
+            Arc::clone(&notes),
+            self.number,
+            segment,
+        ));
+        let mut say = interval(SAY_EVERY);
+        loop {
+            tokio::select! {
+                _ = say.tick() => {}
+                _ = told.changed() => break,
+            }
+            self.say(segment, &notes, false);
+        }
+        told.mark_unchanged();
+        probing.abort();
+        let _ = end.send(true);
+        while !tasks.is_empty() {
+            while let Ok(Some(done)) = timeout(SAY_EVERY, tasks.join_next()).await {
+                done.unwrap();
+            }
+            self.say(segment, &notes, tasks.is_empty());
+        }
+    }
+
+    fn say(&self, segment: Segment, notes: &Notes, is_over: bool) {
+        let (answered, last_us) = notes.counts();
+        println!("{} {answered} {last_us} {}", segment.0, u8::from(is_over));
+    }
+}
+
+/// Calls that come and go by themselves.
+async fn probe(lockhouse: Lockhouse, notes: Arc<Notes>, number: u32, segment: Segment) {
+    let mut calls = JoinSet::new();
+    let mut every = interval(PROBE_EVERY);
+    loop {
+        every.tick().await;
+        let client = Recorded::new(lockhouse.clone(), &notes, number * 100 + 99);
+        let owner = format!("{}probe-{number}", segment.prefix());
+        calls.spawn(async move {
+            client.heartbeat(&owner, Duration::from_secs(5)).await;
+        });
+        while calls.try_join_next().is_some() {}
+    }
+}

@@ -1,0 +1,245 @@
+//! All processes of a run, and the proxies between them.
+//!
+//! ```text
+//! client, embedded ─▶ proxy ────────────────────────────▶ database
+//! client, by HTTP  ─▶ proxy of HTTP ─▶ server ─▶ proxy ─▶ database
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::client::Says;
+use super::database::Server;
+use super::process::Process;
+use super::proxy::Proxy;
+use super::segment::Segment;
+use crate::clock::Clock;
+
+/// How many there are of each.
+pub(super) const SERVERS: usize = 2;
+pub(super) const EMBEDDED: usize = 2;
+pub(super) const REMOTE: usize = 2;
+
+/// A client process, and what it is reached by.
+pub(super) struct Client {
+    pub(super) number: u32,
+    pub(super) process: Process,
+    /// To the database, or to its server; none to an SQLite file.
+    pub(super) proxy: Option<Proxy>,
+    pub(super) clock: Option<Arc<Clock>>,
+    url: String,
+}
+
+/// A server process.
+pub(super) struct Served {
+    pub(super) process: Process,
+    /// Where it listens.
+    pub(super) address: String,
+    /// To the database; none to an SQLite file.
+    pub(super) proxy: Option<Proxy>,
+    pub(super) clock: Option<Arc<Clock>>,
+    url: String,
+}
+
+/// All of them.
+pub(super) struct Crew {
+    pub(super) clients: Vec<Client>,
+    pub(super) servers: Vec<Served>,
+    pub(super) database: Option<Server>,
+    /// The clock of the database, under which it was started.
+    pub(super) clock: Option<Arc<Clock>>,
+    /// Where the database is, past every proxy.
+    pub(super) direct_url: String,
+    program: PathBuf,
+    folder: PathBuf,
+    seed: u64,
+    born: u32,
+}
+
+impl Crew {
+    /// Servers, and no clients yet.
+    pub(super) async fn start(
+        program: &Path,
+        folder: &Path,
+        seed: u64,
+        store_url: StoreUrl,
+        clock: Option<Arc<Clock>>,
+    ) -> Self {
+        let (database, direct_url) = match store_url {
+            StoreUrl::File(url) => (None, url),
+            StoreUrl::Server(server, parameter) => {
+                let url = server.url(None) + &parameter;
+                (Some(server), url)
+            }
+        };
+        let mut crew = Self {
+            clients: Vec::new(),
+            servers: Vec::new(),
+            database,
+            clock,
+            direct_url,
+            program: program.to_owned(),
+            folder: folder.to_owned(),
+            seed,
+            born: 0,
+        };
+        for _ in 0..SERVERS {
+            let (url, proxy) = crew.way_to_database().await;
+            let clock = crew.clock_of_its_own();
+            let process = crew.process(&["serve", &url], clock.as_deref());
+            crew.servers.push(Served {
+                process,
+                address: String::new(),
+                proxy,
+                clock,
+                url,
+            });
+        }
+        crew.find_servers().await;
+        crew
+    }
+
+    /// Starts the clients, in `segment`.
+    pub(super) async fn start_clients(&mut self, segment: Segment) {
+        for nth in 0..EMBEDDED + REMOTE {
+            let (url, proxy) = if nth < EMBEDDED {
+                self.way_to_database().await
+            } else {
+                let server = &self.servers[nth % self.servers.len()];
+                let proxy = Proxy::before_http(&server.address).await;
+                (format!("http://127.0.0.1:{}", proxy.port()), Some(proxy))
+            };
+            let clock = self.clock_of_its_own();
+            let (number, process) = self.bear(&url, clock.as_deref(), segment);
+            self.clients.push(Client {
+                number,
+                process,
+                proxy,
+                clock,
+                url,
+            });
+        }
+    }
+
+    /// Starts those again that were killed: clients as new ones. The numbers of the dead.
+    pub(super) async fn replace_dead(&mut self, segment: Segment) -> Vec<u32> {
+        for nth in 0..self.servers.len() {
+            if self.servers[nth].process.ended().is_some() {
+                let (url, clock) = (
+                    self.servers[nth].url.clone(),
+                    self.servers[nth].clock.clone(),
+                );
+                self.servers[nth].process = self.process(&["serve", &url], clock.as_deref());
+                self.servers[nth].address.clear();
+            }
+        }
+        let mut dead = Vec::new();
+        for nth in 0..self.clients.len() {
+            if self.clients[nth].process.ended().is_some() {
+                let (url, clock) = (
+                    self.clients[nth].url.clone(),
+                    self.clients[nth].clock.clone(),
+                );
+                let (number, process) = self.bear(&url, clock.as_deref(), segment);
+                dead.push(std::mem::replace(&mut self.clients[nth].number, number));
+                self.clients[nth].process = process;
+            }
+        }
+        self.find_servers().await;
+        dead
+    }
+
+    /// The proxies to the database, and then those to servers.
+    pub(super) fn proxies(&self) -> Vec<&Proxy> {
+        let clients = self
+            .clients
+            .iter()
+            .filter_map(|client| client.proxy.as_ref());
+        let clients: Vec<_> = clients.collect();
+        let servers = self
+            .servers
+            .iter()
+            .filter_map(|server| server.proxy.as_ref());
+        servers.chain(clients).collect()
+    }
+
+    /// Those of the embedded clients.
+    pub(super) fn embedded(&self) -> &[Client] {
+        &self.clients[..EMBEDDED]
+    }
+
+    /// Those by HTTP.
+    pub(super) fn remote(&self) -> &[Client] {
+        &self.clients[EMBEDDED..]
+    }
+
+    /// Starts a process that is in everybody's way.
+    pub(super) fn nuisance(&self, part: &str, url: &str) -> Process {
+        self.process(&[part, url], None)
+    }
+
+    fn bear(&mut self, url: &str, clock: Option<&Clock>, segment: Segment) -> (u32, Process) {
+        self.born += 1;
+        let number = self.born;
+        let seed = (self.seed ^ u64::from(number) << 16).to_string();
+        let (number_text, segment) = (number.to_string(), segment.0.to_string());
+        let folder = self.folder.to_str().unwrap();
+        let arguments = ["client", url, folder, &number_text, &seed, &segment];
+        (number, self.process(&arguments, clock))
+    }
+
+    fn process(&self, arguments: &[&str], clock: Option<&Clock>) -> Process {
+        let log = self.folder.join("log");
+        Process::start(&self.program, arguments, clock, &log)
+    }
+
+    /// SQLite's clock is that of its processes, and one for all.
+    fn clock_of_its_own(&self) -> Option<Arc<Clock>> {
+        if self.database.is_none() {
+            return self.clock.clone();
+        }
+        self.clock.as_ref()?;
+        Clock::off_by("+0").map(Arc::new)
+    }
+
+    async fn way_to_database(&self) -> (String, Option<Proxy>) {
+        let Some(database) = &self.database else {
+            return (self.direct_url.clone(), None);
+        };
+        let proxy = Proxy::before(&database.address()).await;
+        let direct = format!(":{}/", database.address().rsplit(':').next().unwrap());
+        let url = self
+            .direct_url
+            .replace(&direct, &format!(":{}/", proxy.port()));
+        (url, Some(proxy))
+    }
+
+    /// Where those servers listen that were just started, and tells the proxies.
+    async fn find_servers(&mut self) {
+        for server in &mut self.servers {
+            if server.address.is_empty() {
+                server.address = server.process.first_line().await;
+            }
+        }
+        for (nth, client) in self.clients.iter().enumerate().skip(EMBEDDED) {
+            if let Some(proxy) = &client.proxy {
+                proxy.point_to(&self.servers[nth % self.servers.len()].address);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// How it gets on.
+    pub(super) fn says(&self) -> Says {
+        Says::read(&self.process.says()).unwrap_or_default()
+    }
+}
+
+/// What is tortured.
+pub(super) enum StoreUrl {
+    /// An SQLite file.
+    File(String),
+    /// A server, and what is added to the URL of its database.
+    Server(Server, String),
+}

@@ -1,0 +1,259 @@
+//! The database server of a run: private to it, so that killing it harms nobody.
+//!
+//! `scripts/services` lays it out and starts it first. From then on it is run from here, by the same
+//! command line: under a clock that can be set, with fewer connections, and as a child whose end is
+//! seen at once.
+
+mod running;
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use running::{command_line, family, owner_of, until_gone};
+use tokio::time::{sleep, timeout};
+
+use super::process::signal;
+use super::sql::{Sql, is_up};
+use crate::clock::Clock;
+
+/// How long it may take to start, after a kill and on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
+/// Whom clients connect as, who may not do what only administrators may.
+pub(super) const USER: &str = "torture";
+
+/// A database server.
+pub(super) struct Server {
+    store: String,
+    scripts: PathBuf,
+    folder: PathBuf,
+    /// As the administrator, to the server.
+    admin_url: String,
+    arguments: Vec<String>,
+    owner: Option<(u32, u32)>,
+    clock: Option<Arc<Clock>>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A new one. `folder` is for its state and data.
+    pub(super) async fn start(
+        store: &str,
+        scripts: &Path,
+        folder: &Path,
+        clock: Option<Arc<Clock>>,
+    ) -> Self {
+        let mut server = Self {
+            store: store.to_owned(),
+            scripts: scripts.to_owned(),
+            folder: folder.to_owned(),
+            admin_url: String::new(),
+            arguments: Vec::new(),
+            owner: None,
+            clock,
+            child: None,
+        };
+        server.services(&["up", store]);
+        let id: u32 = server.state("pid").parse().unwrap();
+        server.arguments = command_line(id);
+        server.owner = owner_of(id);
+        let port = server.state("port");
+        server.admin_url = match store {
+            "postgres" => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+            _ => format!("mysql://root@127.0.0.1:{port}/"),
+        };
+        signal(id, "KILL");
+        until_gone(id).await;
+        server.run();
+        server.until_ready().await;
+        server.make_user().await;
+        server
+    }
+
+    /// A host and a port.
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.state("port"))
+    }
+
+    /// What clients connect to, by way of a proxy on `port`, or directly.
+    pub(super) fn url(&self, port: Option<u16>) -> String {
+        let port = port.map_or_else(|| self.state("port"), |port| port.to_string());
+        match &*self.store {
+            "postgres" => format!("postgres://{USER}@127.0.0.1:{port}/lockhouse?sslmode=disable"),
+            _ => format!("mysql://{USER}@127.0.0.1:{port}/lockhouse?ssl-mode=disabled"),
+        }
+    }
+
+    /// As the administrator, to the database.
+    pub(super) fn admin_url(&self) -> String {
+        match &*self.store {
+            "postgres" => format!("{}lockhouse", self.admin_url.trim_end_matches("postgres")),
+            _ => format!("{}lockhouse", self.admin_url),
+        }
+    }
+
+    pub(super) async fn admin(&self) -> Sql {
+        Sql::connect(&self.admin_url()).await.unwrap()
+    }
+
+    /// kill -9.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            self.each_process("KILL");
+            let _ = child.wait();
+        }
+    }
+
+    /// Stops as its operator would, and waits for that.
+    pub(super) async fn stop_well(&mut self) {
+        let how = if self.store == "postgres" {
+            "INT"
+        } else {
+            "TERM"
+        };
+        let Some(child) = &mut self.child else { return };
+        signal(child.id(), how);
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if begun.elapsed() > Duration::from_secs(20) {
+                return self.kill();
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.child = None;
+    }
+
+    pub(super) fn pause(&self) {
+        self.each_process("STOP");
+    }
+
+    pub(super) fn go_on(&self) {
+        self.each_process("CONT");
+    }
+
+    /// Runs it unless it runs, and waits until it takes queries. One that takes none, though it runs,
+    /// is killed first, as its operator would.
+    pub(super) async fn bring_back(&mut self) {
+        let child = self.child.as_mut();
+        let alive = child.is_some_and(|child| child.try_wait().unwrap().is_none());
+        if alive
+            && timeout(Duration::from_secs(5), self.until_ready())
+                .await
+                .is_ok()
+        {
+            return;
+        }
+        self.kill();
+        self.run();
+        self.until_ready().await;
+    }
+
+    fn run(&mut self) {
+        let log = fs::File::options()
+            .append(true)
+            .open(self.folder.join(&self.store).join("log"));
+        let log = log.unwrap();
+        let mut command = Command::new(&self.arguments[0]);
+        command
+            .args(&self.arguments[1..])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        if let Some((user, group)) = self.owner.filter(|(user, _)| *user != 0) {
+            command.uid(user).gid(group);
+        }
+        if let Some(clock) = &self.clock {
+            command.envs(clock.lazy_environment());
+        }
+        let child = command.spawn().unwrap();
+        fs::write(
+            self.folder.join(&self.store).join("pid"),
+            child.id().to_string(),
+        )
+        .unwrap();
+        self.child = Some(child);
+    }
+
+    async fn until_ready(&mut self) {
+        let begun = Instant::now();
+        while !is_up(&self.admin_url).await {
+            let ended = self
+                .child
+                .as_mut()
+                .and_then(|child| child.try_wait().unwrap());
+            if ended.is_some() {
+                // PostgreSQL does not start while one of its processes has not gone.
+                self.run();
+            }
+            assert!(
+                begun.elapsed() < START,
+                "{} does not start; see {:?}",
+                self.store,
+                self.folder
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn make_user(&self) {
+        let statements: &[&str] = match &*self.store {
+            "postgres" => &[
+                "CREATE ROLE torture LOGIN",
+                "CREATE DATABASE lockhouse OWNER torture",
+            ],
+            _ => &[
+                "CREATE USER torture@'127.0.0.1'",
+                "CREATE USER torture@localhost",
+                "GRANT ALL ON lockhouse.* TO torture@'127.0.0.1'",
+                "GRANT ALL ON lockhouse.* TO torture@localhost",
+            ],
+        };
+        let mut sql = Sql::connect(&self.admin_url).await.unwrap();
+        for statement in statements {
+            sql.run(statement).await.unwrap();
+        }
+    }
+
+    fn each_process(&self, how: &str) {
+        let Ok(parent) = self.state("pid").parse() else {
+            return;
+        };
+        for id in family(parent) {
+            let _ = Command::new("kill")
+                .args(["-s", how, &id.to_string()])
+                .output();
+        }
+    }
+
+    fn state(&self, what: &str) -> String {
+        let path = self.folder.join(&self.store).join(what);
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    fn services(&self, arguments: &[&str]) {
+        let mut command = Command::new(self.scripts.join("services"));
+        command
+            .args(arguments)
+            .env("LOCKHOUSE_SERVICES_DIR", &self.folder);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "scripts/services {arguments:?}: {said}"
+        );
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if !std::thread::panicking() {
+            self.services(&["down"]);
+        }
+    }
+}

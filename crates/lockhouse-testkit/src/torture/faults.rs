@@ -1,0 +1,194 @@
+//! The faults, by name, and which of them a store can have.
+
+use std::fmt;
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// kill -9 of a client.
+    KillClient,
+    /// kill -9 of a server.
+    KillServer,
+    /// kill -9 of the database.
+    KillDatabase,
+    /// The database is stopped as its operator would, and started again.
+    RestartDatabase,
+    /// At a COMMIT, the connection is closed.
+    CommitCut,
+    /// At a COMMIT, the client that sent it is killed.
+    CommitKillClient,
+    /// At a COMMIT, the server that sent it is killed.
+    CommitKillServer,
+    /// At a COMMIT, the database is killed.
+    CommitKillDatabase,
+    /// HTTP replies are lost.
+    LostReplies,
+    /// HTTP replies come late.
+    LateReplies,
+    /// HTTP requests come twice.
+    RepeatedRequests,
+    /// All connections are closed, and no new ones made.
+    Cut,
+    /// Nothing gets through in one direction.
+    OneWay,
+    /// The connections that there are stay silent for good; new ones work.
+    HalfOpen,
+    /// A few bytes at a time.
+    Slow,
+    /// What gets through begins with nonsense.
+    Garbled,
+    /// Connections are closed in the middle of a packet.
+    ClosedMidPacket,
+    /// SIGSTOP of a client.
+    StopClient,
+    /// SIGSTOP of a server.
+    StopServer,
+    /// SIGSTOP of the database.
+    StopDatabase,
+    /// A client's clock is set.
+    ClockClient,
+    /// A server's clock is set.
+    ClockServer,
+    /// The database's clock is set.
+    ClockDatabase,
+    /// A greedy process has all connections.
+    Connections,
+    /// The database takes no writes.
+    ReadOnly,
+    /// The disk is full.
+    DiskFull,
+    /// A process locks rows in odd orders, and rolls back.
+    LockStorm,
+}
+
+use Fault::*;
+
+/// All of them, with their names.
+pub const ALL: [(Fault, &str); 27] = [
+    (KillClient, "kill-client"),
+    (KillServer, "kill-server"),
+    (KillDatabase, "kill-database"),
+    (RestartDatabase, "restart-database"),
+    (CommitCut, "commit-cut"),
+    (CommitKillClient, "commit-kill-client"),
+    (CommitKillServer, "commit-kill-server"),
+    (CommitKillDatabase, "commit-kill-database"),
+    (LostReplies, "lost-replies"),
+    (LateReplies, "late-replies"),
+    (RepeatedRequests, "repeated-requests"),
+    (Cut, "cut"),
+    (OneWay, "one-way"),
+    (HalfOpen, "half-open"),
+    (Slow, "slow"),
+    (Garbled, "garbled"),
+    (ClosedMidPacket, "closed-mid-packet"),
+    (StopClient, "stop-client"),
+    (StopServer, "stop-server"),
+    (StopDatabase, "stop-database"),
+    (ClockClient, "clock-client"),
+    (ClockServer, "clock-server"),
+    (ClockDatabase, "clock-database"),
+    (Connections, "connections"),
+    (ReadOnly, "read-only"),
+    (DiskFull, "disk-full"),
+    (LockStorm, "lock-storm"),
+];
+
+/// What does not apply where, and why. Links of SQLite's are those to the servers only.
+const LEFT_OUT: [(&str, &[Fault], &str); 3] = [
+    (
+        "sqlite",
+        &[KillDatabase, RestartDatabase, StopDatabase],
+        "it is in the processes of clients and servers, which are killed and stopped",
+    ),
+    (
+        "sqlite",
+        &[
+            CommitCut,
+            CommitKillClient,
+            CommitKillServer,
+            CommitKillDatabase,
+            Connections,
+            ReadOnly,
+        ],
+        "nobody connects to it, and root may write to any file",
+    ),
+    (
+        "sqlite",
+        &[ClockClient, ClockServer],
+        "its clock is that of the machine that all its processes are on: clock-database moves it",
+    ),
+];
+
+impl Fault {
+    /// The fault of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let named = ALL.iter().find(|(_, known)| *known == name);
+        named.map(|(fault, _)| *fault)
+    }
+
+    /// Why `store` can't have it, if it can't.
+    pub fn left_out(self, store: &str) -> Option<&'static str> {
+        let left_out = LEFT_OUT
+            .iter()
+            .find(|(of, faults, _)| *of == store && faults.contains(&self));
+        left_out.map(|(_, _, why)| *why)
+    }
+
+    /// Whether it is of one link, to the database or to a server.
+    pub fn is_of_a_link(self) -> bool {
+        matches!(
+            self,
+            Cut | OneWay | HalfOpen | Slow | Garbled | ClosedMidPacket
+        )
+    }
+
+    /// Whether it sets a clock.
+    pub fn is_of_a_clock(self) -> bool {
+        matches!(self, ClockClient | ClockServer | ClockDatabase)
+    }
+
+    /// Whether it happens at a COMMIT.
+    pub fn is_at_commit(self) -> bool {
+        matches!(
+            self,
+            CommitCut | CommitKillClient | CommitKillServer | CommitKillDatabase
+        )
+    }
+
+    /// Whether it is of the database itself: two of these at once would get in each other's way.
+    pub fn is_of_the_database(self) -> bool {
+        matches!(
+            self,
+            KillDatabase
+                | RestartDatabase
+                | CommitKillDatabase
+                | StopDatabase
+                | ClockDatabase
+                | Connections
+                | ReadOnly
+                | DiskFull
+                | LockStorm
+        )
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = ALL.iter().find(|(fault, _)| fault == self);
+        f.write_str(named.map_or("?", |(_, name)| name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_has_a_name_of_its_own() {
+        for (fault, name) in ALL {
+            assert_eq!(Fault::named(name), Some(fault));
+            assert_eq!(fault.to_string(), name);
+        }
+    }
+}

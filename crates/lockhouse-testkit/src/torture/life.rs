@@ -1,0 +1,252 @@
+//! What one task of a client does, at random.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::plan::LONGEST_TTL_MS;
+use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment};
+use crate::history::{Answer, Asked, Recorded, Refused};
+
+/// A call that takes longer was forgotten by somebody.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// How often one that was not answered is asked again before the task goes on with something else.
+const AGAIN: u32 = 20;
+
+/// A task of a client.
+pub(super) struct Life {
+    client: Recorded,
+    segment: Segment,
+    prefix: String,
+    random: fastrand::Rng,
+    over: watch::Receiver<bool>,
+    asked: u64,
+    /// Whether it asks for what is never waited for, and for nothing else: few do, so that there are
+    /// moments at which nobody waits for an answer.
+    is_plain: bool,
+    /// An ask that was granted.
+    before: Option<Asked>,
+}
+
+impl Life {
+    pub(super) fn new(
+        client: Recorded,
+        segment: Segment,
+        prefix: String,
+        (seed, is_plain): (u64, bool),
+        over: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            client,
+            segment,
+            prefix,
+            random: fastrand::Rng::with_seed(seed),
+            over,
+            asked: 0,
+            is_plain,
+            before: None,
+        }
+    }
+
+    pub(super) async fn lead(mut self) {
+        while !*self.over.borrow() {
+            match self.random.u8(..100) {
+                0..85 if self.is_plain => self.hold_plainly().await,
+                0..72 => self.hold_by_time().await,
+                72..82 => self.hold_by_owner().await,
+                82..87 => self.ask_again().await,
+                87..91 => self.ask_another_under_its_id().await,
+                91..95 => self.meddle().await,
+                95..98 => self.resize().await,
+                _ => self.delete_and_define().await,
+            }
+        }
+    }
+
+    /// Without a time to live: so it is told that it is over before the task goes on, or the rest of
+    /// the segment knows nothing of what is held.
+    async fn hold_plainly(&mut self) {
+        let ask = self.ask(&PLAIN, None);
+        let answer = self.until_known(&ask, Duration::ZERO).await;
+        if !matches!(answer, Answer::Granted { .. }) {
+            return self.pause(4).await;
+        }
+        self.pause(6).await;
+        self.give_back(&ask.id).await;
+        self.before = Some(ask);
+    }
+
+    /// Renews, gives back, or lets the time pass.
+    async fn hold_by_time(&mut self) {
+        let ttl_ms = *self.choose(&[150, 600, 1_500, LONGEST_TTL_MS]);
+        let names: Vec<_> = FOUGHT.into_iter().chain([RESIZED, DELETED]).collect();
+        let mut ask = self.ask(&names, Some(ttl_ms));
+        ask.waits = self.random.bool();
+        let wait = if ask.waits {
+            self.random.u64(1..300)
+        } else {
+            0
+        };
+        let answer = self.until_known(&ask, Duration::from_millis(wait)).await;
+        if !matches!(answer, Answer::Granted { .. }) {
+            return self.pause(5).await;
+        }
+        for _ in 0..self.random.u32(..3) {
+            self.pause(12).await;
+            let ttl = self.random.bool().then_some(ttl_ms * 1_000);
+            self.call(async |client| client.renew(&ask.id, ttl).await)
+                .await;
+        }
+        if self.random.u8(..10) > 0 {
+            self.pause(10).await;
+            self.call(async |client| client.release(&ask.id).await)
+                .await;
+        }
+        self.before = Some(ask);
+    }
+
+    /// Heartbeats; and a goodbye, or silence.
+    async fn hold_by_owner(&mut self) {
+        let owner = format!("{}o", self.id());
+        let ttl = Duration::from_millis(*self.choose(&[500, 1_500]));
+        let beats = async |client: &Recorded| client.heartbeat(&owner, ttl).await;
+        self.call(beats).await;
+        let mut ask = self.ask(&FOUGHT[1..], None);
+        ask.owner = Some(owner.clone());
+        let answer = self.until_known(&ask, Duration::ZERO).await;
+        if matches!(answer, Answer::Granted { .. }) {
+            self.pause(20).await;
+            self.call(beats).await;
+        }
+        if self.random.u8(..4) > 0 {
+            self.call(async |client| client.goodbye(&owner).await).await;
+        }
+    }
+
+    /// P5: the same ask once more, whatever became of the first.
+    async fn ask_again(&mut self) {
+        let Some(ask) = self.before.clone() else {
+            return;
+        };
+        let mut ask = ask;
+        ask.waits = false;
+        let wait = Duration::ZERO;
+        self.call(async |client| client.acquire(ask.clone(), wait).await)
+            .await;
+    }
+
+    async fn ask_another_under_its_id(&mut self) {
+        let Some(mut ask) = self.before.clone() else {
+            return;
+        };
+        ask.permits[0].1 += 1;
+        ask.waits = false;
+        let wait = Duration::ZERO;
+        self.call(async |client| client.acquire(ask.clone(), wait).await)
+            .await;
+    }
+
+    /// Releases or ends by force what is, or was, somebody else's.
+    async fn meddle(&mut self) {
+        let task = self.random.u8(..8);
+        let back = self.random.u64(..4);
+        let (client, _) = self.prefix.split_once('t').unwrap();
+        let nth = self.asked.saturating_sub(back);
+        let id = format!("{}{client}t{task}-{nth}", self.segment.prefix());
+        let by_force = self.random.bool();
+        self.call(async |client| {
+            if by_force {
+                client.force(&id).await
+            } else {
+                client.release(&id).await
+            }
+        })
+        .await;
+    }
+
+    async fn resize(&mut self) {
+        let (name, usual) = RESIZED;
+        let capacity = self.random.u32(..=2 * usual);
+        let name = self.segment.name(name);
+        self.call(async |client| client.define(&name, capacity).await)
+            .await;
+    }
+
+    async fn delete_and_define(&mut self) {
+        let (name, capacity) = DELETED;
+        let name = self.segment.name(name);
+        self.call(async |client| client.delete(&name).await).await;
+        self.call(async |client| client.define(&name, capacity).await)
+            .await;
+    }
+
+    /// P9: asks until there is an answer.
+    async fn until_known(&mut self, ask: &Asked, wait: Duration) -> Answer {
+        for _ in 0..AGAIN {
+            let answer = self
+                .call(async |client| client.acquire(ask.clone(), wait).await)
+                .await;
+            if answer != Answer::Unknown {
+                return answer;
+            }
+            self.pause(100).await;
+        }
+        Answer::Unknown
+    }
+
+    async fn give_back(&mut self, id: &str) {
+        for _ in 0..AGAIN {
+            let answer = self.call(async |client| client.release(id).await).await;
+            if answer != Answer::Unknown {
+                return;
+            }
+            self.pause(100).await;
+        }
+    }
+
+    /// A call; who was refused for no reason of the rules rests a little.
+    async fn call(&mut self, call: impl AsyncFnOnce(&Recorded) -> Answer) -> Answer {
+        let answer = timeout(FORGOTTEN, call(&self.client)).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{}: a call has no end", self.prefix));
+        if matches!(answer, Answer::Unknown | Answer::Refused(Refused::Other(_))) {
+            self.pause(50).await;
+        }
+        answer
+    }
+
+    /// An ask that nobody made before, for some of `names`, in some order.
+    fn ask(&mut self, names: &[(&str, u32)], ttl_ms: Option<u64>) -> Asked {
+        let mut names = names.to_vec();
+        self.random.shuffle(&mut names);
+        let some = self.random.usize(1..=names.len().min(3));
+        let permits = names[..some].iter();
+        let permits = permits.map(|(name, _)| {
+            let count = self.random.i64(1..=2);
+            (self.segment.name(name), count)
+        });
+        let permits = permits.collect();
+        Asked {
+            id: self.id(),
+            permits,
+            owner: None,
+            ttl_us: ttl_ms.map(|ms| ms * 1_000),
+            waits: false,
+        }
+    }
+
+    fn id(&mut self) -> String {
+        self.asked += 1;
+        format!("{}{}-{}", self.segment.prefix(), self.prefix, self.asked)
+    }
+
+    fn choose<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.random.usize(..of.len())]
+    }
+
+    async fn pause(&mut self, up_to_ms: u64) {
+        let us = self.random.u64(..=up_to_ms * 1_000);
+        sleep(Duration::from_micros(us)).await;
+    }
+}

@@ -1,0 +1,111 @@
+use super::*;
+use crate::history::{Asked, Held, NEVER};
+
+fn everything() -> Vec<(Call, Answer)> {
+    let id = || "s1-a".to_owned();
+    let asked = Asked {
+        id: id(),
+        permits: vec![("s1-x".into(), 2), ("s1-y".into(), 1)],
+        owner: Some("ann".into()),
+        ttl_us: Some(5),
+        waits: true,
+    };
+    let plain = Asked {
+        owner: None,
+        ttl_us: None,
+        waits: false,
+        ..asked.clone()
+    };
+    let held = Held {
+        semaphore: "s1-x".into(),
+        count: 2,
+        fence: Some(7),
+    };
+    let permits = vec![held];
+    let (semaphore, owner) = ("s1-x".to_owned(), "ann".to_owned());
+    let ended = |now| Answer::Ended {
+        now,
+        reason: "released".into(),
+    };
+    let refused = Answer::Refused;
+    vec![
+        (Call::Acquire(asked), Answer::Granted { permits, now: true }),
+        (
+            Call::Acquire(plain.clone()),
+            refused(Refused::Exhausted(vec!["s1-y".into()])),
+        ),
+        (Call::Acquire(plain.clone()), refused(Refused::TooMuch)),
+        (
+            Call::Acquire(plain.clone()),
+            refused(Refused::UnknownSemaphore),
+        ),
+        (Call::Acquire(plain), refused(Refused::Conflict)),
+        (
+            Call::Renew {
+                id: id(),
+                ttl_us: None,
+            },
+            Answer::Renewed,
+        ),
+        (
+            Call::Renew {
+                id: id(),
+                ttl_us: Some(9),
+            },
+            refused(Refused::Ended("expired".into())),
+        ),
+        (Call::Release { id: id() }, ended(true)),
+        (Call::Force { id: id() }, ended(false)),
+        (Call::Release { id: id() }, refused(Refused::UnknownRequest)),
+        (
+            Call::Define {
+                semaphore: semaphore.clone(),
+                capacity: 4,
+            },
+            Answer::Done,
+        ),
+        (
+            Call::Delete { semaphore },
+            refused(Refused::Other("in the way".into())),
+        ),
+        (
+            Call::Heartbeat {
+                owner: owner.clone(),
+            },
+            Answer::Unknown,
+        ),
+        (Call::Goodbye { owner }, refused(Refused::Deadlock)),
+        (Call::Die, Answer::Done),
+    ]
+}
+
+#[test]
+fn what_is_noted_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes");
+    let notes = Notes::create(&path);
+    for (call, answer) in everything() {
+        let place = notes.begin(3, call);
+        notes.end(place, &answer);
+    }
+    let read = read(&path);
+    let pairs: Vec<_> = read
+        .iter()
+        .map(|o| (o.call.clone(), o.answer.clone()))
+        .collect();
+    assert_eq!(pairs, everything());
+    assert!(read.iter().all(|o| o.client == 3 && o.begun <= o.ended));
+    assert_eq!(notes.counts(), (14, read.last().unwrap().begun));
+}
+
+/// P9: what a killed process had begun is unknown.
+#[test]
+fn what_was_never_answered_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes");
+    let notes = Notes::create(&path);
+    notes.begin(1, Call::Die);
+    notes.write("E 0 12"); // killed as it wrote
+    let read = read(&path);
+    assert_eq!((read[0].ended, &read[0].answer), (NEVER, &Answer::Unknown));
+}

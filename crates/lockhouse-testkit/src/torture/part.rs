@@ -1,0 +1,149 @@
+//! The parts that processes of a run do, one each.
+
+use std::io::BufRead as _;
+use std::path::Path;
+use std::time::Duration;
+
+use lockhouse::{Lockhouse, Upkeep};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::client;
+use super::sql::Sql;
+use crate::place::is_postgres;
+
+/// How many locks of a storm are asked for at once.
+const STORMS: u64 = 4;
+
+/// Does the part that `arguments` name, until it is told to end, or killed.
+pub async fn main(arguments: &[String]) {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["client", url, run, number, seed, segment] => {
+            let (number, segment) = (number.parse().unwrap(), segment.parse().unwrap());
+            client::live(url, Path::new(run), number, seed.parse().unwrap(), segment).await;
+        }
+        ["serve", url] => serve(url).await,
+        ["greedy", url] => greedy(url).await,
+        ["storm", url] => storm(url).await,
+        _ => panic!("no process does {arguments:?}"),
+    }
+}
+
+/// A server on a free port, which it says.
+async fn serve(url: &str) {
+    let lockhouse = loop {
+        match Lockhouse::connect(url).await {
+            Ok(lockhouse) => break lockhouse,
+            Err(error) => eprintln!("server: {error}"),
+        }
+        sleep(Duration::from_millis(100)).await;
+    };
+    let upkeep = Upkeep {
+        sweep_every: Duration::from_secs(2),
+        ..Upkeep::default()
+    };
+    let _maintaining = lockhouse.maintain(upkeep).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    lockhouse_server::serve(lockhouse, listener, stdin_ends())
+        .await
+        .unwrap();
+}
+
+/// Takes all connections that it gets.
+async fn greedy(url: &str) {
+    let mut taken = Vec::new();
+    let over = stdin_ends();
+    tokio::pin!(over);
+    loop {
+        tokio::select! {
+            _ = &mut over => return,
+            connected = Sql::connect(url) => match connected {
+                Ok(connection) => taken.push(connection),
+                // Somebody may leave one meanwhile.
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            },
+        }
+        println!("{}", taken.len());
+    }
+}
+
+/// Locks rows of Lockhouse's tables in odd orders, and rolls back.
+async fn storm(url: &str) {
+    let storms = (0..STORMS).map(|nth| async move {
+        let mut random = fastrand::Rng::with_seed(nth);
+        loop {
+            if url.starts_with("sqlite:") {
+                hog(url, &mut random).await;
+            } else {
+                rage(url, &mut random).await;
+            }
+        }
+    });
+    tokio::select! {
+        _ = futures_util::future::join_all(storms) => {}
+        _ = stdin_ends() => {}
+    }
+}
+
+async fn rage(url: &str, random: &mut fastrand::Rng) {
+    let Ok(mut sql) = Sql::connect(url).await else {
+        return sleep(Duration::from_millis(100)).await;
+    };
+    let wait = if is_postgres(url) {
+        "SET lock_timeout = '500ms'"
+    } else {
+        "SET innodb_lock_wait_timeout = 1"
+    };
+    let _ = sql.run(wait).await;
+    for _ in 0..50 {
+        let order = *random.choice(&["DESC", "ASC"]).unwrap();
+        let rows = random.u8(1..=9);
+        let semaphores = format!(
+            "SELECT id FROM lockhouse_semaphore ORDER BY id {order} LIMIT {rows} FOR UPDATE"
+        );
+        let requests = format!(
+            "SELECT id FROM lockhouse_permit_request WHERE state = 'ACQUIRED' \
+             ORDER BY id {order} LIMIT {rows} FOR UPDATE"
+        );
+        let mut locks = [semaphores, requests];
+        random.shuffle(&mut locks);
+        let _ = sql.run("BEGIN").await;
+        for lock in &locks {
+            let _ = sql.run(lock).await;
+            sleep(Duration::from_millis(random.u64(0..8))).await;
+        }
+        let _ = sql.run("ROLLBACK").await;
+        sleep(Duration::from_millis(random.u64(0..20))).await;
+    }
+}
+
+/// In SQLite there is one lock.
+async fn hog(url: &str, random: &mut fastrand::Rng) {
+    let path = url.trim_start_matches("sqlite:");
+    let Ok(connection) = rusqlite::Connection::open(path) else {
+        return;
+    };
+    let begun = connection.execute_batch("BEGIN IMMEDIATE");
+    sleep(Duration::from_millis(random.u64(0..80))).await;
+    if begun.is_ok() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    sleep(Duration::from_millis(random.u64(0..50))).await;
+}
+
+async fn stdin_ends() {
+    let (end, ended) = oneshot::channel();
+    // A thread of its own: the runtime would wait for one of its pool.
+    std::thread::spawn(move || {
+        std::io::stdin()
+            .lock()
+            .lines()
+            .map_while(Result::ok)
+            .count();
+        let _ = end.send(());
+    });
+    let _ = ended.await;
+}

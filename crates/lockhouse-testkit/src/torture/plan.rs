@@ -1,0 +1,230 @@
+//! What goes wrong, when, where and for how long: drawn from a seed, and the same for the same seed.
+//!
+//! A plan is rounds without an end. First comes each fault alone, in a drawn order; from then on every
+//! other round is a mix of two or three.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use super::faults::Fault;
+
+/// The longest time to live that clients ask for; who is stopped, or has its clock set, is so for longer.
+pub const LONGEST_TTL_MS: u64 = 3_000;
+
+/// Where in the life of a COMMIT something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// It does not get to the database.
+    Before,
+    /// It gets there, and nobody listens for the reply.
+    Forwarded,
+    /// The reply has come to the link, and gets no further.
+    Replied,
+}
+
+/// Whose bytes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From who asks.
+    Asking,
+    /// From who answers.
+    Answering,
+}
+
+/// A fault, and what else was drawn for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// What.
+    pub fault: Fault,
+    /// Whom of those whom it may meet, by number and modulo their count.
+    pub whom: usize,
+    /// Where it makes a difference.
+    pub point: Point,
+    /// Where it makes a difference.
+    pub direction: Direction,
+    /// By how many hours a clock is set.
+    pub hours: i64,
+}
+
+/// Faults that are there at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// How long all is well before it.
+    pub calm_ms: u64,
+    /// What goes wrong.
+    pub faults: Vec<Staged>,
+    /// For how long.
+    pub lasts_ms: u64,
+}
+
+/// The rounds of a seed.
+#[derive(Debug)]
+pub struct Plan {
+    random: fastrand::Rng,
+    faults: Vec<Fault>,
+    alone: VecDeque<Fault>,
+    rounds: u64,
+}
+
+impl Plan {
+    /// Of these faults, of which there is one at least.
+    pub fn new(seed: u64, faults: &[Fault]) -> Self {
+        assert!(!faults.is_empty(), "a plan of no faults");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut alone = faults.to_vec();
+        random.shuffle(&mut alone);
+        Self {
+            random,
+            faults: faults.to_vec(),
+            alone: alone.into(),
+            rounds: 0,
+        }
+    }
+
+    /// The rounds of a run of that length, if each heal takes half a second.
+    pub fn rounds_within(self, minutes: f64) -> Vec<Round> {
+        let mut left_ms = minutes * 60_000.0;
+        let within = self.take_while(|round| {
+            left_ms -= (round.calm_ms + round.lasts_ms + 500) as f64;
+            left_ms >= 0.0
+        });
+        within.collect()
+    }
+
+    fn mix(&mut self) -> Vec<Fault> {
+        let mut some = self.faults.clone();
+        self.random.shuffle(&mut some);
+        let many = self.random.usize(2..=3);
+        let mut mix: Vec<Fault> = Vec::new();
+        for fault in some {
+            let taken = mix.iter().any(|other| other.is_of_the_database());
+            if mix.len() < many && !(taken && fault.is_of_the_database()) {
+                mix.push(fault);
+            }
+        }
+        mix
+    }
+
+    fn stage(&mut self, fault: Fault) -> Staged {
+        let random = &mut self.random;
+        let points = [Point::Before, Point::Forwarded, Point::Replied];
+        let directions = [Direction::Asking, Direction::Answering];
+        Staged {
+            fault,
+            whom: random.usize(..1_000),
+            point: points[random.usize(..3)],
+            direction: directions[random.usize(..2)],
+            hours: random.i64(1..=20) * if random.bool() { 1 } else { -1 },
+        }
+    }
+}
+
+impl Iterator for Plan {
+    type Item = Round;
+
+    fn next(&mut self) -> Option<Round> {
+        self.rounds += 1;
+        let one = self.alone.pop_front();
+        let faults = match one {
+            Some(fault) => vec![fault],
+            None if self.rounds.is_multiple_of(2) && self.faults.len() > 1 => self.mix(),
+            None => vec![self.faults[self.random.usize(..self.faults.len())]],
+        };
+        let takes_long = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::StopClient
+                    | Fault::StopServer
+                    | Fault::StopDatabase
+                    | Fault::ClockClient
+                    | Fault::ClockServer
+                    | Fault::ClockDatabase
+            )
+        };
+        let lasts_ms = if faults.iter().any(takes_long) {
+            LONGEST_TTL_MS + self.random.u64(500..=2_000)
+        } else {
+            self.random.u64(700..=4_000)
+        };
+        Some(Round {
+            calm_ms: self.random.u64(300..=1_500),
+            faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),
+            lasts_ms,
+        })
+    }
+}
+
+impl fmt::Display for Staged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.fault)?;
+        match self.fault {
+            fault if fault.is_at_commit() => write!(f, " {:?}", self.point)?,
+            Fault::OneWay => write!(f, " {:?}", self.direction)?,
+            Fault::ClockClient | Fault::ClockServer | Fault::ClockDatabase => {
+                write!(f, " {:+}h", self.hours)?;
+            }
+            _ => {}
+        }
+        write!(f, " #{}", self.whom)
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
+        let (calm, lasts) = (self.calm_ms, self.lasts_ms);
+        write!(
+            f,
+            "{calm:>5} ms calm, {lasts:>5} ms of {}",
+            faults.join(" + ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::faults::ALL;
+    use super::*;
+
+    fn rounds(seed: u64) -> Vec<Round> {
+        let all = ALL.map(|(fault, _)| fault);
+        Plan::new(seed, &all).take(200).collect()
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_plan_and_another_another() {
+        assert_eq!(rounds(7), rounds(7));
+        assert_ne!(rounds(7), rounds(8));
+    }
+
+    #[test]
+    fn every_fault_comes_alone_and_then_in_mixes() {
+        let rounds = rounds(1);
+        let alone = rounds[..ALL.len()].iter();
+        let alone: BTreeSet<_> = alone.map(|round| round.faults[0].fault).collect();
+        assert_eq!(alone.len(), ALL.len());
+        let mixed = rounds.iter().filter(|round| round.faults.len() > 1);
+        let mixed: BTreeSet<_> = mixed
+            .flat_map(|r| r.faults.iter().map(|s| s.fault))
+            .collect();
+        assert_eq!(mixed.len(), ALL.len());
+    }
+
+    #[test]
+    fn who_is_stopped_is_so_for_longer_than_the_longest_time_to_live() {
+        let mut stops = 0;
+        for round in rounds(3) {
+            if round
+                .faults
+                .iter()
+                .any(|staged| staged.fault == Fault::StopClient)
+            {
+                assert!(round.lasts_ms > LONGEST_TTL_MS);
+                stops += 1;
+            }
+        }
+        assert!(stops > 0);
+    }
+}

@@ -1,0 +1,131 @@
+//! Processes that are started, killed, stopped and gone on with: the `torture` program once more,
+//! doing one part.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::clock::Clock;
+
+/// A process. It is killed when dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    last_line: Arc<Mutex<String>>,
+}
+
+impl Process {
+    /// Starts `program` to do the part that `arguments` name. What it says on stderr goes to `log`.
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[&str],
+        clock: Option<&Clock>,
+        log: &Path,
+    ) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(log);
+        let mut command = Command::new(program);
+        command
+            .arg("process")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log.unwrap());
+        if let Some(clock) = clock {
+            command.envs(clock.lazy_environment());
+        }
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().unwrap();
+        let last_line = Arc::new(Mutex::new(String::new()));
+        let said = Arc::clone(&last_line);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                *said.lock().unwrap_or_else(PoisonError::into_inner) = line;
+            }
+        });
+        Self {
+            child,
+            stdin,
+            last_line,
+        }
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The last line that it said.
+    pub(super) fn says(&self) -> String {
+        self.last_line
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The first line that it says.
+    pub(super) async fn first_line(&mut self) -> String {
+        let begun = Instant::now();
+        loop {
+            let line = self.says();
+            if !line.is_empty() {
+                return line;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "a process says nothing"
+            );
+            if let Some(status) = self.ended() {
+                panic!("a process ended that should go on: {status}");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Tells it a line. One that is dead hears nothing.
+    pub(super) fn tell(&mut self, line: &str) {
+        if let Some(stdin) = &mut self.stdin {
+            let _ = stdin.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+
+    /// How it ended, if it did.
+    pub(super) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// SIGKILL; it is gone when this returns.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(super) fn stop(&self) {
+        signal(self.id(), "STOP");
+    }
+
+    pub(super) fn go_on(&self) {
+        signal(self.id(), "CONT");
+    }
+
+    /// Lets it end by itself.
+    pub(super) fn let_end(&mut self) {
+        drop(self.stdin.take());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Sends a signal to a process of ours.
+pub(super) fn signal(id: u32, signal: &str) {
+    let kill = Command::new("kill")
+        .args(["-s", signal, &id.to_string()])
+        .status();
+    assert!(kill.unwrap().success(), "no process {id} takes SIG{signal}");
+}

@@ -1,0 +1,148 @@
+//! One connection as bytes go by.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::{Caught, Failure, Shared, State, Trap};
+use crate::torture::plan::{Direction, Point};
+
+/// Of a slow link: so many bytes, and then a pause.
+const SLOW_BYTES: usize = 200;
+const SLOW_PAUSE: Duration = Duration::from_millis(15);
+
+/// How much of a packet is made nonsense: its head, whatever the protocol.
+const GARBLED: usize = 48;
+
+/// How long whoever reads nonsense may think about it.
+const AFTER_NONSENSE: Duration = Duration::from_millis(200);
+
+/// Until one side hangs up, or a failure ends it.
+pub(super) async fn carry(client: TcpStream, server: TcpStream, nth: usize, shared: &Shared) {
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let mut asking = Half::new(from_client, to_server, Direction::Asking);
+    let mut answering = Half::new(from_server, to_client, Direction::Answering);
+    let mut state = shared.state.subscribe();
+    // A COMMIT went to the server, and its reply is waited for.
+    let mut awaited: Option<Trap> = None;
+    loop {
+        let now = *state.borrow_and_update();
+        let (length, direction) = tokio::select! {
+            length = asking.read(), if !now.holds_back(nth, Direction::Asking) => {
+                (length, Direction::Asking)
+            }
+            length = answering.read(), if !now.holds_back(nth, Direction::Answering) => {
+                (length, Direction::Answering)
+            }
+            changed = state.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+        };
+        let Some(length) = length else { return };
+        // What was read may be of a time at which all was well.
+        let now = *shared.state.borrow();
+        if direction == Direction::Answering
+            && let Some(trap) = awaited.take()
+        {
+            return trap.hold().await;
+        }
+        let half = match direction {
+            Direction::Asking => &mut asking,
+            Direction::Answering => &mut answering,
+        };
+        let trap = (direction == Direction::Asking && half.has_commit(length))
+            .then(|| shared.trap().take())
+            .flatten();
+        if let Some(trap) = trap {
+            if trap.point == Point::Before {
+                return trap.hold().await;
+            }
+            if half.pass(length).await.is_none() {
+                return;
+            }
+            if trap.point == Point::Forwarded {
+                return trap.hold().await;
+            }
+            awaited = Some(trap);
+        } else if half.pass_by(length, now).await.is_none() {
+            return;
+        }
+    }
+}
+
+impl Trap {
+    /// Holds the connection until whoever set the trap lets go.
+    async fn hold(self) {
+        let (held, let_go) = oneshot::channel();
+        if self.caught.send(Caught { _held: held }).await.is_ok() {
+            let _ = let_go.await;
+        }
+    }
+}
+
+/// One direction.
+struct Half {
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    direction: Direction,
+    buffer: Vec<u8>,
+}
+
+impl Half {
+    fn new(from: OwnedReadHalf, to: OwnedWriteHalf, direction: Direction) -> Self {
+        Self {
+            from,
+            to,
+            direction,
+            buffer: vec![0; 1 << 16],
+        }
+    }
+
+    /// None at its end. Nothing is lost if it is not waited for.
+    async fn read(&mut self) -> Option<usize> {
+        let length = self.from.read(&mut self.buffer).await.ok()?;
+        (length > 0).then_some(length)
+    }
+
+    fn has_commit(&self, length: usize) -> bool {
+        let word = b"COMMIT";
+        self.buffer[..length]
+            .windows(word.len())
+            .any(|bytes| bytes == word)
+    }
+
+    async fn pass(&mut self, length: usize) -> Option<()> {
+        self.to.write_all(&self.buffer[..length]).await.ok()
+    }
+
+    /// As the failure has it; None if the connection ends with it.
+    async fn pass_by(&mut self, length: usize, state: State) -> Option<()> {
+        match state.failure {
+            Some(Failure::Slow) => {
+                for piece in self.buffer[..length].chunks(SLOW_BYTES) {
+                    sleep(SLOW_PAUSE).await;
+                    self.to.write_all(piece).await.ok()?;
+                }
+                Some(())
+            }
+            Some(Failure::Garbled(direction)) if direction == self.direction => {
+                let garbled = length.min(GARBLED);
+                fastrand::fill(&mut self.buffer[..garbled]);
+                self.pass(length).await?;
+                sleep(AFTER_NONSENSE).await;
+                None
+            }
+            Some(Failure::ClosedMidPacket(direction)) if direction == self.direction => {
+                self.pass(length / 2).await?;
+                None
+            }
+            _ => self.pass(length).await,
+        }
+    }
+}

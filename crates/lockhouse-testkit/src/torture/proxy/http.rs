@@ -1,0 +1,106 @@
+//! One connection as HTTP requests and their replies go by, one after the other.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::{Failure, Shared, connection};
+
+/// How late a reply may be: longer than any caller waits.
+const LATEST: Duration = Duration::from_secs(11);
+
+/// Until one side hangs up, or a failure ends it. While no failure of HTTP is on, bytes go by.
+pub(super) async fn carry(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    nth: usize,
+    shared: &Shared,
+) {
+    loop {
+        let of_http = |failure: Option<Failure>| {
+            matches!(
+                failure,
+                Some(Failure::LostReplies | Failure::LateReplies | Failure::RepeatedRequests)
+            )
+        };
+        let mut state = shared.state.subscribe();
+        if !of_http(state.borrow().failure) {
+            // From there on it is carried as bytes; so it has to end when a failure begins.
+            tokio::select! {
+                () = connection::carry(client, server, nth, shared) => {}
+                _ = state.wait_for(|state| of_http(state.failure)) => {}
+            }
+            return;
+        }
+        let Some(request) = message(&mut client).await else {
+            return;
+        };
+        let failure = shared.state.borrow().failure;
+        if failure == Some(Failure::RepeatedRequests) && !repeat(&request, shared).await {
+            return;
+        }
+        if server.write_all(&request).await.is_err() {
+            return;
+        }
+        let Some(reply) = message(&mut server).await else {
+            return;
+        };
+        match failure {
+            Some(Failure::LostReplies) if fastrand::bool() => return,
+            Some(Failure::LateReplies) => {
+                let late = fastrand::f64();
+                sleep(LATEST.mul_f64(late * late * late)).await;
+            }
+            _ => {}
+        }
+        if client.write_all(&reply).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends the request by another connection, and waits for its reply, so that all that it does comes
+/// before the caller is answered.
+async fn repeat(request: &[u8], shared: &Shared) -> bool {
+    let server = shared.server();
+    let repeated = async {
+        let mut other = TcpStream::connect(&server).await.ok()?;
+        other.write_all(request).await.ok()?;
+        message(&mut other).await
+    };
+    repeated.await.is_some()
+}
+
+/// The next request or reply, whole; None where the connection ends.
+async fn message(from: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut message = Vec::new();
+    let mut buffer = vec![0; 1 << 14];
+    loop {
+        let length = from.read(&mut buffer).await.ok()?;
+        if length == 0 {
+            return None;
+        }
+        message.extend_from_slice(&buffer[..length]);
+        if is_whole(&message) {
+            return Some(message);
+        }
+    }
+}
+
+/// Lockhouse says the length of what it sends, both ways.
+fn is_whole(message: &[u8]) -> bool {
+    let end_of_head = message.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let Some(head) = end_of_head else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&message[..head]).to_ascii_lowercase();
+    let length = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    let body = length
+        .and_then(|length| length.trim().parse().ok())
+        .unwrap_or(0);
+    message.len() >= head + 4 + body
+}

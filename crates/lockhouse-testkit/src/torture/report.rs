@@ -1,0 +1,213 @@
+//! What a run did and found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::faults::{ALL, Fault};
+use super::verdict::Verdict;
+use super::work::SOON;
+
+/// What was done, and what was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The store.
+    pub store: String,
+    /// What the server says of itself.
+    pub version: String,
+    /// What the plan and all chances were drawn from.
+    pub seed: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// How many operations were checked.
+    pub operations: u64,
+    /// Broken promises, and whatever else must not be; in words.
+    pub violations: Vec<String>,
+    /// How many segments were checked.
+    pub segments: u64,
+    by_kind: BTreeMap<(&'static str, String), u64>,
+    permits: u64,
+    claims: u64,
+    windows: u64,
+    windows_passed_over: u64,
+    faults: BTreeMap<String, Mended>,
+    missed: BTreeMap<String, u64>,
+    mixes: u64,
+    slowest: Duration,
+}
+
+/// How often a fault was mended, and the longest time until all were at work again.
+#[derive(Debug, Default)]
+struct Mended {
+    times: u64,
+    slowest: Duration,
+}
+
+impl Report {
+    pub(super) fn new(store: &str, version: String, seed: u64) -> Self {
+        Self {
+            store: store.to_owned(),
+            version,
+            seed,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn add(&mut self, verdict: Verdict) {
+        self.segments += 1;
+        for (kind, count) in verdict.operations {
+            self.operations += count;
+            *self.by_kind.entry(kind).or_default() += count;
+        }
+        self.permits += verdict.permits;
+        self.claims += verdict.claims;
+        self.windows += verdict.windows;
+        self.windows_passed_over += verdict.windows_passed_over;
+        self.violations.extend(verdict.violations);
+    }
+
+    /// Faults that were there together were mended, and all were at work again after that time.
+    pub(super) fn mended(&mut self, faults: &[Fault], took: Duration) {
+        self.mixes += u64::from(faults.len() > 1);
+        self.slowest = self.slowest.max(took);
+        for fault in faults {
+            let mended = self.faults.entry(fault.to_string()).or_default();
+            mended.times += 1;
+            mended.slowest = mended.slowest.max(took);
+        }
+    }
+
+    /// It was to be, and did not come about.
+    pub(super) fn missed(&mut self, fault: Fault) {
+        *self.missed.entry(fault.to_string()).or_default() += 1;
+    }
+
+    /// How many faults there were.
+    pub fn faults(&self) -> u64 {
+        self.faults.values().map(|mended| mended.times).sum()
+    }
+
+    /// How often that fault was.
+    pub fn times(&self, fault: Fault) -> u64 {
+        self.faults
+            .get(&fault.to_string())
+            .map_or(0, |mended| mended.times)
+    }
+
+    /// How many windows of the history have an order.
+    pub fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// The longest time that it took all to be at work again.
+    pub fn slowest(&self) -> Duration {
+        self.slowest
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let mut operations = serde_json::Map::new();
+        for ((kind, answer), count) in &self.by_kind {
+            let kind = operations.entry(*kind).or_insert_with(|| json!({}));
+            kind[answer] = json!(count);
+        }
+        let faults = self.faults.iter().map(|(fault, mended)| {
+            let mended = json!({
+                "times": mended.times,
+                "slowest_ms": mended.slowest.as_millis() as u64,
+            });
+            (fault.clone(), mended)
+        });
+        json!({
+            "store": self.store,
+            "version": self.version,
+            "lockhouse": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
+            "took_ms": self.took.as_millis() as u64,
+            "operations": self.operations,
+            "operations_by_kind": operations,
+            "permits": self.permits,
+            "segments": self.segments,
+            "releases_that_claim_the_end_of_another": self.claims,
+            "windows": self.windows,
+            "windows_passed_over": self.windows_passed_over,
+            "faults": faults.collect::<serde_json::Map<_, _>>(),
+            "faults_missed": self.missed,
+            "mixes": self.mixes,
+            "slowest_ms": self.slowest.as_millis() as u64,
+            "violations": self.violations,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.operations as f64 / self.took.as_secs_f64().max(0.001);
+        writeln!(
+            f,
+            "\n{} {}, seed {}, {:.0?}",
+            self.store, self.version, self.seed, self.took
+        )?;
+        writeln!(f, "  lockhouse {}", env!("CARGO_PKG_VERSION"))?;
+        writeln!(
+            f,
+            "\n  operations checked {:>26}   {rate:.0}/s",
+            self.operations
+        )?;
+        for ((kind, answer), count) in &self.by_kind {
+            writeln!(f, "    {kind:<18} {answer:<18} {count:>8}")?;
+        }
+        let (faults, mixes) = (self.faults(), self.mixes);
+        writeln!(
+            f,
+            "\n  faults {faults:>12}, {mixes} mixes; slowest until all were at work again"
+        )?;
+        for (fault, _) in ALL {
+            if let Some(Mended { times, slowest }) = self.faults.get(&fault.to_string()) {
+                let fault = fault.to_string();
+                writeln!(
+                    f,
+                    "    {fault:<22} {times:>5} {:>10.1} s",
+                    slowest.as_secs_f64()
+                )?;
+            }
+        }
+        for (fault, times) in &self.missed {
+            writeln!(f, "    {fault:<22} {times:>5} times no COMMIT came by")?;
+        }
+        writeln!(
+            f,
+            "    {:<28} {:>10.1} s of {} s",
+            "in all",
+            self.slowest.as_secs_f64(),
+            SOON.as_secs()
+        )?;
+        let Self {
+            segments,
+            permits,
+            windows,
+            windows_passed_over,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "\n  segments checked {segments}, with {permits} rows of permits"
+        )?;
+        writeln!(
+            f,
+            "  windows with an order {windows}, passed over {windows_passed_over}"
+        )?;
+        writeln!(
+            f,
+            "  releases asked again that claimed the end of another {}",
+            self.claims
+        )?;
+        writeln!(f, "  violations {}", self.violations.len())?;
+        for violation in &self.violations {
+            writeln!(f, "\n{violation}")?;
+        }
+        Ok(())
+    }
+}

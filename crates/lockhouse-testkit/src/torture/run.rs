@@ -1,0 +1,263 @@
+//! A run from its beginning to its end.
+
+mod segments;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use lockhouse::{Lockhouse, Timestamp, Upkeep};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::crew::{Crew, StoreUrl};
+use super::database::Server;
+use super::faults::Fault;
+use super::notes::Notes;
+use super::plan::{LONGEST_TTL_MS, Plan, Round};
+use super::report::Report;
+use super::segment::Segment;
+use super::stage::Stage;
+use super::verdict::Verdict;
+use super::work;
+use crate::clock::Clock;
+use crate::history::now_us;
+
+/// After so many rounds what was done is checked.
+const ROUNDS: usize = 5;
+
+/// What is tortured, and how.
+#[derive(Clone, Debug)]
+pub struct Size {
+    /// sqlite, mysql, mariadb or postgres.
+    pub store: String,
+    /// Those that the store can't have are left out.
+    pub faults: Vec<Fault>,
+    /// For how long faults are begun.
+    pub duration: Duration,
+    /// What all is drawn from.
+    pub seed: u64,
+    /// A folder for data and notes; with a file system of its own if disks are to be full.
+    pub folder: PathBuf,
+    /// Whether the folder may be filled to the brim.
+    pub fill: bool,
+    /// The folder of `scripts/services`.
+    pub scripts: PathBuf,
+    /// Added to the store's URL: how it is broken, to see that it is found out.
+    pub sabotage: Option<String>,
+    /// Ends it at the first segment that broke a promise.
+    pub until_broken: bool,
+    /// Whether it says all the while how it gets on.
+    pub says: bool,
+}
+
+impl Size {
+    /// The faults that the store can have.
+    pub fn possible(&self) -> Vec<Fault> {
+        let possible = |fault: &Fault| fault.left_out(&self.store).is_none();
+        let has_disk = |fault: &Fault| self.fill || *fault != Fault::DiskFull;
+        let faults = self.faults.iter().copied();
+        faults.filter(possible).filter(has_disk).collect()
+    }
+}
+
+/// Tortures. `program` is `torture`.
+///
+/// # Panics
+/// If processes can't be started, or a database does not come back.
+pub async fn run(program: &Path, size: &Size) -> Report {
+    let data = size.folder.join("data");
+    fs::create_dir_all(&data).unwrap();
+    // Whoever has a clock of ours is slower, and MySQL by much.
+    let is_of_clocks = size.possible().into_iter().any(Fault::is_of_a_clock);
+    let clock = is_of_clocks.then(|| Clock::off_by("+0")).flatten();
+    let clock = clock.map(Arc::new);
+    let sabotage = size.sabotage.clone().unwrap_or_default();
+    let store = match &*size.store {
+        "sqlite" => StoreUrl::File(format!(
+            "sqlite:{}{sabotage}",
+            data.join("lockhouse.db").display()
+        )),
+        store => {
+            let server = Server::start(store, &size.scripts, &data, clock.clone()).await;
+            StoreUrl::Server(server, sabotage)
+        }
+    };
+    let crew = Crew::start(program, &size.folder, size.seed, store, clock).await;
+    let mut run = Run {
+        size,
+        stage: Stage::new(ahead(), size.fill.then(|| data.clone())),
+        report: Report::new(&size.store, version(&crew).await, size.seed),
+        begun: Instant::now(),
+        segment: Segment(0),
+        notes: None,
+        direct: Lockhouse::connect(&crew.direct_url).await.unwrap(),
+        judging: None,
+        answered: 0,
+        crew,
+    };
+    run.go_through().await;
+    run.report.took = run.begun.elapsed();
+    run.report
+}
+
+/// How far the time of day is ahead of the monotonic clock.
+fn ahead() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    now.as_micros() as i64 - now_us() as i64
+}
+
+async fn version(crew: &Crew) -> String {
+    let Some(database) = &crew.database else {
+        return rusqlite::version().to_owned();
+    };
+    let query = if crew.direct_url.starts_with("postgres") {
+        "SHOW server_version"
+    } else {
+        "SELECT VERSION()"
+    };
+    database.admin().await.text(query).await.unwrap()
+}
+
+struct Run<'a> {
+    size: &'a Size,
+    crew: Crew,
+    stage: Stage,
+    report: Report,
+    begun: Instant,
+    segment: Segment,
+    /// Of what the run itself does.
+    notes: Option<Arc<Notes>>,
+    direct: Lockhouse,
+    judging: Option<JoinHandle<(Segment, Verdict)>>,
+    /// In segments that are over.
+    answered: u64,
+}
+
+impl Run<'_> {
+    async fn go_through(&mut self) {
+        self.begin_segment(Segment(1)).await;
+        self.crew.start_clients(self.segment).await;
+        let plan = Plan::new(self.size.seed, &self.size.possible());
+        for (nth, round) in (1..).zip(plan) {
+            if self.begun.elapsed() >= self.size.duration || self.is_broken() {
+                break;
+            }
+            self.round(&round).await;
+            if nth % ROUNDS == 0 {
+                self.turn(Segment(self.segment.0 + 1)).await;
+            }
+        }
+        self.turn(Segment(0)).await;
+        self.take_verdict().await;
+        self.last_look().await;
+    }
+
+    fn is_broken(&self) -> bool {
+        self.size.until_broken && !self.report.violations.is_empty()
+    }
+
+    async fn round(&mut self, round: &Round) {
+        sleep(Duration::from_millis(round.calm_ms)).await;
+        self.say(&format!("{round}"));
+        let mut came = Vec::new();
+        for staged in &round.faults {
+            if self.stage.begin(&mut self.crew, staged).await {
+                came.push(staged.fault);
+            } else {
+                self.report.missed(staged.fault);
+            }
+        }
+        sleep(Duration::from_millis(round.lasts_ms)).await;
+        self.look_for_the_dead();
+        self.stage.mend(&mut self.crew, &round.faults).await;
+        let mended = now_us();
+        let dead = self.crew.replace_dead(self.segment).await;
+        let (took, late) = work::at_work_since(&self.crew, mended).await;
+        let late = late
+            .into_iter()
+            .map(|late| format!("after {round}: {late}"));
+        self.report.violations.extend(late);
+        self.report.mended(&came, took);
+        for client in dead {
+            self.bury(client).await;
+        }
+        self.say(&format!(
+            "all at work again after {:.1} s",
+            took.as_secs_f64()
+        ));
+    }
+
+    /// Whoever ends by itself, whatever comes, breaks off what its users do.
+    fn look_for_the_dead(&mut self) {
+        let clients = self
+            .crew
+            .clients
+            .iter_mut()
+            .map(|client| &mut client.process);
+        let servers = self
+            .crew
+            .servers
+            .iter_mut()
+            .map(|server| &mut server.process);
+        for process in clients.chain(servers) {
+            let Some(status) = process.ended() else {
+                continue;
+            };
+            if !self.stage.killed.contains(&process.id()) {
+                let log = self.size.folder.join("log");
+                let what = format!("a process ended that nobody killed: {status}; see {log:?}");
+                self.report.violations.push(what);
+            }
+        }
+    }
+
+    /// P2 and P10: nobody is there any more, all that had a time to live ends, and the counts are right.
+    async fn last_look(&mut self) {
+        for client in &mut self.crew.clients {
+            client.process.let_end();
+        }
+        sleep(Duration::from_millis(LONGEST_TTL_MS + 1_000)).await;
+        let swept = self.direct.sweep(&Upkeep::default()).await;
+        let verified = timeout(Duration::from_secs(600), self.direct.verify()).await;
+        let mut found = Vec::new();
+        match (swept, verified) {
+            (Ok(_), Ok(Ok(findings))) => {
+                found.extend(
+                    findings
+                        .iter()
+                        .map(|finding| format!("verify found {finding:?}")),
+                );
+            }
+            other => found.push(format!("no sweep and verify at the end: {other:?}")),
+        }
+        // What was granted while the clock was ahead lives on until it would be that late.
+        let now = Timestamp::now();
+        for request in self.direct.holders(None, None, 1_000).await.unwrap() {
+            if request.expires_at.is_some_and(|at| at < now) {
+                found.push(format!("P10: {} is held for ever", request.external_id));
+            }
+        }
+        self.report.violations.extend(found);
+    }
+
+    fn say(&self, what: &str) {
+        if !self.size.says {
+            return;
+        }
+        let now = self
+            .crew
+            .clients
+            .iter()
+            .map(|client| client.says().answered);
+        let answered = self.answered + now.sum::<u64>();
+        let Report { violations, .. } = &self.report;
+        println!(
+            "{:>5.0} s  {answered:>8} ops  {:>4} faults  {} violations  {what}",
+            self.begun.elapsed().as_secs_f64(),
+            self.report.faults(),
+            violations.len(),
+        );
+    }
+}

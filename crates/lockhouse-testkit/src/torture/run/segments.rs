@@ -1,0 +1,144 @@
+//! Segments: how one ends, the next begins, and the last is judged.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::Run;
+use crate::history::{Answer, Call, Moved, Operation, Recorded, now_us};
+use crate::rows;
+use crate::torture::crew::{Client, Crew};
+use crate::torture::notes::{self, Notes};
+use crate::torture::segment::{PLAIN, Segment, semaphores};
+use crate::torture::verdict;
+
+/// How long clients may take to be done with a segment.
+const END: Duration = Duration::from_secs(75);
+
+/// How the clients of a run are numbered: 0 is the run itself.
+const OURS: u32 = 0;
+
+impl Run<'_> {
+    /// Ends what a dead client held without a time to live, so that the others get on.
+    pub(super) async fn bury(&mut self, client: u32) {
+        let path = self.segment.notes(&self.size.folder, client);
+        if !path.exists() {
+            return;
+        }
+        let plain = PLAIN.map(|(name, _)| self.segment.name(name));
+        let is_plain = |operation: &&Operation| match &operation.call {
+            Call::Acquire(asked) => plain.contains(&asked.permits[0].0),
+            _ => false,
+        };
+        let history = notes::read(&path);
+        let over: HashSet<_> = history
+            .iter()
+            .filter(|operation| matches!(operation.call, Call::Release { .. }))
+            .filter(|operation| operation.answer != Answer::Unknown)
+            .filter_map(Operation::id)
+            .collect();
+        let Some(ours) = self.ours() else { return };
+        for operation in history.iter().filter(is_plain) {
+            let id = operation.id().unwrap();
+            let refused = matches!(operation.answer, Answer::Refused(_));
+            if !over.contains(id) && !refused {
+                ours.force(id).await;
+            }
+        }
+    }
+
+    pub(super) fn ours(&self) -> Option<Recorded> {
+        let notes = self.notes.as_ref()?;
+        Some(Recorded::new(self.direct.clone(), notes, OURS))
+    }
+
+    pub(super) async fn begin_segment(&mut self, segment: Segment) {
+        self.segment = segment;
+        if segment.0 == 0 {
+            self.notes = None;
+            return;
+        }
+        fs::create_dir_all(segment.folder(&self.size.folder)).unwrap();
+        let path = segment.notes(&self.size.folder, OURS);
+        self.notes = Some(Arc::new(Notes::create(&path)));
+        if let Some(ours) = self.ours() {
+            for (name, capacity) in semaphores() {
+                ours.define(&segment.name(name), capacity).await;
+            }
+        }
+    }
+
+    /// Ends a segment, and begins the next.
+    pub(super) async fn turn(&mut self, next: Segment) {
+        let last = self.segment;
+        let answered = self
+            .crew
+            .clients
+            .iter()
+            .map(|client| client.says().answered);
+        self.answered += answered.sum::<u64>();
+        self.begin_segment(next).await;
+        for client in &mut self.crew.clients {
+            client.process.tell(&format!("segment {}", next.0));
+        }
+        let begun = Instant::now();
+        let is_over = |crew: &Crew| {
+            let mut clients = crew.clients.iter().map(Client::says);
+            clients.all(|says| says.is_over_with(last.0))
+        };
+        while !is_over(&self.crew) {
+            if begun.elapsed() > END {
+                let what = format!("clients are not done with segment {} after {END:?}", last.0);
+                self.report.violations.push(what);
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.take_verdict().await;
+        self.judge(last).await;
+    }
+
+    async fn judge(&mut self, segment: Segment) {
+        let url = match &self.crew.database {
+            Some(database) => database.admin_url(),
+            None => self.crew.direct_url.clone(),
+        };
+        let rows = rows::read_of(&url, &segment.prefix()).await;
+        let folder = self.size.folder.clone();
+        let moved = Moved {
+            until: now_us(),
+            ..self.stage.moved.clone()
+        };
+        self.judging = Some(tokio::task::spawn_blocking(move || {
+            let history = verdict::history(&folder, segment);
+            (segment, verdict::judge(segment, &history, &rows, &moved))
+        }));
+    }
+
+    /// The verdict on the segment before the last; its notes are kept if it broke something.
+    pub(super) async fn take_verdict(&mut self) {
+        let Some(judging) = self.judging.take() else {
+            return;
+        };
+        let (segment, verdict) = judging.await.unwrap();
+        let found = verdict.violations.len();
+        let operations: u64 = verdict.operations.values().sum();
+        self.report.add(verdict);
+        let folder = segment.folder(&self.size.folder);
+        if found == 0 {
+            fs::remove_dir_all(folder).unwrap();
+            self.say(&format!(
+                "segment {} of {operations} operations breaks nothing",
+                segment.0
+            ));
+        } else {
+            self.say(&format!(
+                "segment {} breaks {found} things; see {folder:?}",
+                segment.0
+            ));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A run is segments: stretches of some rounds, each with semaphores, ids and owners of its own, which
+//! begin with its prefix.
+//!
+//! Nobody asks for anything of a segment before it begins or after it ends, so its history and its rows
+//! are whole, and are checked while the next one runs. Connections, engines and servers go through
+//! all of them.
+
+use std::path::{Path, PathBuf};
+
+/// Counted, never waited for and held without a time to live: their windows are linearizable.
+pub(super) const PLAIN: [(&str, u32); 2] = [("plain-a", 2), ("plain-b", 4)];
+
+/// Fought over by all, with a time to live.
+pub(super) const FOUGHT: [(&str, u32); 3] = [("hot", 3), ("warm", 8), ("wide", 40)];
+
+/// Resized all the time.
+pub(super) const RESIZED: (&str, u32) = ("resized", 5);
+
+/// Deleted, and defined again.
+pub(super) const DELETED: (&str, u32) = ("deleted", 4);
+
+/// All with what they have at first.
+pub(super) fn semaphores() -> impl Iterator<Item = (&'static str, u32)> {
+    PLAIN.into_iter().chain(FOUGHT).chain([RESIZED, DELETED])
+}
+
+/// The number of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Segment(pub(super) u32);
+
+impl Segment {
+    /// What all names of the segment begin with.
+    pub(super) fn prefix(self) -> String {
+        format!("s{:05}-", self.0)
+    }
+
+    pub(super) fn name(self, semaphore: &str) -> String {
+        format!("{}{semaphore}", self.prefix())
+    }
+
+    /// Where clients keep their notes.
+    pub(super) fn folder(self, run: &Path) -> PathBuf {
+        run.join(format!("notes-{:05}", self.0))
+    }
+
+    pub(super) fn notes(self, run: &Path, client: u32) -> PathBuf {
+        self.folder(run).join(format!("client-{client}"))
+    }
+}

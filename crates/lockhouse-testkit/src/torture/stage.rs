@@ -1,0 +1,295 @@
+//! How each fault is begun, and how it is mended.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::crew::Crew;
+use super::faults::Fault;
+use super::plan::Staged;
+use super::process::Process;
+use super::proxy::{Failure, Proxy};
+use crate::clock::{Clock, LAZY};
+use crate::history::{Move, Moved, now_us};
+
+/// How long a COMMIT is waited for. In a mix there may be none.
+const COMMIT_COMES: Duration = Duration::from_secs(2);
+
+/// What is on, and how the clock of the database was moved.
+pub(super) struct Stage {
+    pub(super) moved: Moved,
+    /// Processes that were killed on purpose.
+    pub(super) killed: Vec<u32>,
+    /// Where the data is, if it may be filled.
+    disk: Option<PathBuf>,
+    nuisances: Vec<Process>,
+}
+
+impl Stage {
+    pub(super) fn new(ahead: i64, disk: Option<PathBuf>) -> Self {
+        Self {
+            moved: Moved {
+                ahead,
+                since: now_us(),
+                ..Moved::default()
+            },
+            killed: Vec::new(),
+            disk,
+            nuisances: Vec::new(),
+        }
+    }
+
+    /// Begins it. False if it did not come about: no COMMIT came by.
+    pub(super) async fn begin(&mut self, crew: &mut Crew, staged: &Staged) -> bool {
+        let fault = staged.fault;
+        if fault.is_at_commit() {
+            return self.at_commit(crew, staged).await;
+        }
+        if fault.is_of_a_link() {
+            fail_links(crew, staged);
+            return true;
+        }
+        let client = staged.whom % crew.clients.len();
+        let server = staged.whom % crew.servers.len();
+        match fault {
+            Fault::KillClient => self.kill(&mut crew.clients[client].process),
+            Fault::KillServer => self.kill(&mut crew.servers[server].process),
+            Fault::StopClient => stop(&mut crew.clients[client].process),
+            Fault::StopServer => stop(&mut crew.servers[server].process),
+            Fault::LostReplies => fail_http(crew, Failure::LostReplies),
+            Fault::LateReplies => fail_http(crew, Failure::LateReplies),
+            Fault::RepeatedRequests => fail_http(crew, Failure::RepeatedRequests),
+            Fault::ClockClient => set(crew.clients[client].clock.as_deref(), staged.hours),
+            Fault::ClockServer => set(crew.servers[server].clock.as_deref(), staged.hours),
+            Fault::ClockDatabase => self.set_clock(crew, staged.hours),
+            Fault::DiskFull => self.fill_disk(),
+            Fault::LockStorm => {
+                let url = crew
+                    .database
+                    .as_ref()
+                    .map_or(crew.direct_url.clone(), |d| d.admin_url());
+                self.nuisances.push(crew.nuisance("storm", &url));
+            }
+            Fault::Connections => self.take_connections(crew).await,
+            _ => of_database(crew, fault).await,
+        }
+        true
+    }
+
+    /// Mends all that there may be, as an operator would: ends it, starts the database if it is not
+    /// there, and nothing else.
+    pub(super) async fn mend(&mut self, crew: &mut Crew, faults: &[Staged]) {
+        self.nuisances.clear();
+        self.free_disk();
+        for proxy in crew.proxies() {
+            proxy.mend();
+        }
+        for Staged { fault, whom, .. } in faults {
+            let client = whom % crew.clients.len();
+            let server = whom % crew.servers.len();
+            match fault {
+                Fault::StopClient => go_on(&mut crew.clients[client].process),
+                Fault::StopServer => go_on(&mut crew.servers[server].process),
+                Fault::ClockClient => set(crew.clients[client].clock.as_deref(), 0),
+                Fault::ClockServer => set(crew.servers[server].clock.as_deref(), 0),
+                Fault::ClockDatabase => self.set_clock(crew, 0),
+                Fault::StopDatabase => {
+                    if let Some(database) = &crew.database {
+                        database.go_on();
+                    }
+                }
+                _ => {}
+            }
+        }
+        // MySQL and MariaDB look only once a minute whether there is room on the disk again: their
+        // operators restart them.
+        let was_full = faults.iter().any(|staged| staged.fault == Fault::DiskFull);
+        let waits = was_full && !crew.direct_url.starts_with("postgres");
+        if let Some(database) = &mut crew.database {
+            if waits {
+                database.kill();
+            }
+            database.bring_back().await;
+        }
+        if faults.iter().any(|staged| staged.fault == Fault::ReadOnly) {
+            read_only(crew, false).await;
+        }
+    }
+
+    fn kill(&mut self, process: &mut Process) {
+        self.killed.push(process.id());
+        process.kill();
+    }
+
+    async fn at_commit(&mut self, crew: &mut Crew, staged: &Staged) -> bool {
+        let embedded = staged.whom % crew.embedded().len();
+        let server = staged.whom % crew.servers.len();
+        let is_servers = match staged.fault {
+            Fault::CommitKillClient => false,
+            Fault::CommitKillServer => true,
+            _ => staged.whom.is_multiple_of(3),
+        };
+        let proxy = if is_servers {
+            &crew.servers[server].proxy
+        } else {
+            &crew.clients[embedded].proxy
+        };
+        let Some(proxy) = proxy else { return false };
+        let mut catch = proxy.set_trap(staged.point);
+        let Ok(Some(caught)) = timeout(COMMIT_COMES, catch.recv()).await else {
+            return false;
+        };
+        match staged.fault {
+            Fault::CommitKillClient => self.kill(&mut crew.clients[embedded].process),
+            Fault::CommitKillServer => self.kill(&mut crew.servers[server].process),
+            Fault::CommitKillDatabase => {
+                if let Some(database) = &mut crew.database {
+                    database.kill();
+                }
+            }
+            _ => {}
+        }
+        drop(caught);
+        true
+    }
+
+    fn set_clock(&mut self, crew: &Crew, hours: i64) {
+        let Some(clock) = crew.clock.as_deref() else {
+            return;
+        };
+        let from = now_us();
+        set(Some(clock), hours);
+        let to = now_us() + LAZY.as_micros() as u64;
+        let off = hours * 3_600_000_000;
+        self.moved.moves.push(Move { from, to, off });
+    }
+
+    /// Those that there are are closed, so that all have to be made again.
+    async fn take_connections(&mut self, crew: &Crew) {
+        let greedy = crew.nuisance("greedy", &crew.direct_url);
+        self.nuisances.push(greedy);
+        sleep(Duration::from_millis(500)).await;
+        let to_database = || {
+            let clients = crew
+                .embedded()
+                .iter()
+                .filter_map(|client| client.proxy.as_ref());
+            clients.chain(
+                crew.servers
+                    .iter()
+                    .filter_map(|server| server.proxy.as_ref()),
+            )
+        };
+        to_database().for_each(|proxy| proxy.fail(Failure::Cut));
+        sleep(Duration::from_millis(100)).await;
+        to_database().for_each(Proxy::mend);
+    }
+
+    fn fill_disk(&self) {
+        let Some(file) = self.filler() else { return };
+        let mut file = File::create(file).unwrap();
+        for size in [1 << 22, 1 << 12] {
+            let zeros = vec![0; size];
+            while file.write_all(&zeros).is_ok() {}
+        }
+    }
+
+    fn free_disk(&self) {
+        if let Some(file) = self.filler() {
+            let _ = fs::remove_file(file);
+        }
+    }
+
+    fn filler(&self) -> Option<PathBuf> {
+        self.disk.as_ref().map(|disk| disk.join("filler"))
+    }
+}
+
+async fn of_database(crew: &mut Crew, fault: Fault) {
+    if fault == Fault::ReadOnly {
+        return read_only(crew, true).await;
+    }
+    let Some(database) = &mut crew.database else {
+        return;
+    };
+    match fault {
+        Fault::KillDatabase => database.kill(),
+        Fault::RestartDatabase => database.stop_well().await,
+        Fault::StopDatabase => database.pause(),
+        other => unreachable!("{other} is not of the database"),
+    }
+}
+
+/// A PostgreSQL becomes so for new sessions, and there are no others.
+async fn read_only(crew: &Crew, on: bool) {
+    let Some(database) = &crew.database else {
+        return;
+    };
+    let mut admin = database.admin().await;
+    let state = if on { "on" } else { "off" };
+    if crew.direct_url.starts_with("postgres") {
+        let session = "SET default_transaction_read_only = off";
+        let alter = format!("ALTER DATABASE lockhouse SET default_transaction_read_only = {state}");
+        admin.run(session).await.unwrap();
+        admin.run(&alter).await.unwrap();
+        let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                      WHERE usename = 'torture'";
+        admin.run(others).await.unwrap();
+    } else {
+        admin
+            .run(&format!("SET GLOBAL read_only = {state}"))
+            .await
+            .unwrap();
+    }
+}
+
+/// One of the links, or now and then all of them.
+fn fail_links(crew: &Crew, staged: &Staged) {
+    let all = crew.proxies();
+    let one = staged.whom % (all.len() + 1);
+    let some = match all.get(one) {
+        Some(proxy) => vec![*proxy],
+        None => all,
+    };
+    for proxy in some {
+        match staged.fault {
+            Fault::Cut => proxy.fail(Failure::Cut),
+            Fault::OneWay => proxy.fail(Failure::OneWay(staged.direction)),
+            Fault::HalfOpen => proxy.forget_connections(),
+            Fault::Slow => proxy.fail(Failure::Slow),
+            Fault::Garbled => proxy.fail(Failure::Garbled(staged.direction)),
+            _ => proxy.fail(Failure::ClosedMidPacket(staged.direction)),
+        }
+    }
+}
+
+fn fail_http(crew: &Crew, failure: Failure) {
+    let proxies = crew
+        .remote()
+        .iter()
+        .filter_map(|client| client.proxy.as_ref());
+    proxies.for_each(|proxy| proxy.fail(failure));
+}
+
+fn set(clock: Option<&Clock>, hours: i64) {
+    if let Some(clock) = clock {
+        clock.jump(&format!("{hours:+}h"));
+    }
+}
+
+/// One that was killed in the same round can't be.
+fn stop(process: &mut Process) {
+    if process.ended().is_none() {
+        process.stop();
+    }
+}
+
+/// One that was killed meanwhile does not.
+fn go_on(process: &mut Process) {
+    if process.ended().is_none() {
+        process.go_on();
+    }
+}

@@ -1,0 +1,163 @@
+use super::*;
+use crate::history::{Asked, Held, Move};
+use crate::rows::{PermitRow, SemaphoreRow};
+
+const SECOND: u64 = 1_000_000;
+const AHEAD: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600_000_000;
+
+fn operation(at: u64, call: Call, answer: Answer) -> Operation {
+    Operation {
+        client: 1,
+        call,
+        begun: at,
+        ended: at + 1_000,
+        answer,
+    }
+}
+
+fn acquire(id: &str, ttl_us: Option<u64>) -> Call {
+    Call::Acquire(Asked {
+        id: id.into(),
+        permits: vec![("s00001-plain-a".into(), 2)],
+        owner: None,
+        ttl_us,
+        waits: false,
+    })
+}
+
+fn granted(fence: i64) -> Answer {
+    let held = Held {
+        semaphore: "s00001-plain-a".into(),
+        count: 2,
+        fence: Some(fence),
+    };
+    Answer::Granted {
+        permits: vec![held],
+        now: true,
+    }
+}
+
+fn ended(reason: &str) -> Answer {
+    Answer::Ended {
+        now: true,
+        reason: reason.into(),
+    }
+}
+
+fn row(id: &str, fence: i64, times: (i64, Option<i64>, i64), reason: &str) -> PermitRow {
+    let (granted, expires, released) = times;
+    PermitRow {
+        external_id: id.into(),
+        semaphore: "s00001-plain-a".into(),
+        count: 2,
+        fence,
+        state: "RELEASED".into(),
+        end_reason: Some(reason.into()),
+        granted_at: AHEAD + granted,
+        expires_at: expires.map(|at| AHEAD + at),
+        released_at: Some(AHEAD + released),
+    }
+}
+
+/// Two hold it, one after the other, and one is refused between.
+fn whole() -> (Vec<Operation>, Rows) {
+    let define = Call::Define {
+        semaphore: "s00001-plain-a".into(),
+        capacity: 2,
+    };
+    let release = |id: &str| Call::Release { id: id.into() };
+    let no_room = Refused::Exhausted(vec!["s00001-plain-a".into()]);
+    let history = vec![
+        operation(SECOND, define, Answer::Done),
+        operation(2 * SECOND, acquire("s00001-a", None), granted(1)),
+        operation(
+            3 * SECOND,
+            acquire("s00001-b", None),
+            Answer::Refused(no_room),
+        ),
+        operation(4 * SECOND, release("s00001-a"), ended("released")),
+        operation(5 * SECOND, acquire("s00001-c", None), granted(2)),
+        operation(6 * SECOND, release("s00001-c"), ended("released")),
+    ];
+    let semaphore = SemaphoreRow {
+        name: "s00001-plain-a".into(),
+        capacity: 2,
+        in_use: 0,
+        fence: 2,
+    };
+    let rows = Rows {
+        semaphores: vec![semaphore],
+        permits: vec![
+            row("s00001-a", 1, (2_000_500, None, 4_000_500), "released"),
+            row("s00001-c", 2, (5_000_500, None, 6_000_500), "released"),
+        ],
+        capacity_changes: Vec::new(),
+    };
+    (history, rows)
+}
+
+fn found(history: &[Operation], rows: &Rows, moves: &[Move]) -> Vec<String> {
+    let moved = Moved {
+        ahead: AHEAD,
+        since: SECOND,
+        until: 9 * SECOND,
+        moves: moves.to_vec(),
+    };
+    judge(Segment(1), history, rows, &moved).violations
+}
+
+#[test]
+fn what_is_whole_breaks_nothing() {
+    let (history, rows) = whole();
+    assert_eq!(found(&history, &rows, &[]), [""; 0]);
+    let verdict = judge(Segment(1), &history, &rows, &Moved::default());
+    assert_eq!((verdict.windows, verdict.permits), (5, 2));
+}
+
+#[test]
+fn what_was_tampered_with_is_found_out() {
+    let is_found = |tamper: fn(&mut Vec<Operation>, &mut Rows), promise: &str| {
+        let (mut history, mut rows) = whole();
+        tamper(&mut history, &mut rows);
+        let found = found(&history, &rows, &[]);
+        assert!(
+            found.iter().any(|v| v.contains(promise)),
+            "{promise}: {found:?}"
+        );
+    };
+    is_found(|_, rows| rows.permits[1].granted_at -= 3_000_000, "P1");
+    is_found(|_, rows| rows.semaphores[0].in_use = 1, "P2");
+    is_found(|history, _| drop(history.remove(3)), "P3");
+    is_found(|_, rows| rows.permits[1].fence = 7, "P7");
+    is_found(|_, rows| drop(rows.permits.remove(0)), "P9");
+    is_found(
+        |history, _| (history[2].begun, history[2].ended) = (7 * SECOND, 7 * SECOND + 9),
+        "P10",
+    );
+    is_found(|history, _| history[2].answer = granted(9), "no order");
+}
+
+/// P8: what a clock that is set makes of a life is its own business, and nobody else's.
+#[test]
+fn who_expires_as_the_clock_is_set_has_expired() {
+    let (mut history, mut rows) = whole();
+    history[1].call = acquire("s00001-a", Some(10 * SECOND));
+    history[3].answer = ended("expired");
+    let times = (2_000_500, Some(12_000_500), 4_000_500 + 5 * HOUR);
+    rows.permits[0] = row("s00001-a", 1, times, "expired");
+    // Windows are of what has no time to live.
+    history.remove(2);
+    let set = |at: u64, hours: i64| Move {
+        from: at,
+        to: at,
+        off: hours * HOUR,
+    };
+    let moves = [set(3 * SECOND + 500_000, 5), set(4 * SECOND + 500_000, 0)];
+    assert_eq!(found(&history, &rows, &moves), [""; 0]);
+    assert!(
+        found(&history, &rows, &[])
+            .iter()
+            .any(|v| v.starts_with("P8"))
+    );
+}

@@ -1,0 +1,113 @@
+//! Which windows of a segment's history have an order, of what is held without a time to live.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::Verdict;
+use crate::history::{Answer, Call, NEVER, Operation, Refused, Rows};
+use crate::linear;
+
+/// How many calls are shown of a window that has no order.
+const SHOWN: usize = 12;
+
+/// A request without a time to live whose call was lost is there from then on, or was never; which,
+/// the rows and later answers tell. Nothing can be said of an order between the two.
+pub(super) fn look_at(verdict: &mut Verdict, semaphore: &str, history: &[Operation], rows: &Rows) {
+    let granted: HashSet<_> = rows
+        .permits
+        .iter()
+        .map(|row| row.external_id.as_str())
+        .collect();
+    let of_plain = |operation: &&Operation| match &operation.call {
+        Call::Define { semaphore: of, .. } => of == semaphore,
+        Call::Acquire(asked) => {
+            let is_lost = operation.answer == Answer::Unknown && !granted.contains(&*asked.id);
+            !is_lost && asked.permits.iter().any(|(name, _)| name == semaphore)
+        }
+        Call::Renew { .. } | Call::Release { .. } | Call::Force { .. } => true,
+        _ => false,
+    };
+    let of_plain: Vec<_> = history.iter().filter(of_plain).cloned().collect();
+    let unclear = unclear(&of_plain, semaphore);
+    let answered = of_plain
+        .into_iter()
+        .filter(|operation| operation.answer != Answer::Unknown);
+    let answered: Vec<_> = answered.collect();
+    let windows = linear::windows_of(&answered, semaphore, &unclear);
+    verdict.windows += windows.linearizable as u64;
+    verdict.windows_passed_over += windows.passed_over as u64;
+    for (_, operations) in windows.broken {
+        let shown = operations
+            .iter()
+            .take(SHOWN)
+            .map(|operation| format!("\n  {operation}"));
+        let shown: String = shown.collect();
+        let all = operations.len();
+        verdict
+            .violations
+            .push(format!("{semaphore}: {all} calls have no order{shown}"));
+    }
+}
+
+/// When nobody knows what is held: from when a call was begun that was lost, until an answer tells what
+/// became of its request; and while it was done what no answer says was done by it, as a request that
+/// comes twice has it.
+fn unclear(history: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
+    let mut by_request: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
+    for operation in history {
+        if let Some(id) = operation.id() {
+            by_request.entry(id).or_default().push(operation);
+        }
+    }
+    let mut unclear = Vec::new();
+    for operations in by_request.values() {
+        let is_ours = operations.iter().any(|operation| match &operation.call {
+            Call::Acquire(asked) => asked.permits.iter().any(|(name, _)| name == semaphore),
+            _ => false,
+        });
+        if !is_ours {
+            continue;
+        }
+        for lost in operations.iter().filter(|o| o.answer == Answer::Unknown) {
+            let told = operations
+                .iter()
+                .filter(|o| o.begun > lost.begun && tells(&lost.call, o));
+            let told = told.map(|told| told.ended).min();
+            unclear.push((lost.begun, told.unwrap_or(NEVER)));
+        }
+        unclear.extend(by_nobody(operations, |answer| match answer {
+            Answer::Granted { now, .. } => Some(*now),
+            _ => None,
+        }));
+        unclear.extend(by_nobody(operations, |answer| match answer {
+            Answer::Ended { now, .. } => Some(*now),
+            _ => None,
+        }));
+    }
+    unclear
+}
+
+/// The span in which it came about that all who were told of it were told was done before.
+fn by_nobody(operations: &[&Operation], now: fn(&Answer) -> Option<bool>) -> Option<(u64, u64)> {
+    let told = || {
+        operations
+            .iter()
+            .filter(|operation| now(&operation.answer).is_some())
+    };
+    if told().any(|operation| now(&operation.answer) == Some(true)) {
+        return None;
+    }
+    let begun = told().map(|operation| operation.begun).min()?;
+    let ended = told().map(|operation| operation.ended).min()?;
+    Some((begun, ended))
+}
+
+/// Whether the answer settles what became of a call that was lost: a grant says nothing of an end
+/// that is under way.
+fn tells(lost: &Call, later: &Operation) -> bool {
+    let is_over = matches!(
+        later.answer,
+        Answer::Ended { .. } | Answer::Refused(Refused::Ended(_))
+    );
+    let is_there = matches!(later.answer, Answer::Granted { .. });
+    is_over || (is_there && matches!(lost, Call::Acquire(_)))
+}
