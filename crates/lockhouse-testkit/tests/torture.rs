@@ -7,16 +7,16 @@ use std::time::Duration;
 use lockhouse_testkit::place;
 use lockhouse_testkit::torture::faults::Fault;
 use lockhouse_testkit::torture::{Report, Size, run};
-use tokio::sync::Mutex;
+use tokio::sync::Semaphore;
 
 /// The program whose processes the runs start.
 const TORTURE: &str = env!("CARGO_BIN_EXE_torture");
 
-/// One at a time: each has many processes, which have to be at work again in time.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// Two at a time: each has many processes, which have to be at work again in time.
+static TURN: Semaphore = Semaphore::const_new(2);
 
 async fn torture(store: &str, faults: &[Fault], seconds: u64, sabotage: Option<&str>) -> Report {
-    let _turn = TURN.lock().await;
+    let _turn = TURN.acquire().await.unwrap();
     let seed = std::env::var("LOCKHOUSE_TORTURE_SEED");
     let folder = tempfile::Builder::new()
         .prefix("torture")
@@ -31,12 +31,15 @@ async fn torture(store: &str, faults: &[Fault], seconds: u64, sabotage: Option<&
     let size = Size {
         store: store.to_owned(),
         faults: faults.to_vec(),
+        tasks: 8,
+        calm: Duration::from_millis(1_500),
         duration: Duration::from_secs(seconds),
         seed: seed.map_or(1, |seed| seed.parse().unwrap()),
         folder: folder.path().to_owned(),
         fill: false,
         scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts"),
         sabotage: sabotage.map(str::to_owned),
+        rounds: if sabotage.is_some() { 1 } else { 3 },
         until_broken: sabotage.is_some(),
         says: true,
     };
@@ -71,7 +74,7 @@ async fn breaks_nothing(store: &str, variable: &str, faults: &[Fault]) {
     if place::server_url(variable).is_none() {
         return;
     }
-    let report = torture(store, faults, 6, None).await;
+    let report = torture(store, faults, 9, None).await;
     assert!(report.violations.is_empty(), "see above");
     assert!(report.operations > 100 && report.faults() >= 1 && report.windows() > 0);
 }
@@ -87,7 +90,7 @@ async fn sqlite() {
         Fault::KillClient,
         Fault::ClockDatabase,
     ];
-    let report = torture("sqlite", &faults, 6, None).await;
+    let report = torture("sqlite", &faults, 9, None).await;
     assert!(report.violations.is_empty(), "see above");
     assert!(report.operations > 100 && report.faults() >= 1 && report.windows() > 0);
 }

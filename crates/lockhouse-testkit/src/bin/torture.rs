@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use lockhouse_testkit::place::STORES;
 use lockhouse_testkit::torture::faults::{ALL, Fault};
-use lockhouse_testkit::torture::plan::Plan;
 use lockhouse_testkit::torture::{Size, part, run};
 
 const USAGE: &str = "\
@@ -19,6 +19,9 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --store STORE        which store is tortured; its server is started for this run alone
   --faults NAME,NAME…  which faults there are [all]
   --minutes N          for how long faults are begun; 0.5 is half a minute [5]
+  --clients N          how many things each client does at once [8]
+  --calm SECONDS       for how long all is well before each fault, at most [1.5]
+  --rounds N           how many rounds make a segment, which is checked when it is over [5]
   --seed S             what all is drawn from; the same seed gives the same plan [1]
   --plan               print the plan, and do nothing
   --until-broken       end at the first broken promise
@@ -85,12 +88,15 @@ impl Options {
             size: Size {
                 store: String::new(),
                 faults: ALL.map(|(fault, _)| fault).to_vec(),
+                tasks: 8,
+                calm: Duration::from_millis(1_500),
                 duration: Duration::ZERO,
                 seed: 1,
                 folder: PathBuf::new(),
                 fill: false,
                 scripts: here.join("../../scripts"),
                 sabotage: None,
+                rounds: 5,
                 until_broken: false,
                 says: true,
             },
@@ -101,18 +107,17 @@ impl Options {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} takes a value"));
-            let wrong = |value: &str| format!("{word} can't be {value:?}");
             match word.as_str() {
                 "--store" => options.size.store = value()?.clone(),
                 "--faults" => options.size.faults = faults(value()?)?,
-                "--minutes" => {
-                    let text = value()?;
-                    options.minutes = text.parse().map_err(|_| wrong(text))?;
+                "--minutes" => options.minutes = number(word, value()?)?,
+                "--clients" => options.size.tasks = number(word, value()?)?,
+                "--calm" => {
+                    let calm = Duration::try_from_secs_f64(number(word, value()?)?);
+                    options.size.calm = calm.map_err(|error| format!("{word}: {error}"))?;
                 }
-                "--seed" => {
-                    let text = value()?;
-                    options.size.seed = text.parse().map_err(|_| wrong(text))?;
-                }
+                "--rounds" => options.size.rounds = number(word, value()?)?,
+                "--seed" => options.size.seed = number(word, value()?)?,
                 "--folder" => options.size.folder = value()?.into(),
                 "--disk-may-be-filled" => options.size.fill = true,
                 "--sabotage" => options.size.sabotage = Some(value()?.clone()),
@@ -132,6 +137,9 @@ impl Options {
         if !self.minutes.is_finite() || self.minutes <= 0.0 {
             return Err("--minutes is a time of more than nothing".to_owned());
         }
+        if self.size.tasks == 0 || self.size.rounds == 0 {
+            return Err("--clients and --rounds are more than none".to_owned());
+        }
         self.size.duration = Duration::from_secs_f64(self.minutes * 60.0);
         self.size.says = !self.json;
         if self.size.possible().is_empty() {
@@ -145,8 +153,7 @@ impl Options {
 
     async fn perform(self) -> ExitCode {
         if self.plan {
-            let plan = Plan::new(self.size.seed, &self.size.possible());
-            for round in plan.rounds_within(self.minutes) {
+            for round in self.size.plan().rounds_within(self.minutes) {
                 println!("{round}");
             }
             return ExitCode::SUCCESS;
@@ -160,6 +167,11 @@ impl Options {
         }
         ExitCode::from(u8::from(!report.violations.is_empty()))
     }
+}
+
+fn number<T: FromStr>(option: &str, text: &str) -> Result<T, String> {
+    let number = text.parse();
+    number.map_err(|_| format!("{option} can't be {text:?}"))
 }
 
 fn faults(names: &str) -> Result<Vec<Fault>, String> {

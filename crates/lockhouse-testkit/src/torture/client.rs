@@ -4,7 +4,7 @@
 //! gets on.
 
 use std::io::BufRead as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
-use super::life::Life;
+use super::life::{Life, Who};
 use super::notes::Notes;
 use super::segment::Segment;
 use crate::history::Recorded;
 
-/// How many things a client does at once.
-const TASKS: u32 = 8;
-
 /// How often a call is begun that depends on no other: so that whoever waits for the answer of one
 /// that is lost is not taken for one who is not at work.
 const PROBE_EVERY: Duration = Duration::from_millis(250);
+
+/// The calls of a client are noted under numbers of its own: those of its tasks and of what it probes.
+const FELLOWS: u32 = 1_000;
 
 const SAY_EVERY: Duration = Duration::from_millis(100);
 
@@ -58,36 +58,6 @@ impl Says {
     }
 }
 
-/// Lives until stdin ends.
-pub(super) async fn live(url: &str, run: &Path, number: u32, seed: u64, first: u32) {
-    let lockhouse = loop {
-        // It may be born in bad times.
-        match Lockhouse::connect(url).await {
-            Ok(lockhouse) => break lockhouse,
-            Err(error) => eprintln!("client {number}: {error}"),
-        }
-        sleep(Duration::from_millis(100)).await;
-    };
-    let mut told = told_segments(first);
-    loop {
-        let segment = Segment(*told.borrow_and_update());
-        let home = Home {
-            lockhouse: lockhouse.clone(),
-            run: run.to_owned(),
-            number,
-            seed,
-        };
-        home.segment(segment, &mut told).await;
-        if told.has_changed().is_err() {
-            return;
-        }
-        // The next is told already, or comes.
-        if *told.borrow() == segment.0 && told.changed().await.is_err() {
-            return;
-        }
-    }
-}
-
 /// The segments that stdin tells of. The channel closes when stdin ends.
 fn told_segments(first: u32) -> watch::Receiver<u32> {
     let (tell, told) = watch::channel(first);
@@ -100,16 +70,50 @@ fn told_segments(first: u32) -> watch::Receiver<u32> {
     told
 }
 
-struct Home {
-    lockhouse: Lockhouse,
-    run: PathBuf,
-    number: u32,
-    seed: u64,
+/// What a client was told when it was started.
+pub(super) struct Home {
+    /// Of a database, or of a server.
+    pub(super) url: String,
+    /// The folder of the run.
+    pub(super) run: PathBuf,
+    pub(super) number: u32,
+    /// How many things it does at once.
+    pub(super) tasks: u32,
+    pub(super) seed: u64,
 }
 
 impl Home {
+    /// Lives until stdin ends.
+    pub(super) async fn live(&self, first: u32) {
+        let lockhouse = loop {
+            // It may be born in bad times.
+            match Lockhouse::connect(&self.url).await {
+                Ok(lockhouse) => break lockhouse,
+                Err(error) => eprintln!("client {}: {error}", self.number),
+            }
+            sleep(Duration::from_millis(100)).await;
+        };
+        let mut told = told_segments(first);
+        loop {
+            let segment = Segment(*told.borrow_and_update());
+            self.segment(segment, &lockhouse, &mut told).await;
+            if told.has_changed().is_err() {
+                return;
+            }
+            // The next is told already, or comes.
+            if *told.borrow() == segment.0 && told.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Until another segment is told, and all that was begun is over. Segment 0 is a pause.
-    async fn segment(&self, segment: Segment, told: &mut watch::Receiver<u32>) {
+    async fn segment(
+        &self,
+        segment: Segment,
+        lockhouse: &Lockhouse,
+        told: &mut watch::Receiver<u32>,
+    ) {
         if segment.0 == 0 {
             println!("0 0 0 1");
             let _ = told.changed().await;
@@ -119,15 +123,20 @@ impl Home {
         let notes = Arc::new(Notes::create(&segment.notes(&self.run, self.number)));
         let (end, over) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        for task in 0..TASKS {
-            let client = Recorded::new(self.lockhouse.clone(), &notes, self.number * 100 + task);
-            let seed = self.seed ^ u64::from(segment.0) << 32 ^ u64::from(task);
-            let prefix = format!("c{}t{task}", self.number);
-            let life = Life::new(client, segment, prefix, (seed, task == 0), over.clone());
+        for task in 0..self.tasks {
+            let number = self.number * FELLOWS + task;
+            let client = Recorded::new(lockhouse.clone(), &notes, number);
+            let who = Who {
+                client: self.number,
+                task,
+                tasks: self.tasks,
+                seed: self.seed ^ u64::from(segment.0) << 32 ^ u64::from(task),
+            };
+            let life = Life::new(client, segment, who, over.clone());
             tasks.spawn(life.lead());
         }
         let probing = tokio::spawn(probe(
-            self.lockhouse.clone(),
+            lockhouse.clone(),
             Arc::clone(&notes),
             self.number,
             segment,
@@ -163,7 +172,7 @@ async fn probe(lockhouse: Lockhouse, notes: Arc<Notes>, number: u32, segment: Se
     let mut every = interval(PROBE_EVERY);
     loop {
         every.tick().await;
-        let client = Recorded::new(lockhouse.clone(), &notes, number * 100 + 99);
+        let client = Recorded::new(lockhouse.clone(), &notes, number * FELLOWS + FELLOWS - 1);
         let owner = format!("{}probe-{number}", segment.prefix());
         calls.spawn(async move {
             client.heartbeat(&owner, Duration::from_secs(5)).await;

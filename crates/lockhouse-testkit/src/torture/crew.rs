@@ -12,6 +12,7 @@ use super::client::Says;
 use super::database::Server;
 use super::process::Process;
 use super::proxy::Proxy;
+use super::run::Size;
 use super::segment::Segment;
 use crate::clock::Clock;
 
@@ -53,6 +54,7 @@ pub(super) struct Crew {
     program: PathBuf,
     folder: PathBuf,
     seed: u64,
+    tasks: u32,
     born: u32,
 }
 
@@ -60,8 +62,7 @@ impl Crew {
     /// Servers, and no clients yet.
     pub(super) async fn start(
         program: &Path,
-        folder: &Path,
-        seed: u64,
+        size: &Size,
         store_url: StoreUrl,
         clock: Option<Arc<Clock>>,
     ) -> Self {
@@ -79,8 +80,9 @@ impl Crew {
             clock,
             direct_url,
             program: program.to_owned(),
-            folder: folder.to_owned(),
-            seed,
+            folder: size.folder.clone(),
+            seed: size.seed,
+            tasks: size.tasks,
             born: 0,
         };
         for _ in 0..SERVERS {
@@ -182,9 +184,9 @@ impl Crew {
         self.born += 1;
         let number = self.born;
         let seed = (self.seed ^ u64::from(number) << 16).to_string();
-        let (number_text, segment) = (number.to_string(), segment.0.to_string());
-        let folder = self.folder.to_str().unwrap();
-        let arguments = ["client", url, folder, &number_text, &seed, &segment];
+        let (number_text, tasks) = (number.to_string(), self.tasks.to_string());
+        let (folder, segment) = (self.folder.to_str().unwrap(), segment.0.to_string());
+        let arguments = ["client", url, folder, &number_text, &tasks, &seed, &segment];
         (number, self.process(&arguments, clock))
     }
 

@@ -23,6 +23,12 @@ use crate::clock::Clock;
 /// How long it may take to start, after a kill and on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
+/// How long one that runs may take to answer.
+const READY: Duration = Duration::from_secs(5);
+
+/// How long it may take to find that there is room on a disk that was full.
+const ROOM_IS_FOUND: Duration = Duration::from_secs(75);
+
 /// Whom clients connect as, who may not do what only administrators may.
 pub(super) const USER: &str = "torture";
 
@@ -37,6 +43,8 @@ pub(super) struct Server {
     owner: Option<(u32, u32)>,
     clock: Option<Arc<Clock>>,
     child: Option<Child>,
+    /// How often it had to be started when a fault was mended.
+    pub(super) starts_at_heal: u64,
 }
 
 impl Server {
@@ -56,10 +64,11 @@ impl Server {
             owner: None,
             clock,
             child: None,
+            starts_at_heal: 0,
         };
         server.services(&["up", store]);
         let id: u32 = server.state("pid").parse().unwrap();
-        server.arguments = command_line(id);
+        server.arguments = command_line(store, id);
         server.owner = owner_of(id);
         let port = server.state("port");
         server.admin_url = match store {
@@ -135,21 +144,40 @@ impl Server {
         self.each_process("CONT");
     }
 
-    /// Runs it unless it runs, and waits until it takes queries. One that takes none, though it runs,
-    /// is killed first, as its operator would.
-    pub(super) async fn bring_back(&mut self) {
+    /// Runs it unless it runs, and waits until it takes queries, and writes where the disk `was_full`.
+    /// One that does not, though it runs, is killed first, as its operator would.
+    pub(super) async fn bring_back(&mut self, was_full: bool) {
         let child = self.child.as_mut();
         let alive = child.is_some_and(|child| child.try_wait().unwrap().is_none());
-        if alive
-            && timeout(Duration::from_secs(5), self.until_ready())
-                .await
-                .is_ok()
-        {
+        let ready = alive && timeout(READY, self.until_ready()).await.is_ok();
+        if ready && (!was_full || self.writes().await) {
             return;
         }
+        self.starts_at_heal += 1;
         self.kill();
         self.run();
         self.until_ready().await;
+    }
+
+    /// Whether it has found that there is room on the disk again, for which MySQL and MariaDB look once
+    /// a minute.
+    async fn writes(&self) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < ROOM_IS_FOUND {
+            let left = ROOM_IS_FOUND.saturating_sub(begun.elapsed());
+            let writing = async {
+                let mut admin = Sql::connect(&self.admin_url()).await?;
+                admin
+                    .run_within(left, "CREATE TABLE IF NOT EXISTS room (a INT)")
+                    .await?;
+                admin.run_within(left, "DROP TABLE IF EXISTS room").await
+            };
+            match writing.await {
+                Ok(()) => return true,
+                Err(_) => sleep(Duration::from_millis(100)).await,
+            }
+        }
+        false
     }
 
     fn run(&mut self) {

@@ -15,11 +15,22 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How often one that was not answered is asked again before the task goes on with something else.
 const AGAIN: u32 = 20;
 
+/// Who a task is.
+#[derive(Clone, Copy)]
+pub(super) struct Who {
+    /// The client that it is of.
+    pub(super) client: u32,
+    /// Which of the client's tasks, and how many there are.
+    pub(super) task: u32,
+    pub(super) tasks: u32,
+    pub(super) seed: u64,
+}
+
 /// A task of a client.
 pub(super) struct Life {
     client: Recorded,
     segment: Segment,
-    prefix: String,
+    who: Who,
     random: fastrand::Rng,
     over: watch::Receiver<bool>,
     asked: u64,
@@ -34,18 +45,17 @@ impl Life {
     pub(super) fn new(
         client: Recorded,
         segment: Segment,
-        prefix: String,
-        (seed, is_plain): (u64, bool),
+        who: Who,
         over: watch::Receiver<bool>,
     ) -> Self {
         Self {
             client,
             segment,
-            prefix,
-            random: fastrand::Rng::with_seed(seed),
+            who,
+            random: fastrand::Rng::with_seed(who.seed),
             over,
             asked: 0,
-            is_plain,
+            is_plain: who.task == 0,
             before: None,
         }
     }
@@ -150,11 +160,12 @@ impl Life {
 
     /// Releases or ends by force what is, or was, somebody else's.
     async fn meddle(&mut self) {
-        let task = self.random.u8(..8);
+        let whose = Who {
+            task: self.random.u32(..self.who.tasks),
+            ..self.who
+        };
         let back = self.random.u64(..4);
-        let (client, _) = self.prefix.split_once('t').unwrap();
-        let nth = self.asked.saturating_sub(back);
-        let id = format!("{}{client}t{task}-{nth}", self.segment.prefix());
+        let id = self.id_of(whose, self.asked.saturating_sub(back));
         let by_force = self.random.bool();
         self.call(async |client| {
             if by_force {
@@ -209,7 +220,8 @@ impl Life {
     /// A call; who was refused for no reason of the rules rests a little.
     async fn call(&mut self, call: impl AsyncFnOnce(&Recorded) -> Answer) -> Answer {
         let answer = timeout(FORGOTTEN, call(&self.client)).await;
-        let answer = answer.unwrap_or_else(|_| panic!("{}: a call has no end", self.prefix));
+        let answer =
+            answer.unwrap_or_else(|_| panic!("client {}: a call has no end", self.who.client));
         if matches!(answer, Answer::Unknown | Answer::Refused(Refused::Other(_))) {
             self.pause(50).await;
         }
@@ -238,7 +250,12 @@ impl Life {
 
     fn id(&mut self) -> String {
         self.asked += 1;
-        format!("{}{}-{}", self.segment.prefix(), self.prefix, self.asked)
+        self.id_of(self.who, self.asked)
+    }
+
+    fn id_of(&self, who: Who, nth: u64) -> String {
+        let Who { client, task, .. } = who;
+        format!("{}c{client}t{task}-{nth}", self.segment.prefix())
     }
 
     fn choose<'a, T>(&mut self, of: &'a [T]) -> &'a T {

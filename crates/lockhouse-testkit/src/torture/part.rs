@@ -1,7 +1,6 @@
 //! The parts that processes of a run do, one each.
 
 use std::io::BufRead as _;
-use std::path::Path;
 use std::time::Duration;
 
 use lockhouse::{Lockhouse, Upkeep};
@@ -9,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::client;
+use super::client::Home;
 use super::sql::Sql;
 use crate::place::is_postgres;
 
@@ -20,9 +19,15 @@ const STORMS: u64 = 4;
 pub async fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["client", url, run, number, seed, segment] => {
-            let (number, segment) = (number.parse().unwrap(), segment.parse().unwrap());
-            client::live(url, Path::new(run), number, seed.parse().unwrap(), segment).await;
+        ["client", url, run, number, tasks, seed, segment] => {
+            let home = Home {
+                url: url.to_owned(),
+                run: run.into(),
+                number: number.parse().unwrap(),
+                tasks: tasks.parse().unwrap(),
+                seed: seed.parse().unwrap(),
+            };
+            home.live(segment.parse().unwrap()).await;
         }
         ["serve", url] => serve(url).await,
         ["greedy", url] => greedy(url).await,

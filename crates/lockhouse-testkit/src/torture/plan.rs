@@ -5,11 +5,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
 use super::faults::Fault;
 
 /// The longest time to live that clients ask for; who is stopped, or has its clock set, is so for longer.
 pub const LONGEST_TTL_MS: u64 = 3_000;
+
+const LEAST_CALM_MS: u64 = 300;
 
 /// Where in the life of a COMMIT something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,7 @@ pub struct Plan {
     faults: Vec<Fault>,
     alone: VecDeque<Fault>,
     rounds: u64,
+    calm_ms: u64,
 }
 
 impl Plan {
@@ -78,7 +82,16 @@ impl Plan {
             faults: faults.to_vec(),
             alone: alone.into(),
             rounds: 0,
+            calm_ms: 1_500,
         }
+    }
+
+    /// Before each round all is well for up to so long.
+    pub fn calm_up_to(mut self, calm: Duration) -> Self {
+        self.calm_ms = u64::try_from(calm.as_millis())
+            .unwrap_or(u64::MAX)
+            .max(LEAST_CALM_MS);
+        self
     }
 
     /// The rounds of a run of that length, if each heal takes half a second.
@@ -147,7 +160,7 @@ impl Iterator for Plan {
             self.random.u64(700..=4_000)
         };
         Some(Round {
-            calm_ms: self.random.u64(300..=1_500),
+            calm_ms: self.random.u64(LEAST_CALM_MS..=self.calm_ms),
             faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),
             lasts_ms,
         })

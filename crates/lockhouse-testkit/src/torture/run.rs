@@ -24,9 +24,6 @@ use super::work;
 use crate::clock::Clock;
 use crate::history::now_us;
 
-/// After so many rounds what was done is checked.
-const ROUNDS: usize = 5;
-
 /// What is tortured, and how.
 #[derive(Clone, Debug)]
 pub struct Size {
@@ -34,6 +31,10 @@ pub struct Size {
     pub store: String,
     /// Those that the store can't have are left out.
     pub faults: Vec<Fault>,
+    /// How many things each client does at once.
+    pub tasks: u32,
+    /// For how long all is well between faults, at most.
+    pub calm: Duration,
     /// For how long faults are begun.
     pub duration: Duration,
     /// What all is drawn from.
@@ -46,6 +47,8 @@ pub struct Size {
     pub scripts: PathBuf,
     /// Added to the store's URL: how it is broken, to see that it is found out.
     pub sabotage: Option<String>,
+    /// After so many rounds what was done is checked.
+    pub rounds: usize,
     /// Ends it at the first segment that broke a promise.
     pub until_broken: bool,
     /// Whether it says all the while how it gets on.
@@ -53,6 +56,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// What goes wrong when.
+    pub fn plan(&self) -> Plan {
+        Plan::new(self.seed, &self.possible()).calm_up_to(self.calm)
+    }
+
     /// The faults that the store can have.
     pub fn possible(&self) -> Vec<Fault> {
         let possible = |fault: &Fault| fault.left_out(&self.store).is_none();
@@ -84,7 +92,7 @@ pub async fn run(program: &Path, size: &Size) -> Report {
             StoreUrl::Server(server, sabotage)
         }
     };
-    let crew = Crew::start(program, &size.folder, size.seed, store, clock).await;
+    let crew = Crew::start(program, size, store, clock).await;
     let mut run = Run {
         size,
         stage: Stage::new(ahead(), size.fill.then(|| data.clone())),
@@ -139,13 +147,12 @@ impl Run<'_> {
     async fn go_through(&mut self) {
         self.begin_segment(Segment(1)).await;
         self.crew.start_clients(self.segment).await;
-        let plan = Plan::new(self.size.seed, &self.size.possible());
-        for (nth, round) in (1..).zip(plan) {
+        for (nth, round) in (1..).zip(self.size.plan()) {
             if self.begun.elapsed() >= self.size.duration || self.is_broken() {
                 break;
             }
             self.round(&round).await;
-            if nth % ROUNDS == 0 {
+            if nth % self.size.rounds == 0 {
                 self.turn(Segment(self.segment.0 + 1)).await;
             }
         }

@@ -32,6 +32,14 @@ impl Sql {
     }
 
     pub(super) async fn run(&mut self, statement: &str) -> Result<(), String> {
+        self.run_within(PATIENCE, statement).await
+    }
+
+    pub(super) async fn run_within(
+        &mut self,
+        patience: Duration,
+        statement: &str,
+    ) -> Result<(), String> {
         let running = async {
             match self {
                 Self::MySql(connection) => sqlx::raw_sql(statement)
@@ -44,7 +52,7 @@ impl Sql {
                     .map(|_| ()),
             }
         };
-        let ran = timeout(PATIENCE, running).await;
+        let ran = timeout(patience, running).await;
         ran.map_err(|_| "no answer".to_owned())?
             .map_err(|error| error.to_string())
     }

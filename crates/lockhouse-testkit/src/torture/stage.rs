@@ -104,15 +104,9 @@ impl Stage {
                 _ => {}
             }
         }
-        // MySQL and MariaDB look only once a minute whether there is room on the disk again: their
-        // operators restart them.
         let was_full = faults.iter().any(|staged| staged.fault == Fault::DiskFull);
-        let waits = was_full && !crew.direct_url.starts_with("postgres");
         if let Some(database) = &mut crew.database {
-            if waits {
-                database.kill();
-            }
-            database.bring_back().await;
+            database.bring_back(was_full).await;
         }
         if faults.iter().any(|staged| staged.fault == Fault::ReadOnly) {
             read_only(crew, false).await;

@@ -8,14 +8,20 @@ use tokio::time::sleep;
 /// How many connections a server takes: enough for all clients, and not too many for a greedy process.
 const CONNECTIONS: &str = "120";
 
+/// So that a long run of MySQL's does not fill its disk by logs of what was done.
+const FEW_LOGS: [&str; 2] = ["--max-binlog-size=64M", "--binlog-expire-logs-seconds=60"];
+
 /// Its command line, changed for a run.
-pub(super) fn command_line(id: u32) -> Vec<String> {
+pub(super) fn command_line(store: &str, id: u32) -> Vec<String> {
     let words = fs::read(format!("/proc/{id}/cmdline")).unwrap();
     let words = words
         .split(|byte| *byte == 0)
         .filter(|word| !word.is_empty());
     let words = words.map(|word| String::from_utf8(word.to_vec()).unwrap());
     let mut words: Vec<_> = words.map(|word| changed(&word)).collect();
+    if store == "mysql" {
+        words.extend(FEW_LOGS.map(str::to_owned));
+    }
     if !words[0].contains('/') {
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap();
         words[0] = program.to_str().unwrap().to_owned();
