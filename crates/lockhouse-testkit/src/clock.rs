@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,9 +14,6 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-
-/// How late a process under a [lazy environment](Clock::lazy_environment) sees a jump at most.
-pub const LAZY: Duration = Duration::from_millis(2_500);
 
 const BETWEEN_JUMPS: Duration = Duration::from_millis(150);
 
@@ -50,9 +46,6 @@ impl Clock {
             folder: tempfile::tempdir().unwrap(),
             library,
         };
-        // A database may run as a user of its own.
-        let readable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(clock.folder.path(), readable).unwrap();
         clock.jump(offset);
         Some(clock)
     }
@@ -73,15 +66,6 @@ impl Clock {
             ("FAKETIME_NO_CACHE", "1".into()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
         ]
-    }
-
-    /// The same, but the process sees a jump up to two seconds late, and looks at its clock as fast as
-    /// without: for a database, which does so all the time.
-    pub fn lazy_environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut environment = self.environment();
-        environment.retain(|(name, _)| *name != "FAKETIME_NO_CACHE");
-        environment.push(("FAKETIME_CACHE_DURATION", "1".into()));
-        environment
     }
 
     /// Jumps between `offsets`, over and over, until the answer is dropped.

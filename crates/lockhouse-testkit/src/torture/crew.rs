@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::client::Says;
+use super::clock::{Clock, Clocks};
 use super::database::Server;
 use super::process::Process;
 use super::proxy::Proxy;
 use super::run::Size;
 use super::segment::Segment;
-use crate::clock::Clock;
 
 /// How many there are of each.
 pub(super) const SERVERS: usize = 2;
@@ -27,7 +27,7 @@ pub(super) struct Client {
     pub(super) process: Process,
     /// To the database, or to its server; none to an SQLite file.
     pub(super) proxy: Option<Proxy>,
-    pub(super) clock: Option<Arc<Clock>>,
+    pub(super) clock: Arc<Clock>,
     url: String,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Served {
     pub(super) address: String,
     /// To the database; none to an SQLite file.
     pub(super) proxy: Option<Proxy>,
-    pub(super) clock: Option<Arc<Clock>>,
+    pub(super) clock: Arc<Clock>,
     url: String,
 }
 
@@ -48,9 +48,10 @@ pub(super) struct Crew {
     pub(super) servers: Vec<Served>,
     pub(super) database: Option<Server>,
     /// The clock of the database, under which it was started.
-    pub(super) clock: Option<Arc<Clock>>,
+    pub(super) clock: Arc<Clock>,
     /// Where the database is, past every proxy.
     pub(super) direct_url: String,
+    clocks: Clocks,
     program: PathBuf,
     folder: PathBuf,
     seed: u64,
@@ -64,7 +65,7 @@ impl Crew {
         program: &Path,
         size: &Size,
         store_url: StoreUrl,
-        clock: Option<Arc<Clock>>,
+        (clocks, clock): (Clocks, Arc<Clock>),
     ) -> Self {
         let (database, direct_url) = match store_url {
             StoreUrl::File(url) => (None, url),
@@ -78,6 +79,7 @@ impl Crew {
             servers: Vec::new(),
             database,
             clock,
+            clocks,
             direct_url,
             program: program.to_owned(),
             folder: size.folder.clone(),
@@ -88,7 +90,7 @@ impl Crew {
         for _ in 0..SERVERS {
             let (url, proxy) = crew.way_to_database().await;
             let clock = crew.clock_of_its_own();
-            let process = crew.process(&["serve", &url], clock.as_deref());
+            let process = crew.process(&["serve", &url], Some(&*clock));
             crew.servers.push(Served {
                 process,
                 address: String::new(),
@@ -112,7 +114,7 @@ impl Crew {
                 (format!("http://127.0.0.1:{}", proxy.port()), Some(proxy))
             };
             let clock = self.clock_of_its_own();
-            let (number, process) = self.bear(&url, clock.as_deref(), segment);
+            let (number, process) = self.bear(&url, &clock, segment);
             self.clients.push(Client {
                 number,
                 process,
@@ -131,7 +133,7 @@ impl Crew {
                     self.servers[nth].url.clone(),
                     self.servers[nth].clock.clone(),
                 );
-                self.servers[nth].process = self.process(&["serve", &url], clock.as_deref());
+                self.servers[nth].process = self.process(&["serve", &url], Some(&*clock));
                 self.servers[nth].address.clear();
             }
         }
@@ -142,7 +144,7 @@ impl Crew {
                     self.clients[nth].url.clone(),
                     self.clients[nth].clock.clone(),
                 );
-                let (number, process) = self.bear(&url, clock.as_deref(), segment);
+                let (number, process) = self.bear(&url, &clock, segment);
                 dead.push(std::mem::replace(&mut self.clients[nth].number, number));
                 self.clients[nth].process = process;
             }
@@ -165,6 +167,12 @@ impl Crew {
         servers.chain(clients).collect()
     }
 
+    /// How often the database had to be started when a fault was mended.
+    pub(super) fn starts_at_heal(&self) -> u64 {
+        let database = self.database.as_ref();
+        database.map_or(0, |database| database.starts_at_heal)
+    }
+
     /// Those of the embedded clients.
     pub(super) fn embedded(&self) -> &[Client] {
         &self.clients[..EMBEDDED]
@@ -180,14 +188,14 @@ impl Crew {
         self.process(&[part, url], None)
     }
 
-    fn bear(&mut self, url: &str, clock: Option<&Clock>, segment: Segment) -> (u32, Process) {
+    fn bear(&mut self, url: &str, clock: &Clock, segment: Segment) -> (u32, Process) {
         self.born += 1;
         let number = self.born;
         let seed = (self.seed ^ u64::from(number) << 16).to_string();
         let (number_text, tasks) = (number.to_string(), self.tasks.to_string());
         let (folder, segment) = (self.folder.to_str().unwrap(), segment.0.to_string());
         let arguments = ["client", url, folder, &number_text, &tasks, &seed, &segment];
-        (number, self.process(&arguments, clock))
+        (number, self.process(&arguments, Some(clock)))
     }
 
     fn process(&self, arguments: &[&str], clock: Option<&Clock>) -> Process {
@@ -196,12 +204,11 @@ impl Crew {
     }
 
     /// SQLite's clock is that of its processes, and one for all.
-    fn clock_of_its_own(&self) -> Option<Arc<Clock>> {
-        if self.database.is_none() {
-            return self.clock.clone();
+    fn clock_of_its_own(&self) -> Arc<Clock> {
+        match self.database {
+            Some(_) => self.clocks.clock(),
+            None => Arc::clone(&self.clock),
         }
-        self.clock.as_ref()?;
-        Clock::off_by("+0").map(Arc::new)
     }
 
     async fn way_to_database(&self) -> (String, Option<Proxy>) {

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use running::{command_line, family, owner_of, until_gone};
 use tokio::time::{sleep, timeout};
 
+use super::clock::Clock;
 use super::process::signal;
 use super::sql::{Sql, is_up};
-use crate::clock::Clock;
 
 /// How long it may take to start, after a kill and on a busy machine.
 const START: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ pub(super) struct Server {
     admin_url: String,
     arguments: Vec<String>,
     owner: Option<(u32, u32)>,
-    clock: Option<Arc<Clock>>,
+    clock: Arc<Clock>,
     child: Option<Child>,
     /// How often it had to be started when a fault was mended.
     pub(super) starts_at_heal: u64,
@@ -53,7 +53,7 @@ impl Server {
         store: &str,
         scripts: &Path,
         folder: &Path,
-        clock: Option<Arc<Clock>>,
+        clock: Arc<Clock>,
     ) -> Self {
         let mut server = Self {
             store: store.to_owned(),
@@ -191,12 +191,10 @@ impl Server {
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
-            .stderr(log);
+            .stderr(log)
+            .envs(self.clock.environment());
         if let Some((user, group)) = self.owner.filter(|(user, _)| *user != 0) {
             command.uid(user).gid(group);
-        }
-        if let Some(clock) = &self.clock {
-            command.envs(clock.lazy_environment());
         }
         let child = command.spawn().unwrap();
         fs::write(

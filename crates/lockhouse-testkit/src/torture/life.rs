@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::plan::LONGEST_TTL_MS;
-use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment};
+use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment, capacity_for};
 use crate::history::{Answer, Asked, Recorded, Refused};
 
 /// A call that takes longer was forgotten by somebody.
@@ -179,14 +179,16 @@ impl Life {
 
     async fn resize(&mut self) {
         let (name, usual) = RESIZED;
-        let capacity = self.random.u32(..=2 * usual);
+        let most = 2 * capacity_for(self.who.tasks, usual);
+        let capacity = self.random.u32(..=most);
         let name = self.segment.name(name);
         self.call(async |client| client.define(&name, capacity).await)
             .await;
     }
 
     async fn delete_and_define(&mut self) {
-        let (name, capacity) = DELETED;
+        let (name, usual) = DELETED;
+        let capacity = capacity_for(self.who.tasks, usual);
         let name = self.segment.name(name);
         self.call(async |client| client.delete(&name).await).await;
         self.call(async |client| client.define(&name, capacity).await)

@@ -20,6 +20,7 @@
 //! the machine's business.
 
 mod client;
+mod clock;
 mod crew;
 mod database;
 pub mod faults;

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::clock::Clock;
+use super::clock::Clock;
 
 /// A process. It is killed when dropped.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(log.unwrap());
         if let Some(clock) = clock {
-            command.envs(clock.lazy_environment());
+            command.envs(clock.environment());
         }
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();

@@ -43,6 +43,8 @@ pub struct Report {
 struct Mended {
     times: u64,
     slowest: Duration,
+    /// How often the database had to be started for it.
+    starts: u64,
 }
 
 impl Report {
@@ -68,13 +70,15 @@ impl Report {
         self.violations.extend(verdict.violations);
     }
 
-    /// Faults that were there together were mended, and all were at work again after that time.
-    pub(super) fn mended(&mut self, faults: &[Fault], took: Duration) {
+    /// Faults that were there together were mended, for which the database had to be started so often,
+    /// and all were at work again after that time.
+    pub(super) fn mended(&mut self, faults: &[Fault], starts: u64, took: Duration) {
         self.mixes += u64::from(faults.len() > 1);
         self.slowest = self.slowest.max(took);
         for fault in faults {
             let mended = self.faults.entry(fault.to_string()).or_default();
             mended.times += 1;
+            mended.starts += starts;
             mended.slowest = mended.slowest.max(took);
         }
     }
@@ -106,6 +110,13 @@ impl Report {
         self.slowest
     }
 
+    fn verdict(&self) -> &'static str {
+        match self.violations[..] {
+            [] => "nothing is broken",
+            _ => "broken",
+        }
+    }
+
     /// The same for programs.
     pub fn json(&self) -> Value {
         let mut operations = serde_json::Map::new();
@@ -116,6 +127,7 @@ impl Report {
         let faults = self.faults.iter().map(|(fault, mended)| {
             let mended = json!({
                 "times": mended.times,
+                "database_started": mended.starts,
                 "slowest_ms": mended.slowest.as_millis() as u64,
             });
             (fault.clone(), mended)
@@ -137,6 +149,7 @@ impl Report {
             "faults_missed": self.missed,
             "mixes": self.mixes,
             "slowest_ms": self.slowest.as_millis() as u64,
+            "verdict": self.verdict(),
             "violations": self.violations,
         })
     }
@@ -147,8 +160,11 @@ impl fmt::Display for Report {
         let rate = self.operations as f64 / self.took.as_secs_f64().max(0.001);
         writeln!(
             f,
-            "\n{} {}, seed {}, {:.0?}",
-            self.store, self.version, self.seed, self.took
+            "\n{} {}, seed {}, {:.1} minutes",
+            self.store,
+            self.version,
+            self.seed,
+            self.took.as_secs_f64() / 60.0
         )?;
         writeln!(f, "  lockhouse {}", env!("CARGO_PKG_VERSION"))?;
         writeln!(
@@ -162,15 +178,18 @@ impl fmt::Display for Report {
         let (faults, mixes) = (self.faults(), self.mixes);
         writeln!(
             f,
-            "\n  faults {faults:>12}, {mixes} mixes; slowest until all were at work again"
+            "\n  faults {faults}, of which some came together {mixes} times\n\
+             \x20   {:<18} {:>9} {:>18} {:>22}",
+            "", "times", "longest heal", "database started"
         )?;
         for (fault, _) in ALL {
-            if let Some(Mended { times, slowest }) = self.faults.get(&fault.to_string()) {
-                let fault = fault.to_string();
+            let fault = fault.to_string();
+            if let Some(mended) = self.faults.get(&fault) {
+                let Mended { times, starts, .. } = mended;
+                let slowest = mended.slowest.as_secs_f64();
                 writeln!(
                     f,
-                    "    {fault:<22} {times:>5} {:>10.1} s",
-                    slowest.as_secs_f64()
+                    "    {fault:<22} {times:>5} {slowest:>16.1} s {starts:>22}"
                 )?;
             }
         }
@@ -179,8 +198,8 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "    {:<28} {:>10.1} s of {} s",
-            "in all",
+            "    {:<28} {:>16.1} s, of {} s at most",
+            "longest heal of all",
             self.slowest.as_secs_f64(),
             SOON.as_secs()
         )?;
@@ -204,7 +223,12 @@ impl fmt::Display for Report {
             "  releases asked again that claimed the end of another {}",
             self.claims
         )?;
-        writeln!(f, "  violations {}", self.violations.len())?;
+        let violations = self.violations.len();
+        writeln!(
+            f,
+            "\n  verdict: {}, {violations} violations",
+            self.verdict()
+        )?;
         for violation in &self.violations {
             writeln!(f, "\n{violation}")?;
         }

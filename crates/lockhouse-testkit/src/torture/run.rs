@@ -11,6 +11,7 @@ use lockhouse::{Lockhouse, Timestamp, Upkeep};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::clock::Clocks;
 use super::crew::{Crew, StoreUrl};
 use super::database::Server;
 use super::faults::Fault;
@@ -21,7 +22,6 @@ use super::segment::Segment;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work;
-use crate::clock::Clock;
 use crate::history::now_us;
 
 /// What is tortured, and how.
@@ -77,10 +77,8 @@ impl Size {
 pub async fn run(program: &Path, size: &Size) -> Report {
     let data = size.folder.join("data");
     fs::create_dir_all(&data).unwrap();
-    // Whoever has a clock of ours is slower, and MySQL by much.
-    let is_of_clocks = size.possible().into_iter().any(Fault::is_of_a_clock);
-    let clock = is_of_clocks.then(|| Clock::off_by("+0")).flatten();
-    let clock = clock.map(Arc::new);
+    let clocks = Clocks::new(&size.folder);
+    let clock = clocks.clock();
     let sabotage = size.sabotage.clone().unwrap_or_default();
     let store = match &*size.store {
         "sqlite" => StoreUrl::File(format!(
@@ -92,7 +90,7 @@ pub async fn run(program: &Path, size: &Size) -> Report {
             StoreUrl::Server(server, sabotage)
         }
     };
-    let crew = Crew::start(program, size, store, clock).await;
+    let crew = Crew::start(program, size, store, (clocks, clock)).await;
     let mut run = Run {
         size,
         stage: Stage::new(ahead(), size.fill.then(|| data.clone())),
@@ -178,7 +176,11 @@ impl Run<'_> {
         }
         sleep(Duration::from_millis(round.lasts_ms)).await;
         self.look_for_the_dead();
+        let starts = self.crew.starts_at_heal();
+        let begun = Instant::now();
         self.stage.mend(&mut self.crew, &round.faults).await;
+        let mending = begun.elapsed().as_secs_f64();
+        let starts = self.crew.starts_at_heal() - starts;
         let mended = now_us();
         let dead = self.crew.replace_dead(self.segment).await;
         let (took, late) = work::at_work_since(&self.crew, mended).await;
@@ -186,12 +188,13 @@ impl Run<'_> {
             .into_iter()
             .map(|late| format!("after {round}: {late}"));
         self.report.violations.extend(late);
-        self.report.mended(&came, took);
+        self.report.mended(&came, starts, took);
         for client in dead {
             self.bury(client).await;
         }
         self.say(&format!(
-            "all at work again after {:.1} s",
+            "mended in {mending:.1} s{}, all at work again after {:.1} s",
+            if starts > 0 { " with a start" } else { "" },
             took.as_secs_f64()
         ));
     }

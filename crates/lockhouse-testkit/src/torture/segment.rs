@@ -19,9 +19,21 @@ pub(super) const RESIZED: (&str, u32) = ("resized", 5);
 /// Deleted, and defined again.
 pub(super) const DELETED: (&str, u32) = ("deleted", 4);
 
+/// For how many tasks of each client the capacities are meant; of those that are fought over there is
+/// more where there are more.
+const TASKS: u32 = 8;
+
+/// What a semaphore has, whose capacity is `usual`, if each client does `tasks` things at once.
+pub(super) fn capacity_for(tasks: u32, usual: u32) -> u32 {
+    usual * tasks.div_ceil(TASKS)
+}
+
 /// All with what they have at first.
-pub(super) fn semaphores() -> impl Iterator<Item = (&'static str, u32)> {
-    PLAIN.into_iter().chain(FOUGHT).chain([RESIZED, DELETED])
+pub(super) fn semaphores(tasks: u32) -> impl Iterator<Item = (&'static str, u32)> {
+    let fought = FOUGHT.into_iter().chain([RESIZED, DELETED]);
+    PLAIN
+        .into_iter()
+        .chain(fought.map(move |(name, usual)| (name, capacity_for(tasks, usual))))
 }
 
 /// The number of a segment.

@@ -12,7 +12,6 @@ use super::faults::Fault;
 use super::plan::Staged;
 use super::process::Process;
 use super::proxy::{Failure, Proxy};
-use crate::clock::{Clock, LAZY};
 use crate::history::{Move, Moved, now_us};
 
 /// How long a COMMIT is waited for. In a mix there may be none.
@@ -62,8 +61,8 @@ impl Stage {
             Fault::LostReplies => fail_http(crew, Failure::LostReplies),
             Fault::LateReplies => fail_http(crew, Failure::LateReplies),
             Fault::RepeatedRequests => fail_http(crew, Failure::RepeatedRequests),
-            Fault::ClockClient => set(crew.clients[client].clock.as_deref(), staged.hours),
-            Fault::ClockServer => set(crew.servers[server].clock.as_deref(), staged.hours),
+            Fault::ClockClient => crew.clients[client].clock.set(staged.hours),
+            Fault::ClockServer => crew.servers[server].clock.set(staged.hours),
             Fault::ClockDatabase => self.set_clock(crew, staged.hours),
             Fault::DiskFull => self.fill_disk(),
             Fault::LockStorm => {
@@ -93,8 +92,8 @@ impl Stage {
             match fault {
                 Fault::StopClient => go_on(&mut crew.clients[client].process),
                 Fault::StopServer => go_on(&mut crew.servers[server].process),
-                Fault::ClockClient => set(crew.clients[client].clock.as_deref(), 0),
-                Fault::ClockServer => set(crew.servers[server].clock.as_deref(), 0),
+                Fault::ClockClient => crew.clients[client].clock.set(0),
+                Fault::ClockServer => crew.servers[server].clock.set(0),
                 Fault::ClockDatabase => self.set_clock(crew, 0),
                 Fault::StopDatabase => {
                     if let Some(database) = &crew.database {
@@ -151,12 +150,9 @@ impl Stage {
     }
 
     fn set_clock(&mut self, crew: &Crew, hours: i64) {
-        let Some(clock) = crew.clock.as_deref() else {
-            return;
-        };
         let from = now_us();
-        set(Some(clock), hours);
-        let to = now_us() + LAZY.as_micros() as u64;
+        crew.clock.set(hours);
+        let to = now_us();
         let off = hours * 3_600_000_000;
         self.moved.moves.push(Move { from, to, off });
     }
@@ -266,12 +262,6 @@ fn fail_http(crew: &Crew, failure: Failure) {
         .iter()
         .filter_map(|client| client.proxy.as_ref());
     proxies.for_each(|proxy| proxy.fail(failure));
-}
-
-fn set(clock: Option<&Clock>, hours: i64) {
-    if let Some(clock) = clock {
-        clock.jump(&format!("{hours:+}h"));
-    }
 }
 
 /// One that was killed in the same round can't be.

@@ -65,7 +65,7 @@ impl Run<'_> {
         let path = segment.notes(&self.size.folder, OURS);
         self.notes = Some(Arc::new(Notes::create(&path)));
         if let Some(ours) = self.ours() {
-            for (name, capacity) in semaphores() {
+            for (name, capacity) in semaphores(self.size.tasks) {
                 ours.define(&segment.name(name), capacity).await;
             }
         }
