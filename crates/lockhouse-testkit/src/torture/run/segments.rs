@@ -124,19 +124,20 @@ impl Run<'_> {
             return;
         };
         let (segment, verdict) = judging.await.unwrap();
-        let found = verdict.violations.len();
+        let violations = verdict.violations.join("\n\n");
         let operations: u64 = verdict.operations.values().sum();
         self.report.add(verdict);
         let folder = segment.folder(&self.size.folder);
-        if found == 0 {
+        if violations.is_empty() {
             fs::remove_dir_all(folder).unwrap();
             self.say(&format!(
                 "segment {} of {operations} operations breaks nothing",
                 segment.0
             ));
         } else {
+            fs::write(folder.join("verdict"), &violations).unwrap();
             self.say(&format!(
-                "segment {} breaks {found} things; see {folder:?}",
+                "segment {} is broken; see {folder:?}\n\n{violations}\n",
                 segment.0
             ));
         }
