@@ -29,7 +29,7 @@ pub struct Move {
 
 impl Moved {
     /// Whether the clock was moved at some moment from `from` to `to`.
-    pub(super) fn between(&self, from: u64, to: u64) -> bool {
+    pub fn between(&self, from: u64, to: u64) -> bool {
         self.moves
             .iter()
             .any(|moved| moved.from <= to && from <= moved.to)

@@ -29,7 +29,7 @@ pub struct Report {
     pub segments: u64,
     by_kind: BTreeMap<(&'static str, String), u64>,
     permits: u64,
-    claims: u64,
+    guesses: u64,
     windows: u64,
     windows_passed_over: u64,
     faults: BTreeMap<String, Mended>,
@@ -64,7 +64,7 @@ impl Report {
             *self.by_kind.entry(kind).or_default() += count;
         }
         self.permits += verdict.permits;
-        self.claims += verdict.claims;
+        self.guesses += verdict.guesses;
         self.windows += verdict.windows;
         self.windows_passed_over += verdict.windows_passed_over;
         self.violations.extend(verdict.violations);
@@ -142,7 +142,7 @@ impl Report {
             "operations_by_kind": operations,
             "permits": self.permits,
             "segments": self.segments,
-            "releases_that_claim_the_end_of_another": self.claims,
+            "releases_that_both_claim_an_end": self.guesses,
             "windows": self.windows,
             "windows_passed_over": self.windows_passed_over,
             "faults": faults.collect::<serde_json::Map<_, _>>(),
@@ -220,8 +220,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "  releases asked again that claimed the end of another {}",
-            self.claims
+            "  releases asked again that claim an end which another claims {}",
+            self.guesses
         )?;
         let violations = self.violations.len();
         writeln!(

@@ -4,7 +4,7 @@
 mod tests;
 mod windows;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -22,8 +22,8 @@ pub(super) struct Verdict {
     pub(super) operations: BTreeMap<(&'static str, String), u64>,
     /// How many rows of permits were checked with them.
     pub(super) permits: u64,
-    /// How many releases were told to have been the one, and were not.
-    pub(super) claims: u64,
+    /// How many releases more than one were told to have been the one.
+    pub(super) guesses: u64,
     pub(super) windows: u64,
     pub(super) windows_passed_over: u64,
     /// Promises that were broken, in words.
@@ -37,13 +37,9 @@ pub(super) fn history(run: &Path, segment: Segment) -> Vec<Operation> {
     files.flat_map(|file| notes::read(&file)).collect()
 }
 
-/// The history without two kinds of answers that are guesses:
-///
-/// - Whose grant may have expired before its answer is told that it has, and nobody has looked. So it
-///   may still be held for a moment, and it is not known what came of that call.
-/// - Who releases once more after a lost answer is told to have been the one, though another may have
-///   released it before. Where the row ended before the call was begun, it was not; how many those
-///   are is counted.
+/// The history without claims that are guesses. Who releases once more after a lost answer can't tell
+/// its own release from another's that came between, or shortly before, as long as its last try took;
+/// so two can be told that they were the one. How many more than one those are is counted.
 fn without_guesses(history: &[Operation], rows: &Rows, moved: &Moved) -> (Vec<Operation>, u64) {
     let rows = moved.set_right(rows).permits;
     let ended = rows.iter().filter_map(|row| {
@@ -51,23 +47,27 @@ fn without_guesses(history: &[Operation], rows: &Rows, moved: &Moved) -> (Vec<Op
         Some((row.external_id.as_str(), at))
     });
     let ended: HashMap<_, _> = ended.collect();
-    let expired = Answer::Refused(Refused::Ended("expired".to_owned()));
-    let (mut history, mut claims) = (history.to_vec(), 0);
+    let (mut history, mut guesses) = (history.to_vec(), 0);
+    let mut claimed = HashSet::new();
     for operation in &mut history {
-        let begun = operation.begun.cast_signed() - CLOCKS_APART_US;
-        let was_over = |id: &str| ended.get(id).is_some_and(|at| *at < begun);
-        let was_over = operation.id().is_some_and(was_over);
-        if matches!(operation.call, Call::Acquire(_)) && operation.answer == expired {
-            operation.answer = Answer::Unknown;
-        } else if let Answer::Ended { now, .. } = &mut operation.answer
-            && *now
-            && was_over
-        {
-            *now = false;
-            claims += 1;
+        let (begun, until) = (operation.begun.cast_signed(), operation.ended.cast_signed());
+        let from = begun - (until - begun);
+        let Some((&id, &at)) = operation.id().and_then(|id| ended.get_key_value(id)) else {
+            continue;
+        };
+        let claim = match &mut operation.answer {
+            Answer::Ended { now, .. } if *now => now,
+            _ => continue,
+        };
+        let is_guess = (from - CLOCKS_APART_US..=until + CLOCKS_APART_US).contains(&at)
+            || moved.between(operation.begun, operation.ended);
+        let was_over = at < begun - CLOCKS_APART_US;
+        if is_guess && (was_over || !claimed.insert(id)) {
+            *claim = false;
+            guesses += 1;
         }
     }
-    (history, claims)
+    (history, guesses)
 }
 
 /// Checks a segment. Its rows were read when all was over.
@@ -85,8 +85,8 @@ pub(super) fn judge(
         let kind = (kind(&operation.call), answer(&operation.answer));
         *verdict.operations.entry(kind).or_default() += 1;
     }
-    let (history, claims) = without_guesses(history, rows, moved);
-    verdict.claims = claims;
+    let (history, guesses) = without_guesses(history, rows, moved);
+    verdict.guesses = guesses;
     let broken = check_moved(&history, rows, moved);
     verdict.violations = broken.iter().map(ToString::to_string).collect();
     for (name, _) in PLAIN {

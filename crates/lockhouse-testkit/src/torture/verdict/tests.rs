@@ -161,3 +161,24 @@ fn who_expires_as_the_clock_is_set_has_expired() {
             .any(|v| v.starts_with("P8"))
     );
 }
+
+/// Nobody can tell whose release it was of two at the same time, if answers are lost; but one that
+/// came later was not it.
+#[test]
+fn two_releases_at_once_may_both_claim_the_end_and_a_later_one_may_not() {
+    let (mut history, rows) = whole();
+    let release = |at| {
+        let call = Call::Release {
+            id: "s00001-a".into(),
+        };
+        operation(at, call, ended("released"))
+    };
+    history.push(release(4 * SECOND + 300));
+    assert_eq!(found(&history, &rows, &[]), [""; 0]);
+    history.push(release(4 * SECOND + 100_000));
+    let found = found(&history, &rows, &[]);
+    assert!(
+        found.iter().any(|found| found.starts_with("P3")),
+        "{found:?}"
+    );
+}
