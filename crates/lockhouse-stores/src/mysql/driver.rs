@@ -1,5 +1,7 @@
 //! How the servers are spoken to.
 
+use std::time::Duration;
+
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
@@ -14,12 +16,18 @@ use crate::sql::{Driver, Pieces, rows};
 /// What looks like comments is SQL for one of the two. With it an IN of very many values stays a
 /// range, which locks just these rows and in their order: MySQL would give that up for want of
 /// memory, MariaDB could make a subquery of it.
+///
+/// Who freezes in the middle of a transaction, or is cut off so that the server does not hear of it,
+/// loses it within seconds, and its locks with it. MariaDB has a setting for that. MySQL ends sessions
+/// that say nothing, whether they are in a transaction or not; so none is kept for as long
+/// ([`IDLE`](Driver::IDLE)).
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
-    innodb_lock_wait_timeout=5, lock_wait_timeout=5, unique_checks=1, \
+    innodb_lock_wait_timeout=5, lock_wait_timeout=5, net_read_timeout=5, unique_checks=1, \
     sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,\
     NO_ENGINE_SUBSTITUTION' \
-    /*!50709 , range_optimizer_max_mem_size=0 */ \
-    /*M! , in_predicate_conversion_threshold=0, optimizer_max_sel_arg_weight=0 */;\
+    /*!50709 , range_optimizer_max_mem_size=0, wait_timeout=6 */ \
+    /*M! , in_predicate_conversion_threshold=0, optimizer_max_sel_arg_weight=0, \
+    idle_transaction_timeout=5 */;\
     SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
     SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet',\
     'group_replication_group_name','group_replication_single_primary_mode','read_only',\
@@ -28,6 +36,7 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
 impl Driver for MySqlServer {
     type Database = MySql;
     const SESSION: &'static str = SESSION;
+    const IDLE: Duration = Duration::from_secs(4);
     const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
 
     fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {

@@ -3,6 +3,8 @@
 //! By the simple query protocol: several statements in one packet, all answers in text. Packets
 //! that have no BEGIN of their own are a transaction each.
 
+use std::time::Duration;
+
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
@@ -32,6 +34,7 @@ const LONGEST_SCRIPT: usize = (1 << 30) - 1024;
 impl Driver for PostgresServer {
     type Database = Database;
     const SESSION: &'static str = SESSION;
+    const IDLE: Duration = Duration::from_secs(300);
     const LONGEST_SCRIPT_IS: &'static str = "1 GiB";
 
     fn longest_script(session: &[PgRow]) -> Result<usize, Error> {

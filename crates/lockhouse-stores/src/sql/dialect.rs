@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use lockhouse_core::store::{Error, Kind, Page, Purge};
@@ -37,6 +38,9 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
 
     /// What every session is set to, in one round trip.
     const SESSION: &'static str;
+
+    /// After so long without use a connection is closed.
+    const IDLE: Duration;
 
     /// What the server calls the most that it takes at once.
     const LONGEST_SCRIPT_IS: &'static str;

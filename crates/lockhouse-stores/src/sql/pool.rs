@@ -35,9 +35,6 @@ const ROLLBACK: Duration = Duration::from_millis(500);
 /// After so long without use a connection is pinged first.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// After so long without use a connection is closed.
-const IDLE: Duration = Duration::from_secs(300);
-
 /// Lends connections to one database.
 pub(crate) struct Pool<D: Driver> {
     location: Location<D>,
@@ -93,7 +90,7 @@ impl<D: Driver> Pool<D> {
         let mut last = {
             let mut idle = self.idle();
             let now = Instant::now();
-            idle.retain(|idle| now - idle.since < IDLE);
+            idle.retain(|idle| now - idle.since < D::IDLE);
             idle.pop()?
         };
         if last.since.elapsed() < FRESH || last.connection.is_alive().await {

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Batch, Kind};
 use lockhouse_core::{Command, Footprint, Refusal, Reply, Timestamp};
+use lockhouse_stores::open;
 
 use crate::database::{
     Database, acquire, acquire_for, define, granted, id, insist, name, on_every_server, one,
     release, semaphore,
 };
+use crate::proxy::{Fault, Proxy};
 
 on_every_server! {
     a_lock_wait_ends_after_5_s_as_a_conflict,
@@ -25,6 +27,7 @@ on_every_server! {
     names_that_are_made_at_the_same_time_are_made_once,
     reads_wait_for_no_lock,
     a_call_that_nobody_waits_for_is_still_done,
+    the_locks_of_a_client_that_froze_go_within_seconds,
 }
 
 const LOCK: &str = "START TRANSACTION; SELECT * FROM lockhouse_semaphore WHERE name=";
@@ -361,4 +364,25 @@ async fn a_call_that_nobody_waits_for_is_still_done(database: &Database) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(semaphore(&store, "a").await.in_use, 1);
+}
+
+/// P10: no server tells a client that froze, or whose link is dead, from one that thinks.
+async fn the_locks_of_a_client_that_froze_go_within_seconds(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let proxy = Proxy::to(database.address());
+    let in_the_clear = database.sql("ssl-mode=disabled", "sslmode=disable");
+    let url = database.url(database.admin(), proxy.address(), in_the_clear);
+    let frozen = open(&url).unwrap();
+    proxy.at(";COMMIT", Fault::Freeze);
+    let freezing = tokio::spawn(async move { one(&frozen, acquire("x", &["a"])).await });
+    let started = Instant::now();
+    while !proxy.is_done() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    granted(insist(&store, acquire("y", &["a"])).await);
+    let took = started.elapsed();
+    let expected = Duration::from_secs(3)..Duration::from_millis(8_500);
+    assert!(expected.contains(&took), "{took:?}");
+    assert!(freezing.await.unwrap().unwrap_err().maybe_applied());
 }

@@ -1,20 +1,14 @@
 //! PostgreSQL's own: what else it may answer, and what it does with rows that change all the time.
 
-use std::time::{Duration, Instant};
-
 use lockhouse_core::store::{Batch, Kind};
 use lockhouse_stores::open;
 
-use crate::database::{
-    Database, acquire, define, granted, insist, on_server, one, release, semaphore,
-};
-use crate::proxy::{Fault, Proxy};
+use crate::database::{Database, acquire, define, granted, on_server, one, release, semaphore};
 use crate::user::User;
 
 on_server! { on_postgres, Postgres;
     a_deadlock_is_a_conflict,
     a_server_that_only_reads_is_unavailable_until_it_writes_again,
-    the_locks_of_a_client_that_froze_go_within_5_s,
     a_user_with_a_password_can_log_in_in_the_clear_and_by_tls,
     a_user_who_is_unknown_is_told,
     a_database_in_another_encoding_is_told,
@@ -64,28 +58,6 @@ async fn a_server_that_only_reads_is_unavailable_until_it_writes_again(database:
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
     other.run(&set("off")).await;
     granted(one(&fresh, acquire("x", &["a"])).await.unwrap());
-}
-
-/// P10.
-async fn the_locks_of_a_client_that_froze_go_within_5_s(database: &Database) {
-    let store = database.migrated().await;
-    one(&store, define("a", 1)).await.unwrap().unwrap();
-    let proxy = Proxy::to(database.address());
-    let url = database.url(database.admin(), proxy.address(), "sslmode=disable");
-    let frozen = open(&url).unwrap();
-    proxy.at(";COMMIT", Fault::Freeze);
-    let freezing = tokio::spawn(async move { one(&frozen, acquire("x", &["a"])).await });
-    let mut observer = database.session().await;
-    let idle = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname=current_database() \
-        AND state='idle in transaction'";
-    while observer.number(idle).await == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let started = Instant::now();
-    granted(insist(&store, acquire("y", &["a"])).await);
-    let took = started.elapsed();
-    assert!(took < Duration::from_millis(6500), "{took:?}");
-    assert!(freezing.await.unwrap().unwrap_err().maybe_applied());
 }
 
 async fn a_user_with_a_password_can_log_in_in_the_clear_and_by_tls(database: &Database) {

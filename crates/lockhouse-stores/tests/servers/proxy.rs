@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What the wire does once it sees a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(crate) enum Fault {
     CutBefore,
     /// Lets the server have it, and cuts when it answers.
     CutAfter,
-    /// Lets nothing through any more, and says nothing.
+    /// Lets nothing through any more, and says nothing; for a while not even that the client has gone.
     Freeze,
 }
 
@@ -48,6 +49,11 @@ impl Proxy {
     pub(crate) fn at(&self, statement: &'static str, fault: Fault) {
         *self.armed.lock().unwrap() = Some((statement, fault));
     }
+
+    /// Whether it was done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.armed.lock().unwrap().is_none()
+    }
 }
 
 fn carry(client: &TcpStream, server: &TcpStream, armed: &Armed) {
@@ -75,6 +81,7 @@ fn carry(client: &TcpStream, server: &TcpStream, armed: &Armed) {
             Some((_, Fault::Freeze)) => {
                 *muted.lock().unwrap() = true;
                 while let Ok(1..) = from.read(&mut buffer) {}
+                thread::sleep(Duration::from_secs(20));
                 break;
             }
             Some((_, Fault::CutAfter)) => *muted.lock().unwrap() = true,
