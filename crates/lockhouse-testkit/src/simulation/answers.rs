@@ -186,17 +186,18 @@ impl Call {
         let ended = grant.and_then(|grant| grant.ended);
         let by_this = ended.is_some_and(|(at, its)| at > self.since && its == why);
         let told = || format!("{id} is told {answer:?}, its grant is {grant:?}");
+        // Nobody else can have ended it so, as nobody owns it.
+        let is_owned = grant.is_some_and(|grant| grant.request.owner.is_some());
+        let is_ours = by_this && is_clear && !is_owned;
         match answer {
             Ok(Released { request, now, .. }) => {
                 let is_true = ended.is_some_and(|(_, its)| request.end_reason() == Some(its));
                 ensure(is_true, "P9", told)?;
                 ensure(!now || !is_sure || first && by_this, "P3", told)?;
-                // Nobody else can have ended it so, as nobody owns it.
-                let is_ours = by_this && is_clear && request.owner.is_none();
                 ensure(*now || !is_ours, "P9", told)
             }
             Err(Error::Refused(refusal)) => self.check_refused(grant, refusal, &told),
-            Err(error) => ensure(error.maybe_applied() || !is_clear || !by_this, "P9", told),
+            Err(error) => ensure(error.maybe_applied() || !is_ours, "P9", told),
         }
     }
 

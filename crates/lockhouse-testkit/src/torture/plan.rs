@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 use std::time::Duration;
 
 use super::faults::Fault;
@@ -13,6 +14,9 @@ use super::faults::Fault;
 pub const LONGEST_TTL_MS: u64 = 3_000;
 
 const LEAST_CALM_MS: u64 = 300;
+
+/// How long all is well before and after a fault that is kept apart.
+const APART_MS: u64 = 6_000;
 
 /// Where in the life of a COMMIT something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,8 @@ pub struct Plan {
     alone: VecDeque<Fault>,
     rounds: u64,
     calm_ms: u64,
+    apart: Option<Fault>,
+    was_apart: bool,
 }
 
 impl Plan {
@@ -83,7 +89,15 @@ impl Plan {
             alone: alone.into(),
             rounds: 0,
             calm_ms: 1_500,
+            apart: None,
+            was_apart: false,
         }
+    }
+
+    /// This one comes alone, and long before and after all others.
+    pub fn apart(mut self, fault: Fault) -> Self {
+        self.apart = Some(fault);
+        self
     }
 
     /// Before each round all is well for up to so long.
@@ -111,7 +125,8 @@ impl Plan {
         let mut mix: Vec<Fault> = Vec::new();
         for fault in some {
             let taken = mix.iter().any(|other| other.is_of_the_database());
-            if mix.len() < many && !(taken && fault.is_of_the_database()) {
+            let fits = !(taken && fault.is_of_the_database()) && Some(fault) != self.apart;
+            if mix.len() < many && fits {
                 mix.push(fault);
             }
         }
@@ -159,8 +174,11 @@ impl Iterator for Plan {
         } else {
             self.random.u64(700..=4_000)
         };
+        let is_apart = self.apart.is_some_and(|apart| faults.contains(&apart));
+        let was_apart = mem::replace(&mut self.was_apart, is_apart);
+        let least = if is_apart || was_apart { APART_MS } else { 0 };
         Some(Round {
-            calm_ms: self.random.u64(LEAST_CALM_MS..=self.calm_ms),
+            calm_ms: least + self.random.u64(LEAST_CALM_MS..=self.calm_ms),
             faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),
             lasts_ms,
         })
@@ -210,6 +228,24 @@ mod tests {
     fn the_same_seed_gives_the_same_plan_and_another_another() {
         assert_eq!(rounds(7), rounds(7));
         assert_ne!(rounds(7), rounds(8));
+    }
+
+    #[test]
+    fn what_is_apart_comes_alone_and_long_before_and_after_others() {
+        let all = ALL.map(|(fault, _)| fault);
+        let plan = Plan::new(3, &all).apart(Fault::ClockDatabase);
+        let rounds: Vec<_> = plan.take(400).collect();
+        let is_apart = |round: &Round| {
+            let mut faults = round.faults.iter();
+            faults.any(|staged| staged.fault == Fault::ClockDatabase)
+        };
+        assert!(rounds.iter().filter(|round| is_apart(round)).count() > 5);
+        for pair in rounds.windows(2) {
+            assert!(!is_apart(&pair[0]) || pair[0].faults.len() == 1);
+            if is_apart(&pair[0]) || is_apart(&pair[1]) {
+                assert!(pair[1].calm_ms >= APART_MS);
+            }
+        }
     }
 
     #[test]

@@ -58,7 +58,13 @@ pub struct Size {
 impl Size {
     /// What goes wrong when.
     pub fn plan(&self) -> Plan {
-        Plan::new(self.seed, &self.possible()).calm_up_to(self.calm)
+        let plan = Plan::new(self.seed, &self.possible()).calm_up_to(self.calm);
+        match self.store.as_str() {
+            // It measures how long a session does nothing by the time of day. So who freezes in the
+            // middle of a transaction keeps its locks for as long as the clock is set back then.
+            "postgres" => plan.apart(Fault::ClockDatabase),
+            _ => plan,
+        }
     }
 
     /// The faults that the store can have.

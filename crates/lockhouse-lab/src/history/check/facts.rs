@@ -85,9 +85,12 @@ impl<'a> Facts<'a> {
         calls.copied()
     }
 
-    /// The first call that may have got it.
+    /// The first call that may have got it, be it that it was over before an answer came through.
     pub(super) fn first_ask(&self) -> Option<&'a Operation> {
-        let may = |ask: &&Operation| matches!(ask.answer, Answer::Granted { .. } | Answer::Unknown);
+        let may = |ask: &&Operation| {
+            let answer = &ask.answer;
+            matches!(answer, Answer::Granted { .. } | Answer::Unknown) || ask.says_ended().is_some()
+        };
         self.asks.iter().copied().find(may)
     }
 

@@ -115,6 +115,15 @@ fn what_is_whole_breaks_nothing() {
     assert_eq!((verdict.windows, verdict.permits), (5, 2));
 }
 
+/// Its first answer was lost, and another released it before it could ask again.
+#[test]
+fn who_is_told_that_it_is_over_may_have_got_it() {
+    let (mut history, rows) = whole();
+    history[1].answer = Answer::Refused(Refused::Ended("released".into()));
+    history[1].ended = 4 * SECOND + 3_000;
+    assert_eq!(found(&history, &rows, &[]), [""; 0]);
+}
+
 #[test]
 fn what_was_tampered_with_is_found_out() {
     let is_found = |tamper: fn(&mut Vec<Operation>, &mut Rows), promise: &str| {

@@ -76,6 +76,8 @@ fn unclear(history: &[Operation], semaphore: &str) -> Vec<(u64, u64)> {
         }
         unclear.extend(by_nobody(operations, |answer| match answer {
             Answer::Granted { now, .. } => Some(*now),
+            // It was got before, and the answer that said so is the one that was lost.
+            Answer::Refused(Refused::Ended(_)) => Some(false),
             _ => None,
         }));
         unclear.extend(by_nobody(operations, |answer| match answer {
