@@ -95,7 +95,8 @@ pub enum Purge {
 /// - When `transact` answers, its changes survive a crash of the store.
 /// - A batch of which nothing must be saved writes nothing.
 /// - An error says truly whether the batch may have been applied
-///   ([`Error::maybe_applied`]). After an error the store holds no lock and no half-read connection.
+///   ([`Error::maybe_applied`]), and if so, what was decided ([`Error::decided`]) where that is known.
+///   After an error the store holds no lock and no half-read connection.
 /// - Every call ends within 10 s, one way or the other; a wait for a lock within 5 s. What goes over
 ///   all rows may take longer where they are many: migrating, recounting and repairing.
 /// - Dropping the future of a call leaves the store usable; the call may still take effect.
