@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Two servers, two clients with an engine of their own and two by HTTP, each with eight tasks, do at
-//! random all that a client may ([`life`]), and write down every call before it is sent ([`notes`]).
-//! Meanwhile the rounds of a [`plan`] begin faults and mend them ([`faults`], [`stage`]). After each,
+//! random all that a client may (`life`), and write down every call before it is sent (`notes`).
+//! Meanwhile the rounds of a [`plan`] begin faults and mend them ([`faults`], `stage`). After each,
 //! every server and every client that lives has to make a call that is answered within 10 s
-//! ([`work`]). After some rounds the segment is over: its rows are read, and the
+//! (`work`). After some rounds the segment is over: its rows are read, and the
 //! [checker](fn@crate::history::check_moved) decides over all of it, and the
-//! [windows](crate::linear) over what they can ([`verdict`]).
+//! [windows](crate::linear) over what they can (`verdict`).
 //!
 //! The same seed gives the same plan. What the clients do is drawn from it too, but how they meet is
 //! the machine's business.
