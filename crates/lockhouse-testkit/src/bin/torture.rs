@@ -9,6 +9,7 @@ use std::time::Duration;
 use lockhouse_testkit::place::STORES;
 use lockhouse_testkit::torture::faults::{ALL, Fault};
 use lockhouse_testkit::torture::{Size, part, run};
+use tokio::runtime::{Builder, Runtime};
 
 const USAGE: &str = "\
 usage: scripts/torture --store sqlite|mysql|mariadb|postgres [OPTIONS]
@@ -37,11 +38,15 @@ Full disks need a file system of the run's own: scripts/torture mounts one, as r
 
 Faults:";
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(("process", arguments)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
-        part::main(arguments).await;
+        // There are many on a small machine, and a server is as in life.
+        let mut threads = match arguments.first().map(String::as_str) {
+            Some("serve") => Builder::new_multi_thread(),
+            _ => Builder::new_current_thread(),
+        };
+        runtime(&mut threads).block_on(part::main(arguments));
         // Without a look back at what is still under way.
         std::process::exit(0);
     }
@@ -53,12 +58,17 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match Options::read(&arguments) {
-        Ok(options) => options.perform().await,
+        Ok(options) => runtime(&mut Builder::new_multi_thread()).block_on(options.perform()),
         Err(what) => {
             eprintln!("torture: {what}\n\n{}", usage());
             ExitCode::from(64)
         }
     }
+}
+
+fn runtime(threads: &mut Builder) -> Runtime {
+    let runtime = threads.enable_all().build();
+    runtime.expect("a machine has threads")
 }
 
 fn usage() -> String {

@@ -95,6 +95,26 @@ pub(super) fn judge(
     verdict
 }
 
+/// Leaves with the notes of a segment what was found, and the rows as they were.
+pub(super) fn keep(
+    run: &Path,
+    segment: Segment,
+    verdict: &Verdict,
+    (rows, moved): (&Rows, &Moved),
+) {
+    let folder = segment.folder(run);
+    let mut text = format!("{moved:?}\n");
+    let semaphores = rows.semaphores.iter().map(|row| format!("{row:?}"));
+    let permits = rows.permits.iter().map(|row| format!("{row:?}"));
+    let changes = rows.capacity_changes.iter().map(|row| format!("{row:?}"));
+    for row in semaphores.chain(permits).chain(changes) {
+        text.push_str(&row);
+        text.push('\n');
+    }
+    fs::write(folder.join("rows"), text).unwrap();
+    fs::write(folder.join("verdict"), verdict.violations.join("\n\n")).unwrap();
+}
+
 fn kind(call: &Call) -> &'static str {
     match call {
         Call::Acquire(asked) if asked.waits => "acquire and wait",

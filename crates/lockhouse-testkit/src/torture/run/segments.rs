@@ -114,7 +114,11 @@ impl Run<'_> {
         };
         self.judging = Some(tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
-            (segment, verdict::judge(segment, &history, &rows, &moved))
+            let verdict = verdict::judge(segment, &history, &rows, &moved);
+            if !verdict.violations.is_empty() {
+                verdict::keep(&folder, segment, &verdict, (&rows, &moved));
+            }
+            (segment, verdict)
         }));
     }
 
@@ -135,7 +139,6 @@ impl Run<'_> {
                 segment.0
             ));
         } else {
-            fs::write(folder.join("verdict"), &violations).unwrap();
             self.say(&format!(
                 "segment {} is broken; see {folder:?}\n\n{violations}\n",
                 segment.0
