@@ -38,7 +38,7 @@ mod due;
 mod error;
 mod load;
 #[cfg(test)]
-mod plans;
+mod on_servers;
 mod purge;
 mod read;
 mod recount;

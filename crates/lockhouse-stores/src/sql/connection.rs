@@ -62,13 +62,19 @@ impl<D: Driver> Connection<D> {
                 Err(error) if error.kind() == Kind::Configuration => None,
                 Err(error) => return Err(error),
             };
-            connection.answers(NOT_BY_ITSELF).await.map_err(failed)?;
-            connection.is_guarded = true;
-            connection.longest_script -= GUARD;
+            connection.guard().await.map_err(failed)?;
         }
         let unfit = |error: Error| Error::new(error.kind(), format!("{context}: {error}"));
         D::check(&session, settled.as_deref()).map_err(unfit)?;
         Ok(connection)
+    }
+
+    /// From here on nothing commits by itself.
+    pub(super) async fn guard(&mut self) -> Result<(), Failed> {
+        self.answers(NOT_BY_ITSELF).await?;
+        self.is_guarded = true;
+        self.longest_script -= GUARD;
+        Ok(())
     }
 
     /// Whether the server still answers here.

@@ -136,6 +136,13 @@ impl<D: Driver> Lease<D> {
         self.deadline = Instant::now() + work;
     }
 
+    /// Makes the session as it is on a node of a cluster.
+    #[cfg(test)]
+    pub(crate) async fn guard(&mut self) {
+        let connection = self.connection.as_mut().expect("a connection is lent");
+        connection.guard().await.expect("a session is set");
+    }
+
     /// Runs `script`, and cleans up when that fails: after an error no transaction is open, and
     /// unless the error is [`Kind::Unknown`] the script has changed nothing.
     pub(crate) async fn run(

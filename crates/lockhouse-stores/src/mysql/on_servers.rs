@@ -1,0 +1,66 @@
+//! What holds only on real servers, seen from the inside.
+
+mod due;
+mod locks;
+mod transactions;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use lockhouse_core::store::Store as _;
+use sqlx::mysql::MySqlRow;
+use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
+
+use super::{MySql, MySqlServer};
+use crate::sql::{Lease, Script};
+
+const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
+const MARIADB: &str = "LOCKHOUSE_TEST_MARIADB_URL";
+
+/// A database of its own, with its schema.
+async fn database(base: &str) -> (String, MySql) {
+    let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));
+    let mut admin = MySqlConnection::connect(base).await.unwrap();
+    let create = format!("CREATE DATABASE {database}");
+    admin.execute(create.as_str()).await.unwrap();
+    let store = MySql::open(&format!("{base}{database}")).unwrap();
+    store.migrate().await.unwrap();
+    (database, store)
+}
+
+async fn remove(base: &str, database: &str) {
+    let mut admin = MySqlConnection::connect(base).await.unwrap();
+    let remove = format!("DROP DATABASE {database}");
+    admin.execute(remove.as_str()).await.unwrap();
+}
+
+async fn lend(store: &MySql, variable: &str) -> Lease<MySqlServer> {
+    let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
+    if variable == MYSQL {
+        run(&mut lease, "SET explain_format='TRADITIONAL'").await;
+    }
+    lease
+}
+
+fn column(row: &MySqlRow, name: &str) -> String {
+    let value: Option<String> = row.try_get_unchecked(name).unwrap();
+    value.unwrap_or_default()
+}
+
+async fn run(lease: &mut Lease<MySqlServer>, statement: &str) -> Vec<MySqlRow> {
+    let mut answers = lease.run(&Script::of(statement), "a test").await.unwrap();
+    answers.pop().unwrap()
+}
+
+/// The server of the environment variable. Without it, the test is left out and says so, unless
+/// all tests are demanded.
+fn server(variable: &str) -> Option<String> {
+    let url = std::env::var(variable).ok();
+    if url.is_none() {
+        let all = std::env::var("LOCKHOUSE_TEST_FULL").is_ok_and(|full| full == "1");
+        assert!(!all, "{variable} is not set");
+        let left_out = format!("left out a test on a server: {variable} is not set\n");
+        std::io::stderr().write_all(left_out.as_bytes()).unwrap();
+    }
+    url
+}

@@ -1,0 +1,79 @@
+//! What becomes of a transaction that a server ends between two statements, and says nothing of it, as
+//! nodes of a cluster may.
+
+use lockhouse_core::store::{Error, Kind, Store as _};
+
+use super::{MARIADB, MYSQL, database, lend, remove, server};
+use crate::mysql::error::{code, server_code};
+use crate::mysql::sql::BEGIN;
+use crate::mysql::{MySql, MySqlServer};
+use crate::sql::{Lease, Script};
+
+const ADD: &str = "INSERT INTO lockhouse_semaphore \
+    (name,capacity,in_use,fence,created_at,updated_at) VALUES ('a',1,0,0,SYSDATE(6),SYSDATE(6))";
+
+#[tokio::test]
+async fn on_mysql_a_transaction_that_is_over_saves_nothing() {
+    a_transaction_that_is_over_saves_nothing(MYSQL).await;
+}
+
+#[tokio::test]
+async fn on_mariadb_a_transaction_that_is_over_saves_nothing() {
+    a_transaction_that_is_over_saves_nothing(MARIADB).await;
+}
+
+async fn a_transaction_that_is_over_saves_nothing(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let (database, store) = database(&base).await;
+    let mut lease = lend(&store, variable).await;
+    lease.guard().await;
+    let error = save(&mut lease, true).await.unwrap_err();
+    assert_eq!(server_code(&error), Some(code::SP_DOES_NOT_EXIST));
+    assert_eq!(error.kind(), Kind::Conflict);
+    drop(lease);
+    assert!(store.recount().await.unwrap().semaphores.is_empty());
+
+    // As a session is on a single server: what comes after the end commits by itself.
+    let store = MySql::open(&format!("{base}{database}")).unwrap();
+    let mut lease = lend(&store, variable).await;
+    save(&mut lease, true).await.unwrap();
+    drop(lease);
+    assert_eq!(store.recount().await.unwrap().semaphores.len(), 1);
+    remove(&base, &database).await;
+}
+
+#[tokio::test]
+async fn on_mysql_a_guarded_transaction_is_saved() {
+    a_guarded_transaction_is_saved(MYSQL).await;
+}
+
+#[tokio::test]
+async fn on_mariadb_a_guarded_transaction_is_saved() {
+    a_guarded_transaction_is_saved(MARIADB).await;
+}
+
+async fn a_guarded_transaction_is_saved(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let (database, store) = database(&base).await;
+    let mut lease = lend(&store, variable).await;
+    lease.guard().await;
+    save(&mut lease, false).await.unwrap();
+    drop(lease);
+    let semaphores = store.recount().await.unwrap().semaphores;
+    assert_eq!(semaphores.len(), 1);
+    remove(&base, &database).await;
+}
+
+/// A batch's two packets, with the end of the transaction between two statements of the second.
+async fn save(lease: &mut Lease<MySqlServer>, is_ended: bool) -> Result<(), Error> {
+    let mut load = Script::transaction(BEGIN);
+    load.add("SELECT id FROM lockhouse_semaphore FOR UPDATE");
+    lease.run(&load, "a test").await?;
+    let mut save = Script::new();
+    if is_ended {
+        save.add("ROLLBACK");
+    }
+    save.add(ADD);
+    save.commit();
+    lease.run(&save, "a test").await.map(|_| ())
+}
