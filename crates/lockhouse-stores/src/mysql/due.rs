@@ -14,8 +14,8 @@ pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
     match wanted {
         Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
         Wanted::OwnedBy(owner) => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (owned) \
-             WHERE r.state='ACQUIRED' AND r.owner={} LIMIT {limit}",
+            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (held_by) \
+             WHERE r.held_by={} LIMIT {limit}",
             Text(owner.as_str())
         ),
     }
@@ -64,8 +64,8 @@ fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
          WHERE r.state='ACQUIRED' AND r.due_at<={now} LIMIT {limit}) \
          UNION \
          (SELECT DISTINCT r.id FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
-         STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (owned) \
-         ON r.state='ACQUIRED' AND r.owner=w.owner {held} \
+         STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (held_by) \
+         ON r.held_by=w.owner {held} \
          WHERE w.expires_at<={now} LIMIT {limit}) \
          LIMIT {limit}) d \
          STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) ON r.id=d.id"
@@ -76,8 +76,8 @@ pub(super) fn owners(page: &Page<Owner>) -> Script {
     // No owner is the empty text, and NULL is beyond nothing.
     let after = page.after.as_ref().map_or("", Owner::as_str);
     Script::of(format_args!(
-        "SELECT DISTINCT r.owner FROM lockhouse_permit_request r FORCE INDEX (owned) \
-         WHERE r.state='ACQUIRED' AND r.owner>{} ORDER BY r.owner LIMIT {}",
+        "SELECT DISTINCT r.held_by FROM lockhouse_permit_request r FORCE INDEX (held_by) \
+         WHERE r.held_by>{} ORDER BY r.held_by LIMIT {}",
         Text(after),
         page.limit
     ))

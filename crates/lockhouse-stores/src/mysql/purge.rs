@@ -23,8 +23,8 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
         ),
         Purge::Sessions { .. } => format!(
             "SELECT w.owner FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
-             LEFT JOIN lockhouse_permit_request r FORCE INDEX (owned) \
-             ON r.state='ACQUIRED' AND r.owner=w.owner \
+             LEFT JOIN lockhouse_permit_request r FORCE INDEX (held_by) \
+             ON r.held_by=w.owner \
              WHERE w.expires_at<={cutoff} AND r.id IS NULL \
              ORDER BY w.expires_at LIMIT {limit}"
         ),
