@@ -11,8 +11,8 @@ use lockhouse_core::{Command, Count, SemaphoreName};
 
 use super::asker::Asker;
 
-/// How many transactions at once.
-const LANES: usize = 8;
+/// How many transactions at once. With more, each has fewer commands to share its commit.
+const LANES: usize = 4;
 
 /// How many commands one transaction takes at most.
 const BATCH: usize = 512;
