@@ -116,13 +116,8 @@ impl Dialect for MySqlServer {
         load::script(footprint, locks)
     }
 
-    fn known(ids: &BTreeSet<&ExternalId>, ends: bool) -> Script {
-        let select = load::known(ids);
-        if ends {
-            Script::after_rollback(select)
-        } else {
-            Script::within(select)
-        }
+    fn known(ids: &BTreeSet<&ExternalId>) -> String {
+        load::known(ids)
     }
 
     fn permits(ids: &[u64]) -> Script {

@@ -99,9 +99,8 @@ pub trait Dialect: Driver {
     /// the semaphores, requests and sessions that there are, each if any are asked for.
     fn load(footprint: &Footprint, locks: bool) -> Script;
 
-    /// Those of `ids` that there are; locks nothing. In the transaction that is open, unless it `ends`
-    /// that first.
-    fn known(ids: &BTreeSet<&ExternalId>, ends: bool) -> Script;
+    /// The SELECT of those of `ids` that there are; locks nothing.
+    fn known(ids: &BTreeSet<&ExternalId>) -> String;
 
     /// The permits of the requests of `ids`.
     fn permits(ids: &[u64]) -> Script;

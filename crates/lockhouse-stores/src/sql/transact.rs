@@ -20,6 +20,7 @@ use super::error::servers_word;
 use super::known::Known;
 use super::load::{self, RowIds, Snapshot};
 use super::pool::{CALL, Lease};
+use super::script::Script;
 
 /// How long one call may work. A lock wait is ended by the server after 5 s.
 pub(crate) const WORK: Duration = Duration::from_secs(7);
@@ -64,8 +65,13 @@ async fn load_decide_save<D: Dialect>(
     let decision = decide(loaded, &batch.commands);
     let refused = refused(&batch.commands, &decision.outcomes, new);
     if !refused.is_empty() {
+        let known = D::known(&refused);
         // Nobody waits for the locks of a transaction that has nothing to save.
-        let script = D::known(&refused, decision.changes.is_empty());
+        let script = if decision.changes.is_empty() {
+            Script::after_rollback(known)
+        } else {
+            Script::within(known)
+        };
         let answers = lease.run(&script, CONTEXT).await?;
         if answers.iter().any(|rows| !rows.is_empty()) {
             return Ok(None);
