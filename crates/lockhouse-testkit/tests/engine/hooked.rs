@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, Command, ExternalId, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -17,9 +17,13 @@ use lockhouse_stores::Memory;
 /// What comes before a batch: commands of somebody else, or trouble.
 type Hook = dyn Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync;
 
+/// Whether the answer to a batch, which was applied, is lost.
+type Loses = dyn Fn(&Batch) -> bool + Send + Sync;
+
 pub(crate) struct Hooked {
     memory: Memory,
     before: Box<Hook>,
+    loses: Box<Loses>,
 }
 
 /// On a store in which `before` comes before each batch.
@@ -29,6 +33,19 @@ pub(crate) fn hooked(
     Lockhouse::with_store(Arc::new(Hooked {
         memory: Memory::new(),
         before: Box::new(before),
+        loses: Box::new(|_| false),
+    }))
+}
+
+/// On `memory`, with answers lost after the commit.
+pub(crate) fn losing(
+    memory: Memory,
+    loses: impl Fn(&Batch) -> bool + Send + Sync + 'static,
+) -> Lockhouse {
+    Lockhouse::with_store(Arc::new(Hooked {
+        memory,
+        before: Box::new(|_| Ok(Vec::new())),
+        loses: Box::new(loses),
     }))
 }
 
@@ -45,7 +62,12 @@ impl Store for Hooked {
             let outcomes = self.memory.transact(&Batch::new(vec![command])).await?;
             assert!(outcomes[0].is_ok(), "{outcomes:?}");
         }
-        self.memory.transact(batch).await
+        let outcomes = self.memory.transact(batch).await?;
+        if (self.loses)(batch) {
+            let lost = Error::new(Kind::Unknown, "the answer to a commit was lost");
+            return Err(lost.after_deciding(outcomes));
+        }
+        Ok(outcomes)
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

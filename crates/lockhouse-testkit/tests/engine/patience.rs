@@ -1,13 +1,16 @@
 //! How long a call tries, by a clock that jumps ahead when nobody has anything to do.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use lockhouse::{Ask, Code, Count, ExternalId, SemaphoreName, Ttl};
 use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::{Command, Timestamp};
+use lockhouse_stores::Memory;
 use tokio::time::Instant;
 
-use crate::hooked::hooked;
+use crate::hooked::{hooked, losing};
 
 /// Defines a semaphore on a store that has `trouble` for so long; whether it was done, and after
 /// how long.
@@ -91,5 +94,31 @@ async fn a_grant_that_expired_while_others_were_asked_for_again_is_told_as_expir
     defined.unwrap();
     for told in [short, middle, long] {
         assert_eq!(told.unwrap_err().code(), Code::RequestEnded);
+    }
+}
+
+/// P9: a release whose answer was lost is known by what was decided, also when the store's clock was set
+/// meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_answer_was_lost_was_the_one_whatever_the_clock_says() {
+    for hours in [-5, 0, 5] {
+        let time = Arc::new(AtomicI64::new(1_800_000_000));
+        let clock = Arc::clone(&time);
+        let told = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
+        let is_first = AtomicBool::new(true);
+        let lockhouse = losing(Memory::with_clock(told), move |batch| {
+            let is_end = |command: &Command| matches!(command, Command::End { .. });
+            let loses =
+                batch.commands.iter().any(is_end) && is_first.swap(false, Ordering::Relaxed);
+            if loses {
+                time.fetch_add(hours * 3600, Ordering::Relaxed);
+            }
+            loses
+        });
+        lockhouse.define("s", 1).await.unwrap();
+        let permit = lockhouse.semaphore("s").try_acquire().await.unwrap();
+        let id = permit.forget();
+        assert!(lockhouse.release(id.as_str()).await.unwrap().now, "{hours} h");
+        assert!(!lockhouse.release(id.as_str()).await.unwrap().now, "{hours} h");
     }
 }
