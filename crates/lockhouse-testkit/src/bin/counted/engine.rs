@@ -1,0 +1,156 @@
+//! The engine on a store in memory, by clients as programs have them, on one thread: so the same
+//! calls meet in the same batches each time.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use lockhouse::Lockhouse;
+use lockhouse::store::{Batch, Store};
+use lockhouse_core::{
+    Capacity, Command, Count, Decision, Definition, EndReason, ExternalId, Permit, Request,
+    SemaphoreName, State, Timestamp, decide,
+};
+use lockhouse_stores::{Memory, Sabotage};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+use crate::callgrind::counted_in_here;
+use crate::{Slip, id};
+
+const SLOTS: &str = "slots";
+
+/// The pairs that are made among others.
+const PAIRS_AMONG: usize = 200;
+
+/// `pairs` by so many clients at once, on so many permits.
+pub(super) fn clients(clients: usize, permits: u32, pairs: usize) -> usize {
+    let runtime = runtime();
+    let lockhouse = Lockhouse::with_store(Arc::new(Memory::new()));
+    runtime.block_on(async { lockhouse.define(SLOTS, permits).await.unwrap() });
+    let each = pairs / clients;
+    let all = async {
+        let mut at_work = JoinSet::new();
+        for client in 0..clients {
+            let ids = client * each..(client + 1) * each;
+            at_work.spawn(make_pairs(lockhouse.clone(), ids));
+        }
+        at_work.join_all().await;
+    };
+    counted_in_here(|| runtime.block_on(all));
+    each * clients
+}
+
+/// The requests that are there before.
+pub(super) struct Among {
+    held: usize,
+    ended: usize,
+}
+
+impl Among {
+    pub(super) fn none() -> Self {
+        Self { held: 0, ended: 0 }
+    }
+
+    pub(super) fn many() -> Self {
+        Self {
+            held: 1_000,
+            ended: 10_000,
+        }
+    }
+
+    fn rows(&self) -> Vec<Request> {
+        let ids = PAIRS_AMONG..PAIRS_AMONG + self.held + self.ended;
+        let rows = ids.enumerate().map(|(n, id)| row(id, n < self.held));
+        rows.collect()
+    }
+}
+
+/// Pairs by one client, among the requests of others.
+pub(super) fn one_client(among: Among, slip: Slip) -> usize {
+    let runtime = runtime();
+    let store = store(&among, slip);
+    let definition = Definition::new(name(), Capacity::new(1_000_000).unwrap());
+    let define = Batch::new(vec![Command::Define(definition)]);
+    let defined = runtime.block_on(store.transact(&define)).unwrap();
+    assert!(defined.iter().all(Result::is_ok), "{defined:?}");
+    let lockhouse = Lockhouse::with_store(store.clone());
+    counted_in_here(|| runtime.block_on(make_pairs(lockhouse, 0..PAIRS_AMONG)));
+    assert_eq!(held(&runtime, &*store), among.held);
+    PAIRS_AMONG
+}
+
+async fn make_pairs(lockhouse: Lockhouse, ids: Range<usize>) {
+    for n in ids {
+        let ask = lockhouse.request(id(n)).permits(SLOTS, 1);
+        let permit = ask.acquire().await.unwrap();
+        permit.release().await.unwrap();
+    }
+}
+
+/// A store into which the first batch brings those rows as well: one by one they would take minutes.
+fn store(among: &Among, slip: Slip) -> Arc<dyn Store> {
+    let (rows, held) = (among.rows(), among.held);
+    let summed = if slip == Slip::SumsHeld {
+        rows[..held].to_vec()
+    } else {
+        Vec::new()
+    };
+    let rows = Mutex::new(rows);
+    let bring = move |decision: &mut Decision| {
+        let mut rows = rows.lock().unwrap();
+        if rows.is_empty() {
+            return;
+        }
+        for semaphore in &mut decision.changes.semaphores {
+            semaphore.in_use = u32::try_from(held).unwrap();
+            semaphore.fence = rows.len() as u64;
+        }
+        decision.changes.granted.append(&mut rows);
+    };
+    Arc::new(Memory::sabotaged(Sabotage::new(
+        true,
+        move |loaded, commands| {
+            let live = summed.iter().filter(|request| request.is_live());
+            assert_eq!(live.count(), summed.len());
+            let mut decision = decide(loaded, commands);
+            bring(&mut decision);
+            decision
+        },
+    )))
+}
+
+fn row(n: usize, is_held: bool) -> Request {
+    let at = Timestamp::UNIX_EPOCH;
+    let ended = State::Released {
+        reason: EndReason::Released,
+        at,
+    };
+    Request {
+        external_id: ExternalId::parse(id(n)).unwrap(),
+        owner: None,
+        state: if is_held { State::Acquired } else { ended },
+        permits: vec![Permit {
+            semaphore: name(),
+            count: Count::ONE,
+            fence: n as u64,
+        }],
+        ttl: None,
+        expires_at: None,
+        created_at: at,
+        ended_by: None,
+    }
+}
+
+/// How many permits are held, by a count of the rows.
+fn held(runtime: &Runtime, store: &dyn Store) -> usize {
+    let recounted = runtime.block_on(store.recount()).unwrap().semaphores;
+    recounted.iter().map(|found| found.live as usize).sum()
+}
+
+fn name() -> SemaphoreName {
+    SemaphoreName::parse(SLOTS).unwrap()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}

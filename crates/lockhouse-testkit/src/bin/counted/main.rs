@@ -1,0 +1,46 @@
+//! `counted WORKLOAD`: work that is the same in every run, for callgrind to count the instructions of.
+//! Prints how many pairs of an acquire and a release it was. It is built and run by `tests/counts`.
+
+mod callgrind;
+mod deciding;
+mod engine;
+
+use engine::Among;
+
+/// What is done besides the workload itself, to see that it is found out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slip {
+    None,
+    /// Each decision is made twice.
+    DecidesTwice,
+    /// Each decision adds up all that is held.
+    SumsHeld,
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(workload), None) = (arguments.next(), arguments.next()) else {
+        panic!("usage: counted WORKLOAD");
+    };
+    let pairs = match workload.as_str() {
+        "decide-1" => deciding::pairs(1, 1, 500, Slip::None),
+        "decide-1-twice" => deciding::pairs(1, 1, 500, Slip::DecidesTwice),
+        "decide-256" => deciding::pairs(256, 1, 2, Slip::None),
+        "decide-1-wide" => deciding::pairs(1, 64, 20, Slip::None),
+        "decide-256-wide" => deciding::pairs(256, 64, 1, Slip::None),
+        "engine-1" => engine::clients(1, 64, 512),
+        "engine-64" => engine::clients(64, 64, 1_024),
+        "engine-64-for-8" => engine::clients(64, 8, 1_024),
+        "engine-empty" => engine::one_client(Among::none(), Slip::None),
+        "engine-crowded" => engine::one_client(Among::many(), Slip::None),
+        "engine-crowded-summing" => engine::one_client(Among::many(), Slip::SumsHeld),
+        _ => panic!("no workload is called {workload:?}"),
+    };
+    println!("{pairs}");
+}
+
+/// The `n`th id. They are in no order, as callers' are.
+fn id(n: usize) -> String {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    format!("job-{:016x}", (n as u64).wrapping_mul(ODD))
+}

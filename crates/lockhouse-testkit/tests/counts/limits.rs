@@ -1,0 +1,26 @@
+//! What each workload may take.
+//!
+//! To set them anew, after a change that is worth it or for a new compiler, take what
+//! `cargo test -p lockhouse-testkit --test counts -- --nocapture` prints, and a quarter more. The
+//! quarter is for other compilers, C libraries and processors, as none of them is pinned.
+
+/// Instructions a pair, in an ordinary build for tests.
+pub(crate) const LIMITS: [(&str, u64); 7] = [
+    ("decide-1", 58_700),
+    ("decide-256", 50_800),
+    ("decide-1-wide", 2_410_000),
+    ("decide-256-wide", 871_000),
+    ("engine-1", 510_000),
+    ("engine-64", 312_000),
+    ("engine-64-for-8", 520_000),
+];
+
+/// How many times what a pair costs in an empty store it may cost in a crowded one.
+pub(crate) const FLAT: f64 = 1.1;
+
+/// What is to be said if `count` is over the limit of `workload`.
+pub(crate) fn over(workload: &str, count: u64) -> Option<String> {
+    let (_, limit) = LIMITS.iter().find(|(name, _)| *name == workload)?;
+    (count > *limit)
+        .then(|| format!("{workload}: {count} instructions a pair, over its limit of {limit}"))
+}

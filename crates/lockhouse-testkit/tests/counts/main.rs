@@ -1,0 +1,68 @@
+//! How many instructions a pair of an acquire and a release takes, by `decide` alone and through the
+//! engine on a store in memory. Times are never the same twice; these nearly are.
+//! `docs/adr/0009-counting-instructions.md` says why it is done in this way.
+//!
+//! Without valgrind these tests are left out, unless `LOCKHOUSE_TEST_FULL` is set: then they fail.
+
+mod callgrind;
+mod limits;
+
+use callgrind::Callgrind;
+use limits::{FLAT, LIMITS, over};
+
+#[test]
+fn decide_takes_no_more_than_it_did() {
+    check("decide-");
+}
+
+#[test]
+fn the_engine_takes_no_more_than_it_did() {
+    check("engine-");
+}
+
+/// P12: 1,000 permits that are held and 10,000 requests that have ended are in nobody's way; and one
+/// who adds up what is held is found out.
+#[test]
+fn a_pair_costs_no_more_where_many_hold_and_have_held() {
+    let Some(callgrind) = Callgrind::find() else {
+        return;
+    };
+    let empty = callgrind.a_pair("engine-empty");
+    let times = |workload| {
+        let times = callgrind.a_pair(workload) as f64 / empty as f64;
+        println!("{workload}: {times:.3} times the {empty} of engine-empty, limit {FLAT}");
+        times
+    };
+    let crowded = times("engine-crowded");
+    assert!(crowded <= FLAT, "engine-crowded: {crowded:.3}, over {FLAT}");
+    assert!(times("engine-crowded-summing") > FLAT);
+}
+
+/// Without this, the limits could be so wide that nothing is ever over them.
+#[test]
+fn a_decision_that_is_made_twice_is_found_out() {
+    let Some(callgrind) = Callgrind::find() else {
+        return;
+    };
+    let count = callgrind.a_pair("decide-1-twice");
+    let complaint = over("decide-1", count).expect("is over its limit");
+    let said = format!("decide-1: {count} instructions a pair, over its limit of ");
+    assert!(complaint.starts_with(&said), "{complaint}");
+}
+
+/// Those whose names begin so, each against its limit.
+fn check(beginning: &str) {
+    let Some(callgrind) = Callgrind::find() else {
+        return;
+    };
+    let mut complaints = Vec::new();
+    for (workload, limit) in LIMITS {
+        if !workload.starts_with(beginning) {
+            continue;
+        }
+        let count = callgrind.a_pair(workload);
+        println!("{workload}: {count}, limit {limit}");
+        complaints.extend(over(workload, count));
+    }
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
