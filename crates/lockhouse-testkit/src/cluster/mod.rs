@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 
 use lockhouse::Lockhouse;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::history::{Answer, Recorded, Recorder, now_us};
 use crate::place::empty_database;
 use load::{SEMAPHORES, Worker};
 use nodes::DATABASE;
-use report::Incident;
+use report::{Incident, all_serve};
 use router::Router;
 use servers::Server;
 
@@ -134,8 +134,11 @@ async fn faults(
         let mended = now_us();
         sleep(Duration::from_secs(5)).await;
         nodes.settled().await;
+        let bound = fault.bound(nodes.topology);
+        until_all_serve(recorder, mended, bound).await;
         let incident = Incident {
             what: format!("{} {}", fault.name(), fault.on(nodes)),
+            bound,
             begun,
             mended,
             came_back_in: took,
@@ -149,6 +152,17 @@ async fn faults(
         incidents.push(incident);
     }
     incidents
+}
+
+/// Waits for that, for as long as it may take.
+async fn until_all_serve(recorder: &Recorder, mended: u64, bound: Duration) {
+    let patience = timeout(bound, async {
+        while !all_serve(&recorder.history(), mended) {
+            sleep(Duration::from_millis(500)).await;
+        }
+    });
+    // The report tells of who is late.
+    let _ = patience.await;
 }
 
 /// Where one is the writer, that one.
@@ -188,6 +202,19 @@ async fn befall(
 }
 
 impl Fault {
+    /// How long it may take until somebody is served again, and from its end until all are.
+    ///
+    /// What Lockhouse needs is some seconds: a call that hangs is given up within 10 s, and a server that
+    /// was killed connects again. The rest is the cluster's. Group Replication suspects a member that is
+    /// silent after 5 s, expels it after 5 s more, and then elects; a primary that is only stopped comes
+    /// back, is expelled, and joins again: 29 s were measured. Galera takes 5 to 15 s to
+    /// declare a silent node dead, with no writes meanwhile, and who comes back may need a copy of the data:
+    /// 27 s.
+    fn bound(self, topology: Topology) -> Duration {
+        let is_costly = topology != Topology::MultiPrimary && !matches!(self, Fault::KillServer(_));
+        Duration::from_secs(if is_costly { 60 } else { 30 })
+    }
+
     fn name(self) -> &'static str {
         match self {
             Fault::KillNode(_) => "kill -9 of node",

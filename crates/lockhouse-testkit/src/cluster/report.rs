@@ -15,6 +15,8 @@ use crate::{linear, rows};
 #[derive(Debug)]
 pub(super) struct Incident {
     pub(super) what: String,
+    /// How long it may take until somebody is served again, and from its end until all are.
+    pub(super) bound: Duration,
     pub(super) begun: u64,
     pub(super) mended: u64,
     pub(super) came_back_in: Option<Duration>,
@@ -65,12 +67,27 @@ impl Outcome {
             let all = all.unwrap_or(Duration::MAX);
             self.longest.0 = self.longest.0.max(first);
             self.longest.1 = self.longest.1.max(all);
+            if first.max(all) > incident.bound {
+                self.violations.push(format!(
+                    "{}: served after {first:.1?}, all servers {all:.1?} after its end, of {:?} at most",
+                    incident.what, incident.bound
+                ));
+            }
             let back = incident.came_back_in;
             let back = back.map_or(String::new(), |back| format!(", back in {back:.1?}"));
             self.incidents.push(format!(
                 "{}: served after {first:.1?}{back}, all servers served {all:.1?} after its end",
                 incident.what
             ));
+        }
+    }
+
+    /// What was never done breaks nothing.
+    fn have_done_something(&mut self) {
+        if self.grants == 0 || self.windows == 0 {
+            let (grants, windows) = (self.grants, self.windows);
+            let what = format!("nothing was shown, by {grants} grants and {windows} windows");
+            self.violations.push(what);
         }
     }
 
@@ -85,6 +102,7 @@ impl Outcome {
             .extend(broken.iter().map(ToString::to_string));
         let windows = linear::windows(&up_to_the_first_loss(history));
         self.windows = windows.linearizable;
+        self.have_done_something();
         let broken = windows.broken.iter().filter(|(name, _)| name != SOUTH.0);
         let said = broken.map(|(semaphore, calls)| format!("{semaphore} has no order: {calls:#?}"));
         self.violations.extend(said);
@@ -115,6 +133,11 @@ fn up_to_the_first_loss(history: &[Operation]) -> Vec<Operation> {
         .unwrap_or(u64::MAX);
     let before = history.iter().filter(|operation| operation.ended < first);
     before.cloned().collect()
+}
+
+/// Whether all servers have served calls that were begun since `from`.
+pub(super) fn all_serve(history: &[Operation], from: u64) -> bool {
+    served(history, from).len() == NODES
 }
 
 /// How long after `from` each server served the first call that was begun since.
@@ -170,5 +193,69 @@ impl fmt::Display for Outcome {
             writeln!(f, "  BROKEN {violation}")?;
         }
         write!(f, "  {} violations", self.violations.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Asked, Call, Refused};
+
+    const SECOND: u64 = 1_000_000;
+
+    fn told(at: u64, client: u32) -> Operation {
+        let asked = Asked {
+            id: format!("w{client}-{at}"),
+            permits: vec![("north".into(), 1)],
+            owner: None,
+            ttl_us: None,
+            waits: false,
+        };
+        Operation {
+            client,
+            call: Call::Acquire(asked),
+            begun: at,
+            ended: at + 10_000,
+            answer: Answer::Refused(Refused::Exhausted(vec!["north".into()])),
+        }
+    }
+
+    fn violations(history: &[Operation]) -> usize {
+        let incident = Incident {
+            what: "kill -9 of node 1".into(),
+            bound: Duration::from_secs(30),
+            begun: 10 * SECOND,
+            mended: 15 * SECOND,
+            came_back_in: None,
+        };
+        let mut outcome = Outcome::default();
+        outcome.tell(history, &[incident]);
+        outcome.violations.len()
+    }
+
+    #[test]
+    fn who_is_not_served_again_in_time_is_told() {
+        let all = [0, 1, 2];
+        let soon = all.map(|client| told(20 * SECOND, client));
+        assert_eq!(violations(&soon), 0);
+        assert_eq!(violations(&soon[..2]), 1);
+        let late = all.map(|client| told(46 * SECOND, client));
+        assert_eq!(violations(&late), 1);
+        let again = [&late[..], &[told(12 * SECOND, 1)]].concat();
+        assert_eq!(violations(&again), 1);
+    }
+
+    #[test]
+    fn who_did_nothing_has_shown_nothing() {
+        let mut outcome = Outcome::default();
+        outcome.have_done_something();
+        assert_eq!(outcome.violations.len(), 1);
+        let mut outcome = Outcome {
+            grants: 1,
+            windows: 1,
+            ..Outcome::default()
+        };
+        outcome.have_done_something();
+        assert_eq!(outcome.violations, [""; 0]);
     }
 }
