@@ -3,6 +3,7 @@
 //!
 //! This crate is for tests, so its functions panic where something is wrong.
 
+mod answers;
 pub mod broken;
 pub mod clock;
 pub mod cluster;

@@ -9,7 +9,7 @@ use lockhouse::Lockhouse;
 use super::load::{SOUTH, is_at_work, node_of};
 use super::nodes::{NODES, Nodes};
 use crate::history::{Answer, Operation, Rows, check};
-use crate::{linear, rows};
+use crate::{answers, linear, rows};
 
 /// Something that befell the cluster. Times are those of the history.
 #[derive(Debug)]
@@ -100,6 +100,7 @@ impl Outcome {
         let broken = check(history, Some(&all[0]));
         self.violations
             .extend(broken.iter().map(ToString::to_string));
+        self.violations.extend(answers::unexplained(history));
         let windows = linear::windows(&up_to_the_first_loss(history));
         self.windows = windows.linearizable;
         self.have_done_something();

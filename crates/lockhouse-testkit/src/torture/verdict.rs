@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::notes;
 use super::segment::{PLAIN, Segment};
+use crate::answers;
 use crate::history::{Answer, Call, Moved, Operation, Refused, Rows, check_moved};
 
 /// How far apart the store's clock and the monotonic one may be, once it is known how far they are.
@@ -89,6 +90,7 @@ pub(super) fn judge(
     verdict.guesses = guesses;
     let broken = check_moved(&history, rows, moved);
     verdict.violations = broken.iter().map(ToString::to_string).collect();
+    verdict.violations.extend(answers::unexplained(&history));
     for (name, _) in PLAIN {
         windows::look_at(&mut verdict, &segment.name(name), &history, rows);
     }

@@ -1,0 +1,62 @@
+//! Answers that no caller may be given, whatever goes wrong: a call is done, refused by a rule that its
+//! caller knows, or its fate is unknown. `internal` is a defect, in Lockhouse or in what a store makes
+//! of its database's errors.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Answer, Operation, Refused};
+
+/// How the refusals begin or go on that histories have no word of their own for.
+const KNOWN: [&str; 2] = [
+    "can't be deleted while",
+    "too many calls are waiting; try again later",
+];
+
+/// What callers were told that no rule explains: each text with how often, and the first call.
+pub(crate) fn unexplained(history: &[Operation]) -> Vec<String> {
+    let mut by_text: BTreeMap<&str, (u64, &Operation)> = BTreeMap::new();
+    for operation in history {
+        if let Answer::Refused(Refused::Other(text)) = &operation.answer
+            && !KNOWN.iter().any(|known| text.contains(known))
+        {
+            by_text.entry(text).or_insert((0, operation)).0 += 1;
+        }
+    }
+    let told = by_text.into_iter().map(|(text, (times, first))| {
+        format!("answers: {times} calls are told {text:?}, which is no rule's\n  {first}")
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockhouse::{Error, Refusal, SemaphoreName};
+
+    use super::*;
+    use crate::history::Call;
+
+    fn told(error: &Error) -> Vec<String> {
+        let operation = Operation {
+            client: 1,
+            call: Call::Delete {
+                semaphore: "a".into(),
+            },
+            begun: 1,
+            ended: 2,
+            answer: Answer::Refused(Refused::Other(error.to_string())),
+        };
+        unexplained(&[operation.clone(), operation])
+    }
+
+    #[test]
+    fn what_is_internal_is_told_and_what_a_rule_refuses_is_not() {
+        let in_use = Refusal::SemaphoreInUse {
+            name: SemaphoreName::parse("a").unwrap(),
+            in_use: 2,
+        };
+        assert_eq!(told(&in_use.into()), [""; 0]);
+        assert_eq!(told(&Error::Overloaded), [""; 0]);
+        let defect = Error::Internal("a lane ended without an answer".into());
+        assert!(matches!(&told(&defect)[..], [one] if one.starts_with("answers: 2 calls")));
+    }
+}
