@@ -20,6 +20,7 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --store STORE        which store is tortured; its server is started for this run alone
   --faults NAME,NAME…  which faults there are [all]
   --minutes N          for how long faults are begun; 0.5 is half a minute [5]
+  --once               end when each fault has come once, if that is sooner
   --clients N          how many things each client does at once [8]
   --calm SECONDS       for how long all is well before each fault, at most [1.5]
   --rounds N           how many rounds make a segment, which is checked when it is over [5]
@@ -28,13 +29,17 @@ while one fault after the other is begun and mended. Checkers decide over all th
   --until-broken       end at the first broken promise
   -o json              print the report as JSON, and no progress
   --folder FOLDER      where data and notes are kept [a new one under /tmp, removed if all is well]
+  --disk-may-be-filled FOLDER/data is a file system of the run's own, on which disk-full may come
+  --sabotage TEXT      added to the store's URL, to see that a broken store is found out:
+                       ?sabotage=no_lock for sqlite, &sabotage=no_lock for the others
 
 While it runs, a line tells of each round: seconds, operations, faults so far, violations, what is on,
 and how long it took until all were at work again, which must not be more than 10 s. What the database
 and the processes say is in FOLDER; the notes of a segment that broke a promise stay there.
 Exit: 0 if nothing was broken, 1 if something was, 64 if the options make no sense.
 
-Full disks need a file system of the run's own: scripts/torture mounts one, as root.
+Full disks need a file system of the run's own: scripts/torture mounts one, as root, unless --folder is
+given. Elsewhere disk-full is left out, also of \"all\".
 
 Faults:";
 
@@ -107,6 +112,7 @@ impl Options {
                 scripts: here.join("../../scripts"),
                 sabotage: None,
                 rounds: 5,
+                once: false,
                 until_broken: false,
                 says: true,
             },
@@ -131,6 +137,7 @@ impl Options {
                 "--folder" => options.size.folder = value()?.into(),
                 "--disk-may-be-filled" => options.size.fill = true,
                 "--sabotage" => options.size.sabotage = Some(value()?.clone()),
+                "--once" => options.size.once = true,
                 "--until-broken" => options.size.until_broken = true,
                 "--plan" => options.plan = true,
                 "-o" if value()? == "json" => options.json = true,
@@ -163,7 +170,11 @@ impl Options {
 
     async fn perform(self) -> ExitCode {
         if self.plan {
-            for round in self.size.plan().rounds_within(self.minutes) {
+            let mut rounds = self.size.plan().rounds_within(self.minutes);
+            if self.size.once {
+                rounds.truncate(self.size.possible().len());
+            }
+            for round in rounds {
                 println!("{round}");
             }
             return ExitCode::SUCCESS;

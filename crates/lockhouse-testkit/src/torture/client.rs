@@ -11,16 +11,17 @@ use std::time::Duration;
 use lockhouse::Lockhouse;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::life::{Life, Who};
 use super::notes::Notes;
+use super::probe;
 use super::segment::Segment;
 use crate::history::Recorded;
 
-/// How often a call is begun that depends on no other: so that whoever waits for the answer of one
+/// How often calls are begun that depend on no others: so that whoever waits for the answer of one
 /// that is lost is not taken for one who is not at work.
-const PROBE_EVERY: Duration = Duration::from_millis(250);
+const PROBE_EVERY: Duration = Duration::from_millis(500);
 
 /// The calls of a client are noted under numbers of its own: those of its tasks and of what it probes.
 const FELLOWS: u32 = 1_000;
@@ -34,8 +35,8 @@ pub(super) struct Says {
     pub(super) segment: u32,
     /// Calls that were answered.
     pub(super) answered: u64,
-    /// When the latest call that was answered began.
-    pub(super) last_us: u64,
+    /// When the calls began, at the soonest, by which all was last seen at work that it asks for.
+    pub(super) at_work_us: u64,
     /// Whether all segments before this one are over.
     pub(super) is_over: bool,
 }
@@ -47,7 +48,7 @@ impl Says {
         Some(Self {
             segment: u32::try_from(number()?).ok()?,
             answered: number()?,
-            last_us: number()?,
+            at_work_us: number()?,
             is_over: number()? == 1,
         })
     }
@@ -135,12 +136,12 @@ impl Home {
             let life = Life::new(client, segment, who, over.clone());
             tasks.spawn(life.lead());
         }
-        let probing = tokio::spawn(probe(
+        let client = Recorded::new(
             lockhouse.clone(),
-            Arc::clone(&notes),
-            self.number,
-            segment,
-        ));
+            &notes,
+            self.number * FELLOWS + FELLOWS - 1,
+        );
+        tasks.spawn(keep_probing(client, self.number, segment, over));
         let mut say = interval(SAY_EVERY);
         loop {
             tokio::select! {
@@ -150,7 +151,6 @@ impl Home {
             self.say(segment, &notes, false);
         }
         told.mark_unchanged();
-        probing.abort();
         let _ = end.send(true);
         while !tasks.is_empty() {
             while let Ok(Some(done)) = timeout(SAY_EVERY, tasks.join_next()).await {
@@ -161,22 +161,42 @@ impl Home {
     }
 
     fn say(&self, segment: Segment, notes: &Notes, is_over: bool) {
-        let (answered, last_us) = notes.counts();
-        println!("{} {answered} {last_us} {}", segment.0, u8::from(is_over));
+        let (answered, at_work_us) = (notes.answered(), notes.at_work(&probe::all(segment)));
+        println!(
+            "{} {answered} {at_work_us} {}",
+            segment.0,
+            u8::from(is_over)
+        );
     }
 }
 
-/// Calls that come and go by themselves.
-async fn probe(lockhouse: Lockhouse, notes: Arc<Notes>, number: u32, segment: Segment) {
+/// Calls that come and go by themselves, until the segment is over.
+async fn keep_probing(
+    client: Recorded,
+    number: u32,
+    segment: Segment,
+    mut over: watch::Receiver<bool>,
+) {
     let mut calls = JoinSet::new();
     let mut every = interval(PROBE_EVERY);
-    loop {
-        every.tick().await;
-        let client = Recorded::new(lockhouse.clone(), &notes, number * FELLOWS + FELLOWS - 1);
-        let owner = format!("{}probe-{number}", segment.prefix());
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for nth in 0_u64.. {
+        tokio::select! {
+            _ = every.tick() => {}
+            _ = over.changed() => break,
+        }
+        let name = format!("{}p{number}", segment.prefix());
+        let (owner, beating) = (name.clone(), client.clone());
         calls.spawn(async move {
-            client.heartbeat(&owner, Duration::from_secs(5)).await;
+            beating.heartbeat(&owner, Duration::from_secs(5)).await;
         });
+        for (kind, names) in probe::kinds().into_iter().enumerate() {
+            let (id, client) = (format!("{name}k{kind}-{nth}"), client.clone());
+            calls.spawn(async move {
+                probe::ask(&client, segment, &id, &names).await;
+            });
+        }
         while calls.try_join_next().is_some() {}
     }
+    calls.join_all().await;
 }

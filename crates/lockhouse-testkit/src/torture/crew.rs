@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::client::Says;
 use super::clock::{Clock, Clocks};
@@ -15,6 +16,8 @@ use super::process::Process;
 use super::proxy::Proxy;
 use super::run::Size;
 use super::segment::Segment;
+use super::sql::Sql;
+use crate::place::is_postgres;
 
 /// How many there are of each.
 pub(super) const SERVERS: usize = 2;
@@ -188,6 +191,39 @@ impl Crew {
         self.process(&[part, url], None)
     }
 
+    /// Whether the clock of the database says that it was set by so many hours.
+    pub(super) async fn clock_is_off_by(&self, hours: i64) -> bool {
+        let Some(said) = self.database_time().await else {
+            return false;
+        };
+        let truly = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let off = said - truly.as_secs_f64();
+        (off / 3_600.0 - hours as f64).abs() < 0.1
+    }
+
+    /// In seconds since 1970.
+    async fn database_time(&self) -> Option<f64> {
+        let text = match &self.database {
+            Some(database) => {
+                let mut sql = Sql::connect(&database.admin_url()).await.ok()?;
+                sql.text(time_query(&self.direct_url)).await.ok()?
+            }
+            // What any process that is started under it says.
+            None => {
+                let mut process = self.process(&["time"], Some(&*self.clock));
+                process.first_line().await
+            }
+        };
+        text.parse().ok()
+    }
+
+    /// Whether the database has no connection left for who comes as all do.
+    pub(super) async fn has_no_connection_left(&self) -> bool {
+        let refused = Sql::connect(&self.direct_url).await.err();
+        let words = ["Too many connections", "too many clients", "slots"];
+        refused.is_some_and(|error| words.iter().any(|words| error.contains(words)))
+    }
+
     fn bear(&mut self, url: &str, clock: &Clock, segment: Segment) -> (u32, Process) {
         self.born += 1;
         let number = self.born;
@@ -242,6 +278,15 @@ impl Client {
     /// How it gets on.
     pub(super) fn says(&self) -> Says {
         Says::read(&self.process.says()).unwrap_or_default()
+    }
+}
+
+/// As it is now, and not as it was when the statement or its transaction began.
+fn time_query(url: &str) -> &'static str {
+    if is_postgres(url) {
+        "SELECT extract(epoch FROM clock_timestamp())::text"
+    } else {
+        "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS CHAR)"
     }
 }
 

@@ -1,19 +1,25 @@
 //! What one task of a client does, at random.
 
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::plan::LONGEST_TTL_MS;
-use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment, capacity_for};
+use super::probe::AGAIN;
+use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment, TIMED, capacity_for};
 use crate::history::{Answer, Asked, Recorded, Refused};
 
 /// A call that takes longer was forgotten by somebody.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// How often one that was not answered is asked again before the task goes on with something else.
-const AGAIN: u32 = 20;
+/// After so long, whoever left a permit to its time asks what became of it: the checker knows, even if
+/// clocks are set later, and has had seconds in which it was to be free.
+const LEFT_FOR: Duration = Duration::from_secs(4);
+
+/// How often one is asked again that was not answered once and is to be granted at last.
+const UNTIL_GRANTED: u32 = 200;
 
 /// Who a task is.
 #[derive(Clone, Copy)]
@@ -37,8 +43,12 @@ pub(super) struct Life {
     /// Whether it asks for what is never waited for, and for nothing else: few do, so that there are
     /// moments at which nobody waits for an answer.
     is_plain: bool,
+    /// Whether it asks for what nobody waits for and all hold for a time.
+    is_timed: bool,
     /// An ask that was granted.
     before: Option<Asked>,
+    /// What is left to its time, and since when.
+    left: VecDeque<(Instant, String)>,
 }
 
 impl Life {
@@ -56,7 +66,9 @@ impl Life {
             over,
             asked: 0,
             is_plain: who.task == 0,
+            is_timed: who.task == 1,
             before: None,
+            left: VecDeque::new(),
         }
     }
 
@@ -64,6 +76,7 @@ impl Life {
         while !*self.over.borrow() {
             match self.random.u8(..100) {
                 0..85 if self.is_plain => self.hold_plainly().await,
+                0..85 if self.is_timed => self.hold_timed().await,
                 0..72 => self.hold_by_time().await,
                 72..82 => self.hold_by_owner().await,
                 82..87 => self.ask_again().await,
@@ -85,6 +98,38 @@ impl Life {
         }
         self.pause(6).await;
         self.give_back(&ask.id).await;
+        self.before = Some(ask);
+    }
+
+    /// Where nobody waits, who is refused must be refused for want of room, and the time that others
+    /// were given makes room (P10). An ask whose answer was lost goes on until it is granted: if not, it
+    /// would be possible for good that it is held, and nothing could be decided any more.
+    async fn hold_timed(&mut self) {
+        let is_old = |(since, _): &mut (Instant, String)| since.elapsed() > LEFT_FOR;
+        if let Some((_, id)) = self.left.pop_front_if(is_old) {
+            self.give_back(&id).await;
+        }
+        let ttl_ms = *self.choose(&[100, 300, 600]);
+        let ask = self.ask(&[TIMED], Some(ttl_ms));
+        let mut was_lost = false;
+        for _ in 0..UNTIL_GRANTED {
+            let wait = Duration::ZERO;
+            let answer = self
+                .call(async |client| client.acquire(ask.clone(), wait).await)
+                .await;
+            match answer {
+                Answer::Unknown => was_lost = true,
+                Answer::Refused(Refused::Exhausted(_)) if was_lost => self.pause(20).await,
+                Answer::Granted { .. } => break,
+                _ => return self.pause(10).await,
+            }
+        }
+        self.pause(6).await;
+        if self.random.u8(..10) > 0 {
+            self.give_back(&ask.id).await;
+        } else {
+            self.left.push_back((Instant::now(), ask.id.clone()));
+        }
         self.before = Some(ask);
     }
 

@@ -11,8 +11,8 @@
 //! Two servers, two clients with an engine of their own and two by HTTP, each with eight tasks, do at
 //! random all that a client may (`life`), and write down every call before it is sent (`notes`).
 //! Meanwhile the rounds of a [`plan`] begin faults and mend them ([`faults`], `stage`). After each,
-//! every server and every client that lives has to make a call that is answered within 10 s
-//! (`work`). After some rounds the segment is over: its rows are read, and the
+//! every server and every client that lives has to have calls answered within 10 s, one of each kind
+//! and of every semaphore (`work`, `probe`). After some rounds the segment is over: its rows are read, and the
 //! [checker](fn@crate::history::check_moved) decides over all of it, and the
 //! [windows](crate::linear) over what they can (`verdict`).
 //!
@@ -28,6 +28,7 @@ mod life;
 mod notes;
 pub mod part;
 pub mod plan;
+mod probe;
 mod process;
 mod proxy;
 mod report;

@@ -13,7 +13,7 @@
 mod tests;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
@@ -22,19 +22,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use words::{begun, ended, of_answer, of_call};
 
-use crate::history::{Answer, Call, Notebook, Operation, Refused, now_us};
+use super::probe::{asked_of, shows};
+use crate::history::{Answer, Call, Notebook, Operation, now_us};
 
 /// A file of notes.
 #[derive(Debug)]
 pub(super) struct Notes {
     file: File,
     lines: AtomicUsize,
-    /// When the calls began that are under way.
-    under_way: Mutex<HashMap<usize, u64>>,
+    seen: Mutex<Seen>,
     /// Of the calls that were answered.
     answered: AtomicU64,
-    /// When the last call began that was answered by the rules.
-    last: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// When the calls began that are under way, and what they ask something of.
+    under_way: HashMap<usize, (u64, Vec<String>)>,
+    /// When the latest call began that showed it to be at work.
+    at_work: BTreeMap<String, u64>,
 }
 
 impl Notes {
@@ -44,22 +50,26 @@ impl Notes {
         Self {
             file: file.unwrap(),
             lines: AtomicUsize::new(0),
-            under_way: Mutex::default(),
+            seen: Mutex::default(),
             answered: AtomicU64::new(0),
-            last: AtomicU64::new(0),
         }
     }
 
-    /// How many calls were answered, and the latest beginning of one that was answered by the rules.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (read(&self.answered), read(&self.last))
+    /// How many calls were answered.
+    pub(super) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<usize, u64>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Since when all of these were seen at work, by calls that began no sooner; 0 if some never were.
+    pub(super) fn at_work(&self, all: &[String]) -> u64 {
+        let seen = self.seen();
+        let since = all.iter().map(|what| seen.at_work.get(what));
+        let since = since.map(|us| us.copied().unwrap_or_default());
+        since.min().unwrap_or_default()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, line: &str) {
@@ -71,20 +81,27 @@ impl Notebook for Notes {
     fn begin(&self, client: u32, call: Call) -> usize {
         let number = self.lines.fetch_add(1, Ordering::Relaxed);
         let begun = now_us();
-        self.under_way().insert(number, begun);
+        let asked_of = asked_of(&call);
+        self.seen().under_way.insert(number, (begun, asked_of));
         self.write(&format!("B {number} {client} {begun} {}\n", of_call(&call)));
         number
     }
 
     fn end(&self, place: usize, answer: &Answer) {
         let ended = now_us();
-        let begun = self.under_way().remove(&place).unwrap_or_default();
         self.write(&format!("E {place} {ended} {}\n", of_answer(answer)));
         if *answer != Answer::Unknown {
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
-        if !matches!(answer, Answer::Unknown | Answer::Refused(Refused::Other(_))) {
-            self.last.fetch_max(begun, Ordering::Relaxed);
+        let mut seen = self.seen();
+        let Some((begun, things)) = seen.under_way.remove(&place) else {
+            return;
+        };
+        if shows(answer, things.len()) {
+            for thing in things {
+                let latest = seen.at_work.entry(thing).or_default();
+                *latest = begun.max(*latest);
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ pub async fn main(arguments: &[String]) {
         ["serve", url] => serve(url).await,
         ["greedy", url] => greedy(url).await,
         ["storm", url] => storm(url).await,
+        ["time"] => time().await,
         _ => panic!("no process does {arguments:?}"),
     }
 }
@@ -91,6 +92,15 @@ async fn storm(url: &str) {
         _ = futures_util::future::join_all(storms) => {}
         _ = stdin_ends() => {}
     }
+}
+
+/// Says what time it is in SQLite.
+async fn time() {
+    let sqlite = rusqlite::Connection::open_in_memory().unwrap();
+    let query = "SELECT strftime('%s', 'now')";
+    let now: String = sqlite.query_row(query, [], |row| row.get(0)).unwrap();
+    println!("{now}");
+    stdin_ends().await;
 }
 
 async fn rage(url: &str, random: &mut fastrand::Rng) {

@@ -119,6 +119,46 @@ impl Plan {
         within.collect()
     }
 
+    /// The next round.
+    pub(super) fn draw(&mut self) -> Round {
+        self.rounds += 1;
+        let one = self.alone.pop_front();
+        let faults = match one {
+            Some(fault) => vec![fault],
+            None if self.rounds.is_multiple_of(2) && self.faults.len() > 1 => self.mix(),
+            None => self.some()[..1].to_vec(),
+        };
+        let takes_long = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::StopClient
+                    | Fault::StopServer
+                    | Fault::StopDatabase
+                    | Fault::ClockClient
+                    | Fault::ClockServer
+                    | Fault::ClockDatabase
+            )
+        };
+        let lasts_ms = if faults.iter().any(takes_long) {
+            LONGEST_TTL_MS + self.random.u64(500..=2_000)
+        } else {
+            self.random.u64(700..=4_000)
+        };
+        let is_apart = self.apart.is_some_and(|apart| faults.contains(&apart));
+        let was_apart = mem::replace(&mut self.was_apart, is_apart);
+        let least = if is_apart || was_apart { APART_MS } else { 0 };
+        Round {
+            calm_ms: least + self.random.u64(LEAST_CALM_MS..=self.calm_ms),
+            faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),
+            lasts_ms,
+        }
+    }
+
+    /// These come once more, each alone, before all mixes.
+    pub(super) fn stage_again(&mut self, faults: &[Fault]) {
+        self.alone.extend(faults);
+    }
+
     /// Of all, in a drawn order, without one that comes more seldom, if it is not its turn.
     fn some(&mut self) -> Vec<Fault> {
         let mut some = self.faults.clone();
@@ -161,37 +201,7 @@ impl Iterator for Plan {
     type Item = Round;
 
     fn next(&mut self) -> Option<Round> {
-        self.rounds += 1;
-        let one = self.alone.pop_front();
-        let faults = match one {
-            Some(fault) => vec![fault],
-            None if self.rounds.is_multiple_of(2) && self.faults.len() > 1 => self.mix(),
-            None => self.some()[..1].to_vec(),
-        };
-        let takes_long = |fault: &Fault| {
-            matches!(
-                fault,
-                Fault::StopClient
-                    | Fault::StopServer
-                    | Fault::StopDatabase
-                    | Fault::ClockClient
-                    | Fault::ClockServer
-                    | Fault::ClockDatabase
-            )
-        };
-        let lasts_ms = if faults.iter().any(takes_long) {
-            LONGEST_TTL_MS + self.random.u64(500..=2_000)
-        } else {
-            self.random.u64(700..=4_000)
-        };
-        let is_apart = self.apart.is_some_and(|apart| faults.contains(&apart));
-        let was_apart = mem::replace(&mut self.was_apart, is_apart);
-        let least = if is_apart || was_apart { APART_MS } else { 0 };
-        Some(Round {
-            calm_ms: least + self.random.u64(LEAST_CALM_MS..=self.calm_ms),
-            faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),
-            lasts_ms,
-        })
+        Some(self.draw())
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Report {
     guesses: u64,
     windows: u64,
     windows_passed_over: u64,
+    refusals: u64,
     faults: BTreeMap<String, Mended>,
     missed: BTreeMap<String, u64>,
     mixes: u64,
@@ -67,6 +68,7 @@ impl Report {
         self.guesses += verdict.guesses;
         self.windows += verdict.windows;
         self.windows_passed_over += verdict.windows_passed_over;
+        self.refusals += verdict.refusals;
         self.violations.extend(verdict.violations);
     }
 
@@ -105,9 +107,9 @@ impl Report {
         self.windows
     }
 
-    /// The longest time that it took all to be at work again.
-    pub fn slowest(&self) -> Duration {
-        self.slowest
+    /// How many refusals for want of room were decided, where permits come back by their time (P10).
+    pub fn refusals(&self) -> u64 {
+        self.refusals
     }
 
     fn verdict(&self) -> &'static str {
@@ -145,6 +147,7 @@ impl Report {
             "releases_that_both_claim_an_end": self.guesses,
             "windows": self.windows,
             "windows_passed_over": self.windows_passed_over,
+            "refusals_decided": self.refusals,
             "faults": faults.collect::<serde_json::Map<_, _>>(),
             "faults_missed": self.missed,
             "mixes": self.mixes,
@@ -194,7 +197,7 @@ impl fmt::Display for Report {
             }
         }
         for (fault, times) in &self.missed {
-            writeln!(f, "    {fault:<22} {times:>5} times no COMMIT came by")?;
+            writeln!(f, "    {fault:<22} {times:>5} times it did not come about")?;
         }
         writeln!(
             f,
@@ -208,6 +211,7 @@ impl fmt::Display for Report {
             permits,
             windows,
             windows_passed_over,
+            refusals,
             ..
         } = self;
         writeln!(
@@ -217,6 +221,10 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  windows with an order {windows}, passed over {windows_passed_over}"
+        )?;
+        writeln!(
+            f,
+            "  refusals decided where permits come back by their time {refusals}"
         )?;
         writeln!(
             f,

@@ -23,6 +23,7 @@ use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work;
 use crate::history::now_us;
+pub(super) use segments::OURS;
 
 /// What is tortured, and how.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Size {
     pub sabotage: Option<String>,
     /// After so many rounds what was done is checked.
     pub rounds: usize,
+    /// Ends it when each fault has come once.
+    pub once: bool,
     /// Ends it at the first segment that broke a promise.
     pub until_broken: bool,
     /// Whether it says all the while how it gets on.
@@ -151,12 +154,17 @@ impl Run<'_> {
     async fn go_through(&mut self) {
         self.begin_segment(Segment(1)).await;
         self.crew.start_clients(self.segment).await;
-        for (nth, round) in (1..).zip(self.size.plan()) {
-            if self.begun.elapsed() >= self.size.duration || self.is_broken() {
+        let mut plan = self.size.plan();
+        for nth in 1_usize.. {
+            if self.is_over() {
                 break;
             }
-            self.round(&round).await;
-            if nth % self.size.rounds == 0 {
+            let round = plan.draw();
+            let missed = self.round(&round).await;
+            if self.size.once {
+                plan.stage_again(&missed);
+            }
+            if nth.is_multiple_of(self.size.rounds) {
                 self.turn(Segment(self.segment.0 + 1)).await;
             }
         }
@@ -165,19 +173,24 @@ impl Run<'_> {
         self.last_look().await;
     }
 
-    fn is_broken(&self) -> bool {
-        self.size.until_broken && !self.report.violations.is_empty()
+    fn is_over(&self) -> bool {
+        let is_broken = self.size.until_broken && !self.report.violations.is_empty();
+        let mut faults = self.size.possible().into_iter();
+        let had_all = self.size.once && faults.all(|fault| self.report.times(fault) > 0);
+        is_broken || had_all || self.begun.elapsed() >= self.size.duration
     }
 
-    async fn round(&mut self, round: &Round) {
+    /// Those of its faults that did not come about.
+    async fn round(&mut self, round: &Round) -> Vec<Fault> {
         sleep(Duration::from_millis(round.calm_ms)).await;
         self.say(&format!("{round}"));
-        let mut came = Vec::new();
+        let (mut came, mut missed) = (Vec::new(), Vec::new());
         for staged in &round.faults {
             if self.stage.begin(&mut self.crew, staged).await {
                 came.push(staged.fault);
             } else {
                 self.report.missed(staged.fault);
+                missed.push(staged.fault);
             }
         }
         sleep(Duration::from_millis(round.lasts_ms)).await;
@@ -188,8 +201,10 @@ impl Run<'_> {
         let mending = begun.elapsed().as_secs_f64();
         let starts = self.crew.starts_at_heal() - starts;
         let mended = now_us();
+        self.look_for_the_dead();
         let dead = self.crew.replace_dead(self.segment).await;
-        let (took, late) = work::at_work_since(&self.crew, mended).await;
+        let notes = self.notes.as_ref().expect("a round is of a segment");
+        let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), mended).await;
         let late = late
             .into_iter()
             .map(|late| format!("after {round}: {late}"));
@@ -203,6 +218,7 @@ impl Run<'_> {
             if starts > 0 { " with a start" } else { "" },
             took.as_secs_f64()
         ));
+        missed
     }
 
     /// Whoever ends by itself, whatever comes, breaks off what its users do.
@@ -222,6 +238,7 @@ impl Run<'_> {
                 continue;
             };
             if !self.stage.killed.contains(&process.id()) {
+                self.stage.killed.push(process.id());
                 let log = self.size.folder.join("log");
                 let what = format!("a process ended that nobody killed: {status}; see {log:?}");
                 self.report.violations.push(what);

@@ -13,6 +13,10 @@ pub(super) const PLAIN: [(&str, u32); 2] = [("plain-a", 2), ("plain-b", 4)];
 /// Fought over by all, with a time to live.
 pub(super) const FOUGHT: [(&str, u32); 3] = [("hot", 3), ("warm", 8), ("wide", 40)];
 
+/// Held with a time to live, never waited for and never resized: so of everybody who is refused there
+/// for want of room, it can be decided whether there was some (P10).
+pub(super) const TIMED: (&str, u32) = ("timed", 4);
+
 /// Resized all the time.
 pub(super) const RESIZED: (&str, u32) = ("resized", 5);
 
@@ -33,6 +37,7 @@ pub(super) fn semaphores(tasks: u32) -> impl Iterator<Item = (&'static str, u32)
     let fought = FOUGHT.into_iter().chain([RESIZED, DELETED]);
     PLAIN
         .into_iter()
+        .chain([TIMED])
         .chain(fought.map(move |(name, usual)| (name, capacity_for(tasks, usual))))
 }
 

@@ -17,10 +17,13 @@ use crate::history::{Move, Moved, now_us};
 /// How long a COMMIT is waited for. In a mix there may be none.
 const COMMIT_COMES: Duration = Duration::from_secs(2);
 
+/// How long the database may take to show that a fault is on.
+const SHOWS_WITHIN: Duration = Duration::from_secs(3);
+
 /// What is on, and how the clock of the database was moved.
 pub(super) struct Stage {
     pub(super) moved: Moved,
-    /// Processes that were killed on purpose.
+    /// Processes that were killed on purpose, or are known to have ended.
     pub(super) killed: Vec<u32>,
     /// Where the data is, if it may be filled.
     disk: Option<PathBuf>,
@@ -41,7 +44,7 @@ impl Stage {
         }
     }
 
-    /// Begins it. False if it did not come about: no COMMIT came by.
+    /// Begins it. False if it did not come about: no COMMIT came by, or the database does not show it.
     pub(super) async fn begin(&mut self, crew: &mut Crew, staged: &Staged) -> bool {
         let fault = staged.fault;
         if fault.is_at_commit() {
@@ -63,7 +66,10 @@ impl Stage {
             Fault::RepeatedRequests => fail_http(crew, Failure::RepeatedRequests),
             Fault::ClockClient => crew.clients[client].clock.set(staged.hours),
             Fault::ClockServer => crew.servers[server].clock.set(staged.hours),
-            Fault::ClockDatabase => self.set_clock(crew, staged.hours),
+            Fault::ClockDatabase => {
+                self.set_clock(crew, staged.hours);
+                return shows(|| crew.clock_is_off_by(staged.hours)).await;
+            }
             Fault::DiskFull => self.fill_disk(),
             Fault::LockStorm => {
                 let url = crew
@@ -72,7 +78,10 @@ impl Stage {
                     .map_or(crew.direct_url.clone(), |d| d.admin_url());
                 self.nuisances.push(crew.nuisance("storm", &url));
             }
-            Fault::Connections => self.take_connections(crew).await,
+            Fault::Connections => {
+                self.take_connections(crew).await;
+                return shows(|| crew.has_no_connection_left()).await;
+            }
             _ => of_database(crew, fault).await,
         }
         true
@@ -196,6 +205,16 @@ impl Stage {
     fn filler(&self) -> Option<PathBuf> {
         self.disk.as_ref().map(|disk| disk.join("filler"))
     }
+}
+
+/// Whether it is so, soon.
+async fn shows<F: Future<Output = bool>>(is_so: impl Fn() -> F) -> bool {
+    let shown = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(SHOWS_WITHIN, shown).await.is_ok()
 }
 
 async fn of_database(crew: &mut Crew, fault: Fault) {

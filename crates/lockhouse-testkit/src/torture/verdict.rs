@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use super::notes;
-use super::segment::{PLAIN, Segment};
+use super::segment::{PLAIN, Segment, TIMED};
 use crate::answers;
 use crate::history::{Answer, Call, Moved, Operation, Refused, Rows, check_moved};
 
@@ -27,6 +27,8 @@ pub(super) struct Verdict {
     pub(super) guesses: u64,
     pub(super) windows: u64,
     pub(super) windows_passed_over: u64,
+    /// How many refusals for want of room were decided where permits come back by their time.
+    pub(super) refusals: u64,
     /// Promises that were broken, in words.
     pub(super) violations: Vec<String>,
 }
@@ -91,10 +93,40 @@ pub(super) fn judge(
     let broken = check_moved(&history, rows, moved);
     verdict.violations = broken.iter().map(ToString::to_string).collect();
     verdict.violations.extend(answers::unexplained(&history));
+    verdict.refusals = refusals_decided(&history, &segment.name(TIMED.0));
     for (name, _) in PLAIN {
         windows::look_at(&mut verdict, &segment.name(name), &history, rows);
     }
     verdict
+}
+
+/// How many refusals for want of room on `semaphore` the checker decides: those of a semaphore that was
+/// defined once, while nobody waits for it.
+fn refusals_decided(history: &[Operation], semaphore: &str) -> u64 {
+    let defined = history.iter().filter(|operation| match &operation.call {
+        Call::Define { semaphore: of, .. } | Call::Delete { semaphore: of } => of == semaphore,
+        _ => false,
+    });
+    if defined.count() != 1 {
+        return 0;
+    }
+    let asks = history.iter().filter(|operation| match &operation.call {
+        Call::Acquire(asked) => asked.permits.iter().any(|(name, _)| name == semaphore),
+        _ => false,
+    });
+    let waits = asks.clone().filter(|ask| match &ask.call {
+        Call::Acquire(asked) => asked.waits,
+        _ => false,
+    });
+    let waits: Vec<_> = waits.map(|ask| (ask.begun, ask.ended)).collect();
+    let decided = asks.filter(|ask| match &ask.answer {
+        Answer::Refused(Refused::Exhausted(on)) => {
+            let meets = |(from, to): &(u64, u64)| *from <= ask.ended && ask.begun <= *to;
+            on.iter().any(|name| name == semaphore) && !waits.iter().any(meets)
+        }
+        _ => false,
+    });
+    decided.count() as u64
 }
 
 /// Leaves with the notes of a segment what was found, and the rows as they were.

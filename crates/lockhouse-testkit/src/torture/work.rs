@@ -1,6 +1,8 @@
 //! Whether all are at work again: after a fault was mended, every server and every client that lives
-//! must make a call that is answered, soon and without anybody's help.
+//! must have a call answered of each kind, soon and without anybody's help: a heartbeat, and an ask for
+//! every semaphore (`probe`), so that who keeps one locked is seen.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::Lockhouse;
@@ -8,7 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::crew::Crew;
-use crate::history::now_us;
+use super::notes::Notes;
+use super::probe;
+use super::run::OURS;
+use super::segment::Segment;
+use crate::history::{Recorded, now_us};
 
 /// How soon.
 pub(super) const SOON: Duration = Duration::from_secs(10);
@@ -16,20 +22,30 @@ pub(super) const SOON: Duration = Duration::from_secs(10);
 /// How long one that is late is waited for beyond that, to say how late it was.
 const AT_MOST: Duration = Duration::from_secs(30);
 
-/// How long the last of all took after `mended_us`; and those who were too late, in words.
-pub(super) async fn at_work_since(crew: &Crew, mended_us: u64) -> (Duration, Vec<String>) {
+/// How long the last of all took after `mended_us`; and those who were too late, in words. What servers
+/// are asked for is of `segment`, and goes into `notes`.
+pub(super) async fn at_work_since(
+    crew: &Crew,
+    (segment, notes): (Segment, &Arc<Notes>),
+    mended_us: u64,
+) -> (Duration, Vec<String>) {
     let mut servers = JoinSet::new();
     for (nth, server) in crew.servers.iter().enumerate() {
-        let url = format!("http://{}", server.address);
-        servers
-            .spawn(async move { (format!("server {nth}"), server_works(&url, mended_us).await) });
+        let asking = Asking {
+            url: format!("http://{}", server.address),
+            notes: Arc::clone(notes),
+            segment,
+            name: format!("{}m{mended_us}s{nth}", segment.prefix()),
+            mended_us,
+        };
+        servers.spawn(async move { (format!("server {nth}"), asking.until_all_works().await) });
     }
     let mut took = Vec::new();
     let mut waited_for: Vec<usize> = (0..crew.clients.len()).collect();
     while !waited_for.is_empty() && since(mended_us) < AT_MOST {
         waited_for.retain(|nth| {
             let client = &crew.clients[*nth];
-            let works = client.says().last_us > mended_us;
+            let works = client.says().at_work_us > mended_us;
             if works {
                 took.push((format!("client {}", client.number), since(mended_us)));
             }
@@ -47,25 +63,57 @@ pub(super) async fn at_work_since(crew: &Crew, mended_us: u64) -> (Duration, Vec
     (longest, late.collect())
 }
 
-/// Whoever asks a server does so by a fresh connection, past every proxy.
-async fn server_works(url: &str, mended_us: u64) -> Duration {
-    while since(mended_us) < AT_MOST {
-        let asked = async {
-            let lockhouse = Lockhouse::connect(url).await.ok()?;
-            lockhouse
-                .heartbeat("probe", Duration::from_secs(5))
-                .await
-                .ok()
+/// Who asks a server, by a connection past every proxy.
+struct Asking {
+    url: String,
+    notes: Arc<Notes>,
+    segment: Segment,
+    /// What all ids begin with.
+    name: String,
+    mended_us: u64,
+}
+
+impl Asking {
+    async fn until_all_works(self) -> Duration {
+        let Some(lockhouse) = self.until_it_beats().await else {
+            return AT_MOST;
         };
-        if timeout(Duration::from_secs(2), asked)
-            .await
-            .is_ok_and(|heard| heard.is_some())
-        {
-            return since(mended_us);
-        }
-        sleep(Duration::from_millis(50)).await;
+        let client = Recorded::new(lockhouse, &self.notes, OURS);
+        let kinds = probe::kinds();
+        let kinds = kinds.iter().enumerate();
+        let all = kinds.map(|(kind, names)| self.until_decided(&client, kind, names));
+        let decided = futures_util::future::join_all(all);
+        let left = AT_MOST.saturating_sub(since(self.mended_us));
+        let decided = timeout(left, decided).await.unwrap_or_default();
+        decided.into_iter().max().unwrap_or(AT_MOST)
     }
-    AT_MOST
+
+    /// Whoever asks does so by a fresh connection.
+    async fn until_it_beats(&self) -> Option<Lockhouse> {
+        while since(self.mended_us) < AT_MOST {
+            let asked = async {
+                let lockhouse = Lockhouse::connect(&self.url).await.ok()?;
+                let heard = lockhouse.heartbeat("probe", Duration::from_secs(5)).await;
+                heard.ok().map(|_| lockhouse)
+            };
+            if let Ok(Some(lockhouse)) = timeout(Duration::from_secs(2), asked).await {
+                return Some(lockhouse);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        None
+    }
+
+    async fn until_decided(&self, client: &Recorded, kind: usize, names: &[&str]) -> Duration {
+        for nth in 0.. {
+            let id = format!("{}k{kind}-{nth}", self.name);
+            if let Some(decided) = probe::ask(client, self.segment, &id, names).await {
+                return Duration::from_micros(decided - self.mended_us);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        AT_MOST
+    }
 }
 
 fn since(us: u64) -> Duration {

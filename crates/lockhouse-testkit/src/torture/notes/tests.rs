@@ -1,5 +1,5 @@
 use super::*;
-use crate::history::{Asked, Held, NEVER};
+use crate::history::{Asked, Held, NEVER, Refused};
 
 fn everything() -> Vec<(Call, Answer)> {
     let id = || "s1-a".to_owned();
@@ -95,7 +95,44 @@ fn what_is_noted_is_read_again() {
         .collect();
     assert_eq!(pairs, everything());
     assert!(read.iter().all(|o| o.client == 3 && o.begun <= o.ended));
-    assert_eq!(notes.counts(), (14, read.last().unwrap().begun));
+    assert_eq!(notes.answered(), 14);
+}
+
+/// A row that is locked must be seen: its semaphore is at work when who asks for it is told whether
+/// there is room, and not before.
+#[test]
+fn a_semaphore_is_at_work_when_an_ask_for_it_alone_or_with_others_was_decided() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = Notes::create(&folder.path().join("notes"));
+    let both = ["s1-x".to_owned(), "s1-y".to_owned()];
+    let told = |some: &[&str], waits, answer| {
+        let ask = Asked {
+            id: "s1-a".into(),
+            permits: some.iter().map(|name| ((*name).to_owned(), 1)).collect(),
+            owner: None,
+            ttl_us: None,
+            waits,
+        };
+        let begun = now_us();
+        let place = notes.begin(1, Call::Acquire(ask));
+        notes.end(place, &answer);
+        notes.at_work(&both) >= begun
+    };
+    let no_room = || Answer::Refused(Refused::Exhausted(vec!["s1-x".into()]));
+    let unknown = || Answer::Refused(Refused::UnknownSemaphore);
+    let mut calls = everything().into_iter().map(|(call, _)| call);
+    let beat = calls.find(|call| matches!(call, Call::Heartbeat { .. }));
+    let beat = notes.begin(1, beat.unwrap());
+    notes.end(beat, &Answer::Done);
+    assert!(!told(&["s1-x"], false, no_room()));
+    assert!(!told(&["s1-y"], false, Answer::Unknown));
+    assert!(!told(&["s1-y"], true, no_room()));
+    assert!(!told(&["s1-x", "s1-y"], false, unknown()));
+    assert_eq!(notes.at_work(&both), 0);
+    assert!(notes.at_work(&both[..1]) > 0);
+    told(&["s1-y"], false, unknown());
+    assert!(notes.at_work(&both) > 0);
+    assert!(told(&["s1-x", "s1-y"], false, no_room()));
 }
 
 /// P9: what a killed process had begun is unknown.

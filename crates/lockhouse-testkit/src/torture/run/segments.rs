@@ -19,7 +19,7 @@ use crate::torture::verdict;
 const END: Duration = Duration::from_secs(75);
 
 /// How the clients of a run are numbered: 0 is the run itself.
-const OURS: u32 = 0;
+pub(in crate::torture) const OURS: u32 = 0;
 
 impl Run<'_> {
     /// Ends what a dead client held without a time to live, so that the others get on.

@@ -147,6 +147,53 @@ fn what_was_tampered_with_is_found_out() {
     is_found(|history, _| history[2].answer = granted(9), "no order");
 }
 
+/// P10: a permit comes back by its time; and who was refused for want of room must have been so.
+#[test]
+fn what_does_not_come_back_by_its_time_is_found_out() {
+    let (mut history, mut rows) = whole();
+    let on_timed = |operation: &mut Operation| match &mut operation.call {
+        Call::Acquire(asked) => asked.permits[0].0 = "s00001-timed".into(),
+        Call::Define { semaphore, .. } => *semaphore = "s00001-timed".into(),
+        _ => {}
+    };
+    history.iter_mut().for_each(on_timed);
+    for operation in &mut history {
+        match &mut operation.answer {
+            Answer::Granted { permits, .. } => permits[0].semaphore = "s00001-timed".into(),
+            Answer::Refused(Refused::Exhausted(on)) => on[0] = "s00001-timed".into(),
+            _ => {}
+        }
+    }
+    rows.semaphores[0].name = "s00001-timed".into();
+    for row in &mut rows.permits {
+        row.semaphore = "s00001-timed".into();
+    }
+    history[1].call = match history[1].call.clone() {
+        Call::Acquire(asked) => Call::Acquire(Asked {
+            ttl_us: Some(100_000),
+            ..asked
+        }),
+        other => other,
+    };
+    // Nobody gives it back, and it expires.
+    history.remove(3);
+    let times = (2_000_500, Some(2_100_500), 2_100_500);
+    rows.permits[0] = PermitRow {
+        semaphore: "s00001-timed".into(),
+        ..row("s00001-a", 1, times, "expired")
+    };
+    assert_eq!(found(&history, &rows, &[]), [""; 0]);
+    let verdict = judge(Segment(1), &history, &rows, &Moved::default());
+    assert_eq!(verdict.refusals, 1);
+    // As if it had not.
+    (history[2].begun, history[2].ended) = (4 * SECOND, 4 * SECOND + 1_000);
+    let found = found(&history, &rows, &[]);
+    assert!(
+        found.iter().any(|found| found.starts_with("P10")),
+        "{found:?}"
+    );
+}
+
 /// P8: what a clock that is set makes of a life is its own business, and nobody else's.
 #[test]
 fn who_expires_as_the_clock_is_set_has_expired() {

@@ -1,0 +1,111 @@
+//! Calls that show who is at work: a heartbeat, and of every semaphore one permit that is given back at
+//! once. Nobody waits, and that there is no room is an answer too; but who keeps a semaphore locked
+//! keeps all of these calls from an answer.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::plan::LONGEST_TTL_MS;
+use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment, TIMED};
+use crate::history::{Answer, Asked, Call, Recorded, Refused, now_us};
+
+/// How often what was not answered is asked again.
+pub(super) const AGAIN: u32 = 20;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What stands for all heartbeats among what was seen to be at work.
+const SESSIONS: &str = "owners' sessions";
+
+/// The semaphores that are asked for together: an ask for several needs them all.
+pub(super) fn kinds() -> [Vec<&'static str>; 5] {
+    let names = |some: &[(&'static str, u32)]| some.iter().map(|(name, _)| *name).collect();
+    [
+        names(&PLAIN),
+        names(&FOUGHT),
+        names(&[TIMED]),
+        names(&[RESIZED]),
+        names(&[DELETED]),
+    ]
+}
+
+/// What has to be seen at work in a segment.
+pub(super) fn all(segment: Segment) -> Vec<String> {
+    let semaphores = kinds().into_iter().flatten();
+    let semaphores = semaphores.map(|name| segment.name(name));
+    semaphores.chain([SESSIONS.to_owned()]).collect()
+}
+
+/// What an answer to `call` may show to be at work. An answer to who waits may be given without
+/// another look.
+pub(super) fn asked_of(call: &Call) -> Vec<String> {
+    match call {
+        Call::Acquire(asked) if !asked.waits => {
+            asked.permits.iter().map(|(name, _)| name.clone()).collect()
+        }
+        Call::Heartbeat { .. } => vec![SESSIONS.to_owned()],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the answer shows that, of so many things.
+pub(super) fn shows(answer: &Answer, things: usize) -> bool {
+    match answer {
+        Answer::Granted { now, .. } => *now,
+        Answer::Done | Answer::Refused(Refused::Exhausted(_)) => true,
+        // Which of several it was does not matter to who asks.
+        Answer::Refused(Refused::TooMuch | Refused::UnknownSemaphore) => things == 1,
+        _ => false,
+    }
+}
+
+/// Asks for a permit of each of `names`, until there is an answer, and gives back what it got. When it
+/// was first answered by the rules.
+pub(super) async fn ask(
+    client: &Recorded,
+    segment: Segment,
+    id: &str,
+    names: &[&str],
+) -> Option<u64> {
+    // As all do there.
+    let is_plain = names.contains(&PLAIN[0].0);
+    let is_timed = names.contains(&TIMED.0);
+    let permits = names.iter().map(|name| (segment.name(name), 1));
+    let ask = Asked {
+        id: id.to_owned(),
+        permits: permits.collect(),
+        owner: None,
+        ttl_us: (!is_plain).then_some(LONGEST_TTL_MS * 1_000),
+        waits: false,
+    };
+    let (mut was_lost, mut decided) = (false, None);
+    for _ in 0..AGAIN {
+        match client.acquire(ask.clone(), Duration::ZERO).await {
+            Answer::Unknown => was_lost = true,
+            Answer::Refused(Refused::Other(_)) => break,
+            answer => {
+                decided.get_or_insert_with(now_us);
+                if matches!(answer, Answer::Granted { .. }) {
+                    give_back(client, id).await;
+                }
+                // See `Life::hold_timed`.
+                let no_room = matches!(answer, Answer::Refused(Refused::Exhausted(_)));
+                if !(no_room && is_timed && was_lost) {
+                    break;
+                }
+            }
+        }
+        sleep(PAUSE).await;
+    }
+    decided
+}
+
+async fn give_back(client: &Recorded, id: &str) {
+    for _ in 0..AGAIN {
+        if client.release(id).await != Answer::Unknown {
+            return;
+        }
+        sleep(PAUSE).await;
+    }
+}
