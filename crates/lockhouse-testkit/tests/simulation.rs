@@ -38,6 +38,10 @@ fn what_is_broken_is_found() {
         (Break::FindsNoLapsed, "P10"),
         (Break::SeesNothing, "P10"),
         (Break::ForgetsCall, "answers"),
+        (Break::CountsNothingBack, "P2"),
+        (Break::RenewsExpired, "P4"),
+        (Break::SavesNothing, "P9"),
+        (Break::ForgetsTurns, "P11"),
     ];
     for (breaks, promise) in all {
         let failure = (0..300).find_map(|seed| check(seed, Some(breaks)).err());

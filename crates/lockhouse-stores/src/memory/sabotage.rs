@@ -53,10 +53,13 @@ impl fmt::Debug for Sabotage {
 impl Memory {
     /// An empty store that is broken.
     pub fn sabotaged(sabotage: Arc<Sabotage>) -> Self {
-        Self {
-            sabotage: Some(sabotage),
-            ..Self::default()
-        }
+        Self::default().with_sabotage(sabotage)
+    }
+
+    /// The same store, broken.
+    pub fn with_sabotage(mut self, sabotage: Arc<Sabotage>) -> Self {
+        self.sabotage = Some(sabotage);
+        self
     }
 
     pub(super) async fn transact_wrongly(

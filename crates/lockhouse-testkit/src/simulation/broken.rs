@@ -12,7 +12,9 @@ use lockhouse::{
     Reply, Request, SemaphoreName, Timestamp,
 };
 use lockhouse_core::{Recount, Semaphore};
-use lockhouse_stores::Memory;
+use lockhouse_stores::{Memory, Sabotage};
+
+use crate::broken::variants;
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,29 @@ pub enum Break {
     SeesNothing,
     /// Now and then a call is never answered.
     ForgetsCall,
+    /// What comes back is not counted.
+    CountsNothingBack,
+    /// What has expired is renewed.
+    RenewsExpired,
+    /// A grant is answered, and not saved.
+    SavesNothing,
+    /// Who waits and comes first is passed over.
+    ForgetsTurns,
+}
+
+impl Break {
+    /// What the rows do instead, where they are what is broken.
+    pub(super) fn sabotage(self) -> Option<Arc<Sabotage>> {
+        let name = match self {
+            Break::CountsNothingBack => "release that decrements nothing",
+            Break::RenewsExpired => "renew after expiry",
+            Break::SavesNothing => "answers, and does not save",
+            _ => return None,
+        };
+        let mut variants = variants();
+        let variant = variants.find(|variant| variant.name == name);
+        Some((variant.expect("there is one of that name").sabotage)())
+    }
 }
 
 /// Rows in memory behind what is broken.
@@ -81,6 +106,9 @@ impl Breaking {
                         && self.now_and_then() =>
                 {
                     *ask = half(ask);
+                }
+                Command::AcquireInTurn(ask, _) if self.is(Break::ForgetsTurns) => {
+                    *command = Command::Acquire(ask.clone());
                 }
                 Command::End {
                     external_id,

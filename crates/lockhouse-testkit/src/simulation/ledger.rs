@@ -361,7 +361,7 @@ impl Ledger {
         })
     }
 
-    /// P2, P3 and P7: the rows after a commit are what the book says.
+    /// P2, P3, P7 and P9: the rows after a commit are what the book says.
     pub(super) fn compare_rows(
         &self,
         semaphores: &[(SemaphoreName, Option<Semaphore>)],
@@ -382,7 +382,8 @@ impl Ledger {
     fn compare_request(&self, id: &ExternalId, row: Option<&Request>) -> Check {
         let grant = self.grants.get(id);
         let (Some(row), Some(grant)) = (row, grant) else {
-            return ensure(row.is_none() && grant.is_none(), "P5", || {
+            let promise = if row.is_none() { "P9" } else { "P5" };
+            return ensure(row.is_none() && grant.is_none(), promise, || {
                 format!("the row of {id} is {row:?}, its grant {grant:?}")
             });
         };

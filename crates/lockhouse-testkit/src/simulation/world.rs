@@ -108,7 +108,12 @@ impl World {
             set_us: AtomicI64::new(0),
         });
         let its_clock = Arc::clone(&clock);
-        let rows = Arc::new(Memory::with_clock(move || its_clock.now()));
+        let rows = Memory::with_clock(move || its_clock.now());
+        let rows = match breaks.and_then(Break::sabotage) {
+            Some(sabotage) => rows.with_sabotage(sabotage),
+            None => rows,
+        };
+        let rows = Arc::new(rows);
         let notes = Notes {
             log: is_logged.then(Vec::new),
             ..Notes::default()
