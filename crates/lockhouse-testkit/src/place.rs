@@ -9,12 +9,16 @@ use std::any::Any;
 use std::future::pending;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
+use lockhouse::store::Store;
 use lockhouse_stores::Memory;
 use sqlx::{Connection, MySqlConnection, PgConnection};
 use tokio::net::TcpListener;
+
+use crate::watched::Watched;
 
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
 
@@ -22,6 +26,8 @@ type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
 pub struct Place {
     url: Option<String>,
     connect: Connect,
+    /// Where no URL names it.
+    memory: Option<Arc<Memory>>,
     database: Option<Database>,
     _kept: Box<dyn Any + Send + Sync>,
 }
@@ -37,6 +43,21 @@ impl Place {
     /// server, where each has connections of its own.
     pub async fn client(&self) -> Lockhouse {
         (self.connect)().await
+    }
+
+    /// Another client, to whose engine, or to whose server's, the store's grants come so late.
+    pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
+        let store: Arc<dyn Store> = match &self.memory {
+            Some(memory) => memory.clone(),
+            None => lockhouse_stores::open(self.url()).unwrap(),
+        };
+        store.migrate().await.unwrap();
+        let lockhouse = Lockhouse::with_store(Watched::late(store, late_by));
+        if !self.url.as_ref().is_some_and(|url| url.starts_with("http")) {
+            return lockhouse;
+        }
+        let (url, _serving) = serve(lockhouse).await;
+        Lockhouse::connect(&url).await.unwrap()
     }
 
     /// Where other processes find the same store; there is no such place for `memory`.
@@ -62,6 +83,7 @@ impl Place {
                 let to = to.clone();
                 Box::pin(async move { Lockhouse::connect(&to).await.unwrap() })
             }),
+            memory: None,
             database: None,
             _kept: Box::new(kept),
         }
@@ -86,6 +108,7 @@ pub async fn by_name(store: &str) -> Option<Place> {
 /// A store in this process's memory.
 pub async fn memory() -> Option<Place> {
     let store = Arc::new(Memory::new());
+    let memory = Some(Arc::clone(&store));
     let connect: Connect = Box::new(move || {
         let lockhouse = Lockhouse::with_store(store.clone());
         Box::pin(async move { lockhouse })
@@ -93,6 +116,7 @@ pub async fn memory() -> Option<Place> {
     Some(Place {
         url: None,
         connect,
+        memory,
         database: None,
         _kept: Box::new(()),
     })
@@ -107,15 +131,19 @@ pub async fn sqlite() -> Option<Place> {
 
 /// A server on loopback, in this process, on a store in memory.
 pub async fn server() -> Option<Place> {
+    let memory = Arc::new(Memory::new());
+    let (url, serving) = serve(Lockhouse::with_store(memory.clone())).await;
+    let mut place = Place::by_url(url, serving);
+    place.memory = Some(memory);
+    Some(place)
+}
+
+/// Until the runtime ends.
+async fn serve(lockhouse: Lockhouse) -> (String, impl Send + Sync + 'static) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let lockhouse = Lockhouse::with_store(Arc::new(Memory::new()));
-    let serving = tokio::spawn(lockhouse_server::serve(
-        lockhouse,
-        listener,
-        pending::<()>(),
-    ));
-    Some(Place::by_url(url, serving))
+    let serving = lockhouse_server::serve(lockhouse, listener, pending::<()>());
+    (url, tokio::spawn(serving))
 }
 
 /// A database on the real MySQL.

@@ -1,4 +1,4 @@
-//! A store that takes note of what it is asked to do, and how long that takes.
+//! A store that takes note of what it is asked to do, and how long that takes; or is late with it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +11,15 @@ use lockhouse_core::{
     CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
     Timestamp,
 };
+use tokio::time::sleep;
 
 /// A store between an engine and the true store.
 #[derive(Debug)]
 pub struct Watched {
     store: Arc<dyn Store>,
     seen: Mutex<Seen>,
+    /// How long after its commit a batch is answered that asks for permits.
+    late_by: Duration,
 }
 
 /// What was seen so far.
@@ -47,10 +50,20 @@ impl Watched {
         let watched = Arc::new(Self {
             store: lockhouse_stores::open(url).unwrap(),
             seen: Mutex::default(),
+            late_by: Duration::ZERO,
         });
         watched.migrate().await.unwrap();
         let lockhouse = Lockhouse::with_store(Arc::clone(&watched) as Arc<dyn Store>);
         (watched, lockhouse)
+    }
+
+    /// The same store, which answers whoever asks for permits so long after it has granted them.
+    pub(crate) fn late(store: Arc<dyn Store>, late_by: Duration) -> Arc<dyn Store> {
+        Arc::new(Self {
+            store,
+            seen: Mutex::default(),
+            late_by,
+        })
     }
 
     /// What was seen since the last time.
@@ -68,6 +81,9 @@ impl Store for Watched {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let begun = Instant::now();
         let outcomes = self.store.transact(batch).await;
+        if batch.commands.iter().any(|command| command.ask().is_some()) {
+            sleep(self.late_by).await;
+        }
         let took = begun.elapsed();
         self.see(|seen| seen.batches.push((batch.commands.len(), took)));
         outcomes
