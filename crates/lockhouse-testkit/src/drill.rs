@@ -20,7 +20,7 @@ const LATER: Duration = Duration::from_millis(120);
 const LONG: Duration = Duration::from_secs(60);
 
 /// The semaphores of a drill.
-pub const SEMAPHORES: [&str; 12] = [
+pub const SEMAPHORES: [&str; 13] = [
     "crowd",
     "north",
     "south",
@@ -33,6 +33,7 @@ pub const SEMAPHORES: [&str; 12] = [
     "resized",
     "recreated",
     "waited",
+    "owned",
 ];
 
 /// Clients of one store, each with an engine of its own, and their history.
@@ -70,6 +71,7 @@ impl Drill {
             self.clocks().await;
             self.resized().await;
             self.recreated().await;
+            self.said_goodbye().await;
         };
         join(killed, others).await;
         // The looks are everybody's, so these come alone.
@@ -240,6 +242,16 @@ impl Drill {
         }
     }
 
+    /// An owner whose session keeps what it holds, and that ends it.
+    async fn said_goodbye(&self) {
+        let client = &self.clients[0];
+        client.define("owned", 2).await;
+        client.heartbeat("bob", LONG).await;
+        let ask = owned("bob-1", "bob");
+        client.acquire(ask, Duration::ZERO).await;
+        client.goodbye("bob").await;
+    }
+
     /// Somebody waits, and looks that are stale say that there is room.
     async fn woken(&self) {
         let [one, two, ..] = &self.clients[..] else {
@@ -263,18 +275,30 @@ impl Drill {
         two.release("waiter").await;
     }
 
-    /// A sweeper whose look is stale.
+    /// A sweeper whose look is stale: what has time left, what has none and is young, and what is of
+    /// an owner who was heard.
     async fn swept(&self) {
         let [one, two, ..] = &self.clients[..] else {
             unreachable!()
         };
+        one.heartbeat("ann", LONG).await;
+        one.acquire(owned("ann-1", "ann"), Duration::ZERO).await;
         let ask = asked("swept", &[("waited", 1)], Some(LONG));
         one.acquire(ask, Duration::ZERO).await;
+        // So that the owner was heard before, by any clock.
+        sleep(SHORT).await;
         (self.look_stale)(true);
         // A broken store may fail it.
         let _ = two.lockhouse().sweep(&Upkeep::default()).await;
         (self.look_stale)(false);
         one.renew("swept", None).await;
+    }
+}
+
+fn owned(id: &str, owner: &str) -> Asked {
+    Asked {
+        owner: Some(owner.to_owned()),
+        ..asked(id, &[("owned", 1)], None)
     }
 }
 

@@ -10,6 +10,9 @@ use std::collections::{BinaryHeap, HashMap};
 use super::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 use super::{Promise, Violation};
 
+/// How many of those that are live are shown where their sum is wrong.
+const SHOWN: usize = 20;
+
 /// What is off, in words; empty if nothing is.
 pub fn violations(rows: &Rows) -> Vec<String> {
     broken(rows).iter().map(ToString::to_string).collect()
@@ -73,14 +76,15 @@ fn ends_by_its_time(permit: &PermitRow) -> Option<Violation> {
 
 /// P2: the counter is the sum of what is live.
 fn conservation(semaphore: &SemaphoreRow, permits: &[&PermitRow]) -> Option<Violation> {
-    let live: i64 = permits
-        .iter()
-        .filter(|p| p.released_at.is_none())
-        .map(|p| p.count)
-        .sum();
+    let held = permits.iter().filter(|p| p.released_at.is_none());
+    let live: i64 = held.clone().map(|p| p.count).sum();
     let (name, in_use) = (&semaphore.name, semaphore.in_use);
     let what = format!("{name}: in_use {in_use}, but {live} are live");
-    (live != in_use).then(|| Violation::new(Promise::P2, what))
+    // With none to show, the one that came back last.
+    let last = permits.iter().max_by_key(|p| p.released_at);
+    let last = last.filter(|_| live == 0);
+    let shown = held.chain(last).take(SHOWN).copied();
+    (live != in_use).then(|| Violation::new(Promise::P2, what).at(shown))
 }
 
 /// P7: no fence twice, none beyond the semaphore's own, and later grants have greater ones.

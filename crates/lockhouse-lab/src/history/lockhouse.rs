@@ -7,7 +7,7 @@ use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Owner, Semaphore
 use lockhouse::{Refusal, Released, Request};
 
 use super::recorder::record;
-use super::{Answer, Asked, Call, Held, Notebook, Refused};
+use super::{Answer, Asked, Call, Held, NEVER, Notebook, Refused};
 
 /// A client whose calls are noted.
 #[derive(Clone, Debug)]
@@ -111,6 +111,7 @@ impl Recorded {
     pub async fn heartbeat(&self, owner: &str, ttl: Duration) -> Answer {
         let call = Call::Heartbeat {
             owner: owner.to_owned(),
+            ttl_us: u64::try_from(ttl.as_micros()).unwrap_or(NEVER),
         };
         let answer = async { done(self.lockhouse.heartbeat(owner, ttl).await) };
         record(&*self.notes, self.number, call, answer).await
@@ -201,7 +202,10 @@ pub(crate) fn refused(error: &Error) -> Answer {
             Code::UnknownSemaphore => Refused::UnknownSemaphore,
             Code::UnknownRequest => Refused::UnknownRequest,
             Code::IdempotencyConflict => Refused::Conflict,
-            // What a client can't tell from having been done.
+            // What a client can't tell from having been done. A deadlock that goes on when the engine
+            // has tried often enough is one of these: no code is a deadlock's own, and as others'
+            // transactions can bring it about, it is no breach. So `Refused::Deadlock` is for locks
+            // made by hand; that no order of names comes to this is held by the suite of all stores.
             Code::StoreUnavailable => return Answer::Unknown,
             _ => Refused::Other(other.to_string()),
         },

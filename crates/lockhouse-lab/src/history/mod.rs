@@ -13,7 +13,7 @@ pub mod rows;
 
 use std::fmt;
 
-pub use check::{check, check_moved};
+pub use check::{check, check_moved, late_grants};
 pub use lockhouse::Recorded;
 pub(crate) use lockhouse::{acquire, ended, refused};
 pub use moved::{Move, Moved};
@@ -26,7 +26,8 @@ pub use rows::Rows;
 /// Times are microseconds of the machine's monotonic clock, which is the same for all its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who called. A client does one thing after the other, or several at once.
+    /// Who called. A client does one thing after the other, or several at once. Those whose numbers
+    /// are of one thousand are of one process.
     pub client: u32,
     /// What it asked.
     pub call: Call,
@@ -37,6 +38,9 @@ pub struct Operation {
     /// How it was answered.
     pub answer: Answer,
 }
+
+/// How many clients a process has at most: they are numbered from a multiple of it.
+pub const FELLOWS: u32 = 1_000;
 
 /// When a call ended that never did.
 pub const NEVER: u64 = u64::MAX;
@@ -79,6 +83,8 @@ pub enum Call {
     Heartbeat {
         /// The owner.
         owner: String,
+        /// For how long.
+        ttl_us: u64,
     },
     /// To end all that an owner holds.
     Goodbye {

@@ -2,6 +2,9 @@
 
 use super::rows::Rows;
 
+/// How much [`Moved::ahead`] may be off.
+const ABOUT_US: i64 = 5_000_000;
+
 /// How the store's clock was moved. By default it never was.
 #[derive(Clone, Debug, Default)]
 pub struct Moved {
@@ -33,6 +36,12 @@ impl Moved {
         self.moves
             .iter()
             .any(|moved| moved.from <= to && from <= moved.to)
+    }
+
+    /// By the monotonic clock, the latest moment at which a clock that was never moved says `at`.
+    pub(crate) fn latest(&self, at: i64) -> u64 {
+        let moment = at.saturating_sub(self.ahead).saturating_add(ABOUT_US);
+        u64::try_from(moment).unwrap_or_default()
     }
 
     /// The rows with all times as a clock that was never moved would have had them.

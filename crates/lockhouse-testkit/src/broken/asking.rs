@@ -83,6 +83,20 @@ pub(super) const VARIANTS: &[Variant] = &[
         },
     },
     Variant {
+        name: "a resize that is answered, and not saved",
+        breaks: Promise::P9,
+        sabotage: || {
+            after(|loaded, decision| {
+                for change in std::mem::take(&mut decision.changes.capacity_changes) {
+                    let rows = decision.changes.semaphores.iter_mut();
+                    for row in rows.filter(|row| row.name == change.semaphore) {
+                        *row = loaded.semaphores[&row.name].clone();
+                    }
+                }
+            })
+        },
+    },
+    Variant {
         name: "a renewal that is not saved",
         breaks: Promise::P9,
         sabotage: || after(|_, decision| decision.changes.renewed.clear()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Cause, Command, EndReason, Loaded, Reply, Timestamp, decide};
+use lockhouse_core::{Cause, Command, EndReason, Ended, Loaded, Reply, Timestamp, decide};
 use lockhouse_stores::Sabotage;
 
 use super::{Variant, after, before};
@@ -72,6 +72,58 @@ pub(super) const VARIANTS: &[Variant] = &[
                     {
                         unexpire(loaded, external_id);
                     }
+                }
+            })
+        },
+    },
+    Variant {
+        name: "stale at any age",
+        breaks: Promise::P3,
+        sabotage: || {
+            Sabotage::new(true, |loaded, commands| {
+                let stale = |command: &Command| match command {
+                    Command::End {
+                        external_id,
+                        cause: Cause::Expired,
+                    } => Command::End {
+                        external_id: external_id.clone(),
+                        cause: Cause::Stale {
+                            age: Duration::ZERO,
+                            owner: None,
+                        },
+                    },
+                    other => other.clone(),
+                };
+                let commands: Vec<_> = commands.iter().map(stale).collect();
+                decide(loaded, &commands)
+            })
+        },
+    },
+    Variant {
+        name: "a goodbye that is answered, and not saved",
+        breaks: Promise::P3,
+        sabotage: || {
+            Sabotage::new(true, |loaded, commands| {
+                let requests = loaded.requests.clone();
+                let mut decision = decide(loaded, commands);
+                let is_owned = |ended: &Ended| {
+                    let request = requests.get(&ended.external_id);
+                    request.is_some_and(|request| request.owner.is_some())
+                };
+                if decision.changes.ended.iter().any(is_owned) {
+                    decision.changes = lockhouse_core::Changes::default();
+                }
+                decision
+            })
+        },
+    },
+    Variant {
+        name: "whoever has a session is silent",
+        breaks: Promise::P8,
+        sabotage: || {
+            before(|loaded, _| {
+                for session in loaded.owners.values_mut() {
+                    session.expires_at = loaded.now;
                 }
             })
         },

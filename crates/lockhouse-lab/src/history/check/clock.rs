@@ -1,19 +1,28 @@
 //! P8: one clock, and it is the store's.
 
-use super::{Facts, SLACK_US, Scene};
+use std::collections::BTreeMap;
+
+use super::distance::{Distance, signed};
+use super::{Facts, SLACK_US, Scene, sessions};
 use crate::history::rows::PermitRow;
-use crate::history::{Answer, Operation, Promise, Violation};
+use crate::history::{Answer, FELLOWS, NEVER, Operation, Promise, Violation};
 
 /// How far times of the rows may be off what they are computed from.
 const ROUNDING_US: i64 = 1_000;
 
-pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
+/// How often a process gives a sign of life, at the least, if it is not stopped.
+const SIGN_US: u64 = 400_000;
+
+/// For how long a process must have been awake for what it says late to have come late.
+const AWAKE_US: u64 = 1_000_000;
+
+pub(super) fn broken(scene: &Scene<'_>, distance: &Distance<'_>) -> Vec<Violation> {
     let requests = || scene.requests.values();
     let mut found: Vec<_> = requests().filter_map(expired_too_soon).collect();
     found.extend(requests().filter_map(expires_at_another_time));
-    let distance = Distance::of(scene);
     found.extend(distance.contradiction());
-    found.extend(requests().filter_map(|facts| renewal_is_lost(&distance, facts)));
+    found.extend(requests().filter_map(|facts| renewal_is_lost(distance, facts)));
+    found.extend(requests().filter_map(|facts| silent_too_soon(scene, distance, facts)));
     found
 }
 
@@ -55,65 +64,9 @@ fn expires_at_another_time(facts: &Facts<'_>) -> Option<Violation> {
     )
 }
 
-/// How far the store's clock is ahead of the monotonic one, as the grants tell: each was made at some
-/// moment of its call.
-#[derive(Default)]
-struct Distance<'a> {
-    least: Option<(i64, &'a Operation, &'a PermitRow)>,
-    most: Option<(i64, &'a Operation, &'a PermitRow)>,
-}
-
-impl<'a> Distance<'a> {
-    fn of(scene: &Scene<'a>) -> Self {
-        let mut distance = Self::default();
-        for facts in scene.requests.values() {
-            let Some(row) = facts.rows.first().copied() else {
-                continue;
-            };
-            // Calls that the move came into can have been before it or after.
-            if facts.clock_moved {
-                continue;
-            }
-            // Who asks again after a lost answer is told of what the first call did as of its own.
-            let told = |o: &Operation| !facts.was_lost(o.begun);
-            let new = facts.grants().find(|(_, _, now)| *now);
-            if let Some((grant, ..)) = new.filter(|(grant, ..)| told(grant)) {
-                distance.see(row.granted_at, grant, row);
-            }
-            let ended = |o: &&&Operation| matches!(o.answer, Answer::Ended { now: true, .. });
-            let ended = facts.endings.iter().find(ended).filter(|ended| told(ended));
-            if let (Some(ended), Some(at)) = (ended, row.released_at) {
-                distance.see(at, ended, row);
-            }
-        }
-        distance
-    }
-
-    fn see(&mut self, at: i64, operation: &'a Operation, row: &'a PermitRow) {
-        let (least, most) = (at - signed(operation.ended), at - signed(operation.begun));
-        if self.least.is_none_or(|(known, ..)| least > known) {
-            self.least = Some((least, operation, row));
-        }
-        if self.most.is_none_or(|(known, ..)| most < known) {
-            self.most = Some((most, operation, row));
-        }
-    }
-
-    /// Two operations of which one says that the clock is ahead by more than the other allows.
-    fn contradiction(&self) -> Option<Violation> {
-        let ((least, one, one_row), (most, other, other_row)) = (self.least?, self.most?);
-        let what = format!("the clock is ahead by {least} µs at least, and by {most} µs at most");
-        (least > most + signed(SLACK_US)).then(|| {
-            Violation::new(Promise::P8, what)
-                .by([one, other])
-                .at([one_row, other_row])
-        })
-    }
-}
-
 /// P9: what was told to be renewed lasts as long as was told.
 fn renewal_is_lost(distance: &Distance<'_>, facts: &Facts<'_>) -> Option<Violation> {
-    let (least, ..) = distance.least?;
+    let least = distance.least()?;
     if facts.clock_moved {
         return None;
     }
@@ -126,6 +79,86 @@ fn renewal_is_lost(distance: &Distance<'_>, facts: &Facts<'_>) -> Option<Violati
     short.then(|| Violation::new(Promise::P9, what).by([*last]).at([*row]))
 }
 
-fn signed(us: u64) -> i64 {
-    i64::try_from(us).unwrap_or(i64::MAX)
+/// An owner whose silence ended it, and who was heard.
+fn silent_too_soon(
+    scene: &Scene<'_>,
+    distance: &Distance<'_>,
+    facts: &Facts<'_>,
+) -> Option<Violation> {
+    let row = facts.rows.first()?;
+    let at = row.released_at?;
+    if row.end_reason.as_deref() != Some("owner_dead") {
+        return None;
+    }
+    let (earliest, latest) = (distance.earliest(at)?, distance.latest(at)?);
+    let (to, beat) = sessions::surely_goes_on_to(&facts.beats, earliest, latest)?;
+    let moved = scene.moved.between(beat.begun, latest);
+    let what = format!(
+        "the owner of {} was taken to be silent, and was heard",
+        facts.id
+    );
+    (latest < to && !moved).then(|| Violation::new(Promise::P8, what).by([beat]).at([*row]))
+}
+
+/// Grants that came when they had expired, to those who were awake: who was stopped says late what
+/// came in time.
+pub(super) fn told_too_late(scene: &Scene<'_>, is_judged: impl Fn(u32) -> bool) -> Vec<Violation> {
+    let distance = &Distance::of(scene);
+    let late = scene.requests.values().filter_map(|facts| {
+        let row = facts.rows.first().filter(|_| !facts.clock_moved)?;
+        let expired = distance.latest(row.expires_at?)?;
+        let late = |grant: &&Operation| {
+            is_judged(grant.client)
+                && grant.ended > expired + AWAKE_US
+                && !scene.moved.between(grant.begun, grant.ended)
+        };
+        let mut grants = facts.grants().map(|(grant, ..)| grant);
+        Some((grants.find(|grant| late(grant))?, expired, *row))
+    });
+    let late: Vec<_> = late.collect();
+    if late.is_empty() {
+        return Vec::new();
+    }
+    let signs = Signs::of(scene);
+    let awake = late.into_iter().filter(|(grant, expired, _)| {
+        signs.awake_for(grant.client, *expired, grant.ended) >= AWAKE_US
+    });
+    awake
+        .map(|(grant, expired, row)| {
+            let late = grant.ended - expired;
+            let what = format!("a grant was told {late} µs after it had expired");
+            Violation::new(Promise::P8, what).by([grant]).at([row])
+        })
+        .collect()
+}
+
+/// When each process began something, or was answered.
+struct Signs(BTreeMap<u32, Vec<u64>>);
+
+impl Signs {
+    fn of(scene: &Scene<'_>) -> Self {
+        let mut signs: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for operation in &scene.operations {
+            let of_process = signs.entry(operation.client / FELLOWS).or_default();
+            of_process.extend([operation.begun, operation.ended]);
+        }
+        for moments in signs.values_mut() {
+            moments.retain(|moment| *moment != NEVER);
+            moments.sort_unstable();
+        }
+        Self(signs)
+    }
+
+    /// How long of that time the process of `client` surely ran.
+    fn awake_for(&self, client: u32, from: u64, to: u64) -> u64 {
+        let signs = self
+            .0
+            .get(&(client / FELLOWS))
+            .map_or(&[][..], Vec::as_slice);
+        let first = signs.partition_point(|moment| *moment < from);
+        let after = signs.partition_point(|moment| *moment <= to);
+        let pairs = signs[first..after.max(first)].windows(2);
+        let gaps = pairs.map(|pair| pair[1] - pair[0]);
+        gaps.filter(|gap| *gap <= SIGN_US).sum()
+    }
 }

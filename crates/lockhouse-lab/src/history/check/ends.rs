@@ -1,15 +1,30 @@
 //! P3 and P4: a request ends once, and that is its end.
 
-use super::{Facts, SLACK_US, Scene};
-use crate::history::{Answer, Call, Operation, Promise, Violation};
+use lockhouse::Upkeep;
 
-pub(super) fn broken(scene: &Scene<'_>, facts: &Facts<'_>) -> Vec<Violation> {
+use super::distance::Distance;
+use super::{Facts, SLACK_US, Scene};
+use crate::history::rows::{PermitRow, Rows};
+use crate::history::{Answer, Asked, Call, Operation, Promise, Violation};
+
+/// How old a request must be to be stale: no history here is of those who sweep otherwise.
+pub(super) fn stale_after_us() -> u64 {
+    let age = Upkeep::default().stale_after;
+    u64::try_from(age.as_micros()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn broken(
+    scene: &Scene<'_>,
+    distance: &Distance<'_>,
+    facts: &Facts<'_>,
+) -> Vec<Violation> {
     let mut found = Vec::new();
     found.extend(ended_twice(facts));
     found.extend(other_reasons(facts));
     if scene.rows.is_some() {
         found.extend(still_there(facts));
         found.extend(ended_by_nobody(facts));
+        found.extend(outlives_a_goodbye(distance, facts));
     }
     for operation in facts.renewals.iter().chain(&facts.endings) {
         found.extend(goes_on(facts, operation));
@@ -70,12 +85,51 @@ fn ended_by_nobody(facts: &Facts<'_>) -> Option<Violation> {
         }
         "forced" => called(|call| matches!(call, Call::Force { .. })),
         "expired" => facts.ttls().is_some(),
-        "owner_dead" => facts.has_session,
-        _ => facts.ttls().is_none(),
+        "owner_dead" => !facts.beats.is_empty(),
+        "stale" => facts.ttls().is_none(),
+        _ => false,
     };
     let what = format!("{} ended, and nobody said so", facts.id);
     (!there_is_a_cause && !facts.asks.is_empty())
         .then(|| Violation::new(Promise::P3, what).at([*row]))
+}
+
+/// P3: what a sweep takes for stale is as old as that. The times of these rows are the store's own.
+pub(super) fn too_young_to_be_stale(rows: &Rows) -> Vec<Violation> {
+    let is_too_young = |row: &&PermitRow| {
+        let age = row.released_at.map(|at| at.saturating_sub(row.granted_at));
+        let young = age.is_some_and(|age| u64::try_from(age).unwrap_or(0) < stale_after_us());
+        young && row.end_reason.as_deref() == Some("stale")
+    };
+    let found = rows.permits.iter().filter(is_too_young).map(|row| {
+        let what = format!("{} ended as stale, and was not", row.external_id);
+        Violation::new(Promise::P3, what).at([row])
+    });
+    found.collect()
+}
+
+/// P3: a goodbye that was answered has ended what its owner held when it was begun.
+fn outlives_a_goodbye<'a>(distance: &Distance<'_>, facts: &Facts<'a>) -> Option<Violation> {
+    let row = facts.rows.first()?;
+    let owner = |asked: &'a Asked| asked.owner.as_deref();
+    let mut owners = facts.asks.iter().map(|ask| ask.asked().and_then(owner));
+    let first = owners.next()?;
+    let granted = facts.granted_by(distance)?;
+    let said = |goodbye: &&&Operation| goodbye.answer == Answer::Done && granted < goodbye.begun;
+    let goodbyes = facts.goodbyes.iter().filter(said);
+    let goodbye = goodbyes.min_by_key(|goodbye| goodbye.ended)?;
+    let outlives = match row.released_at {
+        None => true,
+        // What had expired before is ended whenever somebody comes by.
+        Some(_) if facts.clock_moved || row.end_reason.as_deref() == Some("expired") => false,
+        Some(at) => distance.earliest(at).is_some_and(|at| goodbye.ended < at),
+    };
+    let what = format!("{} goes on, and its owner has said goodbye", facts.id);
+    (outlives && owners.all(|other| other == first)).then(|| {
+        Violation::new(Promise::P3, what)
+            .by(facts.first_ask().into_iter().chain([*goodbye]))
+            .at([*row])
+    })
 }
 
 /// P4: nothing is done to what is over, or was never there.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::sessions;
 use crate::history::rows::{PermitRow, Rows};
 use crate::history::{Answer, Asked, Call, Held, Moved, NEVER, Operation, Refused};
 
@@ -15,8 +16,10 @@ pub(super) struct Facts<'a> {
     pub(super) endings: Vec<&'a Operation>,
     /// Of its owner.
     pub(super) goodbyes: Vec<&'a Operation>,
-    /// Whether its owner ever had a session.
-    pub(super) has_session: bool,
+    /// Of its owner, as far as they may have been heard.
+    pub(super) beats: Vec<&'a Operation>,
+    /// The first moment at which the silence of its owner may have ended it.
+    pub(super) kept_to: u64,
     /// Whether the store's clock was moved while it may have lived.
     pub(super) clock_moved: bool,
     pub(super) rows: Vec<&'a PermitRow>,
@@ -29,11 +32,13 @@ pub(super) fn by_request<'a>(
 ) -> BTreeMap<&'a str, Facts<'a>> {
     let mut requests: BTreeMap<&str, Facts<'_>> = BTreeMap::new();
     let mut goodbyes: HashMap<&str, Vec<&Operation>> = HashMap::new();
-    let mut sessions: HashMap<&str, ()> = HashMap::new();
+    let mut beats: HashMap<&str, Vec<&Operation>> = HashMap::new();
     for operation in operations {
         match &operation.call {
             Call::Goodbye { owner } => goodbyes.entry(owner).or_default().push(operation),
-            Call::Heartbeat { owner } => drop(sessions.insert(owner, ())),
+            Call::Heartbeat { owner, .. } if may_be_done(operation) => {
+                beats.entry(owner).or_default().push(operation);
+            }
             _ => {}
         }
         let Some(id) = operation.id() else { continue };
@@ -53,11 +58,15 @@ pub(super) fn by_request<'a>(
         let owner = facts.asked().and_then(|asked| asked.owner.as_deref());
         if let Some(owner) = owner {
             facts.goodbyes = goodbyes.get(owner).cloned().unwrap_or_default();
-            facts.has_session = sessions.contains_key(owner);
+            facts.beats = beats.get(owner).cloned().unwrap_or_default();
         }
         let from = facts.asks.first().map_or(0, |ask| ask.begun);
-        let to = facts.told_over().map_or(NEVER, |told| told.ended);
+        let to = facts.is_over_by(moved);
         facts.clock_moved = moved.between(from, to);
+        facts.kept_to = match facts.beats.first() {
+            Some(first) if moved.between(first.begun, to) => from,
+            _ => sessions::may_lapse_from(&facts.beats, from),
+        };
     }
     requests
 }
@@ -106,6 +115,14 @@ impl<'a> Facts<'a> {
         over.min_by_key(|operation| operation.ended)
     }
 
+    /// When it surely was over: as it was told, or by its row.
+    fn is_over_by(&self, moved: &Moved) -> u64 {
+        let told = self.told_over().map(|told| told.ended);
+        let row = self.rows.first().and_then(|row| row.released_at);
+        let by_row = row.map(|at| moved.latest(at));
+        told.into_iter().chain(by_row).min().unwrap_or(NEVER)
+    }
+
     /// Whether an answer about it was lost before that time.
     pub(super) fn was_lost(&self, before: u64) -> bool {
         self.operations()
@@ -116,7 +133,7 @@ impl<'a> Facts<'a> {
     pub(super) fn may_end_from(&self) -> u64 {
         let endings = self.endings.iter().chain(&self.goodbyes);
         endings
-            .filter(|operation| !matches!(operation.answer, Answer::Refused(_)))
+            .filter(|operation| may_be_done(operation))
             .map(|operation| operation.begun)
             .min()
             .unwrap_or(NEVER)
@@ -180,5 +197,14 @@ impl<'a> Facts<'a> {
     pub(super) fn was_always_refused(&self) -> bool {
         let refused = |ask: &&Operation| matches!(&ask.answer, Answer::Refused(why) if !matches!(why, Refused::Ended(_)));
         !self.asks.is_empty() && self.asks.iter().all(refused)
+    }
+}
+
+/// Whether a call may have been done. One that failed for no reason of the rules may have been done in
+/// part, as a goodbye is, which is several transactions.
+pub(super) fn may_be_done(operation: &Operation) -> bool {
+    match &operation.answer {
+        Answer::Refused(why) => matches!(why, Refused::Other(_)),
+        _ => true,
     }
 }

@@ -91,7 +91,7 @@ fn refused_what_it_holds(facts: &Facts<'_>) -> Option<Violation> {
         let lives_to = facts.lives_at_least_to(ask.begun);
         let surely = ask.ended < facts.may_end_from()
             && lives_to.is_none_or(|to| ask.ended + SLACK_US < to)
-            && !facts.has_session
+            && ask.ended < facts.kept_to
             && !facts.clock_moved
             && asked_alike(first.asked(), ask.asked());
         if let Some(held) = held.filter(|_| no_room && surely) {

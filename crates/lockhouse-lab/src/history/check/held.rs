@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Facts, SLACK_US, Scene};
+use super::{Facts, SLACK_US, Scene, ends};
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 /// A span of time in which an operation's permits are surely held.
@@ -45,19 +45,24 @@ pub(super) fn more_than_there_are(scene: &Scene<'_>) -> Vec<Violation> {
 
 /// When it is surely held: one span, or several where it was renewed late.
 fn surely_held(facts: &Facts<'_>, grant: &Operation) -> Vec<(u64, u64)> {
-    let others_may_end_it = facts.rows.iter().any(|row| {
-        let reason = row.end_reason.as_deref();
-        matches!(reason, Some("owner_dead" | "stale" | "forced"))
-    });
+    let others_may_end_it = facts
+        .rows
+        .iter()
+        .any(|row| match row.end_reason.as_deref() {
+            Some("forced") => true,
+            Some("stale") => facts.clock_moved,
+            _ => false,
+        });
     let may_expire_at_any_time = facts.clock_moved && facts.ttls().is_some();
-    if others_may_end_it || facts.has_session || may_expire_at_any_time {
+    if others_may_end_it || may_expire_at_any_time {
         return Vec::new();
     }
-    let end = facts.may_end_from();
+    let begun = facts.first_ask().map_or(grant.begun, |ask| ask.begun);
+    let end = facts.may_end_from().min(facts.kept_to);
     let Some((least, _)) = facts.ttls() else {
+        let end = end.min(begun.saturating_add(ends::stale_after_us()));
         return span(grant.ended, end).into_iter().collect();
     };
-    let begun = facts.first_ask().map_or(grant.begun, |ask| ask.begun);
     let mut spans = Vec::new();
     let (mut from, mut to) = (grant.ended, begun + least);
     let renewed = facts

@@ -13,23 +13,24 @@
 //! |---|---|---|
 //! | P1 | at each grant, in the order of the fences, what is live fits the capacity then in force | what is surely held at any moment fits the greatest capacity that there ever was |
 //! | P2 | `in_use` is the sum of what is live | |
-//! | P3 | an end has a reason and a time | at most one answer says that it ended a request just now; all answers and the row agree on how; somebody asked for that end, or could be the cause of it |
+//! | P3 | an end has a reason and a time, and what is stale is as old as that | at most one answer says that it ended a request just now; all answers and the row agree on how; somebody asked for that end, or could be the cause of it; a goodbye that was answered has ended what its owner held |
 //! | P4 | | nothing is renewed, and nothing ends just now, after an answer said that it was over, after its time had surely passed, or before anybody asked for it |
 //! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row |
 //! | P6 | the row has the permits of the ask, all of them | so has the answer; and no caller sees a deadlock |
 //! | P7 | no fence twice, none beyond the semaphore's own, and later grants have greater ones | a grant that was asked for after another was answered has the greater fence; the row has the fence that was told |
-//! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants |
-//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
+//! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; nobody who is awake is told of a grant that has expired |
+//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
 //! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended |
 //!
 //! P11 and P12 are not decided here. P10 is not decided of semaphores whose capacity changed, nor while
-//! somebody waits for them: who waits comes first, though there is room. P1 is not decided by the
-//! history of requests that an owner's session keeps. Rows that were purged count as lost:
-//! the history must be younger than the purge.
+//! somebody waits for them: who waits comes first, though there is room. What an owner's session keeps
+//! is surely held until the session may have lapsed. Rows that were purged count as lost: the history
+//! must be younger than the purge. What is stale is so by the age that upkeep has by default.
 //!
 //! All of it is linear in operations and rows, but for sorting them.
 
 mod clock;
+mod distance;
 mod ends;
 mod facts;
 mod fences;
@@ -37,11 +38,16 @@ mod grants;
 mod held;
 mod lost;
 mod room;
+mod sessions;
+mod sizes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use super::rows::Rows;
 use super::{Moved, Operation, Violation, audit};
+use distance::Distance;
 use facts::Facts;
 
 /// How much the monotonic clock and the store's may drift apart in the life of a request.
@@ -51,23 +57,42 @@ pub(crate) const SLACK_US: u64 = 20_000;
 ///
 /// The rows must have been read after the last operation ended.
 pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
-    let scene = Scene::new(operations, rows, &Moved::default());
+    let never = Moved::default();
+    let scene = Scene::new(operations, rows, &never);
     let mut found = rows.map_or_else(Vec::new, audit::broken);
+    found.extend(rows.map_or_else(Vec::new, ends::too_young_to_be_stale));
     found.extend(scene.broken());
+    found.extend(clock::told_too_late(&scene, |_| true));
     found
 }
 
 /// The same of a store whose clock was `moved` meanwhile: each request goes by the clock as it was,
 /// while order is that of the clock as it should have been.
 ///
-/// How long a request lived is not judged where the clock was moved during its life.
+/// How long a request lived is not judged where the clock was moved during its life, nor whether a
+/// grant was told too late: [`late_grants`] does.
 pub fn check_moved(operations: &[Operation], rows: &Rows, moved: &Moved) -> Vec<Violation> {
     let truly = moved.set_right(rows);
     let scene = Scene::new(operations, Some(&truly), moved);
     let mut found = audit::off_its_time(rows);
+    found.extend(ends::too_young_to_be_stale(rows));
     found.extend(audit::out_of_order(&truly));
     found.extend(scene.broken());
     found
+}
+
+/// P8: grants that were told to clients after they had expired. It is judged of those whose answers
+/// are not held up between them and the engine that gives them, which are those that `is_judged` says;
+/// who is answered over a link goes by its own deadline.
+pub fn late_grants(
+    operations: &[Operation],
+    rows: &Rows,
+    moved: &Moved,
+    is_judged: impl Fn(u32) -> bool,
+) -> Vec<Violation> {
+    let truly = moved.set_right(rows);
+    let scene = Scene::new(operations, Some(&truly), moved);
+    clock::told_too_late(&scene, is_judged)
 }
 
 /// A history in order, by requests.
@@ -76,10 +101,11 @@ struct Scene<'a> {
     /// In the order in which they were begun.
     operations: Vec<&'a Operation>,
     requests: BTreeMap<&'a str, Facts<'a>>,
+    moved: &'a Moved,
 }
 
 impl<'a> Scene<'a> {
-    fn new(operations: &'a [Operation], rows: Option<&'a Rows>, moved: &Moved) -> Self {
+    fn new(operations: &'a [Operation], rows: Option<&'a Rows>, moved: &'a Moved) -> Self {
         let mut operations: Vec<_> = operations.iter().collect();
         operations.sort_by_key(|operation| operation.begun);
         let requests = facts::by_request(&operations, rows, moved);
@@ -87,19 +113,22 @@ impl<'a> Scene<'a> {
             rows,
             operations,
             requests,
+            moved,
         }
     }
 
     /// What the history breaks, and history and rows together.
     fn broken(&self) -> Vec<Violation> {
         let mut found = held::more_than_there_are(self);
+        let distance = Distance::of(self);
         for facts in self.requests.values() {
-            found.extend(ends::broken(self, facts));
+            found.extend(ends::broken(self, &distance, facts));
             found.extend(grants::broken(self, facts));
             found.extend(lost::broken(self, facts));
         }
         found.extend(fences::broken(self));
-        found.extend(clock::broken(self));
+        found.extend(clock::broken(self, &distance));
+        found.extend(sizes::broken(self));
         found.extend(room::broken(self));
         found
     }

@@ -136,8 +136,7 @@ fn possibly_held<'a>(
         return Own::default();
     };
     let over = facts.told_over().map_or(NEVER, |over| over.ended);
-    let lives_to = (!facts.has_session).then(|| facts.lives_at_most_to(NEVER));
-    let lives_to = lives_to.flatten();
+    let lives_to = facts.lives_at_most_to(NEVER);
     let expired = lives_to.map_or(NEVER, |to| to + COMES_BACK_WITHIN_US + SLACK_US);
     // Under one id there may be several asks, of which only one is granted.
     let mut most: HashMap<&str, i64> = HashMap::new();

@@ -71,6 +71,7 @@ fn everything() -> Vec<(Call, Answer)> {
         (
             Call::Heartbeat {
                 owner: owner.clone(),
+                ttl_us: 7,
             },
             Answer::Unknown,
         ),

@@ -44,7 +44,7 @@ pub(super) fn of_call(call: &Call) -> String {
             capacity,
         } => format!("D {semaphore} {capacity}"),
         Call::Delete { semaphore } => format!("X {semaphore}"),
-        Call::Heartbeat { owner } => format!("H {owner}"),
+        Call::Heartbeat { owner, ttl_us } => format!("H {owner} {ttl_us}"),
         Call::Goodbye { owner } => format!("Y {owner}"),
         Call::Die => "Z".to_owned(),
     }
@@ -79,7 +79,10 @@ fn call(words: &mut SplitWhitespace<'_>) -> Option<Call> {
             capacity: word()?.parse().ok()?,
         },
         "X" => Call::Delete { semaphore: word()? },
-        "H" => Call::Heartbeat { owner: word()? },
+        "H" => Call::Heartbeat {
+            owner: word()?,
+            ttl_us: word()?.parse().ok()?,
+        },
         "Y" => Call::Goodbye { owner: word()? },
         "Z" => Call::Die,
         _ => return None,

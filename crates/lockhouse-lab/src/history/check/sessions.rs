@@ -1,0 +1,58 @@
+//! What keeps the requests of an owner: its heartbeats.
+//!
+//! A session goes on for as long as the last heartbeat said. One that was not answered may be heard at
+//! any time from its beginning on, or never.
+
+use super::SLACK_US;
+use crate::history::{Answer, Call, NEVER, Operation};
+
+/// The first moment from `from` on at which a session of these heartbeats, in the order in which they
+/// were begun, may have lapsed.
+pub(super) fn may_lapse_from(beats: &[&Operation], from: u64) -> u64 {
+    let lapses = beats.iter().map(|beat| {
+        let lapses = lasts_to(beat, beat.begun)
+            .saturating_sub(SLACK_US)
+            .max(from);
+        if is_gone_on_with(beats, beat, lapses) {
+            NEVER
+        } else {
+            lapses
+        }
+    });
+    lapses.min().unwrap_or(NEVER)
+}
+
+/// Whether a heartbeat after `beat` was surely heard before that time.
+fn is_gone_on_with(beats: &[&Operation], beat: &Operation, before: u64) -> bool {
+    if beat.answer != Answer::Done {
+        return false;
+    }
+    let later = beats.partition_point(|other| other.begun < beat.ended);
+    let next = beats[later..].iter().find(|o| o.answer == Answer::Done);
+    next.is_some_and(|next| next.ended < before)
+}
+
+/// Until when the session surely goes on of which the last heartbeat was heard at some moment from
+/// `earliest` to `latest` or before, and that heartbeat; none if none was surely heard.
+pub(super) fn surely_goes_on_to<'a>(
+    beats: &[&'a Operation],
+    earliest: u64,
+    latest: u64,
+) -> Option<(u64, &'a Operation)> {
+    let heard = |beat: &&&Operation| beat.answer == Answer::Done && beat.ended <= earliest;
+    let last = beats.iter().rfind(heard)?;
+    let replaced = |beat: &Operation| beat.answer == Answer::Done && beat.ended <= last.begun;
+    let others = beats
+        .iter()
+        .filter(|beat| !replaced(beat) && beat.begun <= latest);
+    let to = others.map(|beat| lasts_to(beat, beat.begun.max(last.begun)));
+    Some((to.min()?, *last))
+}
+
+/// When the session lapses if the heartbeat was heard at that time.
+fn lasts_to(beat: &Operation, heard: u64) -> u64 {
+    match beat.call {
+        Call::Heartbeat { ttl_us, .. } => heard.saturating_add(ttl_us),
+        _ => heard,
+    }
+}

@@ -1,0 +1,166 @@
+//! Histories made by hand: what is broken is found, and what is right is let pass.
+
+mod lives;
+mod sessions;
+
+use crate::history::rows::{PermitRow, Rows, SemaphoreRow};
+use crate::history::{
+    Answer, Asked, Call, Held, Move, Moved, Operation, Promise, Refused, check, check_moved,
+};
+
+const SECOND: u64 = 1_000_000;
+const HOUR: i64 = 3_600_000_000;
+
+/// How far the store's clock is ahead of the machine's.
+const AHEAD: i64 = 1_800_000_000_000_000;
+
+/// How long a call takes.
+const TAKES: u64 = 1_000;
+
+/// A history in the making, and its rows. Calls take effect half-way.
+#[derive(Clone, Default)]
+struct Story {
+    history: Vec<Operation>,
+    rows: Rows,
+    moved: Moved,
+}
+
+/// With a semaphore of one permit.
+fn story() -> Story {
+    let mut story = Story::default();
+    story.rows.semaphores.push(SemaphoreRow {
+        name: "s".into(),
+        capacity: 1,
+        in_use: 0,
+        fence: 9,
+    });
+    story.says(0, define(1), Answer::Done);
+    story
+}
+
+impl Story {
+    fn says(&mut self, begun: u64, call: Call, answer: Answer) -> &mut Operation {
+        self.history.push(Operation {
+            client: 1,
+            call,
+            begun,
+            ended: begun + TAKES,
+            answer,
+        });
+        self.history.last_mut().unwrap()
+    }
+
+    /// Granted, with its row.
+    fn holds(&mut self, begun: u64, asked: &Asked) {
+        let fence = 1 + self.rows.permits.len() as i64;
+        self.says(begun, Call::Acquire(asked.clone()), granted(fence));
+        let at = stamp(begun + TAKES / 2);
+        self.rows.permits.push(PermitRow {
+            external_id: asked.id.clone(),
+            semaphore: "s".into(),
+            count: 1,
+            fence,
+            state: "ACQUIRED".into(),
+            end_reason: None,
+            granted_at: at,
+            expires_at: asked.ttl_us.map(|ttl| at + ttl.cast_signed()),
+            released_at: None,
+        });
+        self.rows.semaphores[0].in_use += 1;
+    }
+
+    /// The row says how it ended.
+    fn is_over(&mut self, id: &str, reason: &str, at: i64) {
+        let row = self.rows.permits.iter_mut().find(|r| r.external_id == id);
+        let row = row.unwrap();
+        if row.released_at.is_none() {
+            self.rows.semaphores[0].in_use -= 1;
+        }
+        row.state = "RELEASED".into();
+        row.end_reason = Some(reason.into());
+        row.released_at = Some(at);
+    }
+
+    /// Its holder gives it back.
+    fn releases(&mut self, begun: u64, id: &str) {
+        let answer = Answer::Ended {
+            now: true,
+            reason: "released".into(),
+        };
+        self.says(begun, Call::Release { id: id.into() }, answer);
+        self.is_over(id, "released", stamp(begun + TAKES / 2));
+    }
+
+    fn beats(&mut self, begun: u64, ttl_us: u64, answer: Answer) {
+        let owner = "ann".into();
+        self.says(begun, Call::Heartbeat { owner, ttl_us }, answer);
+    }
+
+    fn says_goodbye(&mut self, begun: u64, answer: Answer) -> &mut Operation {
+        let owner = "ann".into();
+        self.says(begun, Call::Goodbye { owner }, answer)
+    }
+
+    /// The store's clock was set, for a moment before `at`.
+    fn clock_is_set(&mut self, at: u64, off: i64) {
+        self.moved.ahead = AHEAD;
+        self.moved.until = 1_000 * SECOND;
+        let (from, to) = (at - 1, at);
+        self.moved.moves.push(Move { from, to, off });
+    }
+
+    fn found(&self) -> Vec<Promise> {
+        let found = match self.moved.moves.is_empty() {
+            true => check(&self.history, Some(&self.rows)),
+            false => check_moved(&self.history, &self.rows, &self.moved),
+        };
+        found.iter().map(|violation| violation.promise).collect()
+    }
+}
+
+/// By the store's clock.
+fn stamp(at: u64) -> i64 {
+    AHEAD + at.cast_signed()
+}
+
+fn define(capacity: i64) -> Call {
+    let semaphore = "s".into();
+    Call::Define {
+        semaphore,
+        capacity,
+    }
+}
+
+fn ask(id: &str) -> Asked {
+    Asked {
+        id: id.into(),
+        permits: vec![("s".into(), 1)],
+        owner: None,
+        ttl_us: None,
+        waits: false,
+    }
+}
+
+fn ask_for(id: &str, ttl_us: u64) -> Asked {
+    let ttl_us = Some(ttl_us);
+    Asked { ttl_us, ..ask(id) }
+}
+
+fn anns(id: &str) -> Asked {
+    let owner = Some("ann".into());
+    Asked { owner, ..ask(id) }
+}
+
+fn granted(fence: i64) -> Answer {
+    let held = Held {
+        semaphore: "s".into(),
+        count: 1,
+        fence: Some(fence),
+    };
+    let permits = vec![held];
+    Answer::Granted { permits, now: true }
+}
+
+fn no_room() -> Answer {
+    Answer::Refused(Refused::Exhausted(vec!["s".into()]))
+}

@@ -1,0 +1,198 @@
+//! How requests end, when they are told, and how large semaphores are.
+
+use super::*;
+use crate::history::late_grants;
+
+#[test]
+fn a_story_is_right() {
+    let mut story = story();
+    story.holds(SECOND, &ask("a"));
+    story.releases(2 * SECOND, "a");
+    story.holds(3 * SECOND, &ask_for("b", SECOND));
+    assert_eq!(story.found(), []);
+}
+
+/// P3: a sweep takes for stale what is a day old, and nothing that is younger.
+#[test]
+fn what_is_stale_is_a_day_old() {
+    let ends_after = |age: i64| {
+        let mut story = story();
+        story.holds(SECOND, &ask("a"));
+        story.is_over("a", "stale", stamp(SECOND + TAKES / 2) + age);
+        story.found()
+    };
+    assert_eq!(ends_after(24 * HOUR), []);
+    assert_eq!(ends_after(24 * HOUR - 1), [Promise::P3]);
+    assert_eq!(ends_after(0), [Promise::P3]);
+}
+
+/// P3: it is a day old by the store's clock, whoever set that.
+#[test]
+fn what_is_stale_is_so_by_the_clock_as_it_was() {
+    let mut story = story();
+    story.holds(SECOND, &ask("a"));
+    story.clock_is_set(2 * SECOND, 25 * HOUR);
+    story.is_over("a", "stale", stamp(3 * SECOND) + 25 * HOUR);
+    assert_eq!(story.found(), []);
+    story.is_over("a", "stale", stamp(3 * SECOND) + 20 * HOUR);
+    assert_eq!(story.found(), [Promise::P3]);
+}
+
+/// P3.
+#[test]
+fn an_end_in_no_known_way_is_none() {
+    for reason in ["released", "Released", "evicted", ""] {
+        let mut story = story();
+        story.holds(SECOND, &ask("a"));
+        story.is_over("a", reason, stamp(2 * SECOND));
+        assert_eq!(story.found(), [Promise::P3], "{reason}");
+    }
+}
+
+/// P1: that a row says that it went stale takes nothing from what its holder was told.
+#[test]
+fn what_is_said_to_be_stale_is_held() {
+    let mut story = story();
+    story.holds(SECOND, &ask("a"));
+    story.is_over("a", "stale", stamp(2 * SECOND));
+    story.holds(3 * SECOND, &ask("b"));
+    assert_eq!(story.found(), [Promise::P3, Promise::P1]);
+}
+
+/// Granted for a second, and told so long after it was asked for.
+fn told_after(us: u64) -> Story {
+    let mut story = story();
+    // Another tells how far the clocks are apart.
+    story.rows.semaphores[0].capacity = 2;
+    story.history[0].call = define(2);
+    story.holds(SECOND / 2, &ask("other"));
+    story.releases(3 * SECOND / 4, "other");
+    story.holds(SECOND, &ask_for("a", SECOND));
+    story.history.last_mut().unwrap().ended = SECOND + us;
+    story
+}
+
+/// Signs of life of another client of the same process, or of another.
+fn awake(story: &mut Story, client: u32, from: u64, to: u64) {
+    for at in (from..to).step_by(250_000) {
+        let owner = "probe".into();
+        let ttl_us = SECOND;
+        let beat = story.says(at, Call::Heartbeat { owner, ttl_us }, Answer::Done);
+        beat.client = client;
+    }
+}
+
+/// P8.
+#[test]
+fn a_grant_is_told_before_it_has_expired() {
+    let found = |us, client| {
+        let mut story = told_after(us);
+        awake(&mut story, client, SECOND, 9 * SECOND);
+        story.found()
+    };
+    assert_eq!(found(5 * SECOND, 7), [Promise::P8]);
+    assert_eq!(found(SECOND / 2, 7), []);
+    // Of another process.
+    assert_eq!(found(5 * SECOND, 1_007), []);
+}
+
+/// P8: who was stopped says late what came in time.
+#[test]
+fn who_is_stopped_may_say_late_what_came_in_time() {
+    let mut story = told_after(9 * SECOND);
+    awake(&mut story, 7, SECOND, 3 * SECOND / 2);
+    awake(&mut story, 7, 10 * SECOND - 300_000, 11 * SECOND);
+    assert_eq!(story.found(), []);
+}
+
+/// P8: nor is it judged where the clock was set, or of those who are answered over a link.
+#[test]
+fn a_late_grant_is_judged_where_it_can_be() {
+    let mut story = told_after(5 * SECOND);
+    awake(&mut story, 7, SECOND, 9 * SECOND);
+    let late = |story: &Story, is_judged: fn(u32) -> bool| {
+        late_grants(&story.history, &story.rows, &story.moved, is_judged).len()
+    };
+    assert_eq!(late(&story, |client| client < 1_000), 1);
+    assert_eq!(late(&story, |client| client >= 1_000), 0);
+    story.clock_is_set(3 * SECOND, -5 * HOUR);
+    assert_eq!(late(&story, |_| true), 0);
+    story.moved.moves[0] = Move {
+        from: 90 * SECOND,
+        to: 90 * SECOND,
+        off: HOUR,
+    };
+    story.is_over("a", "expired", stamp(30 * SECOND));
+    assert_eq!(late(&story, |_| true), 1);
+}
+
+/// P9: a resize that was answered is there.
+#[test]
+fn a_semaphore_has_the_capacity_that_it_was_last_given() {
+    let mut story = story();
+    story.says(SECOND, define(3), Answer::Done);
+    assert_eq!(story.found(), [Promise::P9]);
+    story.rows.semaphores[0].capacity = 3;
+    assert_eq!(story.found(), []);
+}
+
+/// P9: of several at once any may be the last, and one that was not answered may come at any time.
+#[test]
+fn a_capacity_is_not_judged_where_it_may_be_anothers() {
+    let mut at_once = story();
+    at_once.says(SECOND, define(3), Answer::Done);
+    at_once.says(SECOND + TAKES / 2, define(4), Answer::Done);
+    for capacity in [3, 4] {
+        at_once.rows.semaphores[0].capacity = capacity;
+        assert_eq!(at_once.found(), []);
+    }
+    let failed = Answer::Refused(Refused::Other("the disk is full".into()));
+    for answer in [Answer::Unknown, failed] {
+        let mut lost = story();
+        lost.says(SECOND, define(7), answer);
+        lost.says(2 * SECOND, define(3), Answer::Done);
+        lost.rows.semaphores[0].capacity = 7;
+        assert_eq!(lost.found(), []);
+    }
+    let mut deleted = story();
+    let semaphore = "s".into();
+    deleted.says(SECOND, Call::Delete { semaphore }, Answer::Done);
+    deleted.rows.semaphores[0].capacity = 7;
+    assert_eq!(deleted.found(), []);
+}
+
+/// P9, as P4, P8 and P10: a clock that is set later is nothing to what was over by then.
+#[test]
+fn a_clock_that_is_set_later_exempts_nobody() {
+    let mut story = story();
+    story.holds(SECOND, &ask_for("a", SECOND));
+    story.releases(SECOND + SECOND / 2, "a");
+    // Nobody was told that it is over.
+    story.history.last_mut().unwrap().answer = Answer::Unknown;
+    story.clock_is_set(90 * SECOND, 5 * HOUR);
+    assert_eq!(story.found(), []);
+    // It was renewed, and the row does not know.
+    let renew = Call::Renew {
+        id: "a".into(),
+        ttl_us: None,
+    };
+    story.says(SECOND + SECOND / 4, renew, Answer::Renewed);
+    assert_eq!(story.found(), [Promise::P9]);
+}
+
+/// P2: the verdict names what is live.
+#[test]
+fn a_counter_that_drifted_is_shown_with_its_permits() {
+    let mut story = story();
+    story.holds(SECOND, &ask("a"));
+    story.rows.semaphores[0].in_use = 0;
+    let found = check(&story.history, Some(&story.rows));
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].rows, story.rows.permits);
+    // With none that is live, the one that came back last.
+    story.rows.semaphores[0].in_use = 1;
+    story.releases(2 * SECOND, "a");
+    story.rows.semaphores[0].in_use = 1;
+    let found = check(&story.history, Some(&story.rows));
+    assert_eq!(found[0].rows, story.rows.permits);
+}

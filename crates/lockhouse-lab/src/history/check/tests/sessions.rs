@@ -1,0 +1,143 @@
+//! What heartbeats keep, and goodbyes end.
+
+use super::*;
+
+/// Held by an owner who was heard at 1 s, for 10 s.
+fn kept() -> Story {
+    let mut story = story();
+    story.beats(SECOND, 10 * SECOND, Answer::Done);
+    story.holds(2 * SECOND, &anns("a"));
+    story
+}
+
+/// P8.
+#[test]
+fn an_owner_is_silent_when_its_last_heartbeat_is_over_and_no_sooner() {
+    let ends_at = |at| {
+        let mut story = kept();
+        story.is_over("a", "owner_dead", stamp(at));
+        story.found()
+    };
+    assert_eq!(ends_at(11 * SECOND + TAKES / 2), []);
+    assert_eq!(ends_at(9 * SECOND), [Promise::P8]);
+}
+
+/// P8: the clock decides, also where it is set, and also by a heartbeat that was not answered.
+#[test]
+fn who_falls_silent_by_the_clock_or_by_a_shorter_heartbeat_is_silent() {
+    let mut set = kept();
+    set.clock_is_set(4 * SECOND, 5 * HOUR);
+    set.is_over("a", "owner_dead", stamp(5 * SECOND) + 5 * HOUR);
+    assert_eq!(set.found(), []);
+
+    for answer in [Answer::Done, Answer::Unknown] {
+        let mut shorter = kept();
+        shorter.beats(3 * SECOND, SECOND, answer);
+        shorter.is_over("a", "owner_dead", stamp(5 * SECOND));
+        assert_eq!(shorter.found(), []);
+    }
+}
+
+/// P8: a later heartbeat goes on with it; one of which nobody knows whether it was heard does not surely.
+#[test]
+fn a_later_heartbeat_keeps_it() {
+    let ends_at_15 = |answer| {
+        let mut story = kept();
+        story.beats(9 * SECOND, 10 * SECOND, answer);
+        story.is_over("a", "owner_dead", stamp(15 * SECOND));
+        story.found()
+    };
+    assert_eq!(ends_at_15(Answer::Done), [Promise::P8]);
+    assert_eq!(ends_at_15(Answer::Unknown), []);
+}
+
+/// P3.
+#[test]
+fn who_never_said_a_word_does_not_fall_silent() {
+    let mut story = story();
+    story.holds(2 * SECOND, &anns("a"));
+    story.is_over("a", "owner_dead", stamp(9 * SECOND));
+    assert_eq!(story.found(), [Promise::P3]);
+}
+
+/// P1: what a session keeps is held, as long as it does.
+#[test]
+fn what_a_session_keeps_is_not_granted_to_others() {
+    let next_at = |at: u64| {
+        let mut story = kept();
+        // As by a store whose rows know of nothing.
+        story.says(at, Call::Acquire(ask("b")), granted(2));
+        let found = check(&story.history, None);
+        found.iter().map(|v| v.promise).collect::<Vec<_>>()
+    };
+    assert_eq!(next_at(5 * SECOND), [Promise::P1]);
+    assert_eq!(next_at(12 * SECOND), []);
+}
+
+/// P1: with rows, and when the silence did end it.
+#[test]
+fn what_silence_ended_is_held_until_then() {
+    let mut story = kept();
+    story.is_over("a", "owner_dead", stamp(12 * SECOND));
+    story.holds(13 * SECOND, &ask("b"));
+    assert_eq!(story.found(), []);
+
+    // The row of the first says that it ended before it can have.
+    let mut story = kept();
+    story.is_over("a", "owner_dead", stamp(4 * SECOND));
+    story.holds(5 * SECOND, &ask("b"));
+    assert_eq!(story.found(), [Promise::P1, Promise::P8]);
+}
+
+/// P5: who asks again for what its session keeps is told that it holds it.
+#[test]
+fn what_a_session_keeps_is_not_refused_to_who_asks_again() {
+    let again_at = |at: u64| {
+        let mut story = kept();
+        // Another may have it when the session has lapsed.
+        story.says(at - SECOND / 2, Call::Acquire(ask("b")), granted(2));
+        story.says(at, Call::Acquire(anns("a")), no_room());
+        let found = check(&story.history, None);
+        found.iter().any(|v| v.promise == Promise::P5)
+    };
+    assert!(again_at(5 * SECOND));
+    assert!(!again_at(12 * SECOND));
+}
+
+/// P3.
+#[test]
+fn a_goodbye_that_was_answered_has_ended_what_was_held() {
+    let mut story = kept();
+    story.says_goodbye(3 * SECOND, Answer::Done);
+    assert_eq!(story.found(), [Promise::P3]);
+    story.is_over("a", "released", stamp(3 * SECOND + TAKES / 2));
+    assert_eq!(story.found(), []);
+    // Long after the goodbye was answered.
+    story.rows.permits[0].released_at = Some(stamp(8 * SECOND));
+    assert_eq!(story.found(), [Promise::P3]);
+}
+
+/// P3: nothing is said of what came while it was said, or where nobody knows whether it was.
+#[test]
+fn a_goodbye_has_not_surely_ended_what_came_with_it() {
+    let mut lost = kept();
+    lost.says_goodbye(3 * SECOND, Answer::Unknown);
+    assert_eq!(lost.found(), []);
+
+    let mut beside = kept();
+    beside.says_goodbye(SECOND + TAKES, Answer::Done).ended = 3 * SECOND;
+    assert_eq!(beside.found(), []);
+}
+
+/// P3: its answer was lost, and its row tells when it was granted.
+#[test]
+fn a_goodbye_has_ended_what_nobody_was_told_of() {
+    let mut story = kept();
+    // Another tells how far the clocks are apart.
+    story.rows.semaphores[0].capacity = 2;
+    story.history[0].call = define(2);
+    story.holds(3 * SECOND, &ask("b"));
+    story.history[2].answer = Answer::Unknown;
+    story.says_goodbye(4 * SECOND, Answer::Done);
+    assert_eq!(story.found(), [Promise::P3]);
+}
