@@ -24,6 +24,8 @@ pub(crate) struct Hooked {
     memory: Memory,
     before: Box<Hook>,
     loses: Box<Loses>,
+    /// How long a look at what is due takes.
+    look: Duration,
 }
 
 /// On a store in which `before` comes before each batch.
@@ -34,6 +36,7 @@ pub(crate) fn hooked(
         memory: Memory::new(),
         before: Box::new(before),
         loses: Box::new(|_| false),
+        look: Duration::ZERO,
     }))
 }
 
@@ -46,6 +49,17 @@ pub(crate) fn losing(
         memory,
         before: Box::new(|_| Ok(Vec::new())),
         loses: Box::new(loses),
+        look: Duration::ZERO,
+    }))
+}
+
+/// On a store whose looks at what is due take as long as `look`.
+pub(crate) fn slow_to_look(look: Duration) -> Lockhouse {
+    Lockhouse::with_store(Arc::new(Hooked {
+        memory: Memory::new(),
+        before: Box::new(|_| Ok(Vec::new())),
+        loses: Box::new(|_| false),
+        look,
     }))
 }
 
@@ -99,6 +113,7 @@ impl Store for Hooked {
     }
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        tokio::time::sleep(self.look).await;
         self.memory.due(which, limit).await
     }
 

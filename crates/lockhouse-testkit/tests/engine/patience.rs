@@ -10,7 +10,7 @@ use lockhouse_core::{Command, Timestamp};
 use lockhouse_stores::Memory;
 use tokio::time::Instant;
 
-use crate::hooked::{hooked, losing};
+use crate::hooked::{hooked, losing, slow_to_look};
 
 /// Defines a semaphore on a store that has `trouble` for so long; whether it was done, and after
 /// how long.
@@ -122,4 +122,25 @@ async fn a_release_whose_answer_was_lost_was_the_one_whatever_the_clock_says() {
         let second = lockhouse.release(id.as_str()).await.unwrap();
         assert_eq!((first.now, second.now), (true, false), "{hours} h");
     }
+}
+
+/// P10: whoever finds others looking for what has lapsed waits for them, and is not refused meanwhile.
+#[tokio::test]
+async fn nobody_is_refused_while_others_end_what_is_in_the_way() {
+    let lockhouse = slow_to_look(Duration::from_millis(100));
+    lockhouse.define("s", 4).await.unwrap();
+    for nth in 0..4 {
+        let ask = lockhouse.request(format!("lapses-{nth}")).permits("s", 1);
+        let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
+        held.unwrap().forget();
+    }
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        lockhouse.semaphore("s").try_acquire().await
+    };
+    let semaphore = lockhouse.semaphore("s");
+    let (first, second) = tokio::join!(semaphore.try_acquire(), late);
+    first.unwrap().forget();
+    second.unwrap().forget();
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lockhouse_core::store::Due;
 use lockhouse_core::{Cause, Command, EndReason, ExternalId, Owner, Reply, Request, SemaphoreName};
-use tokio::time::{Instant, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Engine, Touches, attempt};
 use crate::Error;
@@ -59,48 +60,87 @@ impl Drop for Underway {
     }
 }
 
-/// When semaphores were last looked at.
+/// Looks at semaphores: those that are under way, and those that came to their end just now.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
-    at: Mutex<HashMap<SemaphoreName, Instant>>,
+    looks: Mutex<HashMap<SemaphoreName, Look>>,
+}
+
+/// When a look came to its end; nothing while it is under way.
+type Look = watch::Receiver<Option<Instant>>;
+
+/// What there is to do about some semaphores.
+struct ToLook {
+    /// Those to look at. Others wait for this to be dropped, or told.
+    names: Vec<SemaphoreName>,
+    told: watch::Sender<Option<Instant>>,
+    /// What others look at.
+    by_others: Vec<Look>,
 }
 
 impl Looked {
-    /// Those of `names` that were not looked at just now; all of them count as looked at from here on.
-    fn due(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
+    /// What there is to do about `names`: nothing for those that were looked at just now.
+    fn begin(&self, names: &[SemaphoreName]) -> ToLook {
         let now = Instant::now();
-        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        at.retain(|_, looked| now.duration_since(*looked) < STILL);
-        let due: Vec<_> = names
-            .iter()
-            .filter(|name| !at.contains_key(*name))
-            .cloned()
-            .collect();
-        at.extend(due.iter().map(|name| (name.clone(), now)));
-        due
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.retain(|_, look| match *look.borrow() {
+            Some(ended) => now.duration_since(ended) < STILL,
+            None => look.has_changed().is_ok(),
+        });
+        let (told, look) = watch::channel(None);
+        let mut to_look = ToLook {
+            names: Vec::new(),
+            told,
+            by_others: Vec::new(),
+        };
+        for name in names {
+            match looks.get(name) {
+                None => {
+                    looks.insert(name.clone(), look.clone());
+                    to_look.names.push(name.clone());
+                }
+                Some(look) if look.borrow().is_none() => to_look.by_others.push(look.clone()),
+                Some(_) => {}
+            }
+        }
+        to_look
+    }
+}
+
+impl ToLook {
+    /// What was to be looked at has been.
+    fn ended(&self) {
+        self.told.send_replace(Some(Instant::now()));
     }
 }
 
 impl Engine {
-    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything had. It
-    /// has its answer by `deadline`.
+    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything may have. Waits
+    /// for those who look there already. It has its answer by `deadline`.
     pub(super) async fn end_lapsed(
         &self,
         names: &[SemaphoreName],
         deadline: Instant,
     ) -> Result<bool, Error> {
-        let names = self.shared.looked.due(names);
-        if names.is_empty() {
-            return Ok(false);
+        let mut looks = self.shared.looked.begin(names);
+        let mut found = !looks.by_others.is_empty();
+        if !looks.names.is_empty() {
+            let lapsed = Due::Lapsed {
+                on: Some(&looks.names),
+            };
+            found |= self.end_all(lapsed, lapse, || deadline).await? > 0;
+            looks.ended();
         }
-        let lapsed = Due::Lapsed { on: Some(&names) };
-        Ok(self.end_all(lapsed, lapse, || deadline).await? > 0)
+        for look in &mut looks.by_others {
+            // One that fails is not told.
+            let _ = timeout_at(deadline, look.wait_for(Option::is_some)).await;
+        }
+        Ok(found)
     }
 
     /// The same for who looks again and again: it waits a moment only for what it ends, and goes on to
     /// the next, since whoever has some of it locked may be long about it.
     pub(super) async fn end_lapsed_soon(&self, names: &[SemaphoreName]) -> Result<(), Error> {
-        self.shared.looked.due(names);
         let lapsed = Due::Lapsed { on: Some(names) };
         loop {
             let deadline = attempt::deadline();
