@@ -28,16 +28,28 @@ pub(crate) struct Hooked {
     look: Duration,
 }
 
+impl Hooked {
+    fn on(memory: Memory) -> Self {
+        Self {
+            memory,
+            before: Box::new(|_| Ok(Vec::new())),
+            loses: Box::new(|_| false),
+            look: Duration::ZERO,
+        }
+    }
+
+    fn open(self) -> Lockhouse {
+        Lockhouse::with_store(Arc::new(self))
+    }
+}
+
 /// On a store in which `before` comes before each batch.
 pub(crate) fn hooked(
     before: impl Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync + 'static,
 ) -> Lockhouse {
-    Lockhouse::with_store(Arc::new(Hooked {
-        memory: Memory::new(),
-        before: Box::new(before),
-        loses: Box::new(|_| false),
-        look: Duration::ZERO,
-    }))
+    let mut store = Hooked::on(Memory::new());
+    store.before = Box::new(before);
+    store.open()
 }
 
 /// On `memory`, with answers lost after the commit.
@@ -45,22 +57,16 @@ pub(crate) fn losing(
     memory: Memory,
     loses: impl Fn(&Batch) -> bool + Send + Sync + 'static,
 ) -> Lockhouse {
-    Lockhouse::with_store(Arc::new(Hooked {
-        memory,
-        before: Box::new(|_| Ok(Vec::new())),
-        loses: Box::new(loses),
-        look: Duration::ZERO,
-    }))
+    let mut store = Hooked::on(memory);
+    store.loses = Box::new(loses);
+    store.open()
 }
 
 /// On a store whose looks at what is due take as long as `look`.
 pub(crate) fn slow_to_look(look: Duration) -> Lockhouse {
-    Lockhouse::with_store(Arc::new(Hooked {
-        memory: Memory::new(),
-        before: Box::new(|_| Ok(Vec::new())),
-        loses: Box::new(|_| false),
-        look,
-    }))
+    let mut store = Hooked::on(Memory::new());
+    store.look = look;
+    store.open()
 }
 
 impl fmt::Debug for Hooked {
