@@ -111,7 +111,12 @@ impl Queue {
                 taken.commands.push(queued);
             }
         }
-        self.set_off(taken)
+        let set_off = self.set_off(taken);
+        // Behind one who went away there may be some whose semaphores are in no lane.
+        for ticket in candidates {
+            self.look_at(ticket);
+        }
+        set_off
     }
 
     /// A lane has come to its end, and frees `semaphores`.

@@ -107,6 +107,16 @@ fn who_is_not_admitted_is_passed_over() {
 }
 
 #[test]
+fn those_behind_one_who_went_away_go_though_the_batch_is_full() {
+    let mut queue = queue(&vec!["h"; BATCH - 1]);
+    push(&mut queue, &["hab", "h", "a", "b"]);
+    let first = queue.take(|queued| queued.touches.len() < 3).unwrap();
+    assert_eq!(first.commands.len(), BATCH);
+    let both = [take(&mut queue).0, take(&mut queue).0].concat();
+    assert_eq!(both, ["a", "b"]);
+}
+
+#[test]
 fn a_batch_has_a_most_and_the_rest_comes_next() {
     let mut queue = queue(&vec!["a"; BATCH + 3]);
     let (first, a) = take(&mut queue);
