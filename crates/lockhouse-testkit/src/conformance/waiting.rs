@@ -320,4 +320,5 @@ pub async fn handing_over_takes_no_seconds(place: &Place) {
     }
     took.sort();
     assert!(took[7] < Duration::from_millis(500), "{took:?}");
+    assert!(took[14] < Duration::from_secs(3), "{took:?}");
 }

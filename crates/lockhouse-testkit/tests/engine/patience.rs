@@ -144,3 +144,18 @@ async fn nobody_is_refused_while_others_end_what_is_in_the_way() {
     first.unwrap().forget();
     second.unwrap().forget();
 }
+
+/// P10: what another's look could not find yet is looked for again.
+#[tokio::test]
+async fn what_lapses_right_after_a_look_is_in_nobodys_way() {
+    let lockhouse = slow_to_look(Duration::ZERO);
+    lockhouse.define("s", 1).await.unwrap();
+    let ask = lockhouse.request("lapses").permits("s", 1);
+    let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
+    held.unwrap().forget();
+    let semaphore = lockhouse.semaphore("s");
+    let refused = semaphore.try_acquire().await.unwrap_err();
+    assert_eq!(refused.code(), Code::Exhausted);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    semaphore.try_acquire().await.unwrap().forget();
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lockhouse_core::store::Due;
+use lockhouse_core::store::{Due, Error as StoreError, Kind};
 use lockhouse_core::{Cause, Command, EndReason, ExternalId, Owner, Reply, Request, SemaphoreName};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,10 +18,6 @@ use crate::Error;
 
 /// How many requests are ended before the next are read.
 pub(super) const PIECE: u32 = 500;
-
-/// How long what was found on a semaphore is taken to be all that has lapsed there: those who find
-/// it exhausted again and again don't read again each time.
-const STILL: Duration = Duration::from_millis(200);
 
 /// How long one who looks again and again waits for what it ends.
 const A_MOMENT: Duration = Duration::from_millis(300);
@@ -60,34 +56,44 @@ impl Drop for Underway {
     }
 }
 
-/// Looks at semaphores: those that are under way, and those that came to their end just now.
+/// Looks at semaphores that are under way. Those who are refused at about the same time share one.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     looks: Mutex<HashMap<SemaphoreName, Look>>,
 }
 
-/// When a look came to its end; nothing while it is under way.
-type Look = watch::Receiver<Option<Instant>>;
+/// What lapsed before a look began, it has found. What did since, or was only saved since, as a commit
+/// may take longer than a TTL, it may have missed.
+#[derive(Clone, Debug)]
+struct Look {
+    begun: Instant,
+    /// Whether it found anything; nothing while it is under way.
+    found: watch::Receiver<Option<bool>>,
+}
+
+impl Look {
+    /// Whether it is under way, and not dropped.
+    fn goes_on(&self) -> bool {
+        self.found.borrow().is_none() && self.found.has_changed().is_ok()
+    }
+}
 
 /// What there is to do about some semaphores.
 struct ToLook {
     /// Those to look at. Others wait for this to be dropped, or told.
     names: Vec<SemaphoreName>,
-    told: watch::Sender<Option<Instant>>,
+    told: watch::Sender<Option<bool>>,
     /// What others look at.
-    by_others: Vec<Look>,
+    by_others: Vec<(SemaphoreName, Look)>,
 }
 
 impl Looked {
-    /// What there is to do about `names`: nothing for those that were looked at just now.
+    /// What there is to do about `names`.
     fn begin(&self, names: &[SemaphoreName]) -> ToLook {
-        let now = Instant::now();
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, look| match *look.borrow() {
-            Some(ended) => now.duration_since(ended) < STILL,
-            None => look.has_changed().is_ok(),
-        });
-        let (told, look) = watch::channel(None);
+        looks.retain(|_, look| look.goes_on());
+        let (told, found) = watch::channel(None);
+        let begun = Instant::now();
         let mut to_look = ToLook {
             names: Vec::new(),
             told,
@@ -95,47 +101,58 @@ impl Looked {
         };
         for name in names {
             match looks.get(name) {
+                Some(look) => to_look.by_others.push((name.clone(), look.clone())),
                 None => {
-                    looks.insert(name.clone(), look.clone());
+                    let found = found.clone();
+                    looks.insert(name.clone(), Look { begun, found });
                     to_look.names.push(name.clone());
                 }
-                Some(look) if look.borrow().is_none() => to_look.by_others.push(look.clone()),
-                Some(_) => {}
             }
         }
         to_look
     }
 }
 
-impl ToLook {
-    /// What was to be looked at has been.
-    fn ended(&self) {
-        self.told.send_replace(Some(Instant::now()));
-    }
-}
-
 impl Engine {
-    /// Ends what has lapsed on `names`, where nobody has looked just now; whether anything may have. Waits
-    /// for those who look there already. It has its answer by `deadline`.
+    /// Ends what has lapsed on `names`, which were found full just now; whether anything may have. It has
+    /// its answer by `deadline`.
+    ///
+    /// A look of another's counts if it began since. One that began before is waited for, and if it found
+    /// nothing there is one more.
     pub(super) async fn end_lapsed(
         &self,
         names: &[SemaphoreName],
         deadline: Instant,
     ) -> Result<bool, Error> {
-        let mut looks = self.shared.looked.begin(names);
-        let mut found = !looks.by_others.is_empty();
-        if !looks.names.is_empty() {
-            let lapsed = Due::Lapsed {
-                on: Some(&looks.names),
-            };
-            found |= self.end_all(lapsed, lapse, || deadline).await? > 0;
-            looks.ended();
+        let since = Instant::now();
+        let mut names = names.to_vec();
+        let mut found = false;
+        while !names.is_empty() && !found && Instant::now() < deadline {
+            let looks = self.shared.looked.begin(&names);
+            if !looks.names.is_empty() {
+                let lapsed = Due::Lapsed {
+                    on: Some(&looks.names),
+                };
+                let ended = self.end_all(lapsed, lapse, || deadline).await? > 0;
+                looks.told.send_replace(Some(ended));
+                found |= ended;
+            }
+            names.clear();
+            for (name, mut look) in looks.by_others {
+                let told = timeout_at(deadline, look.found.wait_for(Option::is_some)).await;
+                // One that fails is not told.
+                let told = told.is_ok_and(|told| told.is_ok());
+                found |= told && *look.found.borrow() == Some(true);
+                if !told || look.begun < since {
+                    names.push(name);
+                }
+            }
         }
-        for look in &mut looks.by_others {
-            // One that fails is not told.
-            let _ = timeout_at(deadline, look.wait_for(Option::is_some)).await;
+        if found || names.is_empty() {
+            return Ok(found);
         }
-        Ok(found)
+        let late = "what has lapsed was not found in time";
+        Err(StoreError::new(Kind::Unavailable, late).into())
     }
 
     /// The same for who looks again and again: it waits a moment only for what it ends, and goes on to
