@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockhouse_core::Owner;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -16,15 +17,18 @@ const PATIENCE: Duration = Duration::from_secs(11);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Background(Arc<watch::Sender<Counts>>);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counts {
     under_way: usize,
     failed: usize,
+    /// Owners whose goodbye is under way.
+    leaving: Vec<Owner>,
 }
 
 /// One that is under way, until this is dropped; be it that its runtime ends.
 struct UnderWay {
     counts: Arc<watch::Sender<Counts>>,
+    leaving: Option<Owner>,
     done: bool,
 }
 
@@ -35,9 +39,40 @@ impl Background {
         runtime: &Handle,
         task: impl Future<Output = bool> + Send + 'static,
     ) {
-        self.0.send_modify(|counts| counts.under_way += 1);
+        self.begin(runtime, None, task);
+    }
+
+    /// The same for the goodbye of `owner`.
+    pub(crate) fn say_goodbye(
+        &self,
+        runtime: &Handle,
+        owner: Owner,
+        task: impl Future<Output = bool> + Send + 'static,
+    ) {
+        self.begin(runtime, Some(owner), task);
+    }
+
+    /// Waits until no goodbye of `owner` is under way: it would end what comes after it too.
+    pub(crate) async fn has_left(&self, owner: &Owner) {
+        let mut counts = self.0.subscribe();
+        let left = counts.wait_for(|counts| !counts.leaving.contains(owner));
+        // The sender is in `self`; only the time can run out.
+        let _ = timeout(PATIENCE, left).await;
+    }
+
+    fn begin(
+        &self,
+        runtime: &Handle,
+        leaving: Option<Owner>,
+        task: impl Future<Output = bool> + Send + 'static,
+    ) {
+        self.0.send_modify(|counts| {
+            counts.under_way += 1;
+            counts.leaving.extend(leaving.clone());
+        });
         let mut under_way = UnderWay {
             counts: Arc::clone(&self.0),
+            leaving,
             done: false,
         };
         runtime.spawn(async move {
@@ -52,6 +87,11 @@ impl Drop for UnderWay {
         self.counts.send_modify(|counts| {
             counts.under_way -= 1;
             counts.failed += usize::from(!self.done);
+            let left = self.leaving.as_ref();
+            let left = left.and_then(|left| counts.leaving.iter().position(|it| it == left));
+            if let Some(left) = left {
+                counts.leaving.swap_remove(left);
+            }
         });
     }
 }
@@ -81,7 +121,7 @@ impl Lockhouse {
         let idle = counts.wait_for(|counts| counts.under_way == 0);
         // The sender is in `self`; only the time can run out.
         let _ = timeout(PATIENCE, idle).await;
-        let Counts { under_way, failed } = *self.background().0.borrow();
-        under_way + failed
+        let counts = self.background().0.borrow();
+        counts.under_way + counts.failed
     }
 }

@@ -226,7 +226,8 @@ impl Lockhouse {
     /// own, whatever its number.
     ///
     /// An owner's name is for one session at a time: the goodbye of one frees what the owner holds
-    /// under all. Put something of this process's own in it, unless it is a job's that knows better.
+    /// under all. Put something of this process's own in it, unless it is a job's that knows better. One
+    /// that was dropped has said its goodbye before this client, or a clone, begins the next of its name.
     ///
     /// # Errors
     /// `invalid_request`, `store_unavailable`.

@@ -53,6 +53,7 @@ pub(crate) struct Keeper {
 
 impl Session {
     pub(crate) async fn begin(lockhouse: Lockhouse, owner: Owner, ttl: Ttl) -> Result<Self, Error> {
+        lockhouse.background().has_left(&owner).await;
         let sent_at = Instant::now();
         lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
         let holding = Holding::new(&lockhouse, Held::Owner(owner.clone()), ttl, sent_at);
@@ -145,6 +146,7 @@ impl Drop for Session {
             }
             said.is_ok()
         };
-        self.lockhouse.background().go_on(&self.runtime, goodbye);
+        let background = self.lockhouse.background();
+        background.say_goodbye(&self.runtime, self.owner().clone(), goodbye);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse_core::{Ask, Command, Count, ExternalId, Owner, SemaphoreName};
 
-use crate::hooked::hooked;
+use crate::hooked::{hooked, slow_to_look};
 
 fn of_job(id: &str) -> Ask {
     let permit = (SemaphoreName::parse("s").unwrap(), Count::ONE);
@@ -37,4 +37,19 @@ async fn what_is_granted_while_its_owner_says_goodbye_is_freed_too() {
     assert_eq!(lockhouse.goodbye("job").await.unwrap(), 2);
     assert!(!lockhouse.find("late").await.unwrap().is_live());
     assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 0);
+}
+
+/// P1: a goodbye that is under way frees nothing of the session that comes after it.
+#[tokio::test]
+async fn a_session_begins_when_the_last_of_its_name_has_said_its_goodbye() {
+    let lockhouse = slow_to_look(Duration::from_millis(200));
+    lockhouse.define("s", 2).await.unwrap();
+    let minute = Duration::from_secs(60);
+    drop(lockhouse.session("job", minute).await.unwrap());
+    let session = lockhouse.session("job", minute).await.unwrap();
+    let permit = session.semaphore("s").try_acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let found = lockhouse.find(permit.external_id()).await.unwrap();
+    assert!(found.is_live(), "{found:?}");
+    assert!(!lockhouse.heartbeat("job", minute).await.unwrap().began);
 }
