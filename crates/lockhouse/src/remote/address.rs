@@ -30,6 +30,11 @@ impl Address {
             // The URL is not repeated: it may have a password in it.
             Error::new(Kind::Configuration, "the server's URL is malformed").caused_by(error)
         })?;
+        if !matches!(base.scheme(), "http" | "https") {
+            // Of what has no host, as `mailto:ann`, no resource's URL can be made.
+            let context = "the server's URL starts with neither http:// nor https://";
+            return Err(Error::new(Kind::Configuration, context));
+        }
         let mut plain = base.clone();
         // These fail only for URLs that can't have credentials.
         let _ = plain.set_username("");
@@ -132,6 +137,33 @@ impl std::fmt::Debug for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_address_or_refused(
+            text: String,
+            rest in "[a-z0-9/:@?#&=%.\\[\\]\\\\ ]{0,24}",
+            name in "\\PC{1,40}",
+        ) {
+            for url in [text, format!("http:{rest}"), format!("https://ann:s3cr3t@{rest}")] {
+                let shown = match Address::parse(&url) {
+                    Ok(address) => {
+                        if let Ok(name) = SemaphoreName::parse(&name) {
+                            let below = address.semaphores().path().to_owned();
+                            if let Ok(url) = address.semaphore(&name, &[]) {
+                                let segment = url.path().strip_prefix(&format!("{below}/"));
+                                prop_assert!(segment.is_some_and(|it| !it.contains('/')), "{url}");
+                            }
+                        }
+                        format!("{} {address:?}", address.shown())
+                    }
+                    Err(refused) => format!("{refused} {refused:?}"),
+                };
+                prop_assert!(!shown.contains("s3cr3t"), "{shown}");
+            }
+        }
+    }
 
     fn path(name: &str) -> String {
         let address = Address::parse("http://host").unwrap();
@@ -213,5 +245,14 @@ mod tests {
     fn a_url_with_a_query_is_refused() {
         assert!(Address::parse("http://host/?a=b").is_err());
         assert!(Address::parse("http://host/#a").is_err());
+    }
+
+    #[test]
+    fn a_url_that_is_not_of_http_is_refused() {
+        for url in ["mailto:ann", "A:", "ftp://host/", "data:,", "file:///etc"] {
+            let refused = Address::parse(url).unwrap_err();
+            assert_eq!(refused.kind(), Kind::Configuration, "{url}");
+        }
+        assert!(Address::parse("HTTPS://host").is_ok());
     }
 }
