@@ -126,8 +126,12 @@ fn external_ids(
 }
 
 fn requests(connection: &Connection, ids: &[ExternalId]) -> Result<Vec<Request>, Error> {
-    let found = ids.iter().map(|id| load::request(connection, id));
-    found.filter_map(Result::transpose).collect()
+    let mut requests = load::Requests::new(connection)?;
+    let found = ids.iter().map(|id| requests.find(id));
+    let found = found.filter_map(Result::transpose);
+    found
+        .map(|found| found.map(|(_, request)| request))
+        .collect()
 }
 
 /// The ids of the semaphores that there are, as a JSON array.

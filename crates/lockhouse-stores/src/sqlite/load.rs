@@ -3,11 +3,14 @@
 //! The lock is on the whole file, so the order of loading is free: requests first, then all the
 //! semaphores, those included that only the requests tell of. One pass is enough.
 
+use std::collections::BTreeMap;
+
 use lockhouse_core::store::{Batch, Error};
 use lockhouse_core::{
-    Command, ExternalId, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName, Timestamp,
+    Command, ExternalId, Loaded, Owner, OwnerSession, Permit, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
-use rusqlite::Connection;
+use rusqlite::{CachedStatement, Connection};
 
 use super::error::{cannot, unreadable};
 use super::rows;
@@ -22,10 +25,9 @@ const SELECT_REQUEST: &str = "
     FROM lockhouse_permit_request WHERE external_id = ?1";
 
 const SELECT_PERMITS: &str = "
-    SELECT semaphore.name, permit.count, permit.fence
-    FROM lockhouse_permit AS permit
-    CROSS JOIN lockhouse_semaphore AS semaphore ON semaphore.id = permit.semaphore_id
-    WHERE permit.permit_request_id = ?1 ORDER BY semaphore.name";
+    SELECT semaphore_id, count, fence FROM lockhouse_permit WHERE permit_request_id = ?1";
+
+const SELECT_NAME: &str = "SELECT name FROM lockhouse_semaphore WHERE id = ?1";
 
 const SELECT_SESSION: &str = "
     SELECT owner, ttl_ms, expires_at FROM lockhouse_owner_session WHERE owner = ?1";
@@ -35,11 +37,18 @@ pub(super) const STATEMENTS: &[&str] = &[
     SELECT_SEMAPHORE,
     SELECT_REQUEST,
     SELECT_PERMITS,
+    SELECT_NAME,
     SELECT_SESSION,
 ];
 
+/// What was read, and the ids of the rows of the requests.
+pub(super) struct Snapshot {
+    pub(super) loaded: Loaded,
+    pub(super) ids: BTreeMap<ExternalId, i64>,
+}
+
 /// The clock, and the footprint of `batch`.
-pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, Error> {
+pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapshot, Error> {
     let mut footprint = batch.footprint.clone();
     let mut loaded = Loaded {
         now: now()?,
@@ -47,9 +56,12 @@ pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, E
         requests: Default::default(),
         owners: Default::default(),
     };
+    let mut ids = BTreeMap::new();
+    let mut requests = Requests::new(connection)?;
     for external_id in &footprint.requests {
-        if let Some(request) = request(connection, external_id)? {
+        if let Some((id, request)) = requests.find(external_id)? {
             loaded.requests.insert(external_id.clone(), request);
+            ids.insert(external_id.clone(), id);
         }
     }
     footprint.grow(&batch.commands, &loaded);
@@ -64,7 +76,7 @@ pub(super) fn loaded(connection: &Connection, batch: &Batch) -> Result<Loaded, E
         }
     }
     make_ready(&batch.commands, &mut loaded);
-    Ok(loaded)
+    Ok(Snapshot { loaded, ids })
 }
 
 /// The semaphore called `name`, even if it is deleted.
@@ -89,30 +101,97 @@ pub(super) fn request(
     connection: &Connection,
     external_id: &ExternalId,
 ) -> Result<Option<Request>, Error> {
-    let cannot = cannot("load a request");
-    let mut select = connection.prepare_cached(SELECT_REQUEST).map_err(&cannot)?;
-    let mut found = select.query([external_id.as_str()]).map_err(&cannot)?;
-    let Some(row) = found.next().map_err(&cannot)? else {
-        return Ok(None);
-    };
-    let (id, mut request) = rows::request(row)?;
-    add_permits(connection, id, &mut request)?;
-    Ok(Some(request))
+    let found = Requests::new(connection)?.find(external_id)?;
+    Ok(found.map(|(_, request)| request))
 }
 
-/// Reads the permits of the request whose row has `id`.
-pub(super) fn add_permits(
-    connection: &Connection,
-    id: i64,
-    request: &mut Request,
-) -> Result<(), Error> {
-    let cannot = cannot("load permits");
-    let mut select = connection.prepare_cached(SELECT_PERMITS).map_err(&cannot)?;
-    let mut found = select.query([id]).map_err(&cannot)?;
-    while let Some(row) = found.next().map_err(&cannot)? {
-        request.permits.push(rows::permit(row)?);
+/// Reads requests, one after another, by statements that are prepared once for all.
+pub(super) struct Requests<'c> {
+    select: CachedStatement<'c>,
+    permits: Permits<'c>,
+}
+
+impl<'c> Requests<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Result<Self, Error> {
+        Ok(Self {
+            select: prepare(connection, SELECT_REQUEST)?,
+            permits: Permits::new(connection)?,
+        })
     }
-    Ok(())
+
+    /// The request known by `external_id`, live or ended, with its permits; and the id of its row.
+    pub(super) fn find(
+        &mut self,
+        external_id: &ExternalId,
+    ) -> Result<Option<(i64, Request)>, Error> {
+        let cannot = cannot("load a request");
+        let mut found = self.select.query([external_id.as_str()]).map_err(&cannot)?;
+        let Some(row) = found.next().map_err(&cannot)? else {
+            return Ok(None);
+        };
+        let (id, mut request) = rows::request(row)?;
+        request.permits = self.permits.of(id)?;
+        Ok(Some((id, request)))
+    }
+}
+
+/// Reads the permits of requests, one after another. What each semaphore is called is read once.
+pub(super) struct Permits<'c> {
+    select: CachedStatement<'c>,
+    select_name: CachedStatement<'c>,
+    names: BTreeMap<i64, SemaphoreName>,
+}
+
+impl<'c> Permits<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Result<Self, Error> {
+        Ok(Self {
+            select: prepare(connection, SELECT_PERMITS)?,
+            select_name: prepare(connection, SELECT_NAME)?,
+            names: BTreeMap::new(),
+        })
+    }
+
+    /// Those of the request whose row has `id`, by the names of their semaphores.
+    pub(super) fn of(&mut self, id: i64) -> Result<Vec<Permit>, Error> {
+        let cannot = cannot("load permits");
+        let mut permits = Vec::new();
+        let mut found = self.select.query([id]).map_err(&cannot)?;
+        while let Some(row) = found.next().map_err(&cannot)? {
+            let name = |id| name(&mut self.select_name, &mut self.names, id);
+            permits.push(rows::permit(row, name)?);
+        }
+        permits.sort_unstable_by(|one: &Permit, other| one.semaphore.cmp(&other.semaphore));
+        Ok(permits)
+    }
+}
+
+/// What the semaphore whose row has `id` is called.
+fn name(
+    select: &mut CachedStatement<'_>,
+    known: &mut BTreeMap<i64, SemaphoreName>,
+    id: i64,
+) -> Result<SemaphoreName, Error> {
+    if let Some(name) = known.get(&id) {
+        return Ok(name.clone());
+    }
+    let cannot = cannot("load a semaphore's name");
+    let mut found = select.query([id]).map_err(&cannot)?;
+    let row = found.next().map_err(&cannot)?;
+    let row = row.ok_or_else(|| {
+        unreadable(
+            "lockhouse_permit.semaphore_id",
+            format!("no semaphore has the id {id}"),
+        )
+    })?;
+    let name = rows::name(row)?;
+    known.insert(id, name.clone());
+    Ok(name)
+}
+
+fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>, Error> {
+    connection
+        .prepare_cached(sql)
+        .map_err(cannot("prepare a statement"))
 }
 
 fn session(connection: &Connection, owner: &Owner) -> Result<Option<OwnerSession>, Error> {

@@ -8,6 +8,7 @@
 mod connections;
 mod due;
 mod error;
+mod insert;
 mod load;
 mod purge;
 mod read;
@@ -29,6 +30,7 @@ use lockhouse_core::{
 };
 
 use connections::Connections;
+use load::Snapshot;
 
 /// Keeps permits in one SQLite file on a local disk.
 ///
@@ -79,11 +81,12 @@ impl Sqlite {
     #[cfg(feature = "sabotage")]
     async fn transact_without_lock(&self, batch: Batch) -> Result<Vec<Outcome>, Error> {
         let decide = move |snapshot: &rusqlite::Connection| {
-            Ok(decide(load::loaded(snapshot, &batch)?, &batch.commands))
+            let Snapshot { loaded, ids } = load::snapshot(snapshot, &batch)?;
+            Ok((decide(loaded, &batch.commands), ids))
         };
-        let decision = self.connections.read(decide).await?;
+        let (decision, ids) = self.connections.read(decide).await?;
         let save = move |transaction: rusqlite::Transaction<'_>| {
-            save::changes(&transaction, &decision.changes)?;
+            save::changes(&transaction, &decision.changes, &ids)?;
             transaction.commit().map_err(error::commit)?;
             Ok(decision.outcomes)
         };
@@ -100,9 +103,10 @@ impl Store for Sqlite {
             return self.transact_without_lock(batch).await;
         }
         let work = move |transaction: rusqlite::Transaction<'_>| {
-            let decision = decide(load::loaded(&transaction, &batch)?, &batch.commands);
+            let Snapshot { loaded, ids } = load::snapshot(&transaction, &batch)?;
+            let decision = decide(loaded, &batch.commands);
             if !decision.changes.is_empty() {
-                save::changes(&transaction, &decision.changes)?;
+                save::changes(&transaction, &decision.changes, &ids)?;
                 if let Err(error) = transaction.commit() {
                     return Err(error::commit(error).after_deciding(decision.outcomes));
                 }

@@ -78,8 +78,9 @@ pub(super) fn holders(
             list(connection, LIST_LIVE_ON, key, rows::request)?
         }
     };
+    let mut permits = load::Permits::new(connection)?;
     let with_permits = found.into_iter().map(|(id, mut request)| {
-        load::add_permits(connection, id, &mut request)?;
+        request.permits = permits.of(id)?;
         Ok(request)
     });
     with_permits.collect()

@@ -52,17 +52,29 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     Ok((cells.get(0)?, request))
 }
 
-/// Of `name, count, fence`.
-pub(super) fn permit(row: &Row<'_>) -> Result<Permit, Error> {
+/// Of `semaphore_id, count, fence`; `name` tells what the semaphore is called.
+pub(super) fn permit(
+    row: &Row<'_>,
+    name: impl FnOnce(i64) -> Result<SemaphoreName, Error>,
+) -> Result<Permit, Error> {
     let cells = Cells {
         row,
         of: "lockhouse_permit",
     };
     Ok(Permit {
-        semaphore: cells.text(0, SemaphoreName::parse)?,
+        semaphore: name(cells.get(0)?)?,
         count: cells.number(1, Count::new)?,
         fence: cells.number(2, u64::try_from)?,
     })
+}
+
+/// Of a semaphore's `name`.
+pub(super) fn name(row: &Row<'_>) -> Result<SemaphoreName, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_semaphore",
+    };
+    cells.text(0, SemaphoreName::parse)
 }
 
 /// Of `old_capacity, new_capacity, changed_by, note, changed_at`, for `semaphore`.

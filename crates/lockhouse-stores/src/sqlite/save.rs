@@ -1,12 +1,17 @@
-//! What was decided, written row by row: SQLite runs in process, so a statement is no round trip.
+//! What was decided, written by few statements: SQLite runs in process, so they are no round trips,
+//! but each takes time to begin and end.
+
+use std::collections::BTreeMap;
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    CapacityChange, Changes, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, Timestamp,
+    CapacityChange, Changes, Ended, ExternalId, Owner, OwnerSession, Renewed, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 use rusqlite::{Connection, Error as Driver, Params, params};
 
 use super::error::cannot;
+use super::insert::{self, Values};
 use super::rows::{ACQUIRED, RELEASED};
 
 /// The usual change, which touches no index.
@@ -24,24 +29,28 @@ const UPSERT_SEMAPHORE: &str = "
         created_at = excluded.created_at, updated_at = excluded.updated_at,
         deleted_at = excluded.deleted_at";
 
+/// OR FAIL: whatever fails ends the transaction, so SQLite need not be able to undo the statement
+/// alone.
 const INSERT_REQUEST: &str = "
-    INSERT INTO lockhouse_permit_request
-        (external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+    INSERT OR FAIL INTO lockhouse_permit_request
+        (id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
         ended_by)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 const INSERT_PERMIT: &str = "
-    INSERT INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence)
-    VALUES (?1, (SELECT id FROM lockhouse_semaphore WHERE name = ?2), ?3, ?4)";
+    INSERT OR FAIL INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence)
+    VALUES (?, ?, ?, ?)";
+
+const SELECT_SEMAPHORE_ID: &str = "SELECT id FROM lockhouse_semaphore WHERE name = ?1";
 
 const RENEW_REQUEST: &str = "
     UPDATE lockhouse_permit_request SET ttl_ms = ?2, expires_at = ?3
-    WHERE external_id = ?1 AND state = 'ACQUIRED'";
+    WHERE id = ?1 AND state = 'ACQUIRED'";
 
 const END_REQUEST: &str = "
     UPDATE lockhouse_permit_request
     SET state = 'RELEASED', end_reason = ?2, released_at = ?3, ended_by = ?4
-    WHERE external_id = ?1 AND state = 'ACQUIRED'";
+    WHERE id = ?1 AND state = 'ACQUIRED'";
 
 const INSERT_CAPACITY_CHANGE: &str = "
     INSERT INTO lockhouse_capacity_change
@@ -60,6 +69,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     UPSERT_SEMAPHORE,
     INSERT_REQUEST,
     INSERT_PERMIT,
+    SELECT_SEMAPHORE_ID,
     RENEW_REQUEST,
     END_REQUEST,
     INSERT_CAPACITY_CHANGE,
@@ -67,20 +77,17 @@ pub(super) const STATEMENTS: &[&str] = &[
     DELETE_SESSION,
 ];
 
-/// Writes `changes`. Semaphores go first, since permits point to them.
-pub(super) fn changes(connection: &Connection, changes: &Changes) -> Result<(), Error> {
+/// The ids of the rows of the requests that were loaded.
+type Ids = BTreeMap<ExternalId, i64>;
+
+/// Writes `changes` to what was loaded. Semaphores go first, since permits point to them.
+pub(super) fn changes(connection: &Connection, changes: &Changes, ids: &Ids) -> Result<(), Error> {
     for semaphore in &changes.semaphores {
         write_semaphore(connection, semaphore)?;
     }
-    for request in &changes.granted {
-        insert_request(connection, request)?;
-    }
-    for renewed in &changes.renewed {
-        renew(connection, renewed)?;
-    }
-    for ended in &changes.ended {
-        end(connection, ended)?;
-    }
+    insert_requests(connection, &changes.granted)?;
+    renew(connection, &changes.renewed, ids)?;
+    end(connection, &changes.ended, ids)?;
     for change in &changes.capacity_changes {
         insert_capacity_change(connection, change)?;
     }
@@ -111,14 +118,44 @@ pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) ->
     Ok(())
 }
 
-fn insert_request(connection: &Connection, request: &Request) -> Result<(), Error> {
-    let cannot = cannot("save a request");
+/// SQLite chooses the id of the first, larger than any that it ever chose. The others follow it:
+/// nobody else writes meanwhile.
+fn insert_requests(connection: &Connection, granted: &[Request]) -> Result<(), Error> {
+    let Some((first, others)) = granted.split_first() else {
+        return Ok(());
+    };
+    let doing = "save requests";
+    insert::rows(
+        connection,
+        INSERT_REQUEST,
+        &[first],
+        doing,
+        |values, first| bind_request(values, None, first),
+    )?;
+    let first_id = connection.last_insert_rowid();
+    let mut ids = first_id + 1..;
+    insert::rows(
+        connection,
+        INSERT_REQUEST,
+        others,
+        doing,
+        |values, request| bind_request(values, ids.next(), request),
+    )?;
+    insert_permits(connection, (first_id..).zip(granted))
+}
+
+fn bind_request(
+    values: &mut Values<'_, '_>,
+    id: Option<i64>,
+    request: &Request,
+) -> Result<(), Error> {
     let state = if request.is_live() {
         ACQUIRED
     } else {
         RELEASED
     };
-    let row = params![
+    values.bind(params![
+        id,
         request.external_id.as_str(),
         request.owner.as_ref().map(|owner| owner.as_str()),
         state,
@@ -128,34 +165,82 @@ fn insert_request(connection: &Connection, request: &Request) -> Result<(), Erro
         us(request.created_at),
         request.released_at().map(us),
         request.ended_by.as_ref().map(|owner| owner.as_str()),
-    ];
-    run(connection, INSERT_REQUEST, row).map_err(&cannot)?;
-    let id = connection.last_insert_rowid();
-    for permit in &request.permits {
-        let fence = integer(permit.fence)?;
-        let row = params![id, permit.semaphore.as_str(), permit.count.value(), fence];
-        run(connection, INSERT_PERMIT, row).map_err(&cannot)?;
+    ])
+}
+
+/// Those of `requests`, whose rows have these ids.
+fn insert_permits<'a>(
+    connection: &Connection,
+    requests: impl Iterator<Item = (i64, &'a Request)>,
+) -> Result<(), Error> {
+    let mut semaphores = SemaphoreIds::default();
+    let mut rows = Vec::new();
+    for (id, request) in requests {
+        for permit in &request.permits {
+            rows.push((id, semaphores.find(connection, &permit.semaphore)?, permit));
+        }
+    }
+    insert::rows(
+        connection,
+        INSERT_PERMIT,
+        &rows,
+        "save permits",
+        |values, row| {
+            let (request, semaphore, permit) = row;
+            let fence = integer(permit.fence)?;
+            values.bind(params![request, semaphore, permit.count.value(), fence])
+        },
+    )
+}
+
+/// The ids of the rows of semaphores, each looked up once.
+#[derive(Default)]
+struct SemaphoreIds<'a>(BTreeMap<&'a SemaphoreName, i64>);
+
+impl<'a> SemaphoreIds<'a> {
+    fn find(&mut self, connection: &Connection, name: &'a SemaphoreName) -> Result<i64, Error> {
+        if let Some(id) = self.0.get(name) {
+            return Ok(*id);
+        }
+        let id = connection
+            .prepare_cached(SELECT_SEMAPHORE_ID)
+            .and_then(|mut select| select.query_row([name.as_str()], |row| row.get(0)))
+            .map_err(cannot("look up a semaphore"))?;
+        self.0.insert(name, id);
+        Ok(id)
+    }
+}
+
+fn renew(connection: &Connection, renewed: &[Renewed], ids: &Ids) -> Result<(), Error> {
+    let cannot = cannot("renew a request");
+    let mut update = connection.prepare_cached(RENEW_REQUEST).map_err(&cannot)?;
+    for Renewed {
+        external_id,
+        ttl,
+        expires_at,
+    } in renewed
+    {
+        let row = params![ids.get(external_id), integer(ttl.as_ms())?, us(*expires_at)];
+        must_be_live(external_id, update.execute(row).map_err(&cannot)?)?;
     }
     Ok(())
 }
 
-fn renew(connection: &Connection, renewed: &Renewed) -> Result<(), Error> {
-    let id = renewed.external_id.as_str();
-    let row = params![id, integer(renewed.ttl.as_ms())?, us(renewed.expires_at)];
-    match run(connection, RENEW_REQUEST, row).map_err(cannot("renew a request"))? {
-        1 => Ok(()),
-        _ => Err(not_live(id)),
+fn end(connection: &Connection, ended: &[Ended], ids: &Ids) -> Result<(), Error> {
+    let cannot = cannot("end a request");
+    let mut update = connection.prepare_cached(END_REQUEST).map_err(&cannot)?;
+    for Ended {
+        external_id,
+        reason,
+        at,
+        by,
+    } in ended
+    {
+        let by = by.as_ref().map(|owner| owner.as_str());
+        let row = params![ids.get(external_id), reason.as_str(), us(*at), by];
+        must_be_live(external_id, update.execute(row).map_err(&cannot)?)?;
     }
-}
-
-fn end(connection: &Connection, ended: &Ended) -> Result<(), Error> {
-    let id = ended.external_id.as_str();
-    let by = ended.by.as_ref().map(|owner| owner.as_str());
-    let row = params![id, ended.reason.as_str(), us(ended.at), by];
-    match run(connection, END_REQUEST, row).map_err(cannot("end a request"))? {
-        1 => Ok(()),
-        _ => Err(not_live(id)),
-    }
+    Ok(())
 }
 
 fn insert_capacity_change(connection: &Connection, change: &CapacityChange) -> Result<(), Error> {
@@ -206,7 +291,10 @@ fn integer(number: u64) -> Result<i64, Error> {
     })
 }
 
-fn not_live(external_id: &str) -> Error {
+fn must_be_live(external_id: &ExternalId, updated: usize) -> Result<(), Error> {
+    if updated == 1 {
+        return Ok(());
+    }
     let problem = format!("request \"{external_id}\" is not live, though it was loaded so");
-    Error::new(Kind::Rejected, problem)
+    Err(Error::new(Kind::Rejected, problem))
 }

@@ -108,7 +108,7 @@ async fn a_row_that_can_not_be_read_is_an_error_that_names_its_column() {
     for (damage, column) in [
         (
             "UPDATE lockhouse_semaphore SET name = ' a'",
-            "lockhouse_permit.name",
+            "lockhouse_semaphore.name",
         ),
         (
             "UPDATE lockhouse_permit SET count = 1 << 40",
@@ -147,5 +147,29 @@ async fn a_row_that_can_not_be_read_is_an_error_that_names_its_column() {
             assert_eq!(error.kind(), Kind::Rejected, "{error}");
             assert!(error.to_string().contains(column), "{error}");
         }
+    }
+}
+
+/// P5. Statements insert 32, 8, 2 or one row.
+#[tokio::test]
+async fn each_of_many_that_are_granted_at_once_has_its_own_permits() {
+    for many in [1, 2, 3, 9, 33, 34, 76] {
+        let (_place, store) = Place::migrated().await;
+        let mut commands = vec![define("a", 1_000), define("b", 1_000), define("c", 1_000)];
+        commands.extend((0..many).map(|i| {
+            let counts = [("a", 3), ("b", 2), ("c", 5)].into_iter().skip(i % 3);
+            let permits = counts.map(|(semaphore, by)| {
+                let count = Count::new(1 + i as u32 % by).unwrap();
+                (name(semaphore), count)
+            });
+            Command::Acquire(Ask::new(id(&format!("r-{i}")), permits).unwrap())
+        }));
+        let outcomes = store.transact(&Batch::new(commands)).await.unwrap();
+        for outcome in outcomes.into_iter().skip(3) {
+            let request = granted(Ok(outcome));
+            let read = store.request(&request.external_id).await.unwrap();
+            assert_eq!(read, Some(request));
+        }
+        assert!(store.recount().await.unwrap().findings().is_empty());
     }
 }
