@@ -1,0 +1,85 @@
+//! A batch that the database turns down half-way, with some of its rows written already: each of its
+//! callers is told what is true of its own call (P6, P9), and nothing of the batch stays behind (P2).
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lockhouse::{Ask, Count, Error, ExternalId, Lockhouse, SemaphoreName};
+use lockhouse_testkit::database::Database;
+use lockhouse_testkit::on_each_store;
+use lockhouse_testkit::place::Place;
+
+on_each_store! {
+    whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer,
+}
+
+/// What the database does not let in.
+const REFUSED: u32 = 3;
+
+async fn whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 20).await.unwrap();
+    ask(&lockhouse, "before", 1).await.unwrap();
+    let mut database = Database::open(place.url()).await;
+    refuse(&mut database).await;
+
+    let counts = [1, 1, REFUSED, 1, 2, REFUSED, 1, 1];
+    let asks = counts.into_iter().enumerate();
+    let asks = asks.map(|(i, count)| {
+        let lockhouse = &lockhouse;
+        async move { ask(lockhouse, &format!("r{i}"), count).await }
+    });
+    let (asked, released) =
+        tokio::join!(join_all(asks), async { lockhouse.release("before").await });
+
+    assert!(released.unwrap().now);
+    for (i, (count, answer)) in counts.into_iter().zip(asked).enumerate() {
+        let request = lockhouse.find(format!("r{i}")).await;
+        match count {
+            REFUSED => {
+                let code = answer.unwrap_err().code();
+                assert_eq!(code.as_str(), "internal", "r{i}");
+                assert_eq!(request.unwrap_err().code().as_str(), "unknown_request");
+            }
+            _ => {
+                answer.unwrap();
+                let held = request.unwrap().permits[0].count;
+                assert_eq!(held, Count::new(count).unwrap(), "r{i}");
+            }
+        }
+    }
+    assert_eq!(lockhouse.verify().await.unwrap(), []);
+    // Whatever was turned down took no permits and no fences with it.
+    let semaphore = lockhouse.status("s").await.unwrap().semaphore;
+    assert_eq!((semaphore.in_use, semaphore.fence), (7, 7));
+    place.clear().await;
+}
+
+async fn ask(lockhouse: &Lockhouse, id: &str, count: u32) -> Result<(), Error> {
+    let name = SemaphoreName::parse("s")?;
+    let ask = Ask::new(ExternalId::parse(id)?, [(name, Count::new(count)?)])?;
+    lockhouse.acquire(ask, Duration::ZERO).await?;
+    Ok(())
+}
+
+/// From here on the row of a permit with that count is not written. Its request's has been.
+async fn refuse(database: &mut Database) {
+    let when = format!("NEW.count={REFUSED}");
+    let trigger = "CREATE TRIGGER refuse BEFORE INSERT ON lockhouse_permit";
+    let sql = match database {
+        Database::Sqlite(_) => {
+            format!("{trigger} WHEN {when} BEGIN SELECT RAISE(ABORT, 'refused'); END")
+        }
+        Database::MySql(_) => format!(
+            "{trigger} FOR EACH ROW BEGIN IF {when} THEN SIGNAL SQLSTATE '45000'; END IF; END"
+        ),
+        Database::Postgres(_) => format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN IF {when} THEN \
+             RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END$$; \
+             {trigger} FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ),
+    };
+    database.run(&sql).await;
+}
