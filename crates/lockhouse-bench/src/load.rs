@@ -2,15 +2,17 @@
 //!
 //! All clients are connected before any begins. They all run from the first warm-up pair to the
 //! last, and what counts is what was released within the time that is measured; a pair that was
-//! begun before it counts too, as one that is cut off at its end does not.
+//! begun before it counts too, as one that is cut off at its end does not. The warm-up takes until every
+//! client has had its first pair, so that what is done once a connection, such as to prepare statements, is
+//! not in what is measured. Errors count from the beginning to the end.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use uuid::Uuid;
@@ -33,15 +35,40 @@ const CONNECTING: usize = 16;
 /// How much longer than the time it may take until there is a pair.
 const FIRST_PAIR: Duration = Duration::from_secs(10);
 
+/// How much longer than it should the warm-up may take until every client has had a first pair.
+const ALL_WARM: Duration = Duration::from_secs(20);
+
 /// What the clients share.
 struct Track {
     shape: Shape,
     measuring: AtomicBool,
-    over: AtomicBool,
+    over: watch::Sender<bool>,
     pairs: AtomicU64,
+    /// How many clients have had their first pair, or error.
+    warm: AtomicUsize,
+    /// Rings when all have.
+    all_warm: Notify,
     /// Rings with the first pair that is measured.
     first: Notify,
     shards: Vec<Mutex<Shard>>,
+}
+
+impl Track {
+    fn one_is_warm(&self) {
+        if self.warm.fetch_add(1, Ordering::Relaxed) + 1 == self.shape.clients {
+            self.all_warm.notify_one();
+        }
+    }
+
+    /// How long a client holds, which ends with the run.
+    async fn hold(&self) {
+        let hold = self.shape.hold();
+        if !hold.is_zero() {
+            let mut over = self.over.subscribe();
+            // Ended early or not, it is released then.
+            let _ = timeout(hold, over.wait_for(|over| *over)).await;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -69,9 +96,18 @@ pub async fn bench(
     stop: impl Future,
 ) -> Result<Option<Measured>, Failed> {
     let mut stop = pin!(stop);
+    let before = shape.held + shape.ended;
+    if before > 0 {
+        progress.say(&format!("making {before} requests first"));
+    }
+    let mut preparing = contender.prepare(shape);
+    // What is under way is waited for: it would be there after all has been removed.
     let prepared = tokio::select! {
-        prepared = contender.prepare(shape) => prepared.map(|()| true),
-        _ = &mut stop => Ok(false),
+        prepared = &mut preparing => prepared.map(|()| true),
+        _ = &mut stop => {
+            contender.interrupt();
+            preparing.await.map(|()| false)
+        }
     };
     let measured = match prepared {
         Ok(true) => run(contender, shape, progress, stop).await.map(Some),
@@ -79,6 +115,9 @@ pub async fn bench(
         Err(error) => Err(error),
     };
     let cleared = contender.clear().await;
+    if let (Err(_), Err(error)) = (&measured, &cleared) {
+        progress.say(&format!("clearing up failed too: {error}"));
+    }
     let measured = measured?;
     cleared?;
     Ok(measured.filter(|measured| measured.seconds > 0.0))
@@ -98,8 +137,10 @@ pub async fn run(
     let track = Arc::new(Track {
         shape: shape.clone(),
         measuring: AtomicBool::new(false),
-        over: AtomicBool::new(false),
+        over: watch::Sender::new(false),
         pairs: AtomicU64::new(0),
+        warm: AtomicUsize::new(0),
+        all_warm: Notify::new(),
         first: Notify::new(),
         shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
     });
@@ -137,9 +178,9 @@ async fn time(
 ) -> Timed {
     let mut stop = pin!(stop);
     tokio::select! {
-        () = sleep(track.shape.warm_up()) => {}
+        () = warm_up(track) => {}
         _ = &mut stop => {
-            track.over.store(true, Ordering::Relaxed);
+            track.over.send_replace(true);
             return Timed::default();
         }
     }
@@ -152,12 +193,18 @@ async fn time(
         _ = &mut stop => {}
     }
     track.measuring.store(false, Ordering::Relaxed);
-    track.over.store(true, Ordering::Relaxed);
+    track.over.send_replace(true);
     let work = contender.work().zip(before);
     Timed {
         took: begun.elapsed(),
         work: work.map(|(after, before)| after.since(before)),
     }
+}
+
+async fn warm_up(track: &Track) {
+    sleep(track.shape.warm_up()).await;
+    // Who is not warm by then is measured as it is.
+    let _ = timeout(ALL_WARM, track.all_warm.notified()).await;
 }
 
 /// The time is over, and there has been a pair; where that is long in coming, it is waited for.
@@ -214,7 +261,8 @@ async fn go(
     let mut random = fastrand::Rng::with_seed(shape.seed << 20 | number as u64);
     let mut semaphores = Vec::with_capacity(shape.each);
     let (mut pairs, mut in_a_row) = (0, 0);
-    while !track.over.load(Ordering::Relaxed) {
+    let mut is_warm = false;
+    while !*track.over.borrow() {
         draw(&mut random, &mut semaphores, shape);
         let external_id = Uuid::now_v7().to_string();
         let ask = Ask {
@@ -222,8 +270,11 @@ async fn go(
             semaphores: &semaphores,
             count: shape.count,
         };
-        let pair = pair(&mut *client, &ask, shape.hold()).await;
+        let pair = pair(&mut *client, &ask, &track).await;
         let counts = track.measuring.load(Ordering::Relaxed);
+        if !std::mem::replace(&mut is_warm, true) {
+            track.one_is_warm();
+        }
         match pair {
             Ok((acquire, release)) => {
                 in_a_row = 0;
@@ -242,10 +293,8 @@ async fn go(
                 if in_a_row == HOPELESS {
                     return Err(format!("nothing but errors: {}", failure.text).into());
                 }
-                if counts {
-                    let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-                    *shard.errors.entry(failure.kind).or_default() += 1;
-                }
+                let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                *shard.errors.entry(failure.kind).or_default() += 1;
             }
         }
     }
@@ -269,14 +318,12 @@ fn draw(random: &mut fastrand::Rng, semaphores: &mut Vec<usize>, shape: &Shape) 
 async fn pair(
     client: &mut dyn Client,
     ask: &Ask<'_>,
-    hold: Duration,
+    track: &Track,
 ) -> Result<(Duration, Duration), Failure> {
     let begun = Instant::now();
     client.acquire(ask).await?;
     let acquire = begun.elapsed();
-    if !hold.is_zero() {
-        sleep(hold).await;
-    }
+    track.hold().await;
     let begun = Instant::now();
     client.release().await?;
     Ok((acquire, begun.elapsed()))

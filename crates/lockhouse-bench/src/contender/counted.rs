@@ -1,10 +1,9 @@
 //! A store that counts what is asked of it, and passes everything on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
@@ -66,6 +65,18 @@ impl Store for Counted {
 
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         self.store.semaphores(page).await
+    }
+
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.store.semaphores_ever(page).await
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        self.store.named(names).await
+    }
+
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        self.store.changed(on).await
     }
 
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {

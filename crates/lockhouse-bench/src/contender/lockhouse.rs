@@ -1,6 +1,7 @@
 //! Lockhouse itself: engines in this process on a database, or its clients of a server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -39,6 +40,8 @@ pub struct LockhouseContender {
     /// What semaphores' names begin with, so that they are nobody else's.
     prefix: String,
     server: Server,
+    /// Whether no more is to be prepared.
+    interrupted: AtomicBool,
 }
 
 impl LockhouseContender {
@@ -54,6 +57,7 @@ impl LockhouseContender {
             count: None,
             prefix: format!("bench-{:08x}-", fastrand::u32(..)),
             server: Server::default(),
+            interrupted: AtomicBool::new(false),
         };
         let count = Arc::new(Count::default());
         for url in urls {
@@ -106,6 +110,10 @@ impl LockhouseContender {
         (0..shape.semaphores).map(|i| self.semaphore(i)).collect()
     }
 
+    fn goes_on(&self) -> bool {
+        !self.interrupted.load(Ordering::Relaxed)
+    }
+
     /// The quick way: large batches, past the engine.
     async fn prepare_in_store(&self, store: &dyn Store, shape: &Shape) -> Result<(), Failed> {
         let names = self.semaphores(shape)?;
@@ -114,7 +122,7 @@ impl LockhouseContender {
             let definition = Definition::new(name.clone(), capacity);
             Ok(vec![Command::Define(definition)])
         });
-        transact(store, defined).await?;
+        transact(store, defined.take_while(|_| self.goes_on())).await?;
         let before = (0..shape.held + shape.ended).map(|i| {
             let id = external_id()?;
             let name = names[i as usize % names.len()].clone();
@@ -128,7 +136,7 @@ impl LockhouseContender {
             }
             Ok(commands)
         });
-        transact(store, before).await
+        transact(store, before.take_while(|_| self.goes_on())).await
     }
 
     async fn prepare_by_calls(&self, shape: &Shape) -> Result<(), Failed> {
@@ -138,12 +146,12 @@ impl LockhouseContender {
         let defined = names
             .iter()
             .map(|name| define(lockhouse.clone(), name.clone(), capacity));
-        all(defined).await?;
+        all(defined.take_while(|_| self.goes_on())).await?;
         let before = (0..shape.held + shape.ended).map(|i| {
             let name = names[i as usize % names.len()].clone();
             once(lockhouse.clone(), name, i >= shape.held)
         });
-        all(before).await
+        all(before.take_while(|_| self.goes_on())).await
     }
 }
 
@@ -158,6 +166,10 @@ impl Contender for LockhouseContender {
             Some(store) => self.prepare_in_store(&**store, shape).await,
             None => self.prepare_by_calls(shape).await,
         }
+    }
+
+    fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
     }
 
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed> {

@@ -43,6 +43,9 @@ pub trait Contender: Send + Sync {
     /// Makes what `shape` needs: tables, semaphores, and what is held and has ended before.
     async fn prepare(&self, shape: &Shape) -> Result<(), Failed>;
 
+    /// Ends [`prepare`](Contender::prepare) before all is made, as soon as nothing is under way.
+    fn interrupt(&self) {}
+
     /// Client `number`, connected.
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed>;
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
-use redis::{Script, Value};
+use redis::io::tcp::TcpSettings;
+use redis::{IntoConnectionInfo, Script, Value};
 
 use super::{Client, Contender, Failure};
 use crate::Failed;
@@ -37,8 +38,10 @@ impl Redis {
     /// # Errors
     /// When the URL makes no sense.
     pub(super) fn at(url: &str, fsync: bool) -> Result<Self, Failed> {
+        let plain = TcpSettings::default().set_nodelay(true);
+        let server = url.into_connection_info()?.set_tcp_settings(plain);
         Ok(Self {
-            client: redis::Client::open(url)?,
+            client: redis::Client::open(server)?,
             fsync,
         })
     }
@@ -66,6 +69,8 @@ impl Contender for Redis {
             self.set("appendfsync", "always").await?;
             self.set("appendonly", "yes").await
         } else {
+            // Nor is the memory written out now and then.
+            self.set("save", "").await?;
             self.set("appendonly", "no").await
         }
     }
@@ -89,12 +94,22 @@ impl Contender for Redis {
             .lines()
             .find_map(|line| line.strip_prefix("redis_version:"));
         let mut durability = BTreeMap::new();
-        for name in ["appendonly", "appendfsync"] {
+        let names: &[_] = match self.fsync {
+            true => &["appendonly", "appendfsync"],
+            false => &["appendonly", "save"],
+        };
+        for name in names {
             let values: BTreeMap<String, String> = redis::cmd("CONFIG")
                 .arg("GET")
-                .arg(name)
+                .arg(*name)
                 .query_async(&mut connection)
                 .await?;
+            let values = values
+                .into_iter()
+                .map(|(name, value)| match value.as_str() {
+                    "" => (name, "never".to_owned()),
+                    _ => (name, value),
+                });
             durability.extend(values);
         }
         Ok(Server {

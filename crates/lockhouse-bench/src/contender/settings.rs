@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "yardsticks")]
-use sqlx::PgConnection;
-use sqlx::{Connection, MySqlConnection};
+use sqlx::{Connection, MySqlConnection, PgConnection};
 
 use crate::Failed;
 use crate::measured::Server;
@@ -16,7 +14,6 @@ const MYSQL: [&str; 4] = [
     "innodb_doublewrite",
 ];
 
-#[cfg(feature = "yardsticks")]
 const POSTGRES: [&str; 4] = [
     "fsync",
     "synchronous_commit",
@@ -31,7 +28,6 @@ const POSTGRES: [&str; 4] = [
 pub(crate) async fn of(url: &str) -> Result<Server, Failed> {
     match url.split(':').next().unwrap_or_default() {
         "mysql" | "mariadb" => mysql(url).await,
-        #[cfg(feature = "yardsticks")]
         "postgres" | "postgresql" => postgres(url).await,
         "sqlite" => Ok(sqlite()),
         "memory" => Ok(named("memory")),
@@ -64,7 +60,6 @@ async fn mysql(url: &str) -> Result<Server, Failed> {
     Ok(server)
 }
 
-#[cfg(feature = "yardsticks")]
 async fn postgres(url: &str) -> Result<Server, Failed> {
     let mut connection = PgConnection::connect(url).await?;
     let version: String = sqlx::query_scalar("SHOW server_version")

@@ -60,7 +60,7 @@ fn hot(scale: &Scale, clients: usize, name: &'static str, about: &'static str) -
         sides.push(Side::new("floor", Kind::Floor, Place::MySql, &shape));
     }
     if clients == 64 {
-        sides.push(Side::new("http", Kind::Lockhouse, Place::MySql, &shape).served());
+        sides.push(Side::new("http", Kind::Lockhouse, Place::MySql, &shape).servers(1));
     }
     Contest { name, about, sides }
 }
@@ -120,10 +120,10 @@ fn two(scale: &Scale) -> Contest {
     let shape = scale.shape(128);
     Contest {
         name: "two",
-        about: "two engines on one database and one hot semaphore, or one; 128 clients in all",
+        about: "two servers on one database and one hot semaphore, or one; 128 clients in all",
         sides: vec![
-            Side::new("one", Kind::Lockhouse, Place::MySql, &shape),
-            Side::new("two", Kind::Lockhouse, Place::MySql, &shape).engines(2),
+            Side::new("one", Kind::Lockhouse, Place::MySql, &shape).servers(1),
+            Side::new("two", Kind::Lockhouse, Place::MySql, &shape).servers(2),
         ],
     }
 }

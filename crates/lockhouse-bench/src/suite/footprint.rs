@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName, Ttl};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -18,6 +18,9 @@ pub(super) const NAME: &str = "footprint";
 
 const CLIENTS: u32 = 512;
 const SEMAPHORE: &str = "bench";
+
+/// Longer than the measurement.
+const TTL: Duration = Duration::from_secs(3600);
 
 /// What one server took.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -71,7 +74,7 @@ pub(super) async fn measure(places: &Places, scale: &Scale) -> Footprint {
 
 async fn memory(places: &Places, scale: &Scale) -> Result<Memory, Failed> {
     let program = places.lockhouse()?;
-    let database = Database::at(places.url(Place::MySql)?).await?;
+    let database = Database::at(&places.url(Place::MySql)?).await?;
     let measured = async {
         let server = Server::start(program, database.url(), &[]).await?;
         let measured = hold(&server, scale.rows(HELD)).await;
@@ -110,7 +113,9 @@ async fn acquire(lockhouse: Lockhouse, asks: usize) -> Result<(), Failed> {
     let name = SemaphoreName::parse(SEMAPHORE)?;
     for _ in 0..asks {
         let id = ExternalId::parse(Uuid::now_v7().to_string())?;
-        let ask = Ask::new(id, [(name.clone(), Count::ONE)])?;
+        let mut ask = Ask::new(id, [(name.clone(), Count::ONE)])?;
+        // So that the server has to think of when it expires.
+        ask.ttl = Some(Ttl::new(TTL)?);
         lockhouse.acquire(ask, Duration::ZERO).await?;
     }
     Ok(())
@@ -118,7 +123,7 @@ async fn acquire(lockhouse: Lockhouse, asks: usize) -> Result<(), Failed> {
 
 async fn idle(places: &Places, scale: &Scale) -> Result<Idle, Failed> {
     let program = places.lockhouse()?;
-    let database = Database::at(places.url(Place::MySql)?).await?;
+    let database = Database::at(&places.url(Place::MySql)?).await?;
     let measured = async {
         let there = Lockhouse::connect(database.url()).await?;
         let semaphores = scale.semaphores();

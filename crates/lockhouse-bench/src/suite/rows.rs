@@ -1,8 +1,10 @@
-//! The targets, and how near we are. All are relations within one run, as times are the machine's.
+//! The targets, and how near we are. All are relations within one run, as times are the machine's: of
+//! each round's two sides, which had the machine one right after the other, and then the median of those.
 
 use serde::{Deserialize, Serialize};
 
 use super::Report;
+use crate::machine::median;
 use crate::measured::Measured;
 
 /// One target.
@@ -107,7 +109,7 @@ pub(super) fn judge(report: &Report) -> Vec<Row> {
         .unit("")
         .is(errors(report)),
         more(
-            "two engines on one hot semaphore: rate against one's",
+            "two servers on one hot semaphore: rate against one's",
             0.7,
             Some(1.0),
         )
@@ -176,20 +178,23 @@ pub(super) fn judge(report: &Report) -> Vec<Row> {
     judged.collect()
 }
 
-/// Errors of any kind, of one engine or of two.
+/// Errors of any kind, of one engine or of two; one that could not go on counts as one more.
 fn errors(report: &Report) -> Option<f64> {
     let seen = |side| {
         let side = report.side("orders", side)?;
         let errors = side.rounds.iter().flat_map(|round| round.errors.values());
-        (!side.rounds.is_empty()).then(|| errors.sum::<u64>() as f64)
+        let errors = errors.sum::<u64>() + u64::from(side.failed.is_some());
+        (!side.rounds.is_empty()).then_some(errors as f64)
     };
     Some(seen("lockhouse")? + seen("two")?)
 }
 
 fn ratio(report: &Report, of: Of, to: Of, what: fn(&Measured) -> f64) -> Option<f64> {
-    let of = report.side(of.0, of.1)?.median(what)?;
-    let to = report.side(to.0, to.1)?.median(what)?;
-    (to > 0.0).then_some(of / to)
+    let of = report.side(of.0, of.1)?.rounds.iter().map(what);
+    let to = report.side(to.0, to.1)?.rounds.iter().map(what);
+    let ratios = of.zip(to).filter(|(_, to)| *to > 0.0);
+    let ratios: Vec<_> = ratios.map(|(of, to)| of / to).collect();
+    (!ratios.is_empty()).then(|| median(&ratios))
 }
 
 fn more(what: &str, at_least: f64, aim: Option<f64>) -> Row {

@@ -31,8 +31,8 @@ pub(super) struct Side {
     pub(super) place: Place,
     pub(super) shape: Shape,
     pub(super) engines: usize,
-    /// Over HTTP, through a server process.
-    pub(super) served: bool,
+    /// Over HTTP, through so many server processes; 0 where the engines are in this one.
+    pub(super) servers: usize,
 }
 
 impl Side {
@@ -43,7 +43,7 @@ impl Side {
             place,
             shape: shape.clone(),
             engines: 1,
-            served: false,
+            servers: 0,
         }
     }
 
@@ -51,11 +51,8 @@ impl Side {
         Self { engines, ..self }
     }
 
-    pub(super) fn served(self) -> Self {
-        Self {
-            served: true,
-            ..self
-        }
+    pub(super) fn servers(self, servers: usize) -> Self {
+        Self { servers, ..self }
     }
 
     /// Whether what was made before is too much to make it again for every round.
@@ -68,23 +65,19 @@ impl Side {
 pub(super) struct Ready {
     contender: Box<dyn Contender>,
     database: Database,
-    server: Option<Server>,
+    servers: Vec<Server>,
     shape: Shape,
 }
 
 impl Ready {
     pub(super) async fn make(side: &Side, places: &Places) -> Result<Self, Failed> {
         let url = places.url(side.place)?;
-        let program = match side.served {
-            true => Some(places.lockhouse()?),
-            false => None,
-        };
-        let database = Database::at(url).await?;
-        let mut ready = match Self::open(side, database.url(), program).await {
-            Ok((contender, server)) => Self {
+        let database = Database::at(&url).await?;
+        let ready = match Self::open(side, database.url(), places).await {
+            Ok((contender, servers)) => Self {
                 contender,
                 database,
-                server,
+                servers,
                 shape: side.shape.clone(),
             },
             Err(error) => {
@@ -92,7 +85,6 @@ impl Ready {
                 return Err(error);
             }
         };
-        ready.shape = side.shape.clone();
         match ready.contender.prepare(&side.shape).await {
             Ok(()) => Ok(ready),
             Err(error) => {
@@ -105,17 +97,24 @@ impl Ready {
     async fn open(
         side: &Side,
         url: &str,
-        program: Option<&std::path::Path>,
-    ) -> Result<(Box<dyn Contender>, Option<Server>), Failed> {
-        let Some(program) = program else {
+        places: &Places,
+    ) -> Result<(Box<dyn Contender>, Vec<Server>), Failed> {
+        if side.servers == 0 {
             let contender = side.kind.open(&[url.to_owned()], side.engines).await?;
-            return Ok((contender, None));
-        };
-        let server = Server::start(program, url, &[]).await?;
-        let urls = [server.url().to_owned()];
+            return Ok((contender, Vec::new()));
+        }
+        let program = places.lockhouse()?;
+        let mut servers = Vec::new();
+        for _ in 0..side.servers {
+            servers.push(Server::start(program, url, &[]).await?);
+        }
+        let urls: Vec<_> = servers
+            .iter()
+            .map(|server| server.url().to_owned())
+            .collect();
         let known = settings::of(url).await?;
-        let contender = LockhouseContender::connect(&urls, side.engines).await?;
-        Ok((Box::new(contender.on(known)), Some(server)))
+        let contender = LockhouseContender::connect(&urls, 1).await?;
+        Ok((Box::new(contender.on(known)), servers))
     }
 
     /// One round; `stop` ends it early.
@@ -136,7 +135,7 @@ impl Ready {
             false => self.contender.clear().await,
         };
         drop(self.contender);
-        if let Some(server) = self.server {
+        for server in self.servers {
             server.stop().await?;
         }
         self.database.clear().await?;

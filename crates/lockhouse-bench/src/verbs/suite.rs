@@ -15,7 +15,7 @@ use super::Format;
 /// Everything, beside the yardsticks, and held against the targets
 ///
 /// The databases are servers' URLs; in each it makes databases of its own and drops them. Without
-/// one, what takes it is left out, and said so. Ctrl-C ends it early with what it has.
+/// one, what takes it is left out, and said so. Ctrl-C ends it early with what it has, and as a failure.
 #[derive(Args, Debug)]
 pub(crate) struct Suite {
     #[arg(long, env = "LOCKHOUSE_TEST_MYSQL_URL")]
@@ -67,6 +67,7 @@ impl Suite {
             std::future::pending::<()>().await;
         });
         let report = suite::run(&places, &scale, &self.only, &Stderr, &stopped).await;
+        let was_interrupted = *stopped.borrow();
         interrupted.abort();
         let report = report?;
         Stderr.clear();
@@ -77,7 +78,11 @@ impl Suite {
         super::print(&match self.output {
             Format::Table => print::report(&report),
             Format::Json => format!("{json}\n"),
-        })
+        })?;
+        match was_interrupted {
+            true => Err("interrupted: there is more to measure".into()),
+            false => Ok(()),
+        }
     }
 
     fn scale(&self) -> Scale {

@@ -63,7 +63,12 @@ impl Bench {
             (Some(measured), _) => {
                 let text = || print::measured(&measured).trim_end().to_owned();
                 global.output.print(|| &measured, text)?;
-                Ok(Exit::OK)
+                match measured.pairs {
+                    0 => Err(Failure::other(
+                        "nobody acquired and released within the time",
+                    )),
+                    _ => Ok(Exit::OK),
+                }
             }
             (None, Some(signal)) => Err(Failure::Interrupted(signal)),
             (None, None) => Err(Failure::other(
