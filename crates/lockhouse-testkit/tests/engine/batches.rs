@@ -1,7 +1,13 @@
 //! Who shares a batch with whom.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures_util::future::join_all;
+use lockhouse_core::store::{Error, Kind};
 use lockhouse_testkit::watched::Watched;
+
+use crate::hooked::hooked;
 
 const CALLERS: usize = 8;
 
@@ -28,4 +34,37 @@ async fn those_who_ask_again_at_once_share_the_next_batch_with_those_who_came_me
         .collect();
     sizes.sort_unstable();
     assert_eq!(sizes[sizes.len() / 2], CALLERS, "{sizes:?}");
+}
+
+/// The last lane takes those who share nothing. What one of them needs may be what is in the others' way.
+#[tokio::test]
+async fn who_is_tried_alone_locks_nothing_of_others() {
+    let (together, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let lockhouse = hooked({
+        let (together, most) = (Arc::clone(&together), Arc::clone(&most));
+        move |batch| {
+            let (many, locks) = (batch.commands.len(), batch.footprint.semaphores.len());
+            if many > 1 {
+                together.fetch_max(locks, Ordering::Relaxed);
+                return Err(Error::new(Kind::Rejected, "one at a time"));
+            }
+            most.fetch_max(locks, Ordering::Relaxed);
+            Ok(Vec::new())
+        }
+    });
+    let names: Vec<_> = ('a'..='z').map(String::from).collect();
+    for name in &names {
+        lockhouse.define(name, 1).await.unwrap();
+    }
+    let acquires = names.iter().map(|name| {
+        let semaphore = lockhouse.semaphore(name);
+        async move { semaphore.acquire().await }
+    });
+    let permits = join_all(acquires).await;
+    let releases = permits.into_iter().map(|permit| permit.unwrap().release());
+    for released in join_all(releases).await {
+        released.unwrap();
+    }
+    assert!(together.load(Ordering::Relaxed) > 9, "{together:?}");
+    assert_eq!(most.load(Ordering::Relaxed), 1);
 }

@@ -96,27 +96,6 @@ fn a_runtime_that_is_gone_leaves_a_dropped_permit_to_its_ttl() {
     });
 }
 
-/// What a call has begun there would be done when it is driven again; others do not wait for that.
-#[test]
-fn a_runtime_that_is_not_driven_is_in_nobodys_way() {
-    let lockhouse = hooked(|_| Ok(Vec::new()));
-    let acquire = async |name: &str| lockhouse.semaphore(name).acquire().await.unwrap();
-    let idle = runtime();
-    idle.block_on(async {
-        lockhouse.define("s", 1).await.unwrap();
-        lockhouse.define("t", 1).await.unwrap();
-        tokio::select! {
-            biased;
-            _ = acquire("s") => panic!("granted by nobody"),
-            () = std::future::ready(()) => {}
-        }
-    });
-    let took = Instant::now();
-    drop(runtime().block_on(acquire("t")));
-    assert!(took.elapsed() < Duration::from_secs(1));
-    drop(idle);
-}
-
 /// A permit finds its way back to its runtime.
 #[tokio::test]
 async fn a_permit_that_is_dropped_on_a_thread_without_a_runtime_is_given_back() {

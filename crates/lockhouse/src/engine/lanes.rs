@@ -3,13 +3,11 @@
 //!
 //! Commands wait in a [`queue`](super::queue), in the order in which they came. A free lane takes
 //! the first one that may go, and with it, in their order, those that share a semaphore with what
-//! it has taken; then the next, with its own, until they are enough to share a commit. So a crowded semaphore
-//! has a lane of its own, and quiet ones go together. A semaphore is in one lane at a time: what touches it waits here, without a
+//! it has taken. A semaphore is in one lane at a time: what touches it waits here, without a
 //! connection, while the store is busy with those before; and the longer that takes, the larger the
 //! next batch. No command overtakes another that it shares a semaphore with.
 //!
-//! The last free lane takes whatever there is. Before a lane takes anything, whoever is about to ask gets to
-//! ask.
+//! The last free lane takes whatever there is, so that many quiet semaphores share a commit too.
 //!
 //! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
 //! some back, and come right behind it: so the batch that releases also grants, in one commit.
@@ -21,7 +19,6 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
 use lockhouse_core::{Code, Command, Count, Footprint, Outcome, Place, Reply, SemaphoreName, Turn};
-use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
@@ -34,7 +31,7 @@ use super::waiting::{Answered, Waiting};
 use super::{Shared, Touches, attempt};
 use crate::Error;
 
-/// How often the runtime's other tasks are let go first, before the next batch begins.
+/// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
 const MOST_YIELDS: u32 = 8;
 
 #[derive(Clone, Debug)]
@@ -49,9 +46,6 @@ pub(super) struct Lanes {
 pub(super) struct State {
     queue: Queue,
     pub(super) waiting: Waiting,
-    /// The runtime on which somebody gathers the next batch. Another, which may be driven when that is not,
-    /// has its own.
-    gathering: Option<runtime::Id>,
     /// Whether somebody looks for what other processes do.
     pub(super) is_watched: bool,
 }
@@ -79,7 +73,6 @@ impl Lanes {
         let state = State {
             queue: Queue::default(),
             waiting: Waiting::new(),
-            gathering: None,
             is_watched: false,
         };
         Self {
@@ -115,10 +108,12 @@ impl Lanes {
         deadline: Instant,
     ) -> Result<Answer, Error> {
         let (answer, answered) = oneshot::channel();
-        if !self.push(command, touches, wait, answer) {
+        let is_queued = self.push(command, touches, wait, answer);
+        // Also where the queue is full: a runtime that ended may have left it so.
+        self.fill_lanes();
+        if !is_queued {
             return Err(Error::Overloaded);
         }
-        self.fill_lanes();
         match timeout_at(deadline, answered).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(Error::Internal("a lane ended without an answer".into())),
@@ -176,75 +171,28 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one to gather a batch, if a lane is free and somebody may go, unless one is at it.
     fn fill_lanes(&self) {
         // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
         // the next call begins them.
-        let Ok(runtime) = Handle::try_current() else {
+        if tokio::runtime::Handle::try_current().is_err() {
             return;
-        };
-        let gathering = {
-            let mut state = self.state();
-            let here = runtime.id();
-            if state.gathering == Some(here) || !state.queue.may_take() {
-                return;
-            }
-            state.gathering = Some(here);
-            Gathering {
-                lanes: self.clone(),
-                here,
-            }
-        };
-        runtime.spawn(gathering.run());
-    }
-
-    /// The next batch, if a lane is free and somebody may go.
-    fn take(&self) -> Option<Lane> {
-        let State { queue, waiting, .. } = &mut *self.state();
-        let Taken {
-            mut commands,
-            semaphores,
-        } = queue.take(|queued| admit(queued, waiting))?;
-        let locked = locked(&commands);
-        commands.extend(looks(&locked, waiting));
-        Some(Lane::new(self.clone(), semaphores, locked, commands))
-    }
-}
-
-/// One who gathers the next batch. Dropping it lets the next call send another.
-struct Gathering {
-    lanes: Lanes,
-    here: runtime::Id,
-}
-
-impl Gathering {
-    /// Lets those who were just answered ask again first, and those who come with them: one batch for
-    /// all, in place of two that take turns. Ends as soon as nobody comes.
-    async fn run(self) {
-        let mut queued = self.lanes.state().queue.len();
-        for _ in 0..MOST_YIELDS {
-            yield_now().await;
-            let before = mem::replace(&mut queued, self.lanes.state().queue.len());
-            if queued <= before {
-                break;
-            }
         }
-        let lanes = self.lanes.clone();
-        let lane = lanes.take();
-        drop(self);
-        // The next may gather meanwhile.
-        lanes.fill_lanes();
-        if let Some(lane) = lane {
-            lane.run().await;
-        }
-    }
-}
-
-impl Drop for Gathering {
-    fn drop(&mut self) {
-        let mut state = self.lanes.state();
-        if state.gathering == Some(self.here) {
-            state.gathering = None;
+        loop {
+            // The lock is let go of before the spawn: a runtime that ends drops the lane there.
+            let lane = {
+                let State { queue, waiting, .. } = &mut *self.state();
+                let Some(Taken {
+                    mut commands,
+                    semaphores,
+                }) = queue.take(|queued| admit(queued, waiting))
+                else {
+                    return;
+                };
+                let locked = locked(&commands);
+                commands.extend(looks(&locked, waiting));
+                Lane::new(self.clone(), semaphores, &locked, commands)
+            };
+            tokio::spawn(lane.run());
         }
     }
 }
@@ -296,8 +244,6 @@ struct Lane {
     lanes: Lanes,
     /// Which no other lane has.
     semaphores: HashSet<SemaphoreName>,
-    /// Those of them that the store has to lock.
-    locked: BTreeSet<SemaphoreName>,
     batch: Batch,
     /// Who asked for each, and what it frees. None are left once they are answered.
     askers: Vec<(Asker, Vec<(SemaphoreName, Count)>)>,
@@ -307,7 +253,7 @@ impl Lane {
     fn new(
         lanes: Lanes,
         semaphores: HashSet<SemaphoreName>,
-        locked: BTreeSet<SemaphoreName>,
+        locked: &BTreeSet<SemaphoreName>,
         taken: Vec<Queued>,
     ) -> Self {
         let split = |queued: Queued| (queued.command, (queued.asker, queued.frees));
@@ -315,8 +261,7 @@ impl Lane {
         Self {
             lanes,
             semaphores,
-            batch: batch(commands, &locked),
-            locked,
+            batch: batch(commands, locked),
             askers,
         }
     }
@@ -327,6 +272,7 @@ impl Lane {
         self.ask_again_for_the_late(&mut answers, begun, deadline)
             .await;
         self.answer(answers.into_iter());
+        self.gather().await;
     }
 
     /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
@@ -350,7 +296,8 @@ impl Lane {
                 return;
             }
             let now = Instant::now();
-            let again = batch(again, &self.locked);
+            // Of what only others in the batch need, nothing: it may be what made these late.
+            let again = batch(again, []);
             let many = late.len();
             let new: Vec<_> = match attempt::transact(&*self.lanes.store, &again, deadline).await {
                 Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
@@ -362,6 +309,19 @@ impl Lane {
             for ((answer, begun), new) in late.into_iter().zip(new) {
                 *begun = now;
                 *answer = as_granted(answer, new);
+            }
+        }
+    }
+
+    /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
+    /// batch for all, in place of two that take turns. Ends as soon as nobody comes.
+    async fn gather(&self) {
+        let mut queued = self.lanes.state().queue.len();
+        for _ in 0..MOST_YIELDS {
+            yield_now().await;
+            let before = mem::replace(&mut queued, self.lanes.state().queue.len());
+            if queued <= before {
+                return;
             }
         }
     }
@@ -410,7 +370,7 @@ impl Lane {
                 let names = ask.permits().map(|(name, _)| name);
                 turn.behind.extend(names.filter(is_behind).cloned());
             }
-            let alone = batch(vec![command.clone()], &self.locked);
+            let alone = batch(vec![command.clone()], []);
             let outcome = attempt::transact(&*self.lanes.store, &alone, deadline).await;
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
             if let (Command::AcquireInTurn(ask, turn), Ok(Err(refusal))) = (&command, &answer)
@@ -428,8 +388,10 @@ impl Lane {
     }
 }
 
-fn batch(commands: Vec<Command>, locked: &BTreeSet<SemaphoreName>) -> Batch {
-    let footprint = Footprint::of(&commands, locked);
+/// `also` are semaphores that `commands` are known to need, though they do not name them. What isn't said
+/// there the store finds out.
+fn batch<'a>(commands: Vec<Command>, also: impl IntoIterator<Item = &'a SemaphoreName>) -> Batch {
+    let footprint = Footprint::of(&commands, also);
     Batch {
         commands,
         footprint,

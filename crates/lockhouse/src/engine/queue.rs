@@ -12,10 +12,7 @@ use lockhouse_core::{Command, Count, SemaphoreName};
 use super::asker::Asker;
 
 /// How many transactions at once. With more, each has fewer commands to share its commit.
-const LANES: usize = 4;
-
-/// How many commands are enough to share a commit.
-const ENOUGH: usize = 32;
+const LANES: usize = 3;
 
 /// How many commands one transaction takes at most.
 const BATCH: usize = 512;
@@ -80,14 +77,8 @@ impl Queue {
         self.look_at(ticket);
     }
 
-    /// Whether a lane could set off.
-    pub(super) fn may_take(&self) -> bool {
-        self.lanes < LANES && !self.ready.is_empty()
-    }
-
-    /// What goes together in the next lane: the first who may go with those that share semaphores with
-    /// it, the next with theirs, and so on until there are enough. The last free lane takes whatever may
-    /// go. None if no lane is free, or nobody may go.
+    /// What goes together in the next lane: those that share semaphores, from the first who may
+    /// go on. The last free lane takes whatever may go. None if no lane is free, or nobody may go.
     ///
     /// Each is shown to `admit` in its turn, which says whether it still goes.
     pub(super) fn take(&mut self, mut admit: impl FnMut(&mut Queued) -> bool) -> Option<Taken> {
@@ -98,8 +89,7 @@ impl Queue {
         let mut taken = Taken::default();
         let mut candidates = BTreeSet::new();
         while taken.commands.len() < BATCH {
-            let has_enough = taken.commands.len() >= ENOUGH && !is_last;
-            let other = || (!has_enough).then(|| self.ready.first());
+            let other = || (taken.commands.is_empty() || is_last).then(|| self.ready.first());
             let Some(ticket) = candidates
                 .pop_first()
                 .or_else(|| other().flatten().copied())
