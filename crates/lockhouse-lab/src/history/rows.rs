@@ -3,7 +3,7 @@
 use lockhouse::{Code, Error, Lockhouse, Timestamp};
 
 /// All of them, as of one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Every semaphore.
     pub semaphores: Vec<SemaphoreRow>,
@@ -14,7 +14,7 @@ pub struct Rows {
 }
 
 /// A row of `lockhouse_semaphore`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SemaphoreRow {
     /// Its name.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct SemaphoreRow {
 }
 
 /// A row of `lockhouse_permit` with its request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PermitRow {
     /// The request's id.
     pub external_id: String,
@@ -50,7 +50,7 @@ pub struct PermitRow {
 }
 
 /// A row of `lockhouse_capacity_change`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CapacityChangeRow {
     /// The semaphore's name.
     pub semaphore: String,

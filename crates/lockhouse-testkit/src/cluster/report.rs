@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockhouse::Lockhouse;
+use tokio::time::sleep;
 
 use super::load::{SOUTH, is_at_work, node_of};
 use super::nodes::{NODES, Nodes};
 use crate::history::{Answer, Operation, Rows, check};
 use crate::{answers, linear, rows};
+
+/// How long nodes may take to have the same rows, once nobody asks for anything.
+const LAG: Duration = Duration::from_secs(15);
 
 /// Something that befell the cluster. Times are those of the history.
 #[derive(Debug)]
@@ -93,10 +97,7 @@ impl Outcome {
 
     /// The promises, by the history and the rows of each node, and `verify` on each.
     async fn hold_against(&mut self, nodes: &Nodes, history: &[Operation]) {
-        let mut all: Vec<Rows> = Vec::new();
-        for nth in 0..NODES {
-            all.push(without_upkeep(rows::read(&nodes.url(nth)).await));
-        }
+        let all = alike(nodes).await;
         let broken = check(history, Some(&all[0]));
         self.violations
             .extend(broken.iter().map(ToString::to_string));
@@ -108,7 +109,7 @@ impl Outcome {
         let said = broken.map(|(semaphore, calls)| format!("{semaphore} has no order: {calls:#?}"));
         self.violations.extend(said);
         for (nth, rows) in all.iter().enumerate().skip(1) {
-            if by_fence(rows) != by_fence(&all[0]) {
+            if *rows != all[0] {
                 self.violations
                     .push(format!("{} has other rows", nodes.name(nth)));
             }
@@ -154,23 +155,30 @@ fn served(history: &[Operation], from: u64) -> BTreeMap<usize, Duration> {
     first
 }
 
-/// What the servers hold for themselves is in no history of clients.
-fn without_upkeep(mut rows: Rows) -> Rows {
+/// The rows of all nodes, which may lag, and whose servers may be sweeping still, until they are alike.
+async fn alike(nodes: &Nodes) -> Vec<Rows> {
+    let from = Instant::now();
+    loop {
+        let mut all = Vec::new();
+        for nth in 0..NODES {
+            all.push(in_order(rows::read(&nodes.url(nth)).await));
+        }
+        if all.iter().all(|rows| *rows == all[0]) || from.elapsed() > LAG {
+            return all;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// In one order, and without what the servers hold for themselves, which is in no history of clients.
+fn in_order(mut rows: Rows) -> Rows {
     let is_own = |name: &str| name.starts_with("lockhouse:");
     rows.semaphores.retain(|row| !is_own(&row.name));
     rows.permits.retain(|row| !is_own(&row.semaphore));
+    rows.semaphores.sort_unstable();
+    rows.permits.sort_unstable();
+    rows.capacity_changes.sort_unstable();
     rows
-}
-
-/// Who has which fence.
-fn by_fence(rows: &Rows) -> BTreeMap<(&str, i64), (&str, &str)> {
-    let permits = rows.permits.iter();
-    permits
-        .map(|row| {
-            let key = (row.semaphore.as_str(), row.fence);
-            (key, (row.external_id.as_str(), row.state.as_str()))
-        })
-        .collect()
 }
 
 impl fmt::Display for Outcome {

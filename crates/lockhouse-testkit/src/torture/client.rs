@@ -71,6 +71,16 @@ fn told_segments(first: u32) -> watch::Receiver<u32> {
     told
 }
 
+/// The number of the `nth` client, from 1 on. Those with an engine of their own have even ones.
+pub(super) fn number(nth: u32, has_engine: bool) -> u32 {
+    2 * nth + u32::from(!has_engine)
+}
+
+/// Whether what notes call `client` has an engine of its own, so that nothing holds up its answers.
+pub(super) fn has_engine(client: u32) -> bool {
+    (client / FELLOWS).is_multiple_of(2)
+}
+
 /// What a client was told when it was started.
 pub(super) struct Home {
     /// Of a database, or of a server.

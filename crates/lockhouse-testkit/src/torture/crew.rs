@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::client::Says;
+use super::client::{self, Says};
 use super::clock::{Clock, Clocks};
 use super::database::Server;
 use super::process::Process;
@@ -226,7 +226,7 @@ impl Crew {
 
     fn bear(&mut self, url: &str, clock: &Clock, segment: Segment) -> (u32, Process) {
         self.born += 1;
-        let number = self.born;
+        let number = client::number(self.born, !url.starts_with("http"));
         let seed = (self.seed ^ u64::from(number) << 16).to_string();
         let (number_text, tasks) = (number.to_string(), self.tasks.to_string());
         let (folder, segment) = (self.folder.to_str().unwrap(), segment.0.to_string());

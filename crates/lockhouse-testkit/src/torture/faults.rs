@@ -143,6 +143,18 @@ impl Fault {
         )
     }
 
+    /// Whether it is done by a proxy, which does one thing at a time.
+    fn is_of_a_proxy(self) -> bool {
+        let of_http = matches!(self, LostReplies | LateReplies | RepeatedRequests);
+        of_http || self.is_of_a_link() || self.is_at_commit() || self == Connections
+    }
+
+    /// Whether, of these two at once, one could undo the other.
+    pub fn is_in_the_way_of(self, other: Self) -> bool {
+        (self.is_of_the_database() && other.is_of_the_database())
+            || (self.is_of_a_proxy() && other.is_of_a_proxy())
+    }
+
     /// Whether it happens at a COMMIT.
     pub fn is_at_commit(self) -> bool {
         matches!(

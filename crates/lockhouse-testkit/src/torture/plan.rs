@@ -174,9 +174,8 @@ impl Plan {
         let many = self.random.usize(2..=3);
         let mut mix: Vec<Fault> = Vec::new();
         for fault in some {
-            let taken = mix.iter().any(|other| other.is_of_the_database());
-            let fits = !(taken && fault.is_of_the_database()) && Some(fault) != self.apart;
-            if mix.len() < many && fits {
+            let are_apart = mix.iter().all(|other| !other.is_in_the_way_of(fault));
+            if mix.len() < many && are_apart && Some(fault) != self.apart {
                 mix.push(fault);
             }
         }
@@ -279,6 +278,17 @@ mod tests {
             .flat_map(|r| r.faults.iter().map(|s| s.fault))
             .collect();
         assert_eq!(mixed.len(), ALL.len());
+    }
+
+    #[test]
+    fn of_a_mix_none_undoes_another() {
+        for round in rounds(2) {
+            let faults: Vec<_> = round.faults.iter().map(|staged| staged.fault).collect();
+            let of_links = faults.iter().filter(|fault| fault.is_of_a_link());
+            assert!(of_links.count() <= 1, "{faults:?}");
+            let of_database = faults.iter().filter(|fault| fault.is_of_the_database());
+            assert!(of_database.count() <= 1, "{faults:?}");
+        }
     }
 
     #[test]

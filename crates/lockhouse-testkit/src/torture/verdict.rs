@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use super::notes;
 use super::segment::{PLAIN, Segment, TIMED};
+use super::{client, notes};
 use crate::answers;
-use crate::history::{Answer, Call, Moved, Operation, Refused, Rows, check_moved};
+use crate::history::{Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants};
 
 /// How far apart the store's clock and the monotonic one may be, once it is known how far they are.
 const CLOCKS_APART_US: i64 = 2_000;
@@ -90,7 +90,8 @@ pub(super) fn judge(
     }
     let (history, guesses) = without_guesses(history, rows, moved);
     verdict.guesses = guesses;
-    let broken = check_moved(&history, rows, moved);
+    let mut broken = check_moved(&history, rows, moved);
+    broken.extend(late_grants(&history, rows, moved, client::has_engine));
     verdict.violations = broken.iter().map(ToString::to_string).collect();
     verdict.violations.extend(answers::unexplained(&history));
     verdict.refusals = refusals_decided(&history, &segment.name(TIMED.0));

@@ -12,7 +12,7 @@ use crate::history::{Answer, Call, Moved, Operation, Recorded, now_us};
 use crate::rows;
 use crate::torture::crew::{Client, Crew};
 use crate::torture::notes::{self, Notes};
-use crate::torture::segment::{PLAIN, Segment, semaphores};
+use crate::torture::segment::{PLAIN, Segment, TIMED, semaphores};
 use crate::torture::verdict;
 
 /// How long clients may take to be done with a segment.
@@ -22,15 +22,17 @@ const END: Duration = Duration::from_secs(75);
 pub(in crate::torture) const OURS: u32 = 0;
 
 impl Run<'_> {
-    /// Ends what a dead client held without a time to live, so that the others get on.
+    /// Ends what a dead client held, or possibly did: without a time to live, so that the others get on; and
+    /// where refusals are decided, as what may be held counts as held there.
     pub(super) async fn bury(&mut self, client: u32) {
         let path = self.segment.notes(&self.size.folder, client);
         if !path.exists() {
             return;
         }
-        let plain = PLAIN.map(|(name, _)| self.segment.name(name));
-        let is_plain = |operation: &&Operation| match &operation.call {
-            Call::Acquire(asked) => plain.contains(&asked.permits[0].0),
+        let names = PLAIN.into_iter().chain([TIMED]);
+        let names: Vec<_> = names.map(|(name, _)| self.segment.name(name)).collect();
+        let is_to_end = |operation: &&Operation| match &operation.call {
+            Call::Acquire(asked) => asked.permits.iter().any(|(name, _)| names.contains(name)),
             _ => false,
         };
         let history = notes::read(&path);
@@ -41,7 +43,7 @@ impl Run<'_> {
             .filter_map(Operation::id)
             .collect();
         let Some(ours) = self.ours() else { return };
-        for operation in history.iter().filter(is_plain) {
+        for operation in history.iter().filter(is_to_end) {
             let id = operation.id().unwrap();
             let refused = matches!(operation.answer, Answer::Refused(_));
             if !over.contains(id) && !refused {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::history::{Asked, Held, Move};
+use crate::history::{Asked, FELLOWS, Held, Move};
 use crate::rows::{PermitRow, SemaphoreRow};
 
 const SECOND: u64 = 1_000_000;
@@ -237,4 +237,40 @@ fn two_releases_at_once_may_both_claim_the_end_and_a_later_one_may_not() {
         found.iter().any(|found| found.starts_with("P3")),
         "{found:?}"
     );
+}
+
+/// P8: of who has an engine of its own. Who asks a server goes by its own deadline.
+#[test]
+fn a_grant_that_comes_when_it_has_expired_is_found_out() {
+    let found = |has_engine| {
+        let (mut history, mut rows) = whole();
+        let client = client::number(1, has_engine) * FELLOWS;
+        history[4] = operation(5 * SECOND, acquire("s00001-c", Some(SECOND)), granted(2));
+        history[4].ended = 8 * SECOND;
+        history.truncate(5);
+        rows.permits[1] = row(
+            "s00001-c",
+            2,
+            (5_000_500, Some(6_000_500), 6_000_600),
+            "expired",
+        );
+        // It was awake.
+        for at in (20..90).map(|tenth| tenth * SECOND / 10) {
+            let beat = Call::Heartbeat {
+                owner: "s00001-o".into(),
+                ttl_us: SECOND,
+            };
+            history.push(operation(at, beat, Answer::Done));
+        }
+        history
+            .iter_mut()
+            .for_each(|operation| operation.client = client);
+        found(&history, &rows, &[])
+    };
+    assert!(
+        matches!(&found(true)[..], [late] if late.contains("P8")),
+        "{:?}",
+        found(true)
+    );
+    assert_eq!(found(false), [""; 0]);
 }
