@@ -32,8 +32,7 @@ on_every_server! {
 
 const LOCK: &str = "START TRANSACTION; SELECT * FROM lockhouse_semaphore WHERE name=";
 
-/// And once nobody is in the way the semaphore is as it was (prefect #22597: errors of serialization
-/// wedged a limit for good).
+/// And once nobody is in the way the semaphore is as it was.
 async fn a_lock_wait_ends_after_5_s_as_a_conflict(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();

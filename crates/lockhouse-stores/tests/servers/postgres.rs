@@ -8,6 +8,7 @@ use crate::user::User;
 
 on_server! { on_postgres, Postgres;
     a_deadlock_is_a_conflict,
+    whatever_the_default_isolation_nobody_fails_to_serialize,
     a_server_that_only_reads_is_unavailable_until_it_writes_again,
     a_user_with_a_password_can_log_in_in_the_clear_and_by_tls,
     a_user_who_is_unknown_is_told,
@@ -37,6 +38,35 @@ async fn a_deadlock_is_a_conflict(database: &Database) {
     assert!(error.to_string().contains("deadlock"), "{error}");
     other.run("ROLLBACK").await;
     granted(one(&store, acquire("x", &["a", "b"])).await.unwrap());
+}
+
+/// prefect #22597: where the database's default was REPEATABLE READ, updates of one slot failed for good.
+async fn whatever_the_default_isolation_nobody_fails_to_serialize(database: &Database) {
+    let store = database.migrated().await;
+    one(&store, define("a", 100)).await.unwrap().unwrap();
+    let mut other = database.session().await;
+    for level in ["repeatable read", "serializable"] {
+        let set = "SET default_transaction_isolation";
+        let name = database.name();
+        other
+            .run(&format!("ALTER DATABASE {name} {set}='{level}'"))
+            .await;
+        let stores = [database.store(), database.store()];
+        let tasks = (0..8).map(|task| {
+            let store = stores[task % 2].clone();
+            tokio::spawn(async move {
+                for round in 0..10 {
+                    let external_id = format!("{level}-{task}-{round}");
+                    granted(one(&store, acquire(&external_id, &["a"])).await.unwrap());
+                    one(&store, release(&external_id)).await.unwrap().unwrap();
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        assert_eq!(semaphore(&store, "a").await.in_use, 0);
+    }
 }
 
 /// As a standby does, and a server whose disk is full.
