@@ -250,11 +250,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_duration_is_within_its_bounds_or_refused(text in "[0-9]{0,22}[a-zµ ]{0,6}[0-9]{0,3}(ms|s|m|y)?") {
-            let (least, most) = (Duration::from_millis(100), Duration::from_secs(60));
-            if let Ok(duration) = within(&text, least, most) {
-                prop_assert!((least..=most).contains(&duration));
-            }
+        fn no_text_stops_who_reads_a_duration(text in "[0-9]{0,22}[a-zµ ]{0,6}[0-9]{0,3}(ms|s|m|y)?") {
+            let _ = within(&text, Duration::ZERO, MOST);
+        }
+
+        #[test]
+        fn a_duration_is_taken_as_it_is_within_its_bounds(ms: u32, other: u32) {
+            let [duration, least] = [ms, other].map(|ms| Duration::from_millis(ms.into()));
+            let said = humantime::format_duration(duration).to_string();
+            let taken = within(&said, least, MOST);
+            prop_assert_eq!(taken.ok(), (least..=MOST).contains(&duration).then_some(duration));
         }
 
         #[test]
@@ -264,7 +269,9 @@ mod tests {
             text: String,
         ) {
             if let Ok(check) = format!("{pattern}={url}").parse::<Check>() {
-                prop_assert!(url.starts_with(&check.url), "{check:?}");
+                let query = check.query.iter().map(|query| format!(" {query}"));
+                prop_assert_eq!(query.fold(check.url.clone(), |url, query| url + &query), url);
+                prop_assert_eq!(&check.pattern, &OwnerPattern::new(pattern));
                 let _ = check.made();
             }
             let _ = text.parse::<Check>();

@@ -96,6 +96,21 @@ fn a_signal_ends_it_early_and_what_was_measured_is_printed() {
 }
 
 #[test]
+fn a_signal_while_it_prepares_leaves_nothing_behind() {
+    let house = House::on_a_store();
+    let bench = house.start(&["bench", "--held", "200000"]);
+    until("it is under way", || {
+        let semaphores = semaphores(&house);
+        semaphores.iter().any(|it| it["in_use"].as_u64() > Some(0))
+    });
+    bench.signal(Signal::SIGINT);
+    let Done { code, stdout, .. } = bench.end();
+    assert_eq!((code, stdout.as_str()), (130, ""));
+    assert_eq!(semaphores(&house).len(), 0);
+    house.text(&["verify"]);
+}
+
+#[test]
 fn a_load_that_can_not_be_is_a_matter_of_usage() {
     let house = House::on_a_store();
     let done = house.done(&["bench", "--each", "2"]);

@@ -124,6 +124,8 @@ proptest! {
         {
             let said = serde_json::to_value(wire::Request::from(&request)).unwrap();
             prop_assert_eq!(&said["permits"], &document["permits"]);
+            let again = lockhouse::Request::try_from(read::<wire::Request>(&said).unwrap());
+            prop_assert_eq!(again.unwrap(), request);
         }
         if let Some(semaphore) = read::<wire::Semaphore>(&document) {
             let _ = SemaphoreStatus::try_from(semaphore);
