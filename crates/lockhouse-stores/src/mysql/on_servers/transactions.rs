@@ -12,6 +12,17 @@ use crate::sql::{Lease, Script};
 const ADD: &str = "INSERT INTO lockhouse_semaphore \
     (name,capacity,in_use,fence,created_at,updated_at) VALUES ('a',1,0,0,SYSDATE(6),SYSDATE(6))";
 
+/// Where a server may end a transaction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    BeforeLocks,
+    AfterLocks,
+    BeforeRows,
+    AfterRows,
+}
+
+use End::{AfterLocks, AfterRows, BeforeLocks, BeforeRows};
+
 #[tokio::test]
 async fn on_mysql_a_transaction_that_is_over_saves_nothing() {
     a_transaction_that_is_over_saves_nothing(MYSQL).await;
@@ -25,18 +36,21 @@ async fn on_mariadb_a_transaction_that_is_over_saves_nothing() {
 async fn a_transaction_that_is_over_saves_nothing(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
-    let mut lease = lend(&store, variable).await;
-    lease.guard().await;
-    let error = save(&mut lease, true).await.unwrap_err();
-    assert_eq!(server_code(&error), Some(code::SP_DOES_NOT_EXIST));
-    assert_eq!(error.kind(), Kind::Conflict);
-    drop(lease);
-    assert!(store.recount().await.unwrap().semaphores.is_empty());
+    for end in [BeforeLocks, AfterLocks, BeforeRows, AfterRows] {
+        let mut lease = lend(&store, variable).await;
+        lease.guard().await;
+        let error = save(&mut lease, Some(end)).await.unwrap_err();
+        let code = server_code(&error);
+        assert_eq!(code, Some(code::SP_DOES_NOT_EXIST), "{end:?}");
+        assert_eq!(error.kind(), Kind::Conflict);
+        drop(lease);
+        assert!(store.recount().await.unwrap().semaphores.is_empty());
+    }
 
     // As a session is on a single server: what comes after the end commits by itself.
     let store = MySql::open(&format!("{base}{database}")).unwrap();
     let mut lease = lend(&store, variable).await;
-    save(&mut lease, true).await.unwrap();
+    save(&mut lease, Some(BeforeRows)).await.unwrap();
     drop(lease);
     assert_eq!(store.recount().await.unwrap().semaphores.len(), 1);
     remove(&base, &database).await;
@@ -57,23 +71,29 @@ async fn a_guarded_transaction_is_saved(variable: &str) {
     let (database, store) = database(&base).await;
     let mut lease = lend(&store, variable).await;
     lease.guard().await;
-    save(&mut lease, false).await.unwrap();
+    save(&mut lease, None).await.unwrap();
     drop(lease);
     let semaphores = store.recount().await.unwrap().semaphores;
     assert_eq!(semaphores.len(), 1);
     remove(&base, &database).await;
 }
 
-/// A batch's two packets, with the end of the transaction between two statements of the second.
-async fn save(lease: &mut Lease<MySqlServer>, is_ended: bool) -> Result<(), Error> {
+/// A batch's two packets, with the `end` of the transaction in one of them.
+async fn save(lease: &mut Lease<MySqlServer>, end: Option<End>) -> Result<(), Error> {
+    let ends = |script: &mut Script, at: End| {
+        if end == Some(at) {
+            script.add("ROLLBACK");
+        }
+    };
     let mut load = Script::transaction(BEGIN);
+    ends(&mut load, BeforeLocks);
     load.add("SELECT id FROM lockhouse_semaphore FOR UPDATE");
+    ends(&mut load, AfterLocks);
     lease.run(&load, "a test").await?;
     let mut save = Script::new();
-    if is_ended {
-        save.add("ROLLBACK");
-    }
+    ends(&mut save, BeforeRows);
     save.add(ADD);
+    ends(&mut save, AfterRows);
     save.commit();
     lease.run(&save, "a test").await.map(|_| ())
 }
