@@ -3,7 +3,8 @@
 //! `cluster TOPOLOGY [seconds=60] [clients=4] [seed=1]`
 //!
 //! It kills nodes, so it takes those in `LOCKHOUSE_SERVICES_DIR` and no others; `lockhouse` must have
-//! been built beside it. `scripts/cluster-run` does all of that. Fails if a promise is broken.
+//! been built beside it. `scripts/cluster-run` does all of that. Fails if a promise is broken, or if what is
+//! known to break on several writers does not (`cluster::lab`).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,7 +28,14 @@ async fn main() -> ExitCode {
     println!("{}, {size:?}", topology.name());
     let outcome = cluster::run(&nodes, &program, size).await;
     println!("{outcome}");
-    ExitCode::from(u8::from(!outcome.violations.is_empty()))
+    if !outcome.violations.is_empty() {
+        return ExitCode::FAILURE;
+    }
+    let wrong = cluster::lab(&nodes, size.duration).await;
+    for wrong in &wrong {
+        println!("  WRONG IN THE LAB: {wrong}");
+    }
+    ExitCode::from(u8::from(!wrong.is_empty()))
 }
 
 fn parsed(arguments: &[String]) -> Option<(Topology, Size)> {

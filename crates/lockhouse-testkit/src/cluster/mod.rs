@@ -4,12 +4,14 @@
 //!
 //! `scripts/cluster-run` starts a cluster for it.
 
+mod lab;
 mod load;
 mod nodes;
 mod report;
 mod router;
 mod servers;
 
+pub use lab::lab;
 pub use nodes::{NODES, Nodes, Topology};
 pub use report::Outcome;
 

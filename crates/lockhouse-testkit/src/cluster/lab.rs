@@ -1,0 +1,80 @@
+//! The lab on a cluster: what is right on one server and wrong on several must break, and Lockhouse
+//! must not.
+
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use lockhouse::Lockhouse;
+use lockhouse_lab::lab::{self, Run, Verdict};
+
+use super::nodes::{NODES, Nodes};
+
+/// For how long one that must break is tried: it takes a node that lags at the right moment.
+const BREAKS_WITHIN: Duration = Duration::from_secs(600);
+
+/// Puts what takes several nodes through the lab, each until it breaks what it is there for, and
+/// Lockhouse for `time`. What did not go as it must, in words; nothing is tried where one node at a time
+/// takes writes.
+///
+/// # Panics
+/// If the nodes do not do as they are told.
+pub async fn lab(nodes: &Nodes, time: Duration) -> Vec<String> {
+    if nodes.writers().await.len() < NODES {
+        return Vec::new();
+    }
+    let urls: Vec<_> = (0..NODES).map(|nth| nodes.url(nth)).collect();
+    let mut wrong = Vec::new();
+    for strategy in lab::strategies(&urls) {
+        let (begun, promise) = (Instant::now(), strategy.breaks());
+        let mut rounds = 0;
+        let is_caught = loop {
+            let verdict = lab::try_out(strategy, &urls, &run(Duration::ZERO)).await;
+            let verdict = verdict.unwrap();
+            rounds += verdict.rounds;
+            if verdict
+                .broken
+                .iter()
+                .any(|broken| broken.promise == promise)
+            {
+                break true;
+            }
+            if begun.elapsed() > BREAKS_WITHIN {
+                break false;
+            }
+        };
+        let name = strategy.name();
+        println!("  {name}: {promise} broken: {is_caught}, after {rounds} rounds");
+        if !is_caught {
+            wrong.push(format!("{name} did not break {promise} in {rounds} rounds"));
+        }
+    }
+    let mut lockhouses = Vec::new();
+    for url in &urls {
+        lockhouses.push(Lockhouse::connect(url).await.unwrap());
+    }
+    let own = lab::try_out_lockhouse(&lockhouses, &run(time))
+        .await
+        .unwrap();
+    println!("  {}: {} rounds", own.strategy, own.rounds);
+    wrong.extend(broken(&own));
+    wrong
+}
+
+fn broken(verdict: &Verdict) -> impl Iterator<Item = String> {
+    let broken = verdict.broken.iter();
+    broken.map(|broken| {
+        format!(
+            "{} in {} rounds: {}",
+            broken.promise, broken.rounds, broken.shown
+        )
+    })
+}
+
+fn run(time: Duration) -> Run<'static> {
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+    Run {
+        time,
+        stop: &GOES_ON,
+        progress: &|_| {},
+    }
+}
