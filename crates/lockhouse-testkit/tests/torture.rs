@@ -19,6 +19,19 @@ static TURN: Semaphore = Semaphore::const_new(2);
 const AT_MOST: Duration = Duration::from_secs(300);
 
 async fn torture(store: &str, faults: &[Fault], sabotage: Option<&str>) -> Report {
+    torture_as(store, faults, |size| {
+        if let Some(sabotage) = sabotage {
+            size.sabotage = Some(sabotage.to_owned());
+            size.duration = Duration::from_secs(60);
+            size.rounds = 1;
+            size.once = false;
+            size.until_broken = true;
+        }
+    })
+    .await
+}
+
+async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size)) -> Report {
     let _turn = TURN.acquire().await.unwrap();
     let seed = std::env::var("LOCKHOUSE_TORTURE_SEED");
     let folder = tempfile::Builder::new()
@@ -31,28 +44,28 @@ async fn torture(store: &str, faults: &[Fault], sabotage: Option<&str>) -> Repor
         .arg(folder.path())
         .status();
     assert!(status.unwrap().success());
-    let size = Size {
+    let mut size = Size {
         store: store.to_owned(),
         faults: faults.to_vec(),
         tasks: 8,
         calm: Duration::from_millis(300),
-        duration: match sabotage {
-            Some(_) => Duration::from_secs(60),
-            None => AT_MOST,
-        },
+        duration: AT_MOST,
         seed: seed.map_or(1, |seed| seed.parse().unwrap()),
         folder: folder.path().to_owned(),
         fill: false,
         scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts"),
-        sabotage: sabotage.map(str::to_owned),
-        rounds: if sabotage.is_some() { 1 } else { 4 },
-        once: sabotage.is_none(),
-        until_broken: sabotage.is_some(),
+        sabotage: None,
+        mends_late: false,
+        rounds: 4,
+        once: true,
+        until_broken: false,
         says: true,
     };
+    sets(&mut size);
+    let is_true = size.sabotage.is_none() && !size.mends_late;
     let report = run(Path::new(TORTURE), &size).await;
     println!("{report}");
-    if sabotage.is_none() && !report.violations.is_empty() {
+    if is_true && !report.violations.is_empty() {
         println!("the notes are in {:?}", folder.keep());
     }
     report
@@ -137,6 +150,21 @@ async fn a_store_without_its_locks_is_found_out() {
     };
     assert!(
         report.violations.iter().any(named),
+        "{:?}",
+        report.violations
+    );
+}
+
+/// So can the look whether all are at work again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stays_stopped_is_found_out() {
+    let report = torture_as("sqlite", &[Fault::StopServer], |size| {
+        size.mends_late = true
+    })
+    .await;
+    let says = |violation: &String| violation.contains("was at work again after");
+    assert!(
+        report.violations.iter().any(says),
         "{:?}",
         report.violations
     );

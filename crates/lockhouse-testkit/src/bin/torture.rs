@@ -114,6 +114,7 @@ impl Options {
                 rounds: 5,
                 once: false,
                 until_broken: false,
+                mends_late: false,
                 says: true,
             },
             minutes: 5.0,

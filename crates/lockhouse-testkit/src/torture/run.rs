@@ -48,6 +48,8 @@ pub struct Size {
     pub scripts: PathBuf,
     /// Added to the store's URL: how it is broken, to see that it is found out.
     pub sabotage: Option<String>,
+    /// Mends a fault only when all should have been at work again, to see that it is found out.
+    pub mends_late: bool,
     /// After so many rounds what was done is checked.
     pub rounds: usize,
     /// Ends it when each fault has come once.
@@ -195,6 +197,9 @@ impl Run<'_> {
         }
         sleep(Duration::from_millis(round.lasts_ms)).await;
         self.look_for_the_dead();
+        if self.size.mends_late {
+            self.at_work_since(now_us(), round).await;
+        }
         let starts = self.crew.starts_at_heal();
         let begun = Instant::now();
         self.stage.mend(&mut self.crew, &round.faults).await;
@@ -203,12 +208,7 @@ impl Run<'_> {
         let mended = now_us();
         self.look_for_the_dead();
         let dead = self.crew.replace_dead(self.segment).await;
-        let notes = self.notes.as_ref().expect("a round is of a segment");
-        let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), mended).await;
-        let late = late
-            .into_iter()
-            .map(|late| format!("after {round}: {late}"));
-        self.report.violations.extend(late);
+        let took = self.at_work_since(mended, round).await;
         self.report.mended(&came, starts, took);
         for client in dead {
             self.bury(client).await;
@@ -219,6 +219,17 @@ impl Run<'_> {
             took.as_secs_f64()
         ));
         missed
+    }
+
+    /// How long it took until all were at work again, which must not be too long.
+    async fn at_work_since(&mut self, mended_us: u64, round: &Round) -> Duration {
+        let notes = self.notes.as_ref().expect("a round is of a segment");
+        let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), mended_us).await;
+        let late = late
+            .into_iter()
+            .map(|late| format!("after {round}: {late}"));
+        self.report.violations.extend(late);
+        took
     }
 
     /// Whoever ends by itself, whatever comes, breaks off what its users do.
