@@ -1,7 +1,6 @@
 //! Each lock that is written by hand breaks what it is here for, and Lockhouse breaks nothing in the
 //! same scenes, on every database.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -32,7 +31,7 @@ async fn what_is_written_by_hand_breaks(place: Place) {
 async fn caught(strategy: &'static dyn Strategy, urls: &[String]) -> Verdict {
     let mut tries = 0;
     loop {
-        let verdict = lab::try_out(strategy, urls, &run(Duration::ZERO))
+        let verdict = lab::try_out(strategy, urls, &Run::silent(Duration::ZERO))
             .await
             .unwrap();
         let breaks = strategy.breaks();
@@ -46,7 +45,7 @@ async fn caught(strategy: &'static dyn Strategy, urls: &[String]) -> Verdict {
 
 async fn lockhouse_goes_through_the_same_scenes(place: Place) {
     let lockhouse = [place.client().await];
-    let run = run(Duration::from_secs(2));
+    let run = Run::silent(Duration::from_secs(2));
     let at_once = [
         lab::try_out_lockhouse(&lockhouse, &run),
         lab::try_out_lockhouse(&lockhouse, &run),
@@ -58,15 +57,6 @@ async fn lockhouse_goes_through_the_same_scenes(place: Place) {
     let left = lockhouse[0].semaphores(None, 10).await.unwrap();
     assert!(left.is_empty(), "{left:?}");
     place.clear().await;
-}
-
-fn run(time: Duration) -> Run<'static> {
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
-    Run {
-        time,
-        stop: &GOES_ON,
-        progress: &|_| {},
-    }
 }
 
 fn summary(verdict: &Verdict) -> (&str, u32, Vec<String>) {

@@ -1,7 +1,6 @@
 //! The lab on a cluster: what is right on one server and wrong on several must break, and Lockhouse
 //! must not.
 
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lockhouse::Lockhouse;
@@ -28,7 +27,7 @@ pub async fn lab(nodes: &Nodes, time: Duration) -> Vec<String> {
         let (begun, promise) = (Instant::now(), strategy.breaks());
         let mut rounds = 0;
         let is_caught = loop {
-            let verdict = lab::try_out(strategy, &urls, &run(Duration::ZERO)).await;
+            let verdict = lab::try_out(strategy, &urls, &Run::silent(Duration::ZERO)).await;
             let verdict = verdict.unwrap();
             rounds += verdict.rounds;
             if verdict
@@ -52,7 +51,7 @@ pub async fn lab(nodes: &Nodes, time: Duration) -> Vec<String> {
     for url in &urls {
         lockhouses.push(Lockhouse::connect(url).await.unwrap());
     }
-    let own = lab::try_out_lockhouse(&lockhouses, &run(time))
+    let own = lab::try_out_lockhouse(&lockhouses, &Run::silent(time))
         .await
         .unwrap();
     println!("  {}: {} rounds", own.strategy, own.rounds);
@@ -68,13 +67,4 @@ fn broken(verdict: &Verdict) -> impl Iterator<Item = String> {
             broken.promise, broken.rounds, broken.shown
         )
     })
-}
-
-fn run(time: Duration) -> Run<'static> {
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
-    Run {
-        time,
-        stop: &GOES_ON,
-        progress: &|_| {},
-    }
 }
