@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use lockhouse::{EndReason, Lockhouse};
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_stores::Memory;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, timeout};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::hooked::hooked;
+
+const MORE_THAN_MAY_WAIT: usize = 60_000;
 
 #[tokio::test]
 async fn a_client_that_closes_has_given_back_what_was_dropped() {
@@ -51,14 +55,7 @@ async fn a_client_that_closes_has_given_back_what_nobody_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_cannot_give_back_closes_in_time_and_says_so() {
-    let trouble = Arc::new(AtomicBool::new(false));
-    let lockhouse = hooked({
-        let trouble = Arc::clone(&trouble);
-        move |_| match trouble.load(SeqCst) {
-            true => Err(Error::new(Kind::Unavailable, "the store has trouble")),
-            false => Ok(Vec::new()),
-        }
-    });
+    let (trouble, lockhouse) = with_trouble();
     lockhouse.define("s", 2).await.unwrap();
     let semaphore = lockhouse.semaphore("s");
     let held = [semaphore.acquire().await, semaphore.acquire().await];
@@ -67,6 +64,19 @@ async fn a_client_that_cannot_give_back_closes_in_time_and_says_so() {
     let began = Instant::now();
     assert_eq!(lockhouse.close().await, 2);
     assert!(began.elapsed() <= Duration::from_secs(11));
+}
+
+/// Its store has trouble while the switch is on.
+fn with_trouble() -> (Arc<AtomicBool>, Lockhouse) {
+    let trouble = Arc::new(AtomicBool::new(false));
+    let lockhouse = hooked({
+        let trouble = Arc::clone(&trouble);
+        move |_| match trouble.load(SeqCst) {
+            true => Err(Error::new(Kind::Unavailable, "the store has trouble")),
+            false => Ok(Vec::new()),
+        }
+    });
+    (trouble, lockhouse)
 }
 
 fn runtime() -> Runtime {
@@ -93,6 +103,39 @@ fn a_runtime_that_is_gone_leaves_a_dropped_permit_to_its_ttl() {
         let ended = lockhouse.find("r").await.unwrap();
         assert_eq!(ended.end_reason(), Some(EndReason::Expired));
         next.release().await.unwrap();
+    });
+}
+
+/// Their runtime ended while the first of so many that the queue was full was at the store.
+#[test]
+fn a_runtime_that_is_gone_leaves_no_full_queue_behind() {
+    let (trouble, lockhouse) = with_trouble();
+    let first = runtime();
+    first.block_on(async {
+        lockhouse.define("s", 10).await.unwrap();
+        // Its lane comes to its end.
+        sleep(Duration::from_millis(10)).await;
+    });
+    trouble.store(true, SeqCst);
+    let semaphore = lockhouse.semaphore("s");
+    let mut asks: Vec<_> = (0..MORE_THAN_MAY_WAIT)
+        .map(|_| Box::pin(semaphore.acquire()))
+        .collect();
+    first.block_on(async {
+        assert!(asks[0].as_mut().now_or_never().is_none());
+        yield_now().await;
+        let told = asks[1..].iter_mut().map(|ask| ask.now_or_never());
+        let is_overloaded = |told: &_| matches!(told, Some(Err(lockhouse::Error::Overloaded)));
+        assert!(told.filter(is_overloaded).count() > 0);
+    });
+    drop(first);
+    drop(asks);
+    trouble.store(false, SeqCst);
+    runtime().block_on(async {
+        let told = semaphore.acquire().await;
+        assert!(matches!(told, Err(lockhouse::Error::Overloaded)));
+        let next = timeout(Duration::from_secs(10), semaphore.acquire()).await;
+        next.unwrap().unwrap();
     });
 }
 
