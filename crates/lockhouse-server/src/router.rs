@@ -6,18 +6,22 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRef, Request};
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderValue, Method, Uri};
+use axum::http::{HeaderName, HeaderValue, Method, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post, put};
-use lockhouse::{Code, Lockhouse};
+use lockhouse::{Code, Lockhouse, wire};
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::PropagateRequestIdLayer;
 use tower_http::trace::TraceLayer;
 
 use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
 use crate::stopping::Stopping;
 use crate::{console, health, openapi, owners, requests, semaphores};
+
+/// Which call an answer is of.
+const CALL_ID: HeaderName = HeaderName::from_static(wire::CALL_ID);
 
 /// What handlers take from.
 #[derive(Clone, Debug)]
@@ -51,6 +55,7 @@ pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping) -> Router 
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(TraceLayer::new_for_http().on_failure(()))
+        .layer(PropagateRequestIdLayer::new(CALL_ID))
         .with_state(app)
 }
 

@@ -72,12 +72,13 @@ async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size))
 }
 
 /// A fault at a COMMIT counts if there was one.
-const DATABASE: [Fault; 7] = [
+const DATABASE: [Fault; 8] = [
     Fault::KillDatabase,
     Fault::CommitCut,
     Fault::CommitKillServer,
     Fault::Garbled,
     Fault::RepeatedRequests,
+    Fault::RepeatedReplies,
     Fault::StopClient,
     Fault::ClockDatabase,
 ];

@@ -1,6 +1,7 @@
 //! Names in paths, and paths and methods that there are not.
 
 use crate::server::Server;
+use hyper::Request;
 
 /// Names and how they are written as one segment of a path.
 const NAMES: [(&str, &str); 14] = [
@@ -108,4 +109,25 @@ async fn head_is_get_without_its_body() {
     assert!(head.is(200).body.is_empty());
     assert_eq!(head.header("content-type"), Some("application/json"));
     server.call("HEAD", "/v1/semaphores/b", "").await.is(404);
+}
+
+/// Whatever the answer is.
+#[tokio::test]
+async fn what_a_call_is_called_comes_back_with_its_answer() {
+    let server = Server::start().await;
+    for (path, status) in [
+        ("/v1/semaphores", 200),
+        ("/v1/semaphores/unknown", 404),
+        ("/no/such/path", 404),
+        ("/v1/semaphores?limit=x", 400),
+    ] {
+        let named = Request::builder()
+            .uri(path)
+            .header("lockhouse-call-id", "call 7");
+        let answer = server.send(named, "").await;
+        let answer = answer.is(status);
+        assert_eq!(answer.header("lockhouse-call-id"), Some("call 7"), "{path}");
+        let unnamed = server.get(path).await;
+        assert_eq!(unnamed.header("lockhouse-call-id"), None, "{path}");
+    }
 }

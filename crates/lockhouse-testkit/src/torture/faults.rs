@@ -27,6 +27,8 @@ pub enum Fault {
     LateReplies,
     /// HTTP requests come twice.
     RepeatedRequests,
+    /// HTTP replies come twice.
+    RepeatedReplies,
     /// All connections are closed, and no new ones made.
     Cut,
     /// Nothing gets through in one direction.
@@ -64,7 +66,7 @@ pub enum Fault {
 use Fault::*;
 
 /// All of them, with their names.
-pub const ALL: [(Fault, &str); 27] = [
+pub const ALL: [(Fault, &str); 28] = [
     (KillClient, "kill-client"),
     (KillServer, "kill-server"),
     (KillDatabase, "kill-database"),
@@ -76,6 +78,7 @@ pub const ALL: [(Fault, &str); 27] = [
     (LostReplies, "lost-replies"),
     (LateReplies, "late-replies"),
     (RepeatedRequests, "repeated-requests"),
+    (RepeatedReplies, "repeated-replies"),
     (Cut, "cut"),
     (OneWay, "one-way"),
     (HalfOpen, "half-open"),
@@ -145,7 +148,10 @@ impl Fault {
 
     /// Whether it is done by a proxy, which does one thing at a time.
     fn is_of_a_proxy(self) -> bool {
-        let of_http = matches!(self, LostReplies | LateReplies | RepeatedRequests);
+        let of_http = matches!(
+            self,
+            LostReplies | LateReplies | RepeatedRequests | RepeatedReplies
+        );
         of_http || self.is_of_a_link() || self.is_at_commit() || self == Connections
     }
 

@@ -64,6 +64,7 @@ impl Stage {
             Fault::LostReplies => fail_http(crew, Failure::LostReplies),
             Fault::LateReplies => fail_http(crew, Failure::LateReplies),
             Fault::RepeatedRequests => fail_http(crew, Failure::RepeatedRequests),
+            Fault::RepeatedReplies => fail_http(crew, Failure::RepeatedReplies),
             Fault::ClockClient => crew.clients[client].clock.set(staged.hours),
             Fault::ClockServer => crew.servers[server].clock.set(staged.hours),
             Fault::ClockDatabase => {

@@ -1,8 +1,8 @@
 //! One call to the server: asked, and asked again where that can help.
 //!
 //! - No connection: nothing was sent, so it is simply asked again.
-//! - A connection lost, no answer in time, a proxy's 502 or 504: the call may have been done.
-//!   It is asked again, and its answer then read as the first one's (P9).
+//! - A connection lost, no answer in time, a proxy's 502 or 504, the answer to another call: this
+//!   one may have been done. It is asked again, and its answer then read as the first one's (P9).
 //! - 503: the server says to try again, and after how long.
 //!
 //! All of it ends by the caller's deadline.
@@ -17,10 +17,11 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use super::{Remote, tls};
 use crate::again::{RETRIES, pause};
-use crate::wire::Problem;
+use crate::wire::{CALL_ID, Problem};
 use crate::{Error, Invalid};
 
 /// Within the 10 s that a caller is promised an answer in, beyond the wait asked for. Longer than
@@ -108,7 +109,8 @@ impl Remote {
     }
 
     async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Answer, Failure> {
-        let request = build.build().map_err(|error| {
+        let id = Uuid::now_v7().to_string();
+        let request = build.header(CALL_ID, &id).build().map_err(|error| {
             let text = format!("no request can be made: {}", cause(&error.without_url()));
             Failure::last(Error::Internal(text))
         })?;
@@ -120,11 +122,19 @@ impl Remote {
         let exchange = async {
             let response = self.client.execute(request).await?;
             let (status, hint) = (response.status(), Hint::of(&response));
+            // A server of another version, or a proxy that answers by itself, has no id.
+            let of_another = |told| told != id.as_str();
+            let is_ours = !response.headers().get(CALL_ID).is_some_and(of_another);
             let body = response.bytes().await?;
-            Ok::<_, reqwest::Error>((status, hint, body.to_vec()))
+            let answered = (status, hint, body.to_vec());
+            Ok::<_, reqwest::Error>(is_ours.then_some(answered))
         };
         let (status, hint, body) = match timeout_at(deadline, exchange).await {
-            Ok(Ok(answered)) => answered,
+            Ok(Ok(Some(answered))) => answered,
+            Ok(Ok(None)) => {
+                let what = format!("{} answered another call", self.address.shown());
+                return Err(Failure::of(lost, what, None));
+            }
             Ok(Err(error)) if error.is_connect() => {
                 let what = format!("{} can't be reached", self.address.shown());
                 return Err(Failure::of(Kind::Unavailable, what, Some(&error)));

@@ -24,6 +24,12 @@ use std::time::Duration;
 
 use lockhouse_core::Invalid;
 
+/// A header by which an answer is known to be that of a call: it comes back as it was sent.
+///
+/// What answers twice, or answers another's call, is found out by it: HTTP/1.1 itself tells only by
+/// their order which answer is whose.
+pub const CALL_ID: &str = "lockhouse-call-id";
+
 /// The longest body that the server reads.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 

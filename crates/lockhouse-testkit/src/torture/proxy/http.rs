@@ -18,11 +18,18 @@ pub(super) async fn carry(
     nth: usize,
     shared: &Shared,
 ) {
+    // A reply that comes again when the next request is under way.
+    let mut again: Option<Vec<u8>> = None;
     loop {
         let of_http = |failure: Option<Failure>| {
             matches!(
                 failure,
-                Some(Failure::LostReplies | Failure::LateReplies | Failure::RepeatedRequests)
+                Some(
+                    Failure::LostReplies
+                        | Failure::LateReplies
+                        | Failure::RepeatedRequests
+                        | Failure::RepeatedReplies
+                )
             )
         };
         let mut state = shared.state.subscribe();
@@ -37,6 +44,11 @@ pub(super) async fn carry(
         let Some(request) = message(&mut client).await else {
             return;
         };
+        if let Some(again) = again.take()
+            && client.write_all(&again).await.is_err()
+        {
+            return;
+        }
         let failure = shared.state.borrow().failure;
         if failure == Some(Failure::RepeatedRequests) && !repeat(&request, shared).await {
             return;
@@ -44,7 +56,7 @@ pub(super) async fn carry(
         if server.write_all(&request).await.is_err() {
             return;
         }
-        let Some(reply) = message(&mut server).await else {
+        let Some(mut reply) = message(&mut server).await else {
             return;
         };
         match failure {
@@ -53,6 +65,8 @@ pub(super) async fn carry(
                 let late = fastrand::f64();
                 sleep(LATEST.mul_f64(late * late * late)).await;
             }
+            Some(Failure::RepeatedReplies) if fastrand::bool() => reply.extend_from_within(..),
+            Some(Failure::RepeatedReplies) => again = Some(reply.clone()),
             _ => {}
         }
         if client.write_all(&reply).await.is_err() {

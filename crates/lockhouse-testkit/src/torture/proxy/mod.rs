@@ -37,6 +37,8 @@ pub(super) enum Failure {
     LateReplies,
     /// Of HTTP: a request gets there twice.
     RepeatedRequests,
+    /// Of HTTP: a reply comes, and then comes once more, be it to who asks next.
+    RepeatedReplies,
 }
 
 /// A proxy. It and its connections end when it is dropped.

@@ -146,6 +146,44 @@ async fn a_request_comes_twice_and_is_answered_once() {
 }
 
 #[tokio::test]
+async fn a_reply_comes_twice_at_once_or_to_who_asks_next() {
+    let (proxy, count) = counting().await;
+    proxy.fail(Failure::RepeatedReplies);
+    let mut next = 0;
+    for nth in 1..=40 {
+        let mut client = connect(&proxy).await;
+        client.write_all(REQUEST).await.unwrap();
+        heard(&mut client, REPLY).await.unwrap();
+        if timeout(SOON / 10, heard(&mut client, REPLY)).await.is_ok() {
+            continue;
+        }
+        client.write_all(REQUEST).await.unwrap();
+        heard(&mut client, 2 * REPLY).await.unwrap();
+        next += 1;
+        assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), nth + next);
+    }
+    assert!((1..40).contains(&next), "{next}");
+}
+
+/// P9: HTTP tells by its order alone which reply is whose.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_to_another_call_is_not_taken() {
+    let place = crate::place::server().await.unwrap();
+    let (proxy, client) = by_proxy(&place).await;
+    proxy.fail(Failure::RepeatedReplies);
+    client.define("a", 40).await.unwrap();
+    for nth in 0..40 {
+        let id = format!("r-{nth}");
+        let permit = client.request(&id).permits("a", 1).try_acquire().await;
+        assert_eq!(permit.unwrap().forget().as_str(), id);
+        let found = client.find(&id).await.unwrap();
+        assert_eq!(found.external_id.as_str(), id);
+        let in_use = client.status("a").await.unwrap().semaphore.in_use;
+        assert_eq!(in_use, nth + 1);
+    }
+}
+
+#[tokio::test]
 async fn replies_are_lost_though_their_requests_were_done() {
     let (proxy, count) = counting().await;
     proxy.fail(Failure::LostReplies);
@@ -159,16 +197,21 @@ async fn replies_are_lost_though_their_requests_were_done() {
     assert!((1..40).contains(&lost), "{lost}");
 }
 
+/// A proxy before a server, and a client that goes through it.
+async fn by_proxy(place: &crate::place::Place) -> (Proxy, lockhouse::Lockhouse) {
+    let address = place.url().trim_start_matches("http://");
+    let proxy = Proxy::before_http(address).await;
+    let url = format!("http://127.0.0.1:{}", proxy.port());
+    (proxy, lockhouse::Lockhouse::connect(&url).await.unwrap())
+}
+
 /// P3: of two releases one is told that it was the one, be the other's first answer lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_after_the_end_is_not_told_that_it_was_the_one() {
     let place = crate::place::server().await.unwrap();
     let direct = place.client().await;
     direct.define("a", 1).await.unwrap();
-    let address = place.url().trim_start_matches("http://");
-    let proxy = Proxy::before_http(address).await;
-    let url = format!("http://127.0.0.1:{}", proxy.port());
-    let other = lockhouse::Lockhouse::connect(&url).await.unwrap();
+    let (proxy, other) = by_proxy(&place).await;
     proxy.fail(Failure::LostReplies);
     for nth in 0..20 {
         let id = format!("r-{nth}");
