@@ -103,12 +103,13 @@ async fn breaks_nothing_on_server(store: &str, variable: &str, faults: &[Fault])
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite() {
     let faults = [
-        Fault::KillServer,
+        Fault::CommitKillServer,
         Fault::LostReplies,
         Fault::LockStorm,
         Fault::StopClient,
-        Fault::KillClient,
+        Fault::CommitKillClient,
         Fault::ClockDatabase,
+        Fault::ReadOnly,
     ];
     breaks_nothing("sqlite", &faults).await;
 }

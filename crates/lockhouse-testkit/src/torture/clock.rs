@@ -1,8 +1,8 @@
 //! Clocks of processes, which can be set while they run, as an operator would.
 //!
 //! A process sees the time of day through a library that is loaded before all others
-//! (`clock/preloaded.c`, a page of C, compiled when a run begins) and adds what a file says, which it
-//! has mapped. libfaketime, which other tests use, makes MySQL a hundred times slower: it has waits by
+//! (`clock/preloaded.c`, a page of C, compiled when a run begins, with that of [`files`](super::files)) and
+//! adds what a file says, which it has mapped. libfaketime, which other tests use, makes MySQL a hundred times slower: it has waits by
 //! the monotonic clock end at once, of which InnoDB's threads have many.
 
 use std::fs::{self, File};
@@ -13,7 +13,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const SOURCE: &str = include_str!("clock/preloaded.c");
+use super::files::Files;
+
+const SOURCE: &str = concat!(
+    include_str!("clock/preloaded.c"),
+    include_str!("files/preloaded.c")
+);
 
 /// Where clocks come from.
 #[derive(Debug)]
@@ -56,10 +61,19 @@ impl Clocks {
         }
     }
 
+    fn new_path(&self) -> PathBuf {
+        let nth = self.made.fetch_add(1, Ordering::Relaxed);
+        self.folder.join(nth.to_string())
+    }
+
+    /// For who runs under one of the clocks: files of `database` with which nothing is wrong.
+    pub(super) fn files(&self, database: PathBuf) -> Files {
+        Files::new(database, self.new_path())
+    }
+
     /// One that is right.
     pub(super) fn clock(&self) -> Arc<Clock> {
-        let nth = self.made.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.join(nth.to_string());
+        let path = self.new_path();
         let clock = Clock {
             library: self.folder.join("clock.so"),
             file: File::create(&path).unwrap(),

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::client::{self, Says};
 use super::clock::{Clock, Clocks};
 use super::database::Server;
+use super::files::Files;
 use super::process::Process;
 use super::proxy::Proxy;
 use super::run::Size;
@@ -31,6 +32,8 @@ pub(super) struct Client {
     /// To the database, or to its server; none to an SQLite file.
     pub(super) proxy: Option<Proxy>,
     pub(super) clock: Arc<Clock>,
+    /// Of SQLite.
+    pub(super) files: Option<Arc<Files>>,
     url: String,
 }
 
@@ -42,6 +45,8 @@ pub(super) struct Served {
     /// To the database; none to an SQLite file.
     pub(super) proxy: Option<Proxy>,
     pub(super) clock: Arc<Clock>,
+    /// Of SQLite.
+    pub(super) files: Option<Arc<Files>>,
     url: String,
 }
 
@@ -93,12 +98,14 @@ impl Crew {
         for _ in 0..SERVERS {
             let (url, proxy) = crew.way_to_database().await;
             let clock = crew.clock_of_its_own();
-            let process = crew.process(&["serve", &url], Some(&*clock));
+            let files = crew.files_of_its_own();
+            let process = crew.process(&["serve", &url], Some(&*clock), files.as_deref());
             crew.servers.push(Served {
                 process,
                 address: String::new(),
                 proxy,
                 clock,
+                files,
                 url,
             });
         }
@@ -117,12 +124,15 @@ impl Crew {
                 (format!("http://127.0.0.1:{}", proxy.port()), Some(proxy))
             };
             let clock = self.clock_of_its_own();
-            let (number, process) = self.bear(&url, &clock, segment);
+            let files = self.files_of_its_own().filter(|_| nth < EMBEDDED);
+            self.born += 1;
+            let (number, process) = self.bear(&url, &clock, files.as_deref(), segment);
             self.clients.push(Client {
                 number,
                 process,
                 proxy,
                 clock,
+                files,
                 url,
             });
         }
@@ -132,22 +142,22 @@ impl Crew {
     pub(super) async fn replace_dead(&mut self, segment: Segment) -> Vec<u32> {
         for nth in 0..self.servers.len() {
             if self.servers[nth].process.ended().is_some() {
-                let (url, clock) = (
-                    self.servers[nth].url.clone(),
-                    self.servers[nth].clock.clone(),
-                );
-                self.servers[nth].process = self.process(&["serve", &url], Some(&*clock));
+                let Served {
+                    url, clock, files, ..
+                } = &self.servers[nth];
+                let process = self.process(&["serve", url], Some(&**clock), files.as_deref());
+                self.servers[nth].process = process;
                 self.servers[nth].address.clear();
             }
         }
         let mut dead = Vec::new();
         for nth in 0..self.clients.len() {
             if self.clients[nth].process.ended().is_some() {
-                let (url, clock) = (
-                    self.clients[nth].url.clone(),
-                    self.clients[nth].clock.clone(),
-                );
-                let (number, process) = self.bear(&url, &clock, segment);
+                self.born += 1;
+                let Client {
+                    url, clock, files, ..
+                } = &self.clients[nth];
+                let (number, process) = self.bear(url, clock, files.as_deref(), segment);
                 dead.push(std::mem::replace(&mut self.clients[nth].number, number));
                 self.clients[nth].process = process;
             }
@@ -188,7 +198,7 @@ impl Crew {
 
     /// Starts a process that is in everybody's way.
     pub(super) fn nuisance(&self, part: &str, url: &str) -> Process {
-        self.process(&[part, url], None)
+        self.process(&[part, url], None, None)
     }
 
     /// Whether the clock of the database says that it was set by so many hours.
@@ -210,7 +220,7 @@ impl Crew {
             }
             // What any process that is started under it says.
             None => {
-                let mut process = self.process(&["time"], Some(&*self.clock));
+                let mut process = self.process(&["time"], Some(&*self.clock), None);
                 process.first_line().await
             }
         };
@@ -224,19 +234,42 @@ impl Crew {
         refused.is_some_and(|error| words.iter().any(|words| error.contains(words)))
     }
 
-    fn bear(&mut self, url: &str, clock: &Clock, segment: Segment) -> (u32, Process) {
-        self.born += 1;
+    /// The client that was born last.
+    fn bear(
+        &self,
+        url: &str,
+        clock: &Clock,
+        files: Option<&Files>,
+        segment: Segment,
+    ) -> (u32, Process) {
         let number = client::number(self.born, !url.starts_with("http"));
         let seed = (self.seed ^ u64::from(number) << 16).to_string();
         let (number_text, tasks) = (number.to_string(), self.tasks.to_string());
         let (folder, segment) = (self.folder.to_str().unwrap(), segment.0.to_string());
         let arguments = ["client", url, folder, &number_text, &tasks, &seed, &segment];
-        (number, self.process(&arguments, Some(clock)))
+        (number, self.process(&arguments, Some(clock), files))
     }
 
-    fn process(&self, arguments: &[&str], clock: Option<&Clock>) -> Process {
+    fn process(&self, arguments: &[&str], clock: Option<&Clock>, files: Option<&Files>) -> Process {
+        let clock = clock.map(Clock::environment);
+        let files = files.map(Files::environment);
+        let environment = clock.into_iter().chain(files).flatten();
         let log = self.folder.join("log");
-        Process::start(&self.program, arguments, clock, &log)
+        Process::start(&self.program, arguments, environment, &log)
+    }
+
+    /// Of an SQLite file, those of all who open it.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Files> {
+        let clients = self.clients.iter().map(|client| &client.files);
+        let servers = self.servers.iter().map(|server| &server.files);
+        servers.chain(clients).filter_map(Option::as_deref)
+    }
+
+    /// Of an SQLite file, for one who opens it.
+    fn files_of_its_own(&self) -> Option<Arc<Files>> {
+        let file = self.direct_url.strip_prefix("sqlite:")?;
+        let file = file.split('?').next()?;
+        Some(Arc::new(self.clocks.files(PathBuf::from(file))))
     }
 
     /// SQLite's clock is that of its processes, and one for all.

@@ -106,15 +106,8 @@ const LEFT_OUT: [(&str, &[Fault], &str); 3] = [
     ),
     (
         "sqlite",
-        &[
-            CommitCut,
-            CommitKillClient,
-            CommitKillServer,
-            CommitKillDatabase,
-            Connections,
-            ReadOnly,
-        ],
-        "nobody connects to it, and root may write to any file",
+        &[CommitCut, CommitKillDatabase, Connections],
+        "nobody connects to it",
     ),
     (
         "sqlite",

@@ -24,6 +24,7 @@ mod clock;
 mod crew;
 mod database;
 pub mod faults;
+mod files;
 mod life;
 mod notes;
 pub mod part;

@@ -7,8 +7,6 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::clock::Clock;
-
 /// A process. It is killed when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -18,11 +16,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program` to do the part that `arguments` name. What it says on stderr goes to `log`.
-    pub(super) fn start(
+    /// Starts `program` to do the part that `arguments` name, in this environment. What it says on stderr goes to `log`.
+    pub(super) fn start<'a>(
         program: &Path,
         arguments: &[&str],
-        clock: Option<&Clock>,
+        environment: impl IntoIterator<Item = (&'static str, &'a Path)>,
         log: &Path,
     ) -> Self {
         let log = std::fs::File::options().create(true).append(true).open(log);
@@ -30,12 +28,10 @@ impl Process {
         command
             .arg("process")
             .args(arguments)
+            .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log.unwrap());
-        if let Some(clock) = clock {
-            command.envs(clock.environment());
-        }
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().unwrap();

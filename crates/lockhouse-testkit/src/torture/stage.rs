@@ -3,12 +3,13 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 
 use super::crew::Crew;
 use super::faults::Fault;
+use super::files::Trouble;
 use super::plan::Staged;
 use super::process::Process;
 use super::proxy::{Failure, Proxy};
@@ -140,7 +141,9 @@ impl Stage {
         } else {
             &crew.clients[embedded].proxy
         };
-        let Some(proxy) = proxy else { return false };
+        let Some(proxy) = proxy else {
+            return self.at_write(crew, staged).await;
+        };
         let mut catch = proxy.set_trap(staged.point);
         let Ok(Some(caught)) = timeout(COMMIT_COMES, catch.recv()).await else {
             return false;
@@ -157,6 +160,31 @@ impl Stage {
         }
         drop(caught);
         true
+    }
+
+    /// The same of one whose COMMIT is a write of its own.
+    async fn at_write(&mut self, crew: &mut Crew, staged: &Staged) -> bool {
+        let (files, process) = if staged.fault == Fault::CommitKillServer {
+            let server = staged.whom % crew.servers.len();
+            let server = &mut crew.servers[server];
+            (server.files.clone(), &mut server.process)
+        } else {
+            let embedded = staged.whom % crew.embedded().len();
+            let client = &mut crew.clients[embedded];
+            (client.files.clone(), &mut client.process)
+        };
+        let Some(files) = files else { return false };
+        files.set(staged.point.into());
+        let begun = Instant::now();
+        while process.ended().is_none() && begun.elapsed() < COMMIT_COMES {
+            sleep(Duration::from_millis(5)).await;
+        }
+        files.set(Trouble::Nothing);
+        let has_died = process.ended().is_some();
+        if has_died {
+            self.killed.push(process.id());
+        }
+        has_died
     }
 
     fn set_clock(&mut self, crew: &Crew, hours: i64) {
@@ -236,6 +264,12 @@ async fn of_database(crew: &mut Crew, fault: Fault) {
 /// A PostgreSQL becomes so for new sessions, and there are no others.
 async fn read_only(crew: &Crew, on: bool) {
     let Some(database) = &crew.database else {
+        let trouble = if on {
+            Trouble::ReadOnly
+        } else {
+            Trouble::Nothing
+        };
+        crew.files().for_each(|files| files.set(trouble));
         return;
     };
     let mut admin = database.admin().await;

@@ -1,0 +1,101 @@
+//! Files that fail a process: those of SQLite, whose COMMIT is a write and a sync by the process itself.
+//!
+//! It sees them through the library that has its clock (`files/preloaded.c`).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::plan::Point;
+
+/// The files of a database, as one process finds them.
+#[derive(Debug)]
+pub(super) struct Files {
+    database: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+/// What is wrong with them. The numbers are those of the library.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trouble {
+    Nothing = 0,
+    /// Whoever is in the middle of a write dies.
+    DieWriting = 1,
+    /// Whoever has written, and would now have it synced, dies.
+    DieWritten = 2,
+    /// Whoever has had it synced dies.
+    DieSynced = 3,
+    /// Nothing can be written, nor opened to be written.
+    ReadOnly = 4,
+}
+
+impl Files {
+    /// Those whose names begin with `database`; what is wrong with them is in a new file at `path`.
+    pub(super) fn new(database: PathBuf, path: PathBuf) -> Self {
+        let file = File::create(&path).unwrap();
+        let files = Self {
+            database,
+            path,
+            file,
+        };
+        files.set(Trouble::Nothing);
+        files
+    }
+
+    /// From here on, also for those who run.
+    pub(super) fn set(&self, trouble: Trouble) {
+        let order = trouble as i64;
+        self.file.write_all_at(&order.to_ne_bytes(), 0).unwrap();
+    }
+
+    /// The environment that gives a process these files.
+    pub(super) fn environment(&self) -> [(&'static str, &Path); 2] {
+        [
+            ("LOCKHOUSE_DATABASE", &self.database),
+            ("LOCKHOUSE_FILES", &self.path),
+        ]
+    }
+}
+
+impl From<Point> for Trouble {
+    fn from(point: Point) -> Self {
+        match point {
+            Point::Before => Self::DieWriting,
+            Point::Forwarded => Self::DieWritten,
+            Point::Replied => Self::DieSynced,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::torture::clock::Clocks;
+
+    /// Without this, all could be able to write.
+    #[test]
+    fn a_process_finds_its_files_read_only_and_others_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let clocks = Clocks::new(folder.path());
+        let files = clocks.files(folder.path().join("db"));
+        for (trouble, name, can_write) in [
+            (Trouble::Nothing, "db-wal", true),
+            (Trouble::ReadOnly, "db-wal", false),
+            (Trouble::ReadOnly, "log", true),
+            (Trouble::Nothing, "db", true),
+        ] {
+            files.set(trouble);
+            let shell = Command::new("bash")
+                .args(["-c", "echo > $0"])
+                .arg(folder.path().join(name))
+                .envs(clocks.clock().environment())
+                .envs(files.environment())
+                .stderr(Stdio::null())
+                .status();
+            assert_eq!(shell.unwrap().success(), can_write, "{name} {trouble:?}");
+        }
+    }
+}
