@@ -8,6 +8,7 @@ use crate::suite::Report;
 
 const SIZE: (u32, u32) = (860, 480);
 const FONT: &str = "sans-serif";
+const NAME_HEIGHT: i32 = 16;
 
 /// The contests that are points of a line, and the sides that are lines.
 const CONTESTS: [&str; 4] = ["hot-1", "hot-8", "hot-64", "hot-512"];
@@ -92,14 +93,45 @@ fn draw(svg: &mut String, lines: &[Line]) -> Result<(), Box<dyn std::error::Erro
         ))?;
         let dots = line.points.iter();
         chart.draw_series(dots.map(|point| Circle::new(*point, 4, line.color.filled())))?;
-        if let Some(last) = line.points.last() {
-            let style = (FONT, 14).into_font().color(&line.color);
-            let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-            let name = EmptyElement::at(*last) + Text::new(line.name, (10, 0), style);
-            chart.plotting_area().draw(&name)?;
-        }
+    }
+    let plotting = chart.plotting_area();
+    let ends = lines.iter().filter_map(|line| {
+        let last = *line.points.last()?;
+        Some((plotting.map_coordinate(&last).1, last, line))
+    });
+    for (down, end, line) in apart(ends.collect()) {
+        let style = (FONT, 14).into_font().color(&line.color);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        let name = EmptyElement::at(end) + Text::new(line.name, (10, down), style);
+        plotting.draw(&name)?;
     }
     area.present()?;
     drop(chart);
     Ok(())
+}
+
+/// What belongs to a height each, in pixels, from the top, and how far down its name has to go so that
+/// none is on another.
+fn apart<P, L>(mut ends: Vec<(i32, P, L)>) -> Vec<(i32, P, L)> {
+    ends.sort_by_key(|(height, ..)| *height);
+    let mut free = i32::MIN;
+    for (height, ..) in &mut ends {
+        let at = free.max(*height);
+        free = at + NAME_HEIGHT;
+        *height = at - *height;
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_lines_that_end_together_are_apart() {
+        let names = apart(vec![(100, (), "a"), (300, (), "c"), (102, (), "b")]);
+        let down = names.iter().map(|(down, (), name)| (*name, *down));
+        let down: Vec<_> = down.collect();
+        assert_eq!(down, [("a", 0), ("b", 14), ("c", 0)]);
+    }
 }
