@@ -17,7 +17,9 @@ pub(crate) const RETRIES: u32 = 3;
 pub(crate) async fn pause(first: Duration, least: Duration, retry: u32, deadline: Instant) -> bool {
     let jittered = first.mul_f64(1.0 + fastrand::f64()) * 4_u32.pow(retry);
     let pause = jittered.max(least);
-    if Instant::now() + pause >= deadline {
+    // A server may say any number of seconds.
+    let until = Instant::now().checked_add(pause);
+    if until.is_none_or(|until| until >= deadline) {
         return false;
     }
     sleep(pause).await;

@@ -162,12 +162,21 @@ async fn a_busy_server_says_when_to_ask_again() {
     client.semaphores(None, 1).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_secs(1));
 
-    let (client, asked) = at_first(9, answer(503, "retry-after: 3600\r\n", "")).await;
-    let error = client.semaphores(None, 1).await.unwrap_err();
-    assert_eq!(
-        (error.code(), asked.load(SeqCst)),
-        (Code::StoreUnavailable, 1)
-    );
+    for ages in [3_600, u64::MAX] {
+        let in_ages = answer(503, &format!("retry-after: {ages}\r\n"), "");
+        let (client, asked) = at_first(9, in_ages).await;
+        let error = client.semaphores(None, 1).await.unwrap_err();
+        assert_eq!(
+            (error.code(), asked.load(SeqCst)),
+            (Code::StoreUnavailable, 1)
+        );
+    }
+
+    for odd in ["-1", "1.5", "soon", "", "18446744073709551616"] {
+        let busy = answer(503, &format!("retry-after: {odd}\r\n"), "");
+        let (client, _) = at_first(1, busy).await;
+        client.semaphores(None, 1).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
