@@ -8,6 +8,7 @@
 //! All of it ends by the caller's deadline.
 
 use std::error::Error as _;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use lockhouse_core::Code;
@@ -108,6 +109,19 @@ impl Remote {
         }
     }
 
+    pub(super) fn client(&self) -> Client {
+        let client = self.client.read();
+        client.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Those that there are are not used again: on one of them answers are out of step, and which it
+    /// is nobody can tell. They close when the calls on them have ended.
+    fn leave_connections(&self) {
+        if let Ok(new) = client(self.address.is_encrypted()) {
+            *self.client.write().unwrap_or_else(PoisonError::into_inner) = new;
+        }
+    }
+
     async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Answer, Failure> {
         let id = Uuid::now_v7().to_string();
         let request = build.header(CALL_ID, &id).build().map_err(|error| {
@@ -120,7 +134,7 @@ impl Remote {
             _ => Kind::Unknown,
         };
         let exchange = async {
-            let response = self.client.execute(request).await?;
+            let response = self.client().execute(request).await?;
             let (status, hint) = (response.status(), Hint::of(&response));
             // A server of another version, or a proxy that answers by itself, has no id.
             let of_another = |told| told != id.as_str();
@@ -132,6 +146,7 @@ impl Remote {
         let (status, hint, body) = match timeout_at(deadline, exchange).await {
             Ok(Ok(Some(answered))) => answered,
             Ok(Ok(None)) => {
+                self.leave_connections();
                 let what = format!("{} answered another call", self.address.shown());
                 return Err(Failure::of(lost, what, None));
             }

@@ -10,6 +10,7 @@ mod calls;
 pub(crate) mod exchange;
 mod tls;
 
+use std::sync::RwLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,7 +32,7 @@ use exchange::{Answer, Asked, PATIENCE};
 
 #[derive(Debug)]
 pub(crate) struct Remote {
-    client: Client,
+    client: RwLock<Client>,
     address: Address,
 }
 
@@ -39,7 +40,7 @@ impl Remote {
     /// Nothing is connected to yet.
     pub(crate) fn new(url: &str) -> Result<Self, store::Error> {
         let address = Address::parse(url)?;
-        let client = exchange::client(address.is_encrypted())?;
+        let client = RwLock::new(exchange::client(address.is_encrypted())?);
         Ok(Self { client, address })
     }
 
@@ -54,7 +55,7 @@ impl Remote {
         let asked = self.ask(until + PATIENCE, || {
             let wait = until.saturating_duration_since(Instant::now());
             let body = wire::Acquire::of(ask, wait);
-            self.client.put(url.clone()).json(&body)
+            self.client().put(url.clone()).json(&body)
         });
         let answer = asked.await.result?;
         Ok(Reply::Granted {
@@ -67,7 +68,7 @@ impl Remote {
 
     async fn delete(&self, name: &SemaphoreName) -> Result<Asked, Error> {
         let url = self.address.semaphore(name, &[])?;
-        let build = || self.client.delete(url.clone());
+        let build = || self.client().delete(url.clone());
         Ok(self.ask(Instant::now() + PATIENCE, build).await)
     }
 
@@ -76,7 +77,7 @@ impl Remote {
         let body = wire::Renew {
             ttl_ms: ttl.map(|ttl| ttl.as_ms().cast_signed()),
         };
-        let build = || self.client.post(url.clone()).json(&body);
+        let build = || self.client().post(url.clone()).json(&body);
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
         Ok(Reply::Renewed(self.read::<wire::Request, _>(&answer)?))
     }
@@ -97,7 +98,7 @@ impl Remote {
                 return Err(Error::Internal(text));
             }
         }
-        let build = || self.client.delete(url.clone());
+        let build = || self.client().delete(url.clone());
         Ok(self.ask(Instant::now() + PATIENCE, build).await)
     }
 
@@ -107,7 +108,7 @@ impl Remote {
             ttl_ms: ttl.as_ms().cast_signed(),
             must_exist,
         };
-        let build = || self.client.put(url.clone()).json(&body);
+        let build = || self.client().put(url.clone()).json(&body);
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
         let Heard { session, began } = self.read::<wire::OwnerSession, _>(&answer)?;
         Ok(Reply::Heard { session, began })
@@ -140,7 +141,7 @@ impl Remote {
     }
 
     async fn get(&self, url: reqwest::Url) -> Result<Answer, Error> {
-        let build = || self.client.get(url.clone());
+        let build = || self.client().get(url.clone());
         self.ask(Instant::now() + PATIENCE, build).await.result
     }
 }
@@ -192,7 +193,7 @@ impl Service for Remote {
         let url = self.address.semaphore(&definition.name, &[])?;
         let body = wire::Define::from(&definition);
         let build = || {
-            let request = self.client.put(url.clone()).json(&body);
+            let request = self.client().put(url.clone()).json(&body);
             match definition.must_exist {
                 true => request.header(IF_MATCH, "*"),
                 false => request,
@@ -206,7 +207,7 @@ impl Service for Remote {
     /// Of a goodbye that is asked again, what the first released is not counted.
     async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
         let url = self.address.owner(owner)?;
-        let build = || self.client.delete(url.clone());
+        let build = || self.client().delete(url.clone());
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
         Ok(self.json::<wire::Goodbye>(&answer)?.released)
     }
