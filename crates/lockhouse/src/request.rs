@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Count, ExternalId, Invalid, Owner, Priority, Request, SemaphoreName, Ttl,
+    Ask, Count, ExternalId, Invalid, Owner, Priority, Refusal, Request, SemaphoreName, Ttl,
 };
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -113,9 +113,9 @@ impl RequestBuilder {
     /// moment it ends by its time to live; the same call again would find it.
     ///
     /// # Errors
-    /// `exhausted` when there was no room within the wait; `invalid_request`,
-    /// `unknown_semaphore`, `exceeds_capacity`, `idempotency_conflict`, `request_ended`,
-    /// `store_unavailable`, `overloaded`.
+    /// `exhausted` when there was no room within the wait; `session_ended` when it is a session's, and
+    /// that is lost before there is room; `invalid_request`, `unknown_semaphore`, `exceeds_capacity`,
+    /// `idempotency_conflict`, `request_ended`, `store_unavailable`, `overloaded`.
     pub async fn acquire(self) -> Result<Permit, Error> {
         let wait = self.wait.unwrap_or(Duration::MAX);
         self.send(wait).await
@@ -136,7 +136,11 @@ impl RequestBuilder {
             .is_none()
             .then(|| Abandoned::new(&self.lockhouse, &ask));
         let asked_at = Instant::now();
-        let (request, granted_now) = self.lockhouse.acquire(ask, wait).await?;
+        let (request, granted_now) = tokio::select! {
+            biased;
+            ended = self.session_ends() => return Err(ended),
+            granted = self.lockhouse.acquire(ask, wait) => granted?,
+        };
         let (request, sent_at) = self.fresh(request, granted_now, asked_at).await?;
         if let Some(abandoned) = &mut abandoned {
             abandoned.disarm();
@@ -147,6 +151,16 @@ impl RequestBuilder {
             .filter(|keeper| request.owner.as_ref() == Some(&keeper.owner));
         let session = keeper.map(|keeper| keeper.holding);
         Ok(Permit::new(self.lockhouse, request, sent_at, session))
+    }
+
+    /// Once its session is lost, whatever is granted is lost too: its owner's silence or goodbye ends
+    /// it. Without a session, never.
+    async fn session_ends(&self) -> Error {
+        let Some(keeper) = &self.keeper else {
+            return std::future::pending().await;
+        };
+        keeper.holding.lost().await;
+        Refusal::SessionEnded(keeper.owner.clone()).into()
     }
 
     /// The request with a time, by this process's clock, from which its time to live surely runs:

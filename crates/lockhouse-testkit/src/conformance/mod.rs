@@ -116,6 +116,7 @@ macro_rules! conformance {
             a_session_keeps_what_its_owner_holds_until_its_goodbye,
             a_session_that_is_dropped_frees_what_it_kept,
             a_session_that_another_ends_is_lost,
+            who_waits_with_a_session_that_ends_is_granted_nothing,
             a_session_that_has_ended_is_not_gone_on_with,
             what_a_session_keeps_is_never_stale,
             an_owner_without_a_session_keeps_what_it_holds,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use lockhouse::{Code, EndReason, Lost};
 
 use super::{SOON, ask, eventually, in_use, owned_by};
@@ -134,6 +134,29 @@ pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     let lost = tokio::time::timeout(SOON, session.lost()).await.unwrap();
     assert_eq!(lost, Lost::Ended(EndReason::OwnerDead));
     assert!(session.is_lost());
+}
+
+/// P10: what it would be granted would be lost already.
+pub async fn who_waits_with_a_session_that_ends_is_granted_nothing(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("a", 1).await.unwrap();
+    let held = two.semaphore("a").acquire().await.unwrap();
+    let session = one.session("job", Duration::from_secs(2)).await.unwrap();
+    let semaphore = session.semaphore("a");
+    let waits = semaphore.acquire();
+    let ends = async { two.goodbye("job").await.unwrap() };
+    let (waited, _) = tokio::time::timeout(SOON, join(waits, ends)).await.unwrap();
+    assert_eq!(waited.unwrap_err().code(), Code::SessionEnded);
+    let late = semaphore.try_acquire().await;
+    assert_eq!(late.unwrap_err().code(), Code::SessionEnded);
+    held.release().await.unwrap();
+    one.semaphore("a")
+        .try_acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 /// P9, P10: whoever holds by it is told, however often they ask.
