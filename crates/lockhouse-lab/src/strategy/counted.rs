@@ -8,7 +8,7 @@ pub(super) const TABLES: &[&str] = &[
     SEMAPHORES,
     "CREATE TABLE lockhouse_lab_permit (
         id {serial}, semaphore VARCHAR(190) NOT NULL, holder VARCHAR(190) NOT NULL,
-        UNIQUE (semaphore, holder))",
+        permits INT NOT NULL DEFAULT 1, UNIQUE (semaphore, holder))",
 ];
 
 /// The capacity of a semaphore, which is locked from here on.

@@ -40,7 +40,9 @@ impl Strategy for Summed {
         let done = async {
             let semaphore = &asked.permits[0].0;
             let capacity = counted::lock(at, semaphore).await?;
-            let held = counted::count(at, semaphore).await?;
+            let sql = "SELECT CAST(COALESCE(SUM(permits), 0) AS SIGNED) FROM lockhouse_lab_permit \
+                       WHERE semaphore = ?";
+            let held = at.sql.number(sql, &[semaphore]).await?.unwrap_or(0);
             at.meet.others().await;
             Ok(held < capacity && counted::insert(at, semaphore, &asked.id).await?)
         };
