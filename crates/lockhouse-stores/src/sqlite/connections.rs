@@ -5,7 +5,8 @@
 //! error is closed: what it was in the middle of is rolled back with it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,8 @@ pub(super) struct Connections {
     pub(super) lock_wait: Duration,
     writer: Pool,
     readers: Pool,
+    /// How often there was trouble with the file.
+    troubles: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -77,6 +80,7 @@ impl Connections {
             lock_wait: LOCK_WAIT,
             writer: Pool::new(1),
             readers: Pool::new(READERS),
+            troubles: Arc::default(),
         }
     }
 
@@ -139,25 +143,39 @@ impl Connections {
     ) -> impl FnOnce(Instant) -> Result<T, Error> + Send + 'static {
         let file = Arc::clone(&self.file);
         let idle = Arc::clone(&pool.idle);
+        let all = [&self.writer, &self.readers].map(|pool| Arc::clone(&pool.idle));
+        let troubles = Arc::clone(&self.troubles);
         move |deadline| {
-            let taken = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let troubles_before = troubles.load(SeqCst);
+            let taken = lock(&idle).pop();
             // Whoever removes or replaces the file must not leave us granting on the old one.
             let is = identity(&file);
-            let connection = match taken {
-                Some((connection, was)) if was == is => connection,
-                _ => open(&file, access, deadline)?,
+            let opened = match taken {
+                Some((connection, was)) if was == is => Ok(connection),
+                _ => open(&file, access, deadline),
             };
-            let begun = match access {
-                Access::Read => begin_read(&connection, deadline),
-                Access::Write | Access::Create => begin_write(&connection, deadline),
-            };
-            let result = begun.and_then(|transaction| {
-                schema::check(&transaction)?;
-                work(transaction)
+            let result = opened.and_then(|connection| {
+                let begun = match access {
+                    Access::Read => begin_read(&connection, deadline),
+                    Access::Write | Access::Create => begin_write(&connection, deadline),
+                };
+                let result = begun.and_then(|transaction| {
+                    schema::check(&transaction)?;
+                    work(transaction)
+                });
+                if result.is_ok()
+                    && connection.is_autocommit()
+                    && troubles.load(SeqCst) == troubles_before
+                {
+                    lock(&idle).push((connection, is));
+                }
+                result
             });
-            if result.is_ok() && connection.is_autocommit() {
-                let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-                idle.push((connection, is));
+            // What was opened while nothing could be written keeps SQLite from writing, by all
+            // connections of the process, for as long as it is open.
+            if matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {
+                troubles.fetch_add(1, SeqCst);
+                all.iter().for_each(|idle| lock(idle).clear());
             }
             result
         }
@@ -207,6 +225,10 @@ impl Pool {
             idle: Arc::default(),
         }
     }
+}
+
+fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Connections, and the file that each was opened on.
