@@ -103,10 +103,12 @@ async fn breaks_nothing_on_server(store: &str, variable: &str, faults: &[Fault])
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite() {
     let faults = [
-        Fault::CommitKillServer,
+        Fault::KillServer,
         Fault::LostReplies,
         Fault::LockStorm,
         Fault::StopClient,
+        Fault::KillClient,
+        Fault::CommitKillServer,
         Fault::CommitKillClient,
         Fault::ClockDatabase,
         Fault::ReadOnly,

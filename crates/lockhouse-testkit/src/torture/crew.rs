@@ -138,16 +138,21 @@ impl Crew {
         }
     }
 
+    /// Starts it once more. Where it listens is found out when the dead are replaced.
+    pub(super) fn start_server(&mut self, nth: usize) {
+        let Served {
+            url, clock, files, ..
+        } = &self.servers[nth];
+        let process = self.process(&["serve", url], Some(&**clock), files.as_deref());
+        self.servers[nth].process = process;
+        self.servers[nth].address.clear();
+    }
+
     /// Starts those again that were killed: clients as new ones. The numbers of the dead.
     pub(super) async fn replace_dead(&mut self, segment: Segment) -> Vec<u32> {
         for nth in 0..self.servers.len() {
             if self.servers[nth].process.ended().is_some() {
-                let Served {
-                    url, clock, files, ..
-                } = &self.servers[nth];
-                let process = self.process(&["serve", url], Some(&**clock), files.as_deref());
-                self.servers[nth].process = process;
-                self.servers[nth].address.clear();
+                self.start_server(nth);
             }
         }
         let mut dead = Vec::new();

@@ -150,8 +150,11 @@ impl Fault {
 
     /// Whether, of these two at once, one could undo the other.
     pub fn is_in_the_way_of(self, other: Self) -> bool {
+        let is_never_to_come = |commit: Self, other| commit.is_at_commit() && other == ReadOnly;
         (self.is_of_the_database() && other.is_of_the_database())
             || (self.is_of_a_proxy() && other.is_of_a_proxy())
+            || is_never_to_come(self, other)
+            || is_never_to_come(other, self)
     }
 
     /// Whether it happens at a COMMIT.

@@ -24,8 +24,8 @@ pub(super) enum Trouble {
     DieWriting = 1,
     /// Whoever has written, and would now have it synced, dies.
     DieWritten = 2,
-    /// Whoever has had it synced dies.
-    DieSynced = 3,
+    /// Whose commit others can see dies.
+    DieCommitted = 3,
     /// Nothing can be written, nor opened to be written.
     ReadOnly = 4,
 }
@@ -63,7 +63,7 @@ impl From<Point> for Trouble {
         match point {
             Point::Before => Self::DieWriting,
             Point::Forwarded => Self::DieWritten,
-            Point::Replied => Self::DieSynced,
+            Point::Replied => Self::DieCommitted,
         }
     }
 }

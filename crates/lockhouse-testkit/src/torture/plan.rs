@@ -288,6 +288,9 @@ mod tests {
             assert!(of_links.count() <= 1, "{faults:?}");
             let of_database = faults.iter().filter(|fault| fault.is_of_the_database());
             assert!(of_database.count() <= 1, "{faults:?}");
+            let no_commit_comes = faults.contains(&Fault::ReadOnly);
+            let at_commit = faults.iter().any(|fault| fault.is_at_commit());
+            assert!(!(no_commit_comes && at_commit), "{faults:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,11 @@ use crate::history::{Move, Moved, now_us};
 
 /// How long a COMMIT is waited for. In a mix there may be none.
 const COMMIT_COMES: Duration = Duration::from_secs(2);
+
+/// How long one may take that has looked whether to die, until it does.
+const LOOKED_WITHIN: Duration = Duration::from_millis(50);
+
+const SIGKILL: i32 = 9;
 
 /// How long the database may take to show that a fault is on.
 const SHOWS_WITHIN: Duration = Duration::from_secs(3);
@@ -85,6 +91,11 @@ impl Stage {
                 return shows(|| crew.has_no_connection_left()).await;
             }
             _ => of_database(crew, fault).await,
+        }
+        if fault == Fault::ReadOnly && crew.database.is_none() {
+            // What a process opens meanwhile must not keep it from writing when all is well again.
+            self.kill(&mut crew.servers[server].process);
+            crew.start_server(server);
         }
         true
     }
@@ -174,13 +185,20 @@ impl Stage {
             (client.files.clone(), &mut client.process)
         };
         let Some(files) = files else { return false };
+        if process.ended().is_some() {
+            return false;
+        }
         files.set(staged.point.into());
         let begun = Instant::now();
         while process.ended().is_none() && begun.elapsed() < COMMIT_COMES {
             sleep(Duration::from_millis(5)).await;
         }
         files.set(Trouble::Nothing);
-        let has_died = process.ended().is_some();
+        // Whoever has just looked goes by what it saw.
+        sleep(LOOKED_WITHIN).await;
+        let has_died = process
+            .ended()
+            .is_some_and(|status| status.signal() == Some(SIGKILL));
         if has_died {
             self.killed.push(process.id());
         }

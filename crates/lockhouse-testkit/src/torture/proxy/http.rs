@@ -44,12 +44,13 @@ pub(super) async fn carry(
         let Some(request) = message(&mut client).await else {
             return;
         };
+        let failure = shared.state.borrow().failure;
         if let Some(again) = again.take()
+            && failure == Some(Failure::RepeatedReplies)
             && client.write_all(&again).await.is_err()
         {
             return;
         }
-        let failure = shared.state.borrow().failure;
         if failure == Some(Failure::RepeatedRequests) && !repeat(&request, shared).await {
             return;
         }
