@@ -256,3 +256,19 @@ async fn a_long_wait_is_cut_into_calls_of_20_s() {
         }
     }
 }
+
+/// P5, P9: the first try may wait at the server yet, on a connection that is silent, and be granted there.
+#[tokio::test(start_paused = true)]
+async fn no_room_after_a_lost_answer_is_not_told_as_a_refusal() {
+    let (server, client) = losing(&LOST[..1]).await;
+    server
+        .lockhouse
+        .acquire(ask("other"), Duration::ZERO)
+        .await
+        .unwrap();
+    let error = client.acquire(ask("x"), Duration::ZERO).await.unwrap_err();
+    assert!(error.maybe_applied(), "{error:?}");
+    // Asked once more, with no answer lost, it is one.
+    let error = client.acquire(ask("x"), Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.code(), Code::Exhausted);
+}

@@ -11,13 +11,14 @@ pub(crate) mod exchange;
 mod tls;
 
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{self, Page};
+use lockhouse_core::store::{self, Kind, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Reply, Request,
-    SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal, Reply,
+    Request, SemaphoreName, Ttl,
 };
 use reqwest::header::IF_MATCH;
 use reqwest::{Client, StatusCode};
@@ -47,20 +48,41 @@ impl Remote {
     async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Reply, Error> {
         // A wait too long for the clock is one without an end.
         let until = Instant::now().checked_add(wait);
-        calls::waiting(until, |until| self.acquire_until(ask, until)).await
+        let was_asked_before = &AtomicBool::new(false);
+        let answer = calls::waiting(until, |until| async move {
+            let asked = self.acquire_until(ask, until).await?;
+            was_asked_before.store(asked.asked_before.is_some(), Relaxed);
+            self.granted(&asked.result?)
+        });
+        match answer.await {
+            // The try whose answer was lost may wait at the server yet, and be granted after all.
+            Err(error @ Error::Refused(Refusal::Exhausted(_)))
+                if was_asked_before.load(Relaxed) =>
+            {
+                let what = "an answer was lost, and there was no room when it was asked again; \
+                            what was asked first may be granted yet";
+                Err(store::Error::new(Kind::Unknown, what)
+                    .caused_by(error)
+                    .into())
+            }
+            answer => answer,
+        }
     }
 
-    async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<Reply, Error> {
+    async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<Asked, Error> {
         let url = self.address.request(&ask.external_id, &[])?;
         let asked = self.ask(until + PATIENCE, || {
             let wait = until.saturating_duration_since(Instant::now());
             let body = wire::Acquire::of(ask, wait);
             self.client().put(url.clone()).json(&body)
         });
-        let answer = asked.await.result?;
+        Ok(asked.await)
+    }
+
+    fn granted(&self, answer: &Answer) -> Result<Reply, Error> {
         Ok(Reply::Granted {
             now: answer.status == StatusCode::CREATED,
-            request: self.read::<wire::Request, _>(&answer)?,
+            request: self.read::<wire::Request, _>(answer)?,
             // Whether too little of it is left is the server's business, which has looked.
             lasts: None,
         })
