@@ -64,6 +64,17 @@ fn a_tree_whose_hold_cannot_be_renewed_is_stopped_before_it_expires() {
     );
 }
 
+/// consul #9788, where nothing says that it is cut off: its calls are taken, and not answered.
+#[test]
+fn a_tree_whose_server_is_silent_is_stopped_before_it_expires() {
+    let house = House::behind_a_server();
+    let (run, pids) = stubborn(&house, &["--ttl", "2s"]);
+    house.signal_server(Signal::SIGSTOP);
+    end_in_time(&house, &pids);
+    house.signal_server(Signal::SIGCONT);
+    assert_eq!(run.end().code, 76);
+}
+
 /// It asks before it kills, too.
 #[test]
 fn a_tree_whose_run_is_stopped_is_asked_to_end() {

@@ -150,6 +150,10 @@ impl House {
         self.json(&["show", semaphore])["in_use"].as_u64().unwrap()
     }
 
+    pub(crate) fn signal_server(&self, signal: Signal) {
+        self.server.as_ref().unwrap().signal(signal);
+    }
+
     /// Ends the server at once, with no time to say goodbye.
     pub(crate) fn kill_server(&mut self) {
         self.server.take().unwrap().signal(Signal::SIGKILL);

@@ -132,6 +132,8 @@ macro_rules! conformance {
             those_who_are_the_first_at_once_do_not_deadlock,
             a_capacity_that_is_set_again_gives_nothing_out_twice,
             an_unknown_id_among_others_fails_alone,
+            an_owner_that_was_given_up_releases_nothing_when_it_comes_back,
+            what_is_released_as_it_expires_comes_back_once,
             // waiting
             who_waits_is_granted_when_permits_come_back,
             who_waits_is_granted_when_the_capacity_grows,

@@ -1,11 +1,12 @@
 //! What went wrong elsewhere, where no other rule has it already.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
-use lockhouse::{Code, Refusal};
+use futures_util::future::{join_all, join3, try_join_all};
+use lockhouse::{Code, EndReason, Refusal};
 
-use super::{ask, grant, in_use, name, refusal};
+use super::{SOON, ask, grant, in_use, name, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
 /// solid_queue #99: three who were the first on a semaphore deadlocked. P6.
@@ -81,7 +82,54 @@ pub async fn an_unknown_id_among_others_fails_alone(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 2);
     // Who is told "unknown" has left nothing behind under that id.
     lockhouse
-        .acquire(ask("unknown", &[("s", 7)]), super::SOON)
+        .acquire(ask("unknown", &[("s", 7)]), SOON)
         .await
         .unwrap();
+}
+
+/// solid_queue #761: a worker that had fallen silent was given up, and released what it held once more when it
+/// came back; so a limit of 1 ran 11. P3.
+pub async fn an_owner_that_was_given_up_releases_nothing_when_it_comes_back(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let silent = Duration::from_millis(50);
+    for round in 0..11 {
+        lockhouse.heartbeat("worker", silent).await.unwrap();
+        let id = format!("job-{round}");
+        let held = owned_by(ask(&id, &[("s", 1)]), "worker");
+        lockhouse.acquire(held, SOON).await.unwrap();
+        let next = format!("next-{round}");
+        let of_another = ask(&next, &[("s", 1)]);
+        lockhouse.acquire(of_another, SOON).await.unwrap();
+        let late = lockhouse.release(&id).await.unwrap();
+        assert!(!late.now);
+        assert_eq!(late.request.end_reason(), Some(EndReason::OwnerDead));
+        assert_eq!(in_use(&lockhouse, "s").await, 1);
+        let one_more = grant(&lockhouse, "one more", &[("s", 1)]).await;
+        assert_eq!(refusal(one_more), Refusal::Exhausted(vec![name("s")]));
+        assert!(lockhouse.release(&next).await.unwrap().now);
+    }
+}
+
+/// redisson #7329, prefect #21794: a release and an expiry at the same time were both counted. P2, P3.
+pub async fn what_is_released_as_it_expires_comes_back_once(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 1).await.unwrap();
+    let ttl = Duration::from_millis(40);
+    for round in 0..20 {
+        let (id, next) = (format!("job-{round}"), format!("next-{round}"));
+        let held = with_ttl(ask(&id, &[("s", 1)]), ttl);
+        let (_, granted_now) = one.acquire(held, SOON).await.unwrap();
+        assert!(granted_now);
+        // Before the expiry in some rounds, after it in others.
+        tokio::time::sleep(ttl - Duration::from_millis(10) + Duration::from_millis(round)).await;
+        let of_next = two.acquire(ask(&next, &[("s", 1)]), SOON);
+        let all = join3(one.release(&id), two.release(&id), of_next).await;
+        let (by_one, by_two, granted) = all;
+        assert!(!(by_one.unwrap().now && by_two.unwrap().now), "{id}");
+        granted.unwrap();
+        assert_eq!(in_use(&one, "s").await, 1);
+        assert!(one.release(&next).await.unwrap().now);
+        assert_eq!(in_use(&one, "s").await, 0);
+    }
 }
