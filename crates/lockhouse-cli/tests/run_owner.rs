@@ -129,6 +129,46 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
     }
 }
 
+/// Passes on calls to `server` and their answers, but for those to asks: they are lost.
+fn loses_answers_to_asks(server: &str) -> String {
+    let server = server.strip_prefix("http://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let mut server = TcpStream::connect(&server).unwrap();
+            thread::spawn(move || -> std::io::Result<()> {
+                let mut bytes = [0; 64 * 1024];
+                loop {
+                    let call = client.read(&mut bytes)?;
+                    let is_ask = bytes.starts_with(b"PUT /v1/requests/");
+                    server.write_all(&bytes[..call])?;
+                    let answer = server.read(&mut bytes)?;
+                    if call == 0 || answer == 0 || is_ask {
+                        return Ok(());
+                    }
+                    client.write_all(&bytes[..answer])?;
+                }
+            });
+        }
+    });
+    url
+}
+
+/// P10: nobody else knows its id, and it has no time to live.
+#[test]
+fn what_may_be_held_under_an_id_that_nobody_knows_is_given_back() {
+    let house = House::behind_a_server();
+    house.text(&["create", "a", "1"]);
+    let losing = House::at(&loses_answers_to_asks(house.url()));
+    let done = losing.done(&["acquire", "-s", "a"]);
+    assert_eq!(done.code, 69, "{done:?}");
+    assert_eq!(house.in_use("a"), 0);
+    let done = losing.done(&["acquire", "-s", "a", "--id", "known"]);
+    assert_eq!(done.code, 69, "{done:?}");
+    assert_eq!(house.in_use("a"), 1, "who asks again with that id has it");
+}
+
 /// The permits were given back before, and the session lapses by itself.
 #[test]
 fn a_goodbye_that_hangs_is_no_failure() {

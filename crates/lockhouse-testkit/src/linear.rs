@@ -22,6 +22,9 @@ use crate::history::{Answer, Call, NEVER, Operation, Refused};
 /// The most calls of a window that is looked at.
 const MOST: usize = 64;
 
+/// The most calls of it that may be under way at once: the search takes up to two to the power of that.
+const WIDEST: usize = 14;
+
 /// What became of a history.
 #[derive(Debug, Default)]
 pub struct Windows {
@@ -64,7 +67,8 @@ impl Windows {
             }
             let unclear =
                 |(_, step): &(&Operation, Step)| matches!(step, Step::Unclear | Step::Capacity(_));
-            if window.len() > MOST || window.iter().any(unclear) || spans.meet(&window) {
+            let is_large = window.len() > MOST || at_once(&window) > WIDEST;
+            if is_large || window.iter().any(unclear) || spans.meet(&window) {
                 self.passed_over += 1;
             } else if is_linearizable(&before, &window) {
                 self.linearizable += 1;
@@ -75,6 +79,21 @@ impl Windows {
             }
         }
     }
+}
+
+/// How many of its calls are under way at once, at the most.
+fn at_once(window: &[(&Operation, Step)]) -> usize {
+    let begins = window.iter().map(|(operation, _)| (operation.begun, true));
+    let ends = window.iter().map(|(operation, _)| (operation.ended, false));
+    let mut moments: Vec<_> = begins.chain(ends).collect();
+    // Who ends when another begins is under way with it.
+    moments.sort_unstable_by_key(|(at, begins)| (*at, !begins));
+    let mut now = 0_usize;
+    let counts = moments.iter().map(|(_, begins)| {
+        now = if *begins { now + 1 } else { now - 1 };
+        now
+    });
+    counts.max().unwrap_or(0)
 }
 
 /// Spans of time, of which those are asked for that come one after the other.

@@ -1,5 +1,6 @@
 //! Asking for permits on one or more semaphores.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::{
@@ -131,36 +132,32 @@ impl RequestBuilder {
 
     async fn send(self, wait: Duration) -> Result<Permit, Error> {
         let ask = self.ask()?;
-        let mut abandoned = self
-            .external_id
-            .is_none()
-            .then(|| Abandoned::new(&self.lockhouse, &ask));
+        let mut abandoned = Abandoned::new(&self.lockhouse, &ask);
+        if self.external_id.is_some() {
+            abandoned.disarm();
+        }
+        let id = ask.external_id.clone();
+        // Of another owner it is not kept.
+        let is_kept_by = |keeper: &&Keeper| ask.owner.as_ref() == Some(&keeper.owner);
+        let keeper = self.keeper.as_ref().filter(is_kept_by);
+        if let Some(keeper) = keeper.filter(|keeper| keeper.holding.is_lost().is_some()) {
+            abandoned.disarm();
+            return Err(Refusal::SessionEnded(keeper.owner.clone()).into());
+        }
         let asked_at = Instant::now();
         let (request, granted_now) = tokio::select! {
             biased;
-            ended = self.session_ends() => return Err(ended),
             granted = self.lockhouse.acquire(ask, wait) => granted?,
+            ended = session_ends(keeper) => {
+                // What is granted in that very moment has no time to live to end it.
+                abandoned.arm(id);
+                return Err(ended);
+            }
         };
         let (request, sent_at) = self.fresh(request, granted_now, asked_at).await?;
-        if let Some(abandoned) = &mut abandoned {
-            abandoned.disarm();
-        }
-        // Of another owner it is not kept.
-        let keeper = self
-            .keeper
-            .filter(|keeper| request.owner.as_ref() == Some(&keeper.owner));
-        let session = keeper.map(|keeper| keeper.holding);
+        abandoned.disarm();
+        let session = keeper.map(|keeper| Arc::clone(&keeper.holding));
         Ok(Permit::new(self.lockhouse, request, sent_at, session))
-    }
-
-    /// Once its session is lost, whatever is granted is lost too: its owner's silence or goodbye ends
-    /// it. Without a session, never.
-    async fn session_ends(&self) -> Error {
-        let Some(keeper) = &self.keeper else {
-            return std::future::pending().await;
-        };
-        keeper.holding.lost().await;
-        Refusal::SessionEnded(keeper.owner.clone()).into()
     }
 
     /// The request with a time, by this process's clock, from which its time to live surely runs:
@@ -200,6 +197,15 @@ impl RequestBuilder {
     }
 }
 
+/// Once its session is lost, whatever is granted is lost too. Without a session, never.
+async fn session_ends(keeper: Option<&Keeper>) -> Error {
+    let Some(keeper) = keeper else {
+        return std::future::pending().await;
+    };
+    keeper.holding.lost().await;
+    Refusal::SessionEnded(keeper.owner.clone()).into()
+}
+
 /// Gives back what may be granted to a caller who went away (P10). Only for ids that nobody else
 /// knows: another id may have been asked for again by somebody who is still there.
 struct Abandoned {
@@ -215,6 +221,10 @@ impl Abandoned {
             runtime: Handle::current(),
             external_id: Some(ask.external_id.clone()),
         }
+    }
+
+    fn arm(&mut self, external_id: ExternalId) {
+        self.external_id = Some(external_id);
     }
 
     fn disarm(&mut self) {

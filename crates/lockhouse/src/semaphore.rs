@@ -57,7 +57,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// `unknown_semaphore`, `exceeds_capacity` (also when the capacity is 0), `store_unavailable`,
-    /// `overloaded`.
+    /// `overloaded`; of a session's, `session_ended` once that is lost.
     pub async fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1).await
     }

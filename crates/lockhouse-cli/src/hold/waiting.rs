@@ -19,14 +19,20 @@ pub(crate) struct Waiter<'a> {
 
 impl Waiter<'_> {
     /// What `acquiring` comes to, or [`Failure::Interrupted`] if a signal asks to end before; then
-    /// nothing stays held.
+    /// nothing stays held. Nor does it where nobody can ask again, as the id is known to nobody else.
     pub(crate) async fn until_granted<T>(
         &self,
         acquiring: impl Future<Output = Result<T, Error>>,
         signals: &mut Signals,
     ) -> Result<T, Failure> {
-        let granted = or_signal(async { Ok(acquiring.await?) }, signals).await;
-        if let Err(Failure::Interrupted(_)) = granted {
+        let mut is_lost = false;
+        let acquiring = async {
+            let granted = acquiring.await;
+            is_lost = granted.as_ref().is_err_and(Error::maybe_applied) && self.fresh_id;
+            Ok(granted?)
+        };
+        let granted = or_signal(acquiring, signals).await;
+        if is_lost || matches!(granted, Err(Failure::Interrupted(_))) {
             // A second signal ends this too.
             let given_up = async {
                 self.give_up().await;
@@ -46,7 +52,7 @@ impl Waiter<'_> {
         }
         if self.fresh_id {
             // What was sent may not even have arrived. An id that is used up makes sure of it, and
-            // nobody misses this one. If there is no room to use it up, nothing was granted.
+            // nobody misses this one.
             let again = self.lockhouse.acquire(self.ask.clone(), Duration::ZERO);
             let _ = again.await;
         }

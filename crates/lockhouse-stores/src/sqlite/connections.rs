@@ -4,6 +4,7 @@
 //! on a thread that may block, whether or not its caller is still there. A connection that saw an
 //! error is closed: what it was in the middle of is rolled back with it.
 
+use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -163,11 +164,12 @@ impl Connections {
                     schema::check(&transaction)?;
                     work(transaction)
                 });
-                if result.is_ok()
-                    && connection.is_autocommit()
-                    && troubles.load(SeqCst) == troubles_before
-                {
-                    lock(&idle).push((connection, is));
+                let is_well = result.is_ok() && connection.is_autocommit();
+                if is_well && matches!(connection.is_readonly("main"), Ok(false)) {
+                    let mut idle = lock(&idle);
+                    if troubles.load(SeqCst) == troubles_before {
+                        idle.push((connection, is));
+                    }
                 }
                 result
             });
@@ -175,7 +177,8 @@ impl Connections {
             // connections of the process, for as long as it is open.
             if matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {
                 troubles.fetch_add(1, SeqCst);
-                all.iter().for_each(|idle| lock(idle).clear());
+                let closed = all.map(|idle| mem::take(&mut *lock(&idle)));
+                drop(closed);
             }
             result
         }

@@ -102,3 +102,17 @@ fn what_comes_later_comes_later() {
     ];
     assert_eq!(windows(&history).broken.len(), 1);
 }
+
+/// So many that all are under way at once have more orders than can be looked through.
+#[test]
+fn a_window_that_is_too_wide_is_passed_over() {
+    let all_at_once = |many: u32| -> Vec<Operation> {
+        let refused = || Answer::Refused(Refused::Exhausted(vec!["s".into()]));
+        let call = |nth: u32| acquire(&nth.to_string());
+        let asks = (0..many).map(|nth| operation(nth, u64::from(nth), 1_000, call(nth), refused()));
+        asks.collect()
+    };
+    let (narrow, wide) = (windows(&all_at_once(8)), windows(&all_at_once(40)));
+    assert_eq!((narrow.passed_over, wide.passed_over), (0, 1));
+    assert_eq!((wide.linearizable, wide.broken.len()), (0, 0));
+}

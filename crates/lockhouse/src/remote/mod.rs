@@ -51,16 +51,13 @@ impl Remote {
         let was_asked_before = &AtomicBool::new(false);
         let answer = calls::waiting(until, |until| async move {
             let asked = self.acquire_until(ask, until).await?;
-            was_asked_before.store(asked.asked_before.is_some(), Relaxed);
+            was_asked_before.fetch_or(asked.asked_before.is_some(), Relaxed);
             self.granted(&asked.result?)
         });
         match answer.await {
-            // The try whose answer was lost may wait at the server yet, and be granted after all.
-            Err(error @ Error::Refused(Refusal::Exhausted(_)))
-                if was_asked_before.load(Relaxed) =>
-            {
-                let what = "an answer was lost, and there was no room when it was asked again; \
-                            what was asked first may be granted yet";
+            Err(error) if was_asked_before.load(Relaxed) && may_be_granted_after(&error) => {
+                let what = "an answer was lost; asking again was refused, but what was asked first may \
+                            be granted yet";
                 Err(store::Error::new(Kind::Unknown, what)
                     .caused_by(error)
                     .into())
@@ -166,6 +163,18 @@ impl Remote {
         let build = || self.client().get(url.clone());
         self.ask(Instant::now() + PATIENCE, build).await.result
     }
+}
+
+/// Whether a try before the one that was refused, whose answer was lost, may still be granted: it may wait
+/// at the server, for room, a capacity, or a semaphore.
+fn may_be_granted_after(error: &Error) -> bool {
+    let Error::Refused(refusal) = error else {
+        return false;
+    };
+    matches!(
+        refusal,
+        Refusal::Exhausted(_) | Refusal::ExceedsCapacity { .. } | Refusal::UnknownSemaphore(_)
+    )
 }
 
 /// Whether a call that began `ago` may have done what is found done.

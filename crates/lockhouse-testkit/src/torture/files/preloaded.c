@@ -83,8 +83,8 @@ int fcntl64(int file, int what, ...)
     va_end(rest);
     int failed = (int)syscall(SYS_fcntl, file, what, argument);
     const struct flock *lock = argument;
-    if (what == F_SETLK && lock->l_type == F_UNLCK && lock->l_start == LOG_LOCK) {
-        if (has_synced && is(DIE_COMMITTED))
+    if (what == F_SETLK && lock->l_start == LOG_LOCK) {
+        if (lock->l_type == F_UNLCK && has_synced && is(DIE_COMMITTED))
             die();
         has_synced = 0;
     }
