@@ -111,7 +111,7 @@ impl RequestBuilder {
     /// process (P5).
     ///
     /// Dropping the future gives up the place in the queue. If the grant was made in that very
-    /// moment it ends by its time to live; the same call again would find it.
+    /// moment it ends by its time to live, or with its session; the same call again would find it.
     ///
     /// # Errors
     /// `exhausted` when there was no room within the wait; `session_ended` when it is a session's, and
@@ -207,7 +207,8 @@ async fn session_ends(keeper: Option<&Keeper>) -> Error {
 }
 
 /// Gives back what may be granted to a caller who went away (P10). Only for ids that nobody else
-/// knows: another id may have been asked for again by somebody who is still there.
+/// knows, as another may have been asked for again by somebody who is still there; and for any whose
+/// session is lost, as whoever asked for it with that has lost it too.
 struct Abandoned {
     lockhouse: Lockhouse,
     runtime: Handle,

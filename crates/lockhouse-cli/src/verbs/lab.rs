@@ -26,8 +26,8 @@ use crate::table;
 ///
 /// Puts the usual ways to write a lock in SQL through what happens to locks: a crowd, a holder that
 /// dies, one that is late, an answer that is lost, a clock that is fast. Lockhouse goes through the
-/// same, but for the clock. Each client notes what it was told, and a checker says which promises were broken, and in how
-/// many rounds.
+/// same, but for the clock. Each client notes what it was told, and a checker says which promises were
+/// broken, and in how many rounds.
 ///
 /// The strategies have tables of their own, `lockhouse_lab_…`, which are dropped when it ends, also
 /// by a signal. Lockhouse has its own tables, made if they are missing; its semaphores are deleted,

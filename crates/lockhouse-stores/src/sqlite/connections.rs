@@ -2,7 +2,8 @@
 //!
 //! A call waits for its turn without a thread, first come, first served. Then it runs to its end
 //! on a thread that may block, whether or not its caller is still there. A connection that saw an
-//! error is closed: what it was in the middle of is rolled back with it.
+//! error is closed: what it was in the middle of is rolled back with it. Where the file could not be
+//! had, so are all others.
 
 use std::mem;
 use std::path::Path;
