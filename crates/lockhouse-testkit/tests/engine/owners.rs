@@ -1,8 +1,9 @@
 //! Owners who leave while something of theirs is under way.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use lockhouse_core::{Ask, Command, Count, ExternalId, Owner, SemaphoreName};
 
 use crate::hooked::{hooked, slow_to_look};
@@ -52,4 +53,27 @@ async fn a_session_begins_when_the_last_of_its_name_has_said_its_goodbye() {
     let found = lockhouse.find(permit.external_id()).await.unwrap();
     assert!(found.is_live(), "{found:?}");
     assert!(!lockhouse.heartbeat("job", minute).await.unwrap().began);
+}
+
+/// P10: of two who say goodbye at once for one owner, both are answered when all is freed.
+#[tokio::test]
+async fn a_goodbye_is_answered_when_all_is_freed_whoever_freed_it() {
+    const HELD: u32 = 1_200;
+    // All that one look finds, and the next, is ended by the other just before.
+    let by_other = AtomicU32::new(0);
+    let lockhouse = hooked(move |batch| {
+        let is_end = |command: &&Command| matches!(command, Command::End { .. });
+        let ends: Vec<_> = batch.commands.iter().filter(is_end).cloned().collect();
+        let before = by_other.fetch_add(ends.len() as u32, SeqCst);
+        Ok(if before < 1_000 { ends } else { Vec::new() })
+    });
+    lockhouse.define("s", HELD).await.unwrap();
+    lockhouse
+        .heartbeat("job", Duration::from_secs(60))
+        .await
+        .unwrap();
+    let asks = (0..HELD).map(|nth| lockhouse.acquire(of_job(&format!("r-{nth}")), Duration::ZERO));
+    try_join_all(asks).await.unwrap();
+    lockhouse.goodbye("job").await.unwrap();
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 0);
 }

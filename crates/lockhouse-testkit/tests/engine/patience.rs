@@ -159,3 +159,47 @@ async fn what_lapses_right_after_a_look_is_in_nobodys_way() {
     tokio::time::sleep(Duration::from_millis(60)).await;
     semaphore.try_acquire().await.unwrap().forget();
 }
+
+/// P10: what was in the way is ended by its holder, who is late, while whoever is refused looks for it.
+#[tokio::test]
+async fn nobody_is_refused_for_what_its_holder_ends_meanwhile() {
+    for after in [30, 0] {
+        let lockhouse = slow_to_look(Duration::from_millis(100));
+        lockhouse.define("s", 1).await.unwrap();
+        let ask = lockhouse.request("lapses").permits("s", 1);
+        let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
+        held.unwrap().forget();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let late = async {
+            tokio::time::sleep(Duration::from_millis(after)).await;
+            lockhouse.renew("lapses", None).await
+        };
+        let semaphore = lockhouse.semaphore("s");
+        let (granted, renewed) = tokio::join!(semaphore.try_acquire(), late);
+        granted.unwrap().forget();
+        assert_eq!(renewed.unwrap_err().code(), Code::RequestEnded);
+    }
+}
+
+/// The same by another process, after the look and before what it leads to.
+#[tokio::test]
+async fn nobody_is_refused_for_what_another_process_ends_meanwhile() {
+    let is_first = AtomicBool::new(true);
+    let lockhouse = hooked(move |batch| {
+        let is_end = |command: &&Command| matches!(command, Command::End { .. });
+        let end = batch.commands.iter().find(is_end);
+        let end = end.filter(|_| is_first.swap(false, Ordering::Relaxed));
+        Ok(end.cloned().into_iter().collect())
+    });
+    lockhouse.define("s", 1).await.unwrap();
+    let ask = lockhouse.request("lapses").permits("s", 1);
+    let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
+    held.unwrap().forget();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    lockhouse
+        .semaphore("s")
+        .try_acquire()
+        .await
+        .unwrap()
+        .forget();
+}

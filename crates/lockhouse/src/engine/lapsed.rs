@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lockhouse_core::store::{Due, Error as StoreError, Kind};
-use lockhouse_core::{Cause, Command, EndReason, ExternalId, Owner, Reply, Request, SemaphoreName};
-use tokio::sync::watch;
+use lockhouse_core::{
+    Cause, Command, EndReason, ExternalId, Owner, Reply, Request, Semaphore, SemaphoreName,
+};
+use tokio::sync::SetOnce;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Engine, Touches, attempt};
@@ -67,14 +69,43 @@ pub(super) struct Looked {
 #[derive(Clone, Debug)]
 struct Look {
     begun: Instant,
-    /// Whether it found anything; nothing while it is under way.
-    found: watch::Receiver<Option<bool>>,
+    /// What it found, or none if it failed; not set while it is under way. Who waits for it is woken in
+    /// order, so that a simulated run can be repeated.
+    found: Arc<SetOnce<Option<Found>>>,
 }
 
-impl Look {
-    /// Whether it is under way, and not dropped.
-    fn goes_on(&self) -> bool {
-        self.found.borrow().is_none() && self.found.has_changed().is_ok()
+/// What a look found.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    /// Whether something is over that was in the way.
+    is_over: bool,
+    /// The semaphores as they were after it, as others may have ended something just before.
+    semaphores: Vec<Semaphore>,
+}
+
+/// What became of requests that seemed due.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ended {
+    /// How many ended by this.
+    pub(super) by_us: u64,
+    /// How many live no more, whoever ended them.
+    over: u64,
+}
+
+/// Tells what a look found, or that it failed when this is dropped before.
+struct Telling(Arc<SetOnce<Option<Found>>>);
+
+impl Telling {
+    fn tell(&self, found: Found) {
+        // Only once.
+        let _ = self.0.set(Some(found));
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        // Unless it was told.
+        let _ = self.0.set(None);
     }
 }
 
@@ -82,7 +113,7 @@ impl Look {
 struct ToLook {
     /// Those to look at. Others wait for this to be dropped, or told.
     names: Vec<SemaphoreName>,
-    told: watch::Sender<Option<bool>>,
+    telling: Telling,
     /// What others look at.
     by_others: Vec<(SemaphoreName, Look)>,
 }
@@ -91,19 +122,19 @@ impl Looked {
     /// What there is to do about `names`.
     fn begin(&self, names: &[SemaphoreName]) -> ToLook {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, look| look.goes_on());
-        let (told, found) = watch::channel(None);
+        looks.retain(|_, look| !look.found.initialized());
+        let found = Arc::new(SetOnce::new());
         let begun = Instant::now();
         let mut to_look = ToLook {
             names: Vec::new(),
-            told,
+            telling: Telling(Arc::clone(&found)),
             by_others: Vec::new(),
         };
         for name in names {
             match looks.get(name) {
                 Some(look) => to_look.by_others.push((name.clone(), look.clone())),
                 None => {
-                    let found = found.clone();
+                    let found = Arc::clone(&found);
                     looks.insert(name.clone(), Look { begun, found });
                     to_look.names.push(name.clone());
                 }
@@ -114,45 +145,70 @@ impl Looked {
 }
 
 impl Engine {
-    /// Ends what has lapsed on `names`, which were found full just now; whether anything may have. It has
-    /// its answer by `deadline`.
+    /// Ends what has lapsed on `names`, which were found full just now; whether anything may have, or all of
+    /// them are as `is_free` would have them by now, since others ended it. It has its answer by `deadline`.
     ///
     /// A look of another's counts if it began since. One that began before is waited for, and if it found
     /// nothing there is one more.
     pub(super) async fn end_lapsed(
         &self,
         names: &[SemaphoreName],
+        is_free: impl Fn(&Semaphore) -> bool,
         deadline: Instant,
     ) -> Result<bool, Error> {
         let since = Instant::now();
-        let mut names = names.to_vec();
-        let mut found = false;
-        while !names.is_empty() && !found && Instant::now() < deadline {
+        let (mut names, all) = (names.to_vec(), names.len());
+        let mut free = HashSet::new();
+        let mut is_over = false;
+        while !names.is_empty() && !is_over && Instant::now() < deadline {
             let looks = self.shared.looked.begin(&names);
+            let mut see = |found: &Found| {
+                is_over |= found.is_over;
+                let are_free = found
+                    .semaphores
+                    .iter()
+                    .filter(|semaphore| is_free(semaphore));
+                free.extend(are_free.map(|semaphore| semaphore.name.clone()));
+            };
             if !looks.names.is_empty() {
-                let lapsed = Due::Lapsed {
-                    on: Some(&looks.names),
-                };
-                let ended = self.end_all(lapsed, lapse, || deadline).await? > 0;
-                looks.told.send_replace(Some(ended));
-                found |= ended;
+                let found = self.look_for_lapsed(&looks.names, deadline).await?;
+                see(&found);
+                looks.telling.tell(found);
             }
             names.clear();
-            for (name, mut look) in looks.by_others {
-                let told = timeout_at(deadline, look.found.wait_for(Option::is_some)).await;
-                // One that fails is not told.
-                let told = told.is_ok_and(|told| told.is_ok());
-                found |= told && *look.found.borrow() == Some(true);
-                if !told || look.begun < since {
+            for (name, look) in looks.by_others {
+                let told = timeout_at(deadline, look.found.wait()).await;
+                let found = told.ok().and_then(Option::as_ref);
+                found.into_iter().for_each(&mut see);
+                if found.is_none() || look.begun < since {
                     names.push(name);
                 }
             }
         }
-        if found || names.is_empty() {
-            return Ok(found);
+        if is_over || names.is_empty() {
+            return Ok(is_over || free.len() == all);
         }
         let late = "what has lapsed was not found in time";
         Err(StoreError::new(Kind::Unavailable, late).into())
+    }
+
+    async fn look_for_lapsed(
+        &self,
+        names: &[SemaphoreName],
+        deadline: Instant,
+    ) -> Result<Found, Error> {
+        let lapsed = Due::Lapsed { on: Some(names) };
+        let ended = self.end_all(lapsed, lapse, || deadline).await?;
+        if ended.over > 0 {
+            return Ok(Found {
+                is_over: true,
+                semaphores: Vec::new(),
+            });
+        }
+        Ok(Found {
+            is_over: false,
+            semaphores: attempt::read(deadline, || self.store.named(names)).await?,
+        })
     }
 
     /// The same for who looks again and again: it waits a moment only for what it ends, and goes on to
@@ -197,50 +253,58 @@ impl Engine {
         self.submit(goodbye).await?;
         // What was granted since that look has no session left to free it.
         let late = self.end_all(held, &cause, attempt::deadline).await?;
-        Ok(ended + late)
+        Ok(ended.by_us + late.by_us)
     }
 
-    /// Ends all that is due, piece by piece; how many requests those were. Each of its calls has its
-    /// answer by the `deadline` that it is given.
+    /// Ends all that is due, piece by piece. Each of its calls has its answer by the `deadline` that it is
+    /// given.
     pub(super) async fn end_all(
         &self,
         which: Due<'_>,
         cause: impl Fn(&Request) -> Cause,
         deadline: impl Fn() -> Instant,
-    ) -> Result<u64, Error> {
-        let mut total = 0;
+    ) -> Result<Ended, Error> {
+        let mut total = Ended::default();
         loop {
             let deadline = deadline();
             let due = attempt::read(deadline, || self.store.due(which, PIECE)).await?;
             let found = due.len();
             let ended = self.end_each(due, &cause, deadline).await?;
-            total += ended;
-            // What is left of a piece was renewed, or ended by somebody else.
-            if ended == 0 || found < PIECE as usize {
+            total.by_us += ended.by_us;
+            total.over += ended.over;
+            // What is left of a piece was renewed.
+            if ended.over == 0 || found < PIECE as usize {
                 return Ok(total);
             }
         }
     }
 
-    /// Ends those of `requests` that are due still; how many they were.
+    /// Ends those of `requests` that are due still.
     pub(super) async fn end_each(
         &self,
         requests: Vec<Request>,
         cause: impl Fn(&Request) -> Cause,
         deadline: Instant,
-    ) -> Result<u64, Error> {
+    ) -> Result<Ended, Error> {
         let ends = requests
             .into_iter()
             .map(|request| self.end(cause(&request), request, deadline));
-        let mut ended = 0;
+        let mut ended = Ended::default();
         for result in join_all(ends).await {
-            ended += u64::from(result?);
+            let (is_over, by_us) = result?;
+            ended.over += u64::from(is_over);
+            ended.by_us += u64::from(by_us);
         }
         Ok(ended)
     }
 
-    /// Whether it ended by this.
-    async fn end(&self, cause: Cause, request: Request, deadline: Instant) -> Result<bool, Error> {
+    /// Whether it lives no more, and whether it ended by this.
+    async fn end(
+        &self,
+        cause: Cause,
+        request: Request,
+        deadline: Instant,
+    ) -> Result<(bool, bool), Error> {
         let permits = super::permits(&request);
         let touches = Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
@@ -251,16 +315,17 @@ impl Engine {
             cause,
         };
         match self.lanes.submit(end, touches, deadline).await? {
-            Ok(Reply::Ended {
-                request, now: true, ..
-            }) => {
-                let external_id = &request.external_id;
-                let reason = request.end_reason().map(EndReason::as_str);
-                tracing::info!(%external_id, reason, "a request was ended");
-                Ok(true)
+            Ok(Reply::Ended { request, now, .. }) => {
+                if now {
+                    let external_id = &request.external_id;
+                    let reason = request.end_reason().map(EndReason::as_str);
+                    tracing::info!(%external_id, reason, "a request was ended");
+                }
+                // If it lives, it was renewed meanwhile.
+                Ok((!request.is_live(), now))
             }
-            // Renewed, ended or purged meanwhile.
-            Ok(_) | Err(_) => Ok(false),
+            // Purged meanwhile.
+            Ok(_) | Err(_) => Ok((true, false)),
         }
     }
 }

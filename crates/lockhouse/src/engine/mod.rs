@@ -99,8 +99,8 @@ impl Engine {
     }
 
     /// One try; and one more whenever permits that had lapsed may have been in its way: it is refused only
-    /// where a look since found none (P10), or others were quicker each time. All of it within the time of
-    /// one call.
+    /// where a look since found none, and no room that others made (P10), or others were quicker each time.
+    /// All of it within the time of one call.
     async fn submit(&self, command: Command) -> Result<Reply, Error> {
         let deadline = attempt::deadline();
         let mut looks = 0;
@@ -114,11 +114,23 @@ impl Engine {
                 Refusal::SemaphoreInUse { name, .. } => slice::from_ref(name),
                 _ => return Err(refused.into()),
             };
-            if !self.end_lapsed(full, deadline).await? {
+            let is_free = |semaphore: &Semaphore| self.has_room(semaphore, &command);
+            if !self.end_lapsed(full, is_free, deadline).await? {
                 return Err(refused.into());
             }
             looks += 1;
         }
+    }
+
+    /// Whether there is room for it, which nobody waits for.
+    fn has_room(&self, semaphore: &Semaphore, command: &Command) -> bool {
+        let Some(ask) = command.ask() else {
+            return semaphore.in_use == 0;
+        };
+        let mut permits = ask.permits();
+        permits
+            .any(|(name, count)| *name == semaphore.name && count.value() <= semaphore.available())
+            && self.waiting_on(&semaphore.name) == 0
     }
 
     async fn submit_once(&self, command: Command, deadline: Instant) -> Result<Reply, Error> {

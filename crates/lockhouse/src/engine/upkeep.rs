@@ -21,8 +21,8 @@ const PURGE_FOR: Duration = Duration::from_millis(6);
 impl Engine {
     /// Ends what has lapsed; how many requests.
     pub(crate) async fn sweep_lapsed(&self) -> Result<u64, Error> {
-        self.end_all(Due::Lapsed { on: None }, lapse, attempt::deadline)
-            .await
+        let lapsed = Due::Lapsed { on: None };
+        Ok(self.end_all(lapsed, lapse, attempt::deadline).await?.by_us)
     }
 
     /// Ends what has been held for `age` without a time to live, and is kept by no session of its
@@ -42,7 +42,7 @@ impl Engine {
         loop {
             let deadline = attempt::deadline();
             let look = attempt::read(deadline, || self.store.stale(age, &page)).await?;
-            total += self.end_each(look.requests, stale, deadline).await?;
+            total += self.end_each(look.requests, stale, deadline).await?.by_us;
             if look.looked_to.is_none() {
                 return Ok(total);
             }
