@@ -75,6 +75,8 @@ pub struct Definition {
     pub capacity: Capacity,
     /// Refuse if it does not exist, instead of creating it.
     pub must_exist: bool,
+    /// Refuse if it exists with another capacity, instead of resizing it.
+    pub as_it_is: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
     /// Who says so, for the audit.
@@ -90,6 +92,7 @@ impl Definition {
             name,
             capacity,
             must_exist: false,
+            as_it_is: false,
             expected: None,
             changed_by: None,
             note: None,

@@ -107,9 +107,8 @@ impl Scene {
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         let created = !semaphore.exists();
         let changed = !created && semaphore.capacity != capacity;
-        if let Some(expected) = wanted
-            .expected
-            .filter(|expected| *expected != semaphore.capacity)
+        let expected = wanted.expected.or(wanted.as_it_is.then_some(capacity));
+        if let Some(expected) = expected.filter(|expected| *expected != semaphore.capacity)
             && changed
         {
             return Err(Refusal::CapacityChanged {

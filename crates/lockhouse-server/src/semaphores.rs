@@ -1,8 +1,8 @@
 //! `/v1/semaphores`: defining, listing, deleting, who holds and how capacities changed.
 
 use axum::extract::State;
-use axum::http::header::IF_MATCH;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use lockhouse::wire::{self, Define, History, Holders, Semaphores};
 use lockhouse::{ExternalId, Lockhouse, SemaphoreName};
 
@@ -18,8 +18,11 @@ pub(crate) async fn put(
     Json(body): Json<Define>,
 ) -> Result<(StatusCode, Json<wire::Semaphore>), Failure> {
     let mut define = lockhouse.define(&name, body.capacity);
-    if must_exist(&headers)? {
+    if has_star(&headers, IF_MATCH)? {
         define = define.must_exist();
+    }
+    if has_star(&headers, IF_NONE_MATCH)? {
+        define = define.as_it_is();
     }
     if let Some(expected) = body.expected_capacity {
         define = define.expected(expected);
@@ -38,12 +41,19 @@ pub(crate) async fn put(
     Ok((status, Json(wire::Semaphore::from(&semaphore))))
 }
 
-/// `If-Match: *` asks for a semaphore that exists. Semaphores have no entity tags.
-fn must_exist(headers: &HeaderMap) -> Result<bool, Failure> {
-    match headers.get(IF_MATCH).map(|value| value.as_bytes()) {
+/// `If-Match: *` asks for a semaphore that exists, `If-None-Match: *` for one that is new, or as it shall
+/// be already. Semaphores have no entity tags.
+fn has_star(headers: &HeaderMap, condition: HeaderName) -> Result<bool, Failure> {
+    match headers.get(&condition).map(|value| value.as_bytes()) {
         None => Ok(false),
         Some(b"*") => Ok(true),
-        Some(_) => Err(Failure::malformed("If-Match", "takes nothing but *")),
+        Some(_) => {
+            let name = match condition {
+                IF_MATCH => "If-Match",
+                _ => "If-None-Match",
+            };
+            Err(Failure::malformed(name, "takes nothing but *"))
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub struct Define {
     name: String,
     capacity: i128,
     must_exist: bool,
+    as_it_is: bool,
     expected: Option<i128>,
     changed_by: Option<String>,
     note: Option<String>,
@@ -27,6 +28,7 @@ impl Define {
             name: name.to_owned(),
             capacity,
             must_exist: false,
+            as_it_is: false,
             expected: None,
             changed_by: None,
             note: None,
@@ -36,6 +38,13 @@ impl Define {
     /// Refuse with `unknown_semaphore` if there is none, instead of creating it.
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
+        self
+    }
+
+    /// Refuse with `capacity_changed` if there is one with another capacity, instead of resizing it. So
+    /// of two who create it at once with two capacities, one is told.
+    pub fn as_it_is(mut self) -> Self {
+        self.as_it_is = true;
         self
     }
 
@@ -61,8 +70,9 @@ impl Define {
     /// Does it; also says whether the semaphore was created.
     ///
     /// # Errors
-    /// `invalid_request`, `unknown_semaphore` (only with [`must_exist`](Define::must_exist)),
-    /// `store_unavailable`.
+    /// `invalid_request`, `unknown_semaphore` (only with [`must_exist`](Define::must_exist) or
+    /// [`expected`](Define::expected)), `capacity_changed` (only with [`as_it_is`](Define::as_it_is) or
+    /// [`expected`](Define::expected)), `store_unavailable`.
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
         let definition = self.definition()?;
         self.lockhouse.service().define(definition).await
@@ -73,6 +83,7 @@ impl Define {
             name: SemaphoreName::parse(&self.name)?,
             capacity: Capacity::new(self.capacity)?,
             must_exist: self.must_exist,
+            as_it_is: self.as_it_is,
             expected: self.expected.map(expected).transpose()?,
             changed_by: self.changed_by.as_deref().map(changed_by).transpose()?,
             note: self.note.as_deref().map(Note::parse).transpose()?,

@@ -39,7 +39,11 @@ impl Pool {
         let (lockhouse, expected) = (self.semaphore.lockhouse(), Capacity::new(self.capacity)?);
         let status = match lockhouse.status(self.name()).await {
             Err(Error::Refused(Refusal::UnknownSemaphore(_))) => {
-                lockhouse.define(self.name(), self.capacity).await?
+                // Somebody may make another of it meanwhile.
+                lockhouse
+                    .define(self.name(), self.capacity)
+                    .as_it_is()
+                    .await?
             }
             found => found?,
         };

@@ -105,8 +105,12 @@ impl Model {
     fn define(&mut self, now: Timestamp, wanted: &Definition) -> Outcome {
         let name = &wanted.name;
         let old = self.capacity(name);
-        match (old, wanted.expected) {
-            (None, expected) if wanted.must_exist || expected.is_some() => {
+        let from = match wanted.expected {
+            None if wanted.as_it_is => Some(wanted.capacity),
+            expected => expected,
+        };
+        match (old, from) {
+            (None, _) if wanted.must_exist || wanted.expected.is_some() => {
                 return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
             }
             (Some(capacity), Some(expected))

@@ -89,16 +89,18 @@ fn defines() -> impl Strategy<Value = Command> {
     let parts = (
         names(),
         capacities(),
-        prop::bool::weighted(0.3),
+        [prop::bool::weighted(0.3), prop::bool::weighted(0.2)],
         expected,
         owners(),
         notes,
     );
-    parts.prop_map(|(name, capacity, must_exist, expected, changed_by, note)| {
+    parts.prop_map(|(name, capacity, conditions, expected, changed_by, note)| {
+        let [must_exist, as_it_is] = conditions;
         Command::Define(Definition {
             name,
             capacity,
             must_exist,
+            as_it_is,
             expected,
             changed_by,
             note,

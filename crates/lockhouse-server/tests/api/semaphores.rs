@@ -74,6 +74,28 @@ async fn if_match_asks_for_one_that_exists() {
 }
 
 #[tokio::test]
+async fn if_none_match_creates_and_never_resizes() {
+    let server = Server::start().await;
+    let put = |capacity: u32, condition: &str| {
+        let request = Request::builder().method("PUT").uri("/v1/semaphores/a");
+        let request = request.header("if-none-match", condition.to_owned());
+        let (server, body) = (&server, json!({"capacity": capacity}).to_string());
+        async move { server.send(request, &body).await }
+    };
+    put(1, "*").await.is(201);
+    put(1, "*").await.is(200);
+    let problem = put(2, "*").await.is_problem(409, "capacity_changed");
+    assert_eq!(
+        (&problem["capacity"], &problem["expected_capacity"]),
+        (&json!(1), &json!(2))
+    );
+    let problem = put(2, "\"etag\"").await.is_problem(400, "invalid_request");
+    assert_eq!(problem["field"], "If-None-Match");
+    let shown = server.get("/v1/semaphores/a").await.json();
+    assert_eq!(shown["capacity"], 1);
+}
+
+#[tokio::test]
 async fn an_expected_capacity_makes_a_resize_conditional() {
     let server = Server::start().await;
     let put = |capacity: u32, expected: i64| {

@@ -71,6 +71,28 @@ pub async fn a_mutex_is_made_once_by_many_at_once(place: &Place) {
     assert_eq!((semaphore.capacity.value(), semaphore.in_use), (1, 0));
 }
 
+/// Of two who first use one name for two kinds of lock, one is told; neither resizes the other's.
+pub async fn a_name_is_a_mutex_or_a_readers_writer_lock(place: &Place) {
+    for nth in 0..10 {
+        let (one, two) = (place.client().await, place.client().await);
+        let (mutex, rwlock) = (
+            one.mutex(format!("m-{nth}")),
+            two.rwlock(format!("m-{nth}")),
+        );
+        let (locked, read) = tokio::join!(mutex.try_lock(), rwlock.try_read());
+        let refused = match (locked, read) {
+            (Ok(_held), refused) => refusal(refused),
+            (refused, _) => refusal(refused),
+        };
+        assert!(
+            matches!(refused, Refusal::CapacityChanged { .. }),
+            "{refused}"
+        );
+        let history = one.history(&format!("m-{nth}"), 10).await.unwrap();
+        assert_eq!(history, [], "nobody resizes it");
+    }
+}
+
 /// Rather than let in more than one, or fewer than all.
 pub async fn a_semaphore_of_another_capacity_is_no_lock(place: &Place) {
     let lockhouse = place.client().await;

@@ -20,7 +20,7 @@ use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal, Reply,
     Request, SemaphoreName, Ttl,
 };
-use reqwest::header::IF_MATCH;
+use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
@@ -224,11 +224,15 @@ impl Service for Remote {
         let url = self.address.semaphore(&definition.name, &[])?;
         let body = wire::Define::from(&definition);
         let build = || {
-            let request = self.client().put(url.clone()).json(&body);
-            match definition.must_exist {
-                true => request.header(IF_MATCH, "*"),
-                false => request,
+            let mut request = self.client().put(url.clone()).json(&body);
+            let conditions = [
+                (IF_MATCH, definition.must_exist),
+                (IF_NONE_MATCH, definition.as_it_is),
+            ];
+            for (header, _) in conditions.into_iter().filter(|(_, is_one)| *is_one) {
+                request = request.header(header, "*");
             }
+            request
         };
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
         let status = self.read::<wire::Semaphore, _>(&answer)?;

@@ -81,7 +81,7 @@ pub struct History {
 }
 
 impl From<&Definition> for Define {
-    /// Whether the semaphore must exist is said by a header.
+    /// Whether the semaphore must exist, and whether it is to stay as it is, is said by headers.
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),

@@ -14,6 +14,13 @@ fn a_resize_that_ignores_what_was_expected_is_caught() {
 }
 
 #[test]
+fn a_resize_of_what_shall_stay_as_it_is_is_caught() {
+    assert_caught("changes", |loaded, commands| {
+        on_definitions(loaded, commands, |_, wanted| wanted.as_it_is = false)
+    });
+}
+
+#[test]
 fn creating_what_was_expected_to_have_a_capacity_is_caught() {
     assert_caught("changes", |loaded, commands| {
         on_definitions(loaded, commands, |semaphore, wanted| {
