@@ -10,6 +10,7 @@ use house::{House, Running, runs, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rusqlite::Connection;
 use serde_json::Value;
 
 /// Ignores SIGTERM, as does what it starts; prints both their pids.
@@ -269,4 +270,34 @@ fn what_was_lost_is_not_held_when_it_is_asked_for_again() {
     assert!(again.stderr.contains("has ended"), "{again:?}");
     let run = ["run", "-s", "a", "--", "sh", "-c", "echo $LOCKHOUSE_FENCE"];
     assert_eq!(house.text(&run), "2\n");
+}
+
+/// Whose hold is lost before there is a command starts none.
+#[test]
+fn a_command_whose_hold_is_lost_before_it_begins_is_not_started() {
+    let house = House::on_a_store();
+    let marker = house.path("started");
+    house.text(&["list"]);
+    let store = Connection::open(house.path("permits.db")).unwrap();
+    // Begins an owner's session for longer than the hold lasts.
+    store
+        .execute_batch(
+            "CREATE TABLE long (x INTEGER);
+             INSERT INTO long
+                 WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 3000)
+                 SELECT x FROM n;
+             CREATE TRIGGER slow AFTER INSERT ON lockhouse_owner_session BEGIN
+                 UPDATE long SET x = 0
+                 WHERE (SELECT count(*) FROM long a, long b WHERE a.x + b.x < 0) > 0;
+             END;",
+        )
+        .unwrap();
+    let script = format!("touch {}", marker.display());
+    let done = house.run(&["--ttl", "300ms"], &script).end();
+    assert_eq!(done.code, 76, "{done:?}");
+    assert!(
+        done.stderr.contains("the command was not started"),
+        "{done:?}"
+    );
+    assert!(!marker.exists());
 }

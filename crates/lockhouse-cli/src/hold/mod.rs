@@ -13,7 +13,7 @@ mod terminal;
 mod tree;
 mod waiting;
 
-use std::future::pending;
+use std::future::{pending, ready};
 use std::io::ErrorKind;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ pub(crate) enum Ended {
     Command(ExitStatus),
     /// It was stopped, or ended by itself when it was too late.
     Lost(Lost),
+    /// It was not started, as its hold was lost before.
+    NeverBegan(Lost),
 }
 
 /// What a command runs under: its permit, and perhaps a session of its owner, with the same time to
@@ -82,6 +84,15 @@ impl Hold {
         }
     }
 
+    /// Whether one of them is lost by now, and why.
+    async fn is_lost(&self) -> Option<Lost> {
+        tokio::select! {
+            biased;
+            lost = self.lost() => Some(lost),
+            () = ready(()) => None,
+        }
+    }
+
     /// Until when both are surely held.
     fn held_until(&self) -> Option<Instant> {
         let session = self.session.as_ref().and_then(Session::held_until);
@@ -109,7 +120,7 @@ impl Hold {
 }
 
 /// Runs `command` under `hold`, which has the time to live `ttl`, and hands `signals` on to it.
-/// If one that asks to end is there already, the command is not started.
+/// If one that asks to end is there already, or the hold is lost, the command is not started.
 pub(crate) async fn run(
     command: Command,
     hold: &Hold,
@@ -131,6 +142,10 @@ pub(crate) async fn run(
     if let Some(signal) = signals.ended().await {
         group.dismiss().await;
         return Err(Failure::Interrupted(signal));
+    }
+    if let Some(lost) = hold.is_lost().await {
+        group.dismiss().await;
+        return Ok(Ended::NeverBegan(lost));
     }
     let program = command.as_std().get_program().to_owned();
     let mut child = group

@@ -176,12 +176,13 @@ impl Run {
         let id = hold.permit().external_id().to_string();
         // Of a hold that is lost there is not much left to give back.
         let within = match &ended {
-            Ok(Ended::Lost(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
+            Ok(Ended::Lost(_) | Ended::NeverBegan(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
             _ => RELEASED_WITHIN,
         };
         let released = hold.end(within).await;
         match ended? {
             Ended::Lost(why) => Err(lost(&id, why, "the command was stopped")),
+            Ended::NeverBegan(why) => Err(lost(&id, why, "the command was not started")),
             Ended::Command(status) => {
                 if let Some(why) = ended_before(&id, released) {
                     return Err(lost(&id, why, "the command had ended by itself"));
