@@ -1,14 +1,19 @@
 //! What goes on after its caller has let go: giving back what was dropped.
 
+mod debt;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::Owner;
+use lockhouse_core::{ExternalId, Owner};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::Lockhouse;
+use debt::Debt;
+pub(crate) use debt::Dropped;
 
 /// A little longer than any call takes.
 const PATIENCE: Duration = Duration::from_secs(11);
@@ -23,33 +28,54 @@ struct Counts {
     failed: usize,
     /// Owners whose goodbye is under way.
     leaving: Vec<Owner>,
+    /// What is to be given back, and which of all drops that was.
+    owed: HashMap<ExternalId, u64>,
+    drops: u64,
+    /// How much of it could not be given back at once, and is tried again.
+    overdue: usize,
 }
 
-/// One that is under way, until this is dropped; be it that its runtime ends.
-struct UnderWay {
+/// An owner who says goodbye, until this is dropped; be it that its runtime ends.
+struct Leaving {
     counts: Arc<watch::Sender<Counts>>,
-    leaving: Option<Owner>,
+    owner: Owner,
     done: bool,
 }
 
 impl Background {
-    /// Has `runtime` go on with `task`, which says whether it did what it should.
-    pub(crate) fn go_on(
-        &self,
-        runtime: &Handle,
-        task: impl Future<Output = bool> + Send + 'static,
-    ) {
-        self.begin(runtime, None, task);
+    /// Has `runtime` give back what was dropped, again and again for as long as the store does not answer:
+    /// a session may keep it for as long as that goes on.
+    pub(crate) fn give_back(&self, lockhouse: &Lockhouse, runtime: &Handle, dropped: Dropped) {
+        let debt = Debt::of(&self.0, dropped.external_id.clone());
+        runtime.spawn(debt.pay(lockhouse.clone(), dropped));
     }
 
-    /// The same for the goodbye of `owner`.
+    /// It is asked for again, so whoever does is to have it.
+    pub(crate) fn forgive(&self, external_id: &ExternalId) {
+        self.0
+            .send_if_modified(|counts| counts.owed.remove(external_id).is_some());
+    }
+
+    /// Has `runtime` go on with the goodbye of `owner`, which says whether it was said.
     pub(crate) fn say_goodbye(
         &self,
         runtime: &Handle,
         owner: Owner,
-        task: impl Future<Output = bool> + Send + 'static,
+        goodbye: impl Future<Output = bool> + Send + 'static,
     ) {
-        self.begin(runtime, Some(owner), task);
+        self.0.send_modify(|counts| {
+            counts.under_way += 1;
+            counts.leaving.push(owner.clone());
+        });
+        let mut leaving = Leaving {
+            counts: Arc::clone(&self.0),
+            owner,
+            done: false,
+        };
+        runtime.spawn(async move {
+            let leaving = &mut leaving;
+            leaving.done = goodbye.await;
+        });
     }
 
     /// Waits until no goodbye of `owner` is under way: it would end what comes after it too.
@@ -59,37 +85,15 @@ impl Background {
         // The sender is in `self`; only the time can run out.
         let _ = timeout(PATIENCE, left).await;
     }
-
-    fn begin(
-        &self,
-        runtime: &Handle,
-        leaving: Option<Owner>,
-        task: impl Future<Output = bool> + Send + 'static,
-    ) {
-        self.0.send_modify(|counts| {
-            counts.under_way += 1;
-            counts.leaving.extend(leaving.clone());
-        });
-        let mut under_way = UnderWay {
-            counts: Arc::clone(&self.0),
-            leaving,
-            done: false,
-        };
-        runtime.spawn(async move {
-            let under_way = &mut under_way;
-            under_way.done = task.await;
-        });
-    }
 }
 
-impl Drop for UnderWay {
+impl Drop for Leaving {
     fn drop(&mut self) {
         self.counts.send_modify(|counts| {
             counts.under_way -= 1;
             counts.failed += usize::from(!self.done);
-            let left = self.leaving.as_ref();
-            let left = left.and_then(|left| counts.leaving.iter().position(|it| it == left));
-            if let Some(left) = left {
+            let mut leaving = counts.leaving.iter();
+            if let Some(left) = leaving.position(|owner| *owner == self.owner) {
                 counts.leaving.swap_remove(left);
             }
         });
@@ -98,9 +102,9 @@ impl Drop for UnderWay {
 
 impl Lockhouse {
     /// Waits until what was dropped is given back: permits, sessions, and asks that were given up
-    /// on, of this client and its clones. How many could not be, as the store did not answer; their
-    /// time to live ends those that have one. It takes 11 s at most, and no time if there is
-    /// nothing.
+    /// on, of this client and its clones. How many could not be, as the store did not answer: they are
+    /// tried again for as long as their runtime goes on, and their time to live ends those that have one.
+    /// It takes 11 s at most, and no time if there is nothing.
     ///
     /// Call it last in a program that drops permits, before its runtime ends: that would break off
     /// what is under way. What is still held is none of its business: drop or release that first.
@@ -122,6 +126,6 @@ impl Lockhouse {
         // The sender is in `self`; only the time can run out.
         let _ = timeout(PATIENCE, idle).await;
         let counts = self.background().0.borrow();
-        counts.under_way + counts.failed
+        counts.under_way + counts.failed + counts.overdue
     }
 }

@@ -70,6 +70,11 @@ impl Lockhouse {
         &*self.service
     }
 
+    /// Whether a server does all.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.service.engine().is_none()
+    }
+
     pub(crate) fn background(&self) -> &Background {
         &self.background
     }
@@ -228,6 +233,7 @@ impl Lockhouse {
     /// An owner's name is for one session at a time: the goodbye of one frees what the owner holds
     /// under all. Put something of this process's own in it, unless it is a job's that knows better. One
     /// that was dropped has said its goodbye before this client, or a clone, begins the next of its name.
+    /// What was held under one that has lapsed, and that nobody has ended yet, the next keeps.
     ///
     /// # Errors
     /// `invalid_request`, `store_unavailable`.

@@ -7,6 +7,7 @@ use lockhouse_core::{ExternalId, Request};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::background::Dropped;
 use crate::holding::{Held, Holding};
 use crate::{Error, Lockhouse, Lost, Released};
 
@@ -17,9 +18,10 @@ use crate::{Error, Lockhouse, Lost, Released};
 /// can be [lost](Permit::lost): the store ends a hold that it hears nothing of, as it can't tell a
 /// slow holder from a dead one.
 ///
-/// Dropping it gives the permits back in the background, on the runtime that it was acquired on.
-/// [`Lockhouse::close`] waits for that. If that runtime is gone, nothing can be given back, and the
-/// time to live ends the hold.
+/// Dropping it gives the permits back in the background, on the runtime that it was acquired on, and
+/// tries again for as long as the store does not answer, unless the id is asked for again.
+/// [`Lockhouse::close`] waits for the first try. If that runtime is gone, nothing can be given back, and
+/// the time to live ends the hold, or its session's end.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -162,14 +164,12 @@ impl Drop for Permit {
         if !self.held {
             return;
         }
-        let (lockhouse, external_id) = (self.lockhouse.clone(), self.external_id().clone());
-        let release = async move {
-            let released = lockhouse.release(&external_id).await;
-            if let Err(error) = &released {
-                tracing::warn!(%external_id, %error, "a dropped permit could not be given back");
-            }
-            released.is_ok()
+        let dropped = Dropped {
+            external_id: self.external_id().clone(),
+            ends_at: self.own.as_ref().map(Holding::held_until),
+            may_come_yet: false,
         };
-        self.lockhouse.background().go_on(&self.runtime, release);
+        let background = self.lockhouse.background();
+        background.give_back(&self.lockhouse, &self.runtime, dropped);
     }
 }

@@ -9,6 +9,7 @@ use lockhouse_core::{
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::background::Dropped;
 use crate::session::Keeper;
 use crate::{Error, Lockhouse, Permit};
 
@@ -135,6 +136,7 @@ impl RequestBuilder {
         let mut abandoned = Abandoned::new(&self.lockhouse, &ask);
         if self.external_id.is_some() {
             abandoned.disarm();
+            self.lockhouse.background().forgive(&ask.external_id);
         }
         let id = ask.external_id.clone();
         // Of another owner it is not kept.
@@ -175,7 +177,9 @@ impl RequestBuilder {
             return Ok((request, asked_at));
         }
         let renewed_at = Instant::now();
-        let request = self.lockhouse.renew(&request.external_id, self.ttl).await?;
+        // Who holds it by the same id with a longer one goes by that.
+        let ttl = self.ttl.max(Some(ttl.as_duration()));
+        let request = self.lockhouse.renew(&request.external_id, ttl).await?;
         Ok((request, renewed_at))
     }
 
@@ -212,6 +216,7 @@ async fn session_ends(keeper: Option<&Keeper>) -> Error {
 struct Abandoned {
     lockhouse: Lockhouse,
     runtime: Handle,
+    ttl: Option<Duration>,
     external_id: Option<ExternalId>,
 }
 
@@ -220,6 +225,7 @@ impl Abandoned {
         Self {
             lockhouse: lockhouse.clone(),
             runtime: Handle::current(),
+            ttl: ask.ttl.map(Ttl::as_duration),
             external_id: Some(ask.external_id.clone()),
         }
     }
@@ -238,13 +244,12 @@ impl Drop for Abandoned {
         let Some(external_id) = self.external_id.take() else {
             return;
         };
-        let lockhouse = self.lockhouse.clone();
-        let release = async move {
-            match lockhouse.release(external_id).await {
-                Ok(_) | Err(Error::Refused(_)) => true,
-                Err(_) => false,
-            }
+        let dropped = Dropped {
+            external_id,
+            ends_at: self.ttl.map(|ttl| Instant::now() + ttl),
+            may_come_yet: self.ttl.is_none() && self.lockhouse.is_remote(),
         };
-        self.lockhouse.background().go_on(&self.runtime, release);
+        let background = self.lockhouse.background();
+        background.give_back(&self.lockhouse, &self.runtime, dropped);
     }
 }

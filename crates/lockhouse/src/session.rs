@@ -131,8 +131,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // What a lost one kept is freed already, and the name may be another session's by now. One
-        // whose goodbye was broken off says it again.
+        // What a lost one kept its silence frees, or its permits when they are dropped, and the name may be
+        // another session's by now. One whose goodbye was broken off says it again.
         let is_ended = self.keeper.holding.is_lost() == Some(Lost::Ended(EndReason::Released));
         if !self.open || (self.is_lost() && !is_ended) {
             return;

@@ -136,6 +136,30 @@ pub async fn a_client_that_closes_leaves_nothing_dropped_behind(place: &Place) {
     assert_eq!(in_use(&two, "s").await, 0);
 }
 
+/// P8: whoever holds it under the same id goes by the TTL that it had.
+pub async fn who_asks_again_with_a_shorter_ttl_shortens_nothing(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let ask = |ttl| {
+        lockhouse
+            .request("r")
+            .permits("s", 1)
+            .ttl(Duration::from_secs(ttl))
+    };
+    let first = ask(600).acquire().await.unwrap();
+    ask(1).acquire().await.unwrap().forget();
+    let left = |request: lockhouse::Request| {
+        let expires_at = request.expires_at.unwrap();
+        expires_at
+            .duration_since(lockhouse::Timestamp::now())
+            .as_secs()
+    };
+    assert!(left(lockhouse.find("r").await.unwrap()) > 500);
+    ask(1_200).acquire().await.unwrap().forget();
+    assert!(left(lockhouse.find("r").await.unwrap()) > 1_000);
+    assert!(first.release().await.unwrap().now);
+}
+
 /// What comes back by itself is there again: a rate is a permit that nobody gives back.
 pub async fn what_is_let_go_of_comes_back_with_its_ttl(place: &Place) {
     let lockhouse = place.client().await;

@@ -157,11 +157,13 @@ macro_rules! conformance {
             who_lost_its_hold_is_not_told_that_it_has_it,
             a_holder_is_known_to_whoever_starts_after_it,
             a_client_that_closes_leaves_nothing_dropped_behind,
+            who_asks_again_with_a_shorter_ttl_shortens_nothing,
             what_is_let_go_of_comes_back_with_its_ttl,
             // the words of tokio
             a_handle_has_the_words_of_tokio,
             a_mutex_is_for_one_at_a_time,
             a_mutex_is_made_once_by_many_at_once,
+            a_name_is_a_mutex_or_a_readers_writer_lock,
             a_semaphore_of_another_capacity_is_no_lock,
             readers_share_and_a_writer_is_alone,
             a_writer_is_not_starved_by_readers,

@@ -66,6 +66,33 @@ async fn a_client_that_cannot_give_back_closes_in_time_and_says_so() {
     assert!(began.elapsed() <= Duration::from_secs(11));
 }
 
+/// What a session keeps goes on for as long as that, so it is tried again when the store is back.
+#[tokio::test(start_paused = true)]
+async fn what_a_session_keeps_is_given_back_when_the_store_is_back() {
+    let (trouble, lockhouse) = with_trouble();
+    lockhouse.define("s", 2).await.unwrap();
+    let session = lockhouse.session("job", Duration::from_secs(600)).await;
+    let session = session.unwrap();
+    let dropped = session.semaphore("s").acquire().await.unwrap();
+    let again = session.request("again").permits("s", 1);
+    let asked_again = again.clone().acquire().await.unwrap();
+    trouble.store(true, SeqCst);
+    drop((dropped, asked_again));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(lockhouse.clone().close().await, 2);
+    // Whoever wants it again is to have it, and what was under way comes to its end.
+    assert!(again.clone().try_acquire().await.is_err());
+    sleep(Duration::from_secs(10)).await;
+    trouble.store(false, SeqCst);
+    sleep(Duration::from_secs(20)).await;
+    let asked_again = again.acquire().await.unwrap();
+    assert_eq!(lockhouse.status("s").await.unwrap().semaphore.in_use, 1);
+    assert!(lockhouse.find("again").await.unwrap().is_live());
+    assert_eq!(lockhouse.clone().close().await, 0);
+    assert!(asked_again.release().await.unwrap().now);
+    assert!(!session.is_lost());
+}
+
 /// Its store has trouble while the switch is on.
 fn with_trouble() -> (Arc<AtomicBool>, Lockhouse) {
     let trouble = Arc::new(AtomicBool::new(false));
