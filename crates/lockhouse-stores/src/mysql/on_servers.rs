@@ -57,7 +57,7 @@ async fn run(lease: &mut Lease<MySqlServer>, statement: &str) -> Vec<MySqlRow> {
 fn server(variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok();
     if url.is_none() {
-        let all = std::env::var("LOCKHOUSE_TEST_FULL").is_ok_and(|full| full == "1");
+        let all = std::env::var_os("LOCKHOUSE_TEST_FULL").is_some();
         assert!(!all, "{variable} is not set");
         let left_out = format!("left out a test on a server: {variable} is not set\n");
         std::io::stderr().write_all(left_out.as_bytes()).unwrap();

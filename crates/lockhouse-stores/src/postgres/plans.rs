@@ -199,7 +199,7 @@ fn server() -> Option<String> {
     let variable = "LOCKHOUSE_TEST_POSTGRES_URL";
     let url = std::env::var(variable).ok();
     if url.is_none() {
-        let all = std::env::var("LOCKHOUSE_TEST_FULL").is_ok_and(|full| full == "1");
+        let all = std::env::var_os("LOCKHOUSE_TEST_FULL").is_some();
         assert!(!all, "{variable} is not set");
         let left_out = format!("left out a test of plans: {variable} is not set\n");
         std::io::stderr().write_all(left_out.as_bytes()).unwrap();

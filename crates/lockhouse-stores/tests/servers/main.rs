@@ -1,7 +1,7 @@
 //! The stores on a database server, on real ones.
 //!
 //! `scripts/services up` starts them, and `eval "$(scripts/services env)"` says where they are.
-//! Without them these tests are left out, unless `LOCKHOUSE_TEST_FULL=1`.
+//! Without them these tests are left out, unless `LOCKHOUSE_TEST_FULL` is set.
 #![cfg(all(feature = "mysql", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
