@@ -20,7 +20,7 @@ const LATER: Duration = Duration::from_millis(120);
 const LONG: Duration = Duration::from_secs(60);
 
 /// The semaphores of a drill.
-pub const SEMAPHORES: [&str; 13] = [
+pub const SEMAPHORES: [&str; 14] = [
     "crowd",
     "north",
     "south",
@@ -34,6 +34,7 @@ pub const SEMAPHORES: [&str; 13] = [
     "recreated",
     "waited",
     "owned",
+    "silent",
 ];
 
 /// Clients of one store, each with an engine of its own, and their history.
@@ -60,7 +61,7 @@ impl Drill {
 
     /// All of it, in some seconds; the history.
     pub async fn run(self) -> Vec<Operation> {
-        let killed = self.killed();
+        let killed = join(self.killed(), self.silent());
         let others = async {
             self.crowd().await;
             self.several().await;
@@ -198,6 +199,21 @@ impl Drill {
         self.clients[3].acquire(heir, Duration::ZERO).await;
     }
 
+    /// The same of one that only its owner's session keeps, who falls silent.
+    async fn silent(&self) {
+        let client = &self.clients[2];
+        client.define("silent", 1).await;
+        client.heartbeat("eve", SHORT).await;
+        let ask = Asked {
+            owner: Some("eve".into()),
+            ..asked("silent", &[("silent", 1)], None)
+        };
+        client.acquire(ask, Duration::ZERO).await;
+        sleep(SHORT + Duration::from_millis(1_200)).await;
+        let heir = asked("eves-heir", &[("silent", 1)], None);
+        self.clients[3].acquire(heir, Duration::ZERO).await;
+    }
+
     async fn clocks(&self) {
         let [one, two, ..] = &self.clients[..] else {
             unreachable!()
@@ -249,6 +265,8 @@ impl Drill {
         client.heartbeat("bob", LONG).await;
         let ask = owned("bob-1", "bob");
         client.acquire(ask, Duration::ZERO).await;
+        // What ends and what begins in one microsecond may have come in either order.
+        sleep(Duration::from_millis(2)).await;
         client.goodbye("bob").await;
     }
 

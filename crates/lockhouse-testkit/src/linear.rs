@@ -11,6 +11,8 @@
 //! lost, a time to live ran, or the capacity changed is passed over, and what is held is taken from
 //! the answers all the same: there its rows and the [checker](fn@crate::history::check) say more.
 
+mod lost;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use todc_utils::linearizability::WGLChecker;
@@ -18,6 +20,11 @@ use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 use crate::history::{Answer, Call, NEVER, Operation, Refused};
+
+pub use lost::windows_with_losses;
+
+/// How many calls are shown of a window that has no order.
+const SHOWN: usize = 12;
 
 /// The most calls of a window that is looked at.
 const MOST: usize = 64;
@@ -48,7 +55,7 @@ pub fn windows(history: &[Operation]) -> Windows {
 /// Looks at the windows of `semaphore`, and passes those over that come into one of the `unclear`
 /// spans of time, when nobody knows what is held. What is unknown of it afterwards must not be in
 /// `history`.
-pub fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]) -> Windows {
+fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]) -> Windows {
     let mut found = Windows::default();
     if let Some(steps) = by_semaphore(history).remove(semaphore) {
         found.look_at(semaphore, steps, unclear);
@@ -57,6 +64,16 @@ pub fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]
 }
 
 impl Windows {
+    /// What is broken, in words.
+    pub fn said(&self) -> impl Iterator<Item = String> {
+        self.broken.iter().map(|(semaphore, operations)| {
+            let shown = operations.iter().take(SHOWN);
+            let shown: String = shown.map(|operation| format!("\n  {operation}")).collect();
+            let all = operations.len();
+            format!("{semaphore}: {all} calls have no order{shown}")
+        })
+    }
+
     fn look_at(&mut self, semaphore: &str, steps: Vec<(&Operation, Step)>, spans: &[(u64, u64)]) {
         let mut held = Held::default();
         let mut spans = Spans::new(spans);
@@ -234,7 +251,7 @@ impl Step {
 /// What an id stands for.
 struct Ask<'a> {
     permits: &'a [(String, i64)],
-    has_ttl: bool,
+    may_lapse: bool,
 }
 
 struct Counted;
@@ -301,9 +318,9 @@ fn by_semaphore(history: &[Operation]) -> BTreeMap<String, Vec<(&Operation, Step
         if let Call::Acquire(ask) = &operation.call {
             let known = asked.entry(&ask.id).or_insert(Ask {
                 permits: &ask.permits,
-                has_ttl: false,
+                may_lapse: false,
             });
-            known.has_ttl |= ask.ttl_us.is_some();
+            known.may_lapse |= ask.ttl_us.is_some() || ask.owner.is_some();
         }
     }
     let mut steps: BTreeMap<String, Vec<_>> = BTreeMap::new();
@@ -327,7 +344,7 @@ fn steps_of(operation: &Operation, asked: &BTreeMap<&str, Ask<'_>>) -> Vec<(Stri
     let (Some(id), unclear) = (operation.id(), Step::Unclear) else {
         return Vec::new();
     };
-    let Some(Ask { permits, has_ttl }) = asked.get(id) else {
+    let Some(Ask { permits, may_lapse }) = asked.get(id) else {
         return Vec::new();
     };
     let id = || id.to_owned();
@@ -335,7 +352,7 @@ fn steps_of(operation: &Operation, asked: &BTreeMap<&str, Ask<'_>>) -> Vec<(Stri
         let names = permits.iter().map(|(name, _)| (name.clone(), step.clone()));
         names.collect()
     };
-    if *has_ttl || operation.ended == NEVER {
+    if *may_lapse || operation.ended == NEVER {
         return on_all(unclear);
     }
     match (&operation.call, &operation.answer) {

@@ -7,10 +7,11 @@ use sqlx::{ColumnIndex, Connection, Decode, MySqlConnection, PgConnection, Row};
 use crate::place::is_postgres;
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
-    CAST(fence AS {integer}) FROM lockhouse_semaphore s WHERE {of}";
+    CAST(fence AS {integer}), CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS {integer}) \
+    FROM lockhouse_semaphore s WHERE {of}";
 
 const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS {integer}), \
-    CAST(p.fence AS {integer}), r.state, r.end_reason, {created_at}, {expires_at}, {released_at} \
+    CAST(p.fence AS {integer}), r.state, r.end_reason, {created_at}, {expires_at}, {released_at}, r.owner \
     FROM lockhouse_permit p \
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
     JOIN lockhouse_semaphore s ON s.id = p.semaphore_id WHERE {of_requests}";
@@ -72,6 +73,7 @@ fn sqlite(path: &str, prefix: &str) -> Rows {
                     capacity: row.get(1)?,
                     in_use: row.get(2)?,
                     fence: row.get(3)?,
+                    is_deleted: row.get(4)?,
                 })
             })
             .unwrap()
@@ -84,6 +86,7 @@ fn sqlite(path: &str, prefix: &str) -> Rows {
                     semaphore: row.get(1)?,
                     count: row.get(2)?,
                     fence: row.get(3)?,
+                    owner: row.get(9)?,
                     state: row.get(4)?,
                     end_reason: row.get(5)?,
                     granted_at: row.get(6)?,
@@ -161,6 +164,7 @@ where
                 capacity: number(row, 1),
                 in_use: number(row, 2),
                 fence: number(row, 3),
+                is_deleted: number(row, 4) == 1,
             })
             .collect(),
         permits: permits
@@ -170,6 +174,7 @@ where
                 semaphore: text(row, 1).unwrap(),
                 count: number(row, 2),
                 fence: number(row, 3),
+                owner: text(row, 9),
                 state: text(row, 4).unwrap(),
                 end_reason: text(row, 5),
                 granted_at: number(row, 6),

@@ -185,6 +185,7 @@ mod tests {
                 semaphore: "s".into(),
                 count,
                 fence,
+                owner: None,
                 state: state.into(),
                 end_reason: released_at.map(|_| "released".into()),
                 granted_at,
@@ -197,6 +198,7 @@ mod tests {
             capacity: 2,
             in_use,
             fence: 9,
+            is_deleted: false,
         };
         Rows {
             semaphores: vec![semaphore],

@@ -24,6 +24,8 @@ pub struct SemaphoreRow {
     pub in_use: i64,
     /// The last fence that was taken.
     pub fence: i64,
+    /// Whether it was deleted, and not made anew.
+    pub is_deleted: bool,
 }
 
 /// A row of `lockhouse_permit` with its request.
@@ -37,6 +39,8 @@ pub struct PermitRow {
     pub count: i64,
     /// The fence.
     pub fence: i64,
+    /// The request's.
+    pub owner: Option<String>,
     /// The request's.
     pub state: String,
     /// The request's.
@@ -83,6 +87,7 @@ pub async fn told(
             capacity: status.semaphore.capacity.value().into(),
             in_use: status.semaphore.in_use.into(),
             fence: number(status.semaphore.fence),
+            is_deleted: false,
         });
         // Newest first, and here it is the oldest.
         for change in lockhouse.history(name, 1000).await?.iter().rev() {
@@ -110,6 +115,7 @@ pub async fn told(
                 semaphore: permit.semaphore.to_string(),
                 count: permit.count.value().into(),
                 fence: number(permit.fence),
+                owner: request.owner.as_ref().map(ToString::to_string),
                 state: state.into(),
                 end_reason: request.end_reason().map(|reason| reason.as_str().into()),
                 granted_at: request.created_at.as_microsecond(),

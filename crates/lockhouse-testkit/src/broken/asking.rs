@@ -1,6 +1,11 @@
 //! P5, P6 and P9: grants that are made twice, by halves or not at all.
 
-use lockhouse_core::{Ask, Changes, Command, Loaded, Permit, Request, State, decide};
+use std::sync::Arc;
+
+use lockhouse_core::{
+    Ask, Capacity, Changes, Command, Count, Loaded, Permit, Refusal, Reply, Request, SemaphoreName,
+    State, decide,
+};
 use lockhouse_stores::Sabotage;
 
 use super::{Variant, after, before, granted_now};
@@ -97,6 +102,33 @@ pub(super) const VARIANTS: &[Variant] = &[
         },
     },
     Variant {
+        name: "a deletion that is answered, and not saved",
+        breaks: Promise::P9,
+        sabotage: || {
+            after(|_, decision| {
+                if decision.outcomes.contains(&Ok(Reply::Deleted)) {
+                    decision.changes = Changes::default();
+                }
+            })
+        },
+    },
+    Variant {
+        name: "a semaphore without room is unknown",
+        breaks: Promise::P9,
+        sabotage: || without_room(|names| Refusal::UnknownSemaphore(names.to_vec())),
+    },
+    Variant {
+        name: "a semaphore without room is too small",
+        breaks: Promise::P9,
+        sabotage: || {
+            without_room(|names| Refusal::ExceedsCapacity {
+                semaphore: names[0].clone(),
+                asked: Count::ONE,
+                capacity: Capacity::CLOSED,
+            })
+        },
+    },
+    Variant {
         name: "a renewal that is not saved",
         breaks: Promise::P9,
         sabotage: || after(|_, decision| decision.changes.renewed.clear()),
@@ -142,4 +174,15 @@ fn trace(ask: &Ask, now: lockhouse_core::Timestamp) -> Request {
         created_at: now,
         ended_by: None,
     }
+}
+
+/// Who finds no room is told something else.
+fn without_room(told: fn(&[SemaphoreName]) -> Refusal) -> Arc<Sabotage> {
+    after(move |_, decision| {
+        for outcome in &mut decision.outcomes {
+            if let Err(Refusal::Exhausted(names)) = outcome {
+                *outcome = Err(told(names));
+            }
+        }
+    })
 }

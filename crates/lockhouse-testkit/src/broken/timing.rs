@@ -55,6 +55,18 @@ pub(super) const VARIANTS: &[Variant] = &[
             })
         },
     },
+    Variant {
+        name: "silence frees nothing",
+        breaks: Promise::P10,
+        sabotage: || {
+            before(|loaded, _| {
+                for session in loaded.owners.values_mut() {
+                    let later = session.expires_at.max(loaded.now).checked_add(HOUR);
+                    session.expires_at = later.unwrap();
+                }
+            })
+        },
+    },
 ];
 
 /// The time is that of the first batch, as of a transaction that was begun then.

@@ -1,5 +1,5 @@
 //! Runs on clusters of three nodes: a server for each, load on the same semaphores through all of
-//! them, nodes and servers that are killed and come back; and the promises held against the history of
+//! them, nodes and servers that are killed and come back, writers that are changed; and the promises held against the history of
 //! what clients were told, and against the rows of every node.
 //!
 //! `scripts/cluster-run` starts a cluster for it.
@@ -50,6 +50,9 @@ enum Fault {
     KillNode(usize),
     /// SIGSTOP of a node for some seconds.
     StopNode(usize),
+    /// A node takes no writes for some seconds, while others do; where there is one writer, another is
+    /// made it, for good.
+    RefuseWrites(usize),
     /// SIGKILL of a server.
     KillServer(usize),
 }
@@ -124,10 +127,11 @@ async fn faults(
     sleep(Duration::from_secs(3)).await;
     while Instant::now() < until {
         let nth = random.usize(..NODES);
-        let fault = match turn % 3 {
+        let fault = match turn % 4 {
             0 => Fault::KillNode(node_to_lose(nodes, nth).await),
             1 => Fault::KillServer(nth),
-            _ => Fault::StopNode(node_to_lose(nodes, nth).await),
+            2 => Fault::StopNode(node_to_lose(nodes, nth).await),
+            _ => Fault::RefuseWrites(node_to_lose(nodes, nth).await),
         };
         turn += 1;
         let begun = now_us();
@@ -194,6 +198,12 @@ async fn befall(
             nodes.signal(nth, "CONT").await;
             None
         }
+        Fault::RefuseWrites(nth) => {
+            nodes.refuse_writes(nth).await;
+            sleep(lasts).await;
+            nodes.take_writes(nth).await;
+            None
+        }
         Fault::KillServer(nth) => {
             servers[nth].kill().await;
             sleep(lasts / 4).await;
@@ -221,13 +231,16 @@ impl Fault {
         match self {
             Fault::KillNode(_) => "kill -9 of node",
             Fault::StopNode(_) => "SIGSTOP of node",
+            Fault::RefuseWrites(_) => "no writes at node",
             Fault::KillServer(_) => "kill -9 of server",
         }
     }
 
     fn on(self, nodes: &Nodes) -> String {
         match self {
-            Fault::KillNode(nth) | Fault::StopNode(nth) => nodes.name(nth),
+            Fault::KillNode(nth) | Fault::StopNode(nth) | Fault::RefuseWrites(nth) => {
+                nodes.name(nth)
+            }
             Fault::KillServer(nth) => format!("at {}", nodes.name(nth)),
         }
     }

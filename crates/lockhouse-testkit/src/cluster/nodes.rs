@@ -7,6 +7,8 @@ use sqlx::{Connection, MySqlConnection};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
+use crate::database::Database;
+
 /// How many there are.
 pub const NODES: usize = 3;
 
@@ -67,6 +69,11 @@ impl Nodes {
         }
     }
 
+    /// Where what a broken run leaves is kept, until the script of runs takes it from there.
+    pub(super) fn kept(&self) -> PathBuf {
+        self.state.join("kept")
+    }
+
     /// What the nth is called.
     pub fn name(&self, nth: usize) -> String {
         format!("{}-{}", self.topology.name(), nth + 1)
@@ -105,6 +112,34 @@ impl Nodes {
         let told = String::from_utf8_lossy(&back.stderr);
         assert!(back.status.success(), "{told}");
         begun.elapsed()
+    }
+
+    /// Has it take no writes, while others do. Where there is one writer, the next node is made it.
+    pub(super) async fn refuse_writes(&self, nth: usize) {
+        let next = (nth + 1) % NODES;
+        match self.topology {
+            Topology::MultiPrimary => self.run(nth, "SET GLOBAL super_read_only=ON").await,
+            Topology::Galera => self.run(nth, "SET GLOBAL wsrep_reject_queries=ALL").await,
+            Topology::SinglePrimary => {
+                let sql = "SELECT group_replication_set_as_primary(@@server_uuid)";
+                self.run(next, sql).await;
+            }
+        }
+    }
+
+    /// Has it take writes again, unless another is the writer now.
+    pub(super) async fn take_writes(&self, nth: usize) {
+        match self.topology {
+            Topology::MultiPrimary => self.run(nth, "SET GLOBAL super_read_only=OFF").await,
+            Topology::Galera => self.run(nth, "SET GLOBAL wsrep_reject_queries=NONE").await,
+            Topology::SinglePrimary => {}
+        }
+    }
+
+    async fn run(&self, nth: usize, sql: &str) {
+        let mut database = Database::open(&self.server(nth)).await;
+        let ran = timeout(COMES_BACK, database.run(sql)).await;
+        ran.expect("a node does as it is told");
     }
 
     /// Whether it is a member that takes writes.

@@ -1,16 +1,18 @@
 //! What came of a run.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use lockhouse::Lockhouse;
 use tokio::time::sleep;
 
-use super::load::{SOUTH, is_at_work, node_of};
+use super::load::{SEMAPHORES, SOUTH, is_at_work, node_of};
 use super::nodes::{NODES, Nodes};
 use crate::history::{Answer, Operation, Rows, check};
-use crate::{answers, linear, rows};
+use crate::linear::windows_with_losses;
+use crate::{answers, rows};
 
 /// How long nodes may take to have the same rows, once nobody asks for anything.
 const LAG: Duration = Duration::from_secs(15);
@@ -34,6 +36,7 @@ pub struct Outcome {
     pub(super) unanswered: usize,
     pub(super) grants: usize,
     pub(super) windows: usize,
+    pub(super) windows_passed_over: usize,
     pub(super) incidents: Vec<String>,
     /// The longest time from a fault until somebody was served, and from its end until all servers
     /// served.
@@ -102,12 +105,13 @@ impl Outcome {
         self.violations
             .extend(broken.iter().map(ToString::to_string));
         self.violations.extend(answers::unexplained(history));
-        let windows = linear::windows(&up_to_the_first_loss(history));
-        self.windows = windows.linearizable;
+        for (name, _) in SEMAPHORES.into_iter().filter(|of| *of != SOUTH) {
+            let windows = windows_with_losses(history, name, &all[0]);
+            self.windows += windows.linearizable;
+            self.windows_passed_over += windows.passed_over;
+            self.violations.extend(windows.said());
+        }
         self.have_done_something();
-        let broken = windows.broken.iter().filter(|(name, _)| name != SOUTH.0);
-        let said = broken.map(|(semaphore, calls)| format!("{semaphore} has no order: {calls:#?}"));
-        self.violations.extend(said);
         for (nth, rows) in all.iter().enumerate().skip(1) {
             if *rows != all[0] {
                 self.violations
@@ -120,21 +124,25 @@ impl Outcome {
             self.violations
                 .extend(findings.iter().map(|finding| finding.text.clone()));
         }
+        if !self.violations.is_empty() {
+            self.keep(&nodes.kept(), history, &all);
+        }
     }
-}
 
-/// What an unanswered call did may come after its end, so from there on what is held is not known for
-/// sure at any moment.
-fn up_to_the_first_loss(history: &[Operation]) -> Vec<Operation> {
-    let lost = history
-        .iter()
-        .filter(|operation| operation.answer == Answer::Unknown);
-    let first = lost
-        .map(|operation| operation.begun)
-        .min()
-        .unwrap_or(u64::MAX);
-    let before = history.iter().filter(|operation| operation.ended < first);
-    before.cloned().collect()
+    /// Leaves what there is to find out more by: the history, the rows of each node, and what is broken.
+    fn keep(&self, folder: &Path, history: &[Operation], rows: &[Rows]) {
+        let lines = |lines: &mut dyn Iterator<Item = String>| {
+            let lines: Vec<_> = lines.collect();
+            lines.join("\n")
+        };
+        let calls = lines(&mut history.iter().map(ToString::to_string));
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("history"), calls).unwrap();
+        for (nth, rows) in (1..).zip(rows) {
+            fs::write(folder.join(format!("rows-{nth}")), format!("{rows:#?}")).unwrap();
+        }
+        fs::write(folder.join("verdict"), self.violations.join("\n\n")).unwrap();
+    }
 }
 
 /// Whether all servers have served calls that were begun since `from`.
@@ -188,8 +196,8 @@ impl fmt::Display for Outcome {
         }
         writeln!(
             f,
-            "  {} operations, {} grants, {} not answered, {} windows with an order",
-            self.operations, self.grants, self.unanswered, self.windows
+            "  {} operations, {} grants, {} not answered, {} windows with an order, {} passed over",
+            self.operations, self.grants, self.unanswered, self.windows, self.windows_passed_over
         )?;
         writeln!(
             f,

@@ -285,6 +285,7 @@ mod tests {
                 semaphore: "s".into(),
                 count: 1,
                 fence,
+                owner: None,
                 state: state.into(),
                 end_reason: ended.map(|(_, reason)| reason.into()),
                 granted_at: fence,
@@ -299,6 +300,7 @@ mod tests {
             capacity: 9,
             in_use: live.count() as i64,
             fence,
+            is_deleted: false,
         };
         Rows {
             semaphores: vec![semaphore],

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lockhouse::{Lockhouse, Timestamp, Upkeep};
+use lockhouse::{Lockhouse, Upkeep};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -22,6 +22,7 @@ use super::segment::Segment;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work;
+use crate::database::Database;
 use crate::history::now_us;
 pub(super) use segments::OURS;
 
@@ -110,6 +111,7 @@ pub async fn run(program: &Path, size: &Size) -> Report {
         segment: Segment(0),
         notes: None,
         direct: Lockhouse::connect(&crew.direct_url).await.unwrap(),
+        is_segment_broken: false,
         judging: None,
         answered: 0,
         crew,
@@ -137,6 +139,13 @@ async fn version(crew: &Crew) -> String {
     database.admin().await.text(query).await.unwrap()
 }
 
+/// A segment on its way to its verdict, and whether it is broken whatever that says.
+struct Judging {
+    segment: Segment,
+    is_broken: bool,
+    verdict: JoinHandle<Verdict>,
+}
+
 struct Run<'a> {
     size: &'a Size,
     crew: Crew,
@@ -147,7 +156,9 @@ struct Run<'a> {
     /// Of what the run itself does.
     notes: Option<Arc<Notes>>,
     direct: Lockhouse,
-    judging: Option<JoinHandle<(Segment, Verdict)>>,
+    /// Besides what the verdict on it says.
+    is_segment_broken: bool,
+    judging: Option<Judging>,
     /// In segments that are over.
     answered: u64,
 }
@@ -186,7 +197,7 @@ impl Run<'_> {
     async fn round(&mut self, round: &Round) -> Vec<Fault> {
         sleep(Duration::from_millis(round.calm_ms)).await;
         self.say(&format!("{round}"));
-        let (mut came, mut missed) = (Vec::new(), Vec::new());
+        let (mut came, mut missed, begun) = (Vec::new(), Vec::new(), now_us());
         for staged in &round.faults {
             if self.stage.begin(&mut self.crew, staged).await {
                 came.push(staged.fault);
@@ -201,11 +212,12 @@ impl Run<'_> {
             self.at_work_since(now_us(), round).await;
         }
         let starts = self.crew.starts_at_heal();
-        let begun = Instant::now();
+        let mends_from = Instant::now();
         self.stage.mend(&mut self.crew, &round.faults).await;
-        let mending = begun.elapsed().as_secs_f64();
+        let mending = mends_from.elapsed().as_secs_f64();
         let starts = self.crew.starts_at_heal() - starts;
         let mended = now_us();
+        self.stage.troubled.push((begun, mended));
         self.look_for_the_dead();
         let dead = self.crew.replace_dead(self.segment).await;
         let took = self.at_work_since(mended, round).await;
@@ -225,10 +237,9 @@ impl Run<'_> {
     async fn at_work_since(&mut self, mended_us: u64, round: &Round) -> Duration {
         let notes = self.notes.as_ref().expect("a round is of a segment");
         let (took, late) = work::at_work_since(&self.crew, (self.segment, notes), mended_us).await;
-        let late = late
-            .into_iter()
-            .map(|late| format!("after {round}: {late}"));
-        self.report.violations.extend(late);
+        for late in late {
+            self.broke(format!("after {round}: {late}"));
+        }
         took
     }
 
@@ -253,8 +264,15 @@ impl Run<'_> {
                 let log = self.size.folder.join("log");
                 let what = format!("a process ended that nobody killed: {status}; see {log:?}");
                 self.report.violations.push(what);
+                self.is_segment_broken = true;
             }
         }
+    }
+
+    /// Something that is no verdict on a history; so that of the segment is kept.
+    fn broke(&mut self, what: String) {
+        self.report.violations.push(what);
+        self.is_segment_broken = true;
     }
 
     /// P2 and P10: nobody is there any more, all that had a time to live ends, and the counts are right.
@@ -277,13 +295,26 @@ impl Run<'_> {
             other => found.push(format!("no sweep and verify at the end: {other:?}")),
         }
         // What was granted while the clock was ahead lives on until it would be that late.
-        let now = Timestamp::now();
-        for request in self.direct.holders(None, None, 1_000).await.unwrap() {
-            if request.expires_at.is_some_and(|at| at < now) {
-                found.push(format!("P10: {} is held for ever", request.external_id));
-            }
+        let mut database = Database::open(&self.admin_url()).await;
+        let a_moment_ago = database.seconds_ago("1");
+        let late = format!(
+            "SELECT COUNT(*) FROM lockhouse_permit_request r \
+             LEFT JOIN lockhouse_owner_session s ON s.owner = r.owner AND r.expires_at IS NULL \
+             WHERE r.state = 'ACQUIRED' \
+             AND (r.expires_at < {a_moment_ago} OR s.expires_at < {a_moment_ago})"
+        );
+        let late = database.number(&late).await;
+        if late > 0 {
+            found.push(format!("P10: {late} requests are held for ever"));
         }
         self.report.violations.extend(found);
+    }
+
+    fn admin_url(&self) -> String {
+        match &self.crew.database {
+            Some(database) => database.admin_url(),
+            None => self.crew.direct_url.clone(),
+        }
     }
 
     fn say(&self, what: &str) {

@@ -30,6 +30,8 @@ const SHOWS_WITHIN: Duration = Duration::from_secs(3);
 /// What is on, and how the clock of the database was moved.
 pub(super) struct Stage {
     pub(super) moved: Moved,
+    /// When something was wrong, from its beginning until it was mended.
+    pub(super) troubled: Vec<(u64, u64)>,
     /// Processes that were killed on purpose, or are known to have ended.
     pub(super) killed: Vec<u32>,
     /// Where the data is, if it may be filled.
@@ -45,6 +47,7 @@ impl Stage {
                 since: now_us(),
                 ..Moved::default()
             },
+            troubled: Vec::new(),
             killed: Vec::new(),
             disk,
             nuisances: Vec::new(),

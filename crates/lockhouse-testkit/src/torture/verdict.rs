@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod tests;
-mod windows;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -12,9 +11,13 @@ use super::segment::{PLAIN, Segment, TIMED};
 use super::{client, notes};
 use crate::answers;
 use crate::history::{Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants};
+use crate::linear::windows_with_losses;
 
 /// How far apart the store's clock and the monotonic one may be, once it is known how far they are.
 const CLOCKS_APART_US: i64 = 2_000;
+
+/// How long after something was mended calls may still meet what it left: dead connections.
+const TROUBLE_LASTS_US: u64 = 1_000_000;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -42,8 +45,14 @@ pub(super) fn history(run: &Path, segment: Segment) -> Vec<Operation> {
 
 /// The history without claims that are guesses. Who releases once more after a lost answer can't tell
 /// its own release from another's that came between, or shortly before, as long as its last try took;
-/// so two can be told that they were the one. How many more than one those are is counted.
-fn without_guesses(history: &[Operation], rows: &Rows, moved: &Moved) -> (Vec<Operation>, u64) {
+/// so two can be told that they were the one. How many more than one those are is counted. Where no answer
+/// was lost nobody guesses: so it is one only while something was wrong, at `troubled` times.
+fn without_guesses(
+    history: &[Operation],
+    rows: &Rows,
+    moved: &Moved,
+    troubled: &[(u64, u64)],
+) -> (Vec<Operation>, u64) {
     let rows = moved.set_right(rows).permits;
     let ended = rows.iter().filter_map(|row| {
         let at = row.released_at? - moved.ahead;
@@ -65,6 +74,10 @@ fn without_guesses(history: &[Operation], rows: &Rows, moved: &Moved) -> (Vec<Op
         let is_guess = (from - CLOCKS_APART_US..=until + CLOCKS_APART_US).contains(&at)
             || moved.between(operation.begun, operation.ended);
         let was_over = at < begun - CLOCKS_APART_US;
+        let in_trouble = |(from, to): &(u64, u64)| {
+            *from <= operation.ended && operation.begun <= to + TROUBLE_LASTS_US
+        };
+        let is_guess = is_guess && troubled.iter().any(in_trouble);
         if is_guess && (was_over || !claimed.insert(id)) {
             *claim = false;
             guesses += 1;
@@ -73,12 +86,12 @@ fn without_guesses(history: &[Operation], rows: &Rows, moved: &Moved) -> (Vec<Op
     (history, guesses)
 }
 
-/// Checks a segment. Its rows were read when all was over.
+/// Checks a segment. Its rows were read when all was over; at `troubled` times something was wrong.
 pub(super) fn judge(
     segment: Segment,
     history: &[Operation],
     rows: &Rows,
-    moved: &Moved,
+    (moved, troubled): (&Moved, &[(u64, u64)]),
 ) -> Verdict {
     let mut verdict = Verdict {
         permits: rows.permits.len() as u64,
@@ -88,7 +101,7 @@ pub(super) fn judge(
         let kind = (kind(&operation.call), answer(&operation.answer));
         *verdict.operations.entry(kind).or_default() += 1;
     }
-    let (history, guesses) = without_guesses(history, rows, moved);
+    let (history, guesses) = without_guesses(history, rows, moved, troubled);
     verdict.guesses = guesses;
     let mut broken = check_moved(&history, rows, moved);
     broken.extend(late_grants(&history, rows, moved, client::has_engine));
@@ -96,7 +109,10 @@ pub(super) fn judge(
     verdict.violations.extend(answers::unexplained(&history));
     verdict.refusals = refusals_decided(&history, &segment.name(TIMED.0));
     for (name, _) in PLAIN {
-        windows::look_at(&mut verdict, &segment.name(name), &history, rows);
+        let windows = windows_with_losses(&history, &segment.name(name), rows);
+        verdict.windows += windows.linearizable as u64;
+        verdict.windows_passed_over += windows.passed_over as u64;
+        verdict.violations.extend(windows.said());
     }
     verdict
 }

@@ -20,6 +20,8 @@ pub(super) struct Facts<'a> {
     pub(super) beats: Vec<&'a Operation>,
     /// The first moment at which the silence of its owner may have ended it.
     pub(super) kept_to: u64,
+    /// When the silence of its owner has surely ended it.
+    pub(super) silent_from: u64,
     /// Whether the store's clock was moved while it may have lived.
     pub(super) clock_moved: bool,
     pub(super) rows: Vec<&'a PermitRow>,
@@ -63,9 +65,12 @@ pub(super) fn by_request<'a>(
         let from = facts.asks.first().map_or(0, |ask| ask.begun);
         let to = facts.is_over_by(moved);
         facts.clock_moved = moved.between(from, to);
-        facts.kept_to = match facts.beats.first() {
-            Some(first) if moved.between(first.begun, to) => from,
-            _ => sessions::may_lapse_from(&facts.beats, from),
+        (facts.kept_to, facts.silent_from) = match facts.beats.first() {
+            Some(first) if moved.between(first.begun, to) => (from, NEVER),
+            _ => (
+                sessions::may_lapse_from(&facts.beats, from),
+                sessions::has_lapsed_by(&facts.beats),
+            ),
         };
     }
     requests

@@ -15,6 +15,7 @@ pub(super) fn broken(scene: &Scene<'_>, facts: &Facts<'_>) -> Vec<Violation> {
     if scene.rows.is_some() {
         found.extend(left_a_trace(facts));
         found.extend(row_by_halves(facts));
+        found.extend(row_of_another(facts));
     }
     found
 }
@@ -65,18 +66,18 @@ fn granted_after_its_end(facts: &Facts<'_>) -> Option<Violation> {
 
 /// P5: another ask stands under the id.
 fn conflict_with_nothing(facts: &Facts<'_>) -> Option<Violation> {
+    let may_stand = |ask: &&&Operation| {
+        let answer = &ask.answer;
+        matches!(answer, Answer::Granted { .. } | Answer::Unknown) || ask.says_ended().is_some()
+    };
+    let is_alone = |refused: &&&Operation| {
+        let mut others = facts.asks.iter().filter(may_stand);
+        !others.any(|ask| ask.begun < refused.ended && !asked_alike(ask.asked(), refused.asked()))
+    };
     let conflict = |ask: &&&Operation| ask.answer == Answer::Refused(Refused::Conflict);
-    let refused = facts.asks.iter().find(conflict)?;
-    let other = facts.asks.iter().any(|ask| {
-        ask.begun < refused.ended
-            && matches!(
-                ask.answer,
-                Answer::Granted { .. } | Answer::Unknown | Answer::Refused(Refused::Ended(_))
-            )
-            && !asked_alike(ask.asked(), refused.asked())
-    });
+    let refused = facts.asks.iter().filter(conflict).find(is_alone)?;
     let what = format!("{} stands for no other ask", facts.id);
-    (!other).then(|| Violation::new(Promise::P5, what).by([*refused]))
+    Some(Violation::new(Promise::P5, what).by([*refused]))
 }
 
 /// P5: who holds it is told so when it asks again.
@@ -136,6 +137,18 @@ fn row_by_halves(facts: &Facts<'_>) -> Option<Violation> {
             .by(facts.first_ask())
             .at(rows)
     })
+}
+
+/// P5: and its owner.
+fn row_of_another(facts: &Facts<'_>) -> Option<Violation> {
+    let asked = facts.asked()?;
+    let row = facts.rows.iter().find(|row| row.owner != asked.owner)?;
+    let what = format!(
+        "{} is {:?}'s, and has an owner {:?}",
+        facts.id, asked.owner, row.owner
+    );
+    let found = Violation::new(Promise::P5, what).by(facts.first_ask());
+    Some(found.at([*row]))
 }
 
 /// P6: which order the names come in is not the caller's business.

@@ -27,7 +27,8 @@
 //! is surely held until the session may have lapsed. Rows that were purged count as lost: the history
 //! must be younger than the purge. What is stale is so by the age that upkeep has by default.
 //!
-//! All of it is linear in operations and rows, but for sorting them.
+//! All of it is linear in operations and rows, but for sorting them; the heartbeats of an owner are gone
+//! through for each of its requests, and the moves of a clock for each row.
 
 mod clock;
 mod distance;
@@ -36,6 +37,7 @@ mod facts;
 mod fences;
 mod grants;
 mod held;
+mod known;
 mod lost;
 mod room;
 mod sessions;
@@ -129,6 +131,7 @@ impl<'a> Scene<'a> {
         found.extend(fences::broken(self));
         found.extend(clock::broken(self, &distance));
         found.extend(sizes::broken(self));
+        found.extend(known::broken(self));
         found.extend(room::broken(self));
         found
     }

@@ -62,7 +62,10 @@ impl Sums {
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     let mut semaphores = semaphores(scene);
     for facts in scene.requests.values() {
-        let own = possibly_held(&mut semaphores, facts);
+        let own = match surely_never_held(scene, facts) {
+            true => Own::default(),
+            false => possibly_held(&mut semaphores, facts),
+        };
         for ask in &facts.asks {
             see(&mut semaphores, ask, &own);
         }
@@ -120,6 +123,11 @@ fn see<'a>(semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>, ask: &'a Operation
     }
 }
 
+/// Whether it was lost before it was done: what was granted has a row.
+fn surely_never_held(scene: &Scene<'_>, facts: &Facts<'_>) -> bool {
+    scene.rows.is_some() && facts.rows.is_empty() && facts.first_grant().is_none()
+}
+
 /// What a request possibly holds, and when.
 #[derive(Default)]
 struct Own<'a> {
@@ -136,8 +144,9 @@ fn possibly_held<'a>(
         return Own::default();
     };
     let over = facts.told_over().map_or(NEVER, |over| over.ended);
-    let lives_to = facts.lives_at_most_to(NEVER);
-    let expired = lives_to.map_or(NEVER, |to| to + COMES_BACK_WITHIN_US + SLACK_US);
+    let lives_to = facts.lives_at_most_to(NEVER).unwrap_or(NEVER);
+    let lives_to = lives_to.min(facts.silent_from);
+    let expired = lives_to.saturating_add(COMES_BACK_WITHIN_US + SLACK_US);
     // Under one id there may be several asks, of which only one is granted.
     let mut most: HashMap<&str, i64> = HashMap::new();
     for asked in facts.asks.iter().filter_map(|ask| ask.asked()) {

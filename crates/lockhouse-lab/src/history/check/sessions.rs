@@ -22,6 +22,16 @@ pub(super) fn may_lapse_from(beats: &[&Operation], from: u64) -> u64 {
     lapses.min().unwrap_or(NEVER)
 }
 
+/// When a session of these heartbeats has surely lapsed; never, if there may be none, or one of them may
+/// be heard at any time.
+pub(super) fn has_lapsed_by(beats: &[&Operation]) -> u64 {
+    let lapses = beats.iter().map(|beat| match beat.answer {
+        Answer::Done => lasts_to(beat, beat.ended),
+        _ => NEVER,
+    });
+    lapses.max().unwrap_or(NEVER)
+}
+
 /// Whether a heartbeat after `beat` was surely heard before that time.
 fn is_gone_on_with(beats: &[&Operation], beat: &Operation, before: u64) -> bool {
     if beat.answer != Answer::Done {

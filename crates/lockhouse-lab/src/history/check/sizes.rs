@@ -1,9 +1,9 @@
-//! P9: a semaphore has the capacity that it was last given.
+//! P9: a semaphore is what it was last made.
 
 use std::collections::BTreeMap;
 
-use super::Scene;
 use super::facts::may_be_done;
+use super::{Scene, known};
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
@@ -11,7 +11,8 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
         return Vec::new();
     };
     let mut changes: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
-    for operation in scene.operations.iter().filter(|o| may_be_done(o)) {
+    let may_change = |o: &&&Operation| may_be_done(o) || known::was_gone(o);
+    for operation in scene.operations.iter().filter(may_change) {
         if let Call::Define { semaphore, .. } | Call::Delete { semaphore } = &operation.call {
             changes.entry(semaphore).or_default().push(operation);
         }
@@ -19,29 +20,39 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for row in &rows.semaphores {
         let of_it = changes.get(row.name.as_str());
-        let Some((last, capacity)) = of_it.and_then(|of_it| last(of_it)) else {
+        let Some(last) = of_it.and_then(|of_it| last(of_it)) else {
             continue;
         };
-        if row.capacity != capacity {
-            let (name, is) = (&row.name, row.capacity);
-            let what = format!("{name} was given a capacity of {capacity}, and has {is}");
-            found.push(Violation::new(Promise::P9, what).by([last]));
-        }
+        let (capacity, name) = (capacity(last), &row.name);
+        let what = match capacity {
+            None if !row.is_deleted => format!("{name} was deleted, and is there"),
+            Some(_) if row.is_deleted => format!("{name} was defined, and is deleted"),
+            Some(capacity) if row.capacity != capacity => {
+                let is = row.capacity;
+                format!("{name} was given a capacity of {capacity}, and has {is}")
+            }
+            _ => continue,
+        };
+        found.push(Violation::new(Promise::P9, what).by([last]));
     }
     found
 }
 
+/// What a change makes it; none if it is deleted.
+fn capacity(change: &Operation) -> Option<i64> {
+    match change.call {
+        Call::Define { capacity, .. } => Some(capacity),
+        _ => None,
+    }
+}
+
 /// The change that surely came last, in the order of their beginnings: all others that would have
 /// made it something else were answered before it was begun.
-fn last<'a>(changes: &[&'a Operation]) -> Option<(&'a Operation, i64)> {
+fn last<'a>(changes: &[&'a Operation]) -> Option<&'a Operation> {
     let (last, others) = changes.split_last()?;
-    let Call::Define { capacity, .. } = last.call else {
-        return None;
-    };
     let settled = |other: &&Operation| {
-        let alike = matches!(other.call, Call::Define { capacity: its, .. } if its == capacity);
-        alike || (other.answer == Answer::Done && other.ended < last.begun)
+        known::done_by(other) < last.begun || capacity(other) == capacity(last)
     };
     let is_last = last.answer == Answer::Done && others.iter().all(settled);
-    is_last.then_some((*last, capacity))
+    is_last.then_some(*last)
 }

@@ -33,6 +33,7 @@ fn story() -> Story {
         capacity: 1,
         in_use: 0,
         fence: 9,
+        is_deleted: false,
     });
     story.says(0, define(1), Answer::Done);
     story
@@ -60,6 +61,7 @@ impl Story {
             semaphore: "s".into(),
             count: 1,
             fence,
+            owner: asked.owner.clone(),
             state: "ACQUIRED".into(),
             end_reason: None,
             granted_at: at,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::Run;
+use super::{Judging, Run};
 use crate::history::{Answer, Call, Moved, Operation, Recorded, now_us};
 use crate::rows;
 use crate::torture::crew::{Client, Crew};
@@ -94,7 +94,7 @@ impl Run<'_> {
         while !is_over(&self.crew) {
             if begun.elapsed() > END {
                 let what = format!("clients are not done with segment {} after {END:?}", last.0);
-                self.report.violations.push(what);
+                self.broke(what);
                 break;
             }
             sleep(Duration::from_millis(20)).await;
@@ -104,24 +104,27 @@ impl Run<'_> {
     }
 
     async fn judge(&mut self, segment: Segment) {
-        let url = match &self.crew.database {
-            Some(database) => database.admin_url(),
-            None => self.crew.direct_url.clone(),
-        };
-        let rows = rows::read_of(&url, &segment.prefix()).await;
+        let rows = rows::read_of(&self.admin_url(), &segment.prefix()).await;
         let folder = self.size.folder.clone();
         let moved = Moved {
             until: now_us(),
             ..self.stage.moved.clone()
         };
-        self.judging = Some(tokio::task::spawn_blocking(move || {
+        let troubled = self.stage.troubled.clone();
+        let is_broken = std::mem::take(&mut self.is_segment_broken);
+        let verdict = tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
-            let verdict = verdict::judge(segment, &history, &rows, &moved);
-            if !verdict.violations.is_empty() {
+            let verdict = verdict::judge(segment, &history, &rows, (&moved, &troubled));
+            if is_broken || !verdict.violations.is_empty() {
                 verdict::keep(&folder, segment, &verdict, (&rows, &moved));
             }
-            (segment, verdict)
-        }));
+            verdict
+        });
+        self.judging = Some(Judging {
+            segment,
+            is_broken,
+            verdict,
+        });
     }
 
     /// The verdict on the segment before the last; its notes are kept if it broke something.
@@ -129,12 +132,13 @@ impl Run<'_> {
         let Some(judging) = self.judging.take() else {
             return;
         };
-        let (segment, verdict) = judging.await.unwrap();
+        let segment = judging.segment;
+        let verdict = judging.verdict.await.unwrap();
         let violations = verdict.violations.join("\n\n");
         let operations: u64 = verdict.operations.values().sum();
         self.report.add(verdict);
         let folder = segment.folder(&self.size.folder);
-        if violations.is_empty() {
+        if violations.is_empty() && !judging.is_broken {
             fs::remove_dir_all(folder).unwrap();
             self.say(&format!(
                 "segment {} of {operations} operations breaks nothing",

@@ -6,6 +6,9 @@ const SECOND: u64 = 1_000_000;
 const AHEAD: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600_000_000;
 
+/// Answers may be lost then.
+const TROUBLED: &[(u64, u64)] = &[(3 * SECOND, 5 * SECOND)];
+
 fn operation(at: u64, call: Call, answer: Answer) -> Operation {
     Operation {
         client: 1,
@@ -52,6 +55,7 @@ fn row(id: &str, fence: i64, times: (i64, Option<i64>, i64), reason: &str) -> Pe
         semaphore: "s00001-plain-a".into(),
         count: 2,
         fence,
+        owner: None,
         state: "RELEASED".into(),
         end_reason: Some(reason.into()),
         granted_at: AHEAD + granted,
@@ -85,6 +89,7 @@ fn whole() -> (Vec<Operation>, Rows) {
         capacity: 2,
         in_use: 0,
         fence: 2,
+        is_deleted: false,
     };
     let rows = Rows {
         semaphores: vec![semaphore],
@@ -104,14 +109,14 @@ fn found(history: &[Operation], rows: &Rows, moves: &[Move]) -> Vec<String> {
         until: 9 * SECOND,
         moves: moves.to_vec(),
     };
-    judge(Segment(1), history, rows, &moved).violations
+    judge(Segment(1), history, rows, (&moved, TROUBLED)).violations
 }
 
 #[test]
 fn what_is_whole_breaks_nothing() {
     let (history, rows) = whole();
     assert_eq!(found(&history, &rows, &[]), [""; 0]);
-    let verdict = judge(Segment(1), &history, &rows, &Moved::default());
+    let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &[]));
     assert_eq!((verdict.windows, verdict.permits), (5, 2));
 }
 
@@ -183,7 +188,7 @@ fn what_does_not_come_back_by_its_time_is_found_out() {
         ..row("s00001-a", 1, times, "expired")
     };
     assert_eq!(found(&history, &rows, &[]), [""; 0]);
-    let verdict = judge(Segment(1), &history, &rows, &Moved::default());
+    let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &[]));
     assert_eq!(verdict.refusals, 1);
     // As if it had not.
     (history[2].begun, history[2].ended) = (4 * SECOND, 4 * SECOND + 1_000);

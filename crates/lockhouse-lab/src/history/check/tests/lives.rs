@@ -158,7 +158,88 @@ fn a_capacity_is_not_judged_where_it_may_be_anothers() {
     let semaphore = "s".into();
     deleted.says(SECOND, Call::Delete { semaphore }, Answer::Done);
     deleted.rows.semaphores[0].capacity = 7;
+    deleted.rows.semaphores[0].is_deleted = true;
     assert_eq!(deleted.found(), []);
+}
+
+/// P9: what was deleted is so, and what was defined after that is there.
+#[test]
+fn a_deletion_that_was_answered_is_in_the_rows() {
+    let delete = || Call::Delete {
+        semaphore: "s".into(),
+    };
+    let mut deleted = story();
+    deleted.says(SECOND, delete(), Answer::Done);
+    assert_eq!(deleted.found(), [Promise::P9]);
+    let mut back = deleted;
+    back.says(2 * SECOND, define(1), Answer::Done);
+    assert_eq!(back.found(), []);
+    back.rows.semaphores[0].is_deleted = true;
+    assert_eq!(back.found(), [Promise::P9]);
+    // Who asks again for a deletion finds nothing, and may have done it itself.
+    back.says(
+        3 * SECOND,
+        delete(),
+        Answer::Refused(Refused::UnknownSemaphore),
+    );
+    assert_eq!(
+        back.found(),
+        [Promise::P9],
+        "it is told so while it is there"
+    );
+    back.history.last_mut().unwrap().begun = 2 * SECOND;
+    assert_eq!(back.found(), []);
+}
+
+/// P9: who is told that a semaphore is unknown, or too small, may be so only if that may be.
+#[test]
+fn what_is_there_and_large_enough_is_not_denied() {
+    let asks = |story: &mut Story, begun, count, told| {
+        let permits = vec![("s".into(), count)];
+        let ask = Asked {
+            permits,
+            ..ask("a")
+        };
+        story.says(begun, Call::Acquire(ask), Answer::Refused(told));
+    };
+    for told in [Refused::UnknownSemaphore, Refused::TooMuch] {
+        let mut there = story();
+        asks(&mut there, SECOND, 1, told.clone());
+        assert_eq!(there.found(), [Promise::P9]);
+        // Nobody knows when what was not answered was done.
+        for call in [
+            define(0),
+            Call::Delete {
+                semaphore: "s".into(),
+            },
+        ] {
+            let mut lost = there.clone();
+            lost.rows.semaphores.clear();
+            let is_deleted = matches!(call, Call::Delete { .. });
+            lost.says(SECOND / 2, call, Answer::Unknown);
+            let expected = match (&told, is_deleted) {
+                (Refused::UnknownSemaphore, true) | (Refused::TooMuch, false) => vec![],
+                _ => vec![Promise::P9],
+            };
+            assert_eq!(lost.found(), expected);
+        }
+    }
+    let mut small = story();
+    asks(&mut small, SECOND, 2, Refused::TooMuch);
+    assert_eq!(small.found(), []);
+    small.says(SECOND / 2, define(2), Answer::Done);
+    small.rows.semaphores[0].capacity = 2;
+    assert_eq!(small.found(), [Promise::P9]);
+}
+
+/// P5: a row is of the owner who asked for it.
+#[test]
+fn a_row_has_the_owner_of_its_ask() {
+    let mut story = story();
+    story.holds(SECOND, &anns("a"));
+    assert_eq!(story.found(), []);
+    story.rows.permits[0].owner = Some("bob".into());
+    assert_eq!(story.found(), [Promise::P5]);
 }
 
 /// P9, as P4, P8 and P10: a clock that is set later is nothing to what was over by then.

@@ -1,23 +1,21 @@
-//! Which windows of a segment's history have an order, of what is held without a time to live.
+//! Windows of a history in which answers were lost, of what is held without a time to live.
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::Verdict;
+use super::{Windows, windows_of};
 use crate::history::{Answer, Call, NEVER, Operation, Refused, Rows};
-use crate::linear;
 
-/// How many calls are shown of a window that has no order.
-const SHOWN: usize = 12;
-
+/// Looks at the windows of `semaphore`.
+///
 /// A request without a time to live whose call was lost is there from then on, or was never; which,
 /// the rows and later answers tell. Nothing can be said of an order between the two.
-pub(super) fn look_at(verdict: &mut Verdict, semaphore: &str, history: &[Operation], rows: &Rows) {
+pub fn windows_with_losses(history: &[Operation], semaphore: &str, rows: &Rows) -> Windows {
     let granted: HashSet<_> = rows
         .permits
         .iter()
         .map(|row| row.external_id.as_str())
         .collect();
-    let of_plain = |operation: &&Operation| match &operation.call {
+    let of_it = |operation: &&Operation| match &operation.call {
         Call::Define { semaphore: of, .. } => of == semaphore,
         Call::Acquire(asked) => {
             let is_lost = operation.answer == Answer::Unknown && !granted.contains(&*asked.id);
@@ -26,26 +24,13 @@ pub(super) fn look_at(verdict: &mut Verdict, semaphore: &str, history: &[Operati
         Call::Renew { .. } | Call::Release { .. } | Call::Force { .. } => true,
         _ => false,
     };
-    let of_plain: Vec<_> = history.iter().filter(of_plain).cloned().collect();
-    let unclear = unclear(&of_plain, semaphore);
-    let answered = of_plain
+    let of_it: Vec<_> = history.iter().filter(of_it).cloned().collect();
+    let unclear = unclear(&of_it, semaphore);
+    let answered = of_it
         .into_iter()
         .filter(|operation| operation.answer != Answer::Unknown);
     let answered: Vec<_> = answered.collect();
-    let windows = linear::windows_of(&answered, semaphore, &unclear);
-    verdict.windows += windows.linearizable as u64;
-    verdict.windows_passed_over += windows.passed_over as u64;
-    for (_, operations) in windows.broken {
-        let shown = operations
-            .iter()
-            .take(SHOWN)
-            .map(|operation| format!("\n  {operation}"));
-        let shown: String = shown.collect();
-        let all = operations.len();
-        verdict
-            .violations
-            .push(format!("{semaphore}: {all} calls have no order{shown}"));
-    }
+    windows_of(&answered, semaphore, &unclear)
 }
 
 /// When nobody knows what is held: from when a call was begun that was lost, until an answer tells what

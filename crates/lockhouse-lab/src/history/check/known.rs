@@ -1,0 +1,144 @@
+//! P9: a semaphore that is there is not unknown, and what fits into it is not too much.
+//!
+//! A change that was not answered may be done at any time from its beginning on.
+
+use std::collections::BTreeMap;
+
+use super::Scene;
+use super::facts::may_be_done;
+use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
+
+pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
+    let semaphores = semaphores(scene);
+    let denied = scene.operations.iter().filter_map(|operation| {
+        let what = match &operation.answer {
+            Answer::Refused(Refused::UnknownSemaphore) => {
+                let mut names = named(&operation.call);
+                let is_there = |(name, _): (&str, i64)| {
+                    let semaphore = semaphores.get(name);
+                    semaphore.is_some_and(|semaphore| semaphore.is_there(operation))
+                };
+                names.all(is_there).then_some("there, and unknown")
+            }
+            Answer::Refused(Refused::TooMuch) => {
+                let mut names = named(&operation.call);
+                let fits = |(name, count): (&str, i64)| {
+                    let semaphore = semaphores.get(name);
+                    semaphore.is_some_and(|semaphore| semaphore.fits(count, operation))
+                };
+                names.all(fits).then_some("large enough, and too small")
+            }
+            _ => None,
+        }?;
+        let names: Vec<_> = named(&operation.call).map(|(name, _)| name).collect();
+        let what = format!("{} is {what}", names.join(" and "));
+        Some(Violation::new(Promise::P9, what).by([*operation]))
+    });
+    denied.collect()
+}
+
+/// Whether it is a delete that found nothing: one that is asked again when its answer was lost finds
+/// what it has done itself.
+pub(super) fn was_gone(operation: &Operation) -> bool {
+    let is_delete = matches!(operation.call, Call::Delete { .. });
+    is_delete && operation.answer == Answer::Refused(Refused::UnknownSemaphore)
+}
+
+/// The semaphores that a call is about, and how many it wants of each.
+fn named(call: &Call) -> Box<dyn Iterator<Item = (&str, i64)> + '_> {
+    match call {
+        Call::Acquire(asked) => {
+            let permits = asked.permits.iter();
+            Box::new(permits.map(|(name, count)| (name.as_str(), *count)))
+        }
+        Call::Delete { semaphore } => Box::new([(semaphore.as_str(), 0)].into_iter()),
+        _ => Box::new([("", 0)].into_iter()),
+    }
+}
+
+/// How a semaphore was changed, in the order of the beginnings.
+#[derive(Default)]
+struct Semaphore<'a> {
+    defines: Vec<(&'a Operation, i64)>,
+    /// When each was begun, and when that or one before it may have been done last.
+    deletes: Vec<(u64, u64)>,
+    /// When each that was answered was, and when the last that was begun of it and those before was.
+    answered: Vec<(u64, u64)>,
+}
+
+fn semaphores<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Semaphore<'a>> {
+    let mut semaphores: BTreeMap<&str, Semaphore<'_>> = BTreeMap::new();
+    let may_change = |o: &&&'a Operation| may_be_done(o) || was_gone(o);
+    for operation in scene.operations.iter().copied().filter(|o| may_change(&o)) {
+        match &operation.call {
+            Call::Define {
+                semaphore,
+                capacity,
+            } => {
+                let semaphore = semaphores.entry(semaphore).or_default();
+                semaphore.defines.push((operation, *capacity));
+                if operation.answer == Answer::Done {
+                    semaphore.answered.push((operation.ended, operation.begun));
+                }
+            }
+            Call::Delete { semaphore } => {
+                let semaphore = semaphores.entry(semaphore).or_default();
+                let before = semaphore.deletes.last().map_or(0, |(_, last)| *last);
+                let last = before.max(done_by(operation));
+                semaphore.deletes.push((operation.begun, last));
+            }
+            _ => {}
+        }
+    }
+    for semaphore in semaphores.values_mut() {
+        semaphore.answered.sort_unstable();
+        let mut latest = 0;
+        for (_, begun) in &mut semaphore.answered {
+            latest = latest.max(*begun);
+            *begun = latest;
+        }
+    }
+    semaphores
+}
+
+/// When it has been done at the latest.
+pub(super) fn done_by(change: &Operation) -> u64 {
+    match change.answer == Answer::Done || was_gone(change) {
+        true => change.ended,
+        false => NEVER,
+    }
+}
+
+impl Semaphore<'_> {
+    /// When the last of the defines was begun that were surely done before `at`.
+    fn defined_since(&self, at: u64) -> Option<u64> {
+        let before = self.answered.partition_point(|(ended, _)| *ended < at);
+        Some(self.answered[before.checked_sub(1)?].1)
+    }
+
+    /// Whether it surely was all through the call: no delete may have come after its definition.
+    fn is_there(&self, during: &Operation) -> bool {
+        let Some(defined) = self.defined_since(during.begun) else {
+            return false;
+        };
+        let of_others = self.deletes.iter();
+        let before = of_others
+            .take_while(|(begun, _)| *begun < during.ended)
+            .filter(|(begun, _)| *begun != during.begun || !was_gone(during));
+        before.last().is_none_or(|(_, done)| *done < defined)
+    }
+
+    /// Whether it was surely never smaller all through the call.
+    fn fits(&self, count: i64, during: &Operation) -> bool {
+        let Some(defined) = self.defined_since(during.begun) else {
+            return false;
+        };
+        let in_force = self
+            .defines
+            .iter()
+            .filter(|(define, _)| define.begun < during.ended && done_by(define) >= defined);
+        in_force
+            .map(|(_, capacity)| *capacity)
+            .all(|capacity| capacity >= count)
+    }
+}
