@@ -137,14 +137,14 @@ impl Permit {
     /// Gives the permits back, and says whether they were still held until now.
     ///
     /// # Errors
-    /// `store_unavailable`; the time to live then ends the hold, if it has one.
+    /// `store_unavailable`; it is then given back in the background, as if it were dropped.
     pub async fn release(mut self) -> Result<Released, Error> {
         if let Some(own) = &self.own {
             own.stop();
         }
         let released = self.lockhouse.release(&self.request.external_id).await;
-        // If this future is dropped before, the drop of the permit gives it back.
-        self.held = false;
+        // Otherwise, or if this future is dropped before, the drop of the permit gives it back.
+        self.held = !matches!(released, Ok(_) | Err(Error::Refused(_)));
         released
     }
 

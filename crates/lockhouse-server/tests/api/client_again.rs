@@ -9,7 +9,7 @@ use crate::flaky::{self, Fate, answer};
 use crate::server::Server;
 use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Refusal, SemaphoreName};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 const LOST: [Fate; 4] = [Fate::Lost; 4];
 
@@ -271,4 +271,28 @@ async fn no_room_after_a_lost_answer_is_not_told_as_a_refusal() {
     // Asked once more, with no answer lost, it is one.
     let error = client.acquire(ask("x"), Duration::ZERO).await.unwrap_err();
     assert_eq!(error.code(), Code::Exhausted);
+}
+
+/// P10: an ask that its caller has given up on, and that a server hears of only after it was to be given
+/// back, is given back then.
+#[tokio::test(start_paused = true)]
+async fn what_comes_to_a_server_only_when_it_was_given_up_is_given_back_then() {
+    let releases = Arc::new(AtomicUsize::new(0));
+    let heard = Arc::clone(&releases);
+    let url = flaky::server(move |_, call| {
+        if call.starts_with("PUT") {
+            return answer(503, "retry-after: 60\r\n", "{}");
+        }
+        heard.fetch_add(1, SeqCst);
+        let unknown = r#"{"code":"unknown_request","external_id":"x"}"#;
+        answer(404, "content-type: application/problem+json\r\n", unknown)
+    });
+    let client = Lockhouse::connect(url.await).await.unwrap();
+    let asks = client.ask().permits("a", 1).without_ttl();
+    let given_up = timeout(Duration::from_millis(100), asks.acquire()).await;
+    assert!(!matches!(given_up, Ok(Ok(_))), "{given_up:?}");
+    client.clone().close().await;
+    assert_eq!(releases.load(SeqCst), 1);
+    sleep(Duration::from_secs(12)).await;
+    assert_eq!(releases.load(SeqCst), 2);
 }

@@ -70,16 +70,18 @@ async fn a_client_that_cannot_give_back_closes_in_time_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn what_a_session_keeps_is_given_back_when_the_store_is_back() {
     let (trouble, lockhouse) = with_trouble();
-    lockhouse.define("s", 2).await.unwrap();
+    lockhouse.define("s", 3).await.unwrap();
     let session = lockhouse.session("job", Duration::from_secs(600)).await;
     let session = session.unwrap();
     let dropped = session.semaphore("s").acquire().await.unwrap();
+    let released = session.semaphore("s").acquire().await.unwrap();
     let again = session.request("again").permits("s", 1);
     let asked_again = again.clone().acquire().await.unwrap();
     trouble.store(true, SeqCst);
     drop((dropped, asked_again));
+    assert!(released.release().await.is_err());
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(lockhouse.clone().close().await, 2);
+    assert_eq!(lockhouse.clone().close().await, 3);
     // Whoever wants it again is to have it, and what was under way comes to its end.
     assert!(again.clone().try_acquire().await.is_err());
     sleep(Duration::from_secs(10)).await;

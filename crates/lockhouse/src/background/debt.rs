@@ -14,7 +14,7 @@ use crate::{Error, Lockhouse};
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a call may be on its way to a server that its caller has given up on.
-const COMES_WITHIN: Duration = Duration::from_secs(15);
+const COMES_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is to be given back.
 #[derive(Debug)]

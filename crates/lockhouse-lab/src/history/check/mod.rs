@@ -15,12 +15,12 @@
 //! | P2 | `in_use` is the sum of what is live | |
 //! | P3 | an end has a reason and a time, and what is stale is as old as that | at most one answer says that it ended a request just now; all answers and the row agree on how; somebody asked for that end, or could be the cause of it; a goodbye that was answered has ended what its owner held |
 //! | P4 | | nothing is renewed, and nothing ends just now, after an answer said that it was over, after its time had surely passed, or before anybody asked for it |
-//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row |
+//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end; the row has the owner of the ask; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row |
 //! | P6 | the row has the permits of the ask, all of them | so has the answer; and no caller sees a deadlock |
 //! | P7 | no fence twice, none beyond the semaphore's own, and later grants have greater ones | a grant that was asked for after another was answered has the greater fence; the row has the fence that was told |
 //! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; nobody who is awake is told of a grant that has expired |
-//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
-//! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended |
+//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
+//! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended, or its owner's |
 //!
 //! P11 and P12 are not decided here. P10 is not decided of semaphores whose capacity changed, nor while
 //! somebody waits for them: who waits comes first, though there is room. What an owner's session keeps
