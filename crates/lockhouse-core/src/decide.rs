@@ -107,7 +107,10 @@ impl Scene {
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         let created = !semaphore.exists();
         let changed = !created && semaphore.capacity != capacity;
-        let expected = wanted.expected.or(wanted.as_it_is.then_some(capacity));
+        let expected = match wanted.as_it_is {
+            true => Some(capacity),
+            false => wanted.expected,
+        };
         if let Some(expected) = expected.filter(|expected| *expected != semaphore.capacity)
             && changed
         {

@@ -2,11 +2,10 @@
 
 mod debt;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::{ExternalId, Owner};
+use lockhouse_core::Owner;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -28,10 +27,7 @@ struct Counts {
     failed: usize,
     /// Owners whose goodbye is under way.
     leaving: Vec<Owner>,
-    /// What is to be given back, and which of all drops that was.
-    owed: HashMap<ExternalId, u64>,
-    drops: u64,
-    /// How much of it could not be given back at once, and is tried again.
+    /// How much could not be given back at once, and is tried again.
     overdue: usize,
 }
 
@@ -43,17 +39,11 @@ struct Leaving {
 }
 
 impl Background {
-    /// Has `runtime` give back what was dropped, again and again for as long as the store does not answer:
-    /// a session may keep it for as long as that goes on.
+    /// Has `runtime` give back what was dropped; under an id that nobody else knows again and again for as
+    /// long as the store does not answer, since a session may keep it for as long as that goes on.
     pub(crate) fn give_back(&self, lockhouse: &Lockhouse, runtime: &Handle, dropped: Dropped) {
-        let debt = Debt::of(&self.0, dropped.external_id.clone());
+        let debt = Debt::of(&self.0);
         runtime.spawn(debt.pay(lockhouse.clone(), dropped));
-    }
-
-    /// It is asked for again, so whoever does is to have it.
-    pub(crate) fn forgive(&self, external_id: &ExternalId) {
-        self.0
-            .send_if_modified(|counts| counts.owed.remove(external_id).is_some());
     }
 
     /// Has `runtime` go on with the goodbye of `owner`, which says whether it was said.
@@ -102,8 +92,9 @@ impl Drop for Leaving {
 
 impl Lockhouse {
     /// Waits until what was dropped is given back: permits, sessions, and asks that were given up
-    /// on, of this client and its clones. How many could not be, as the store did not answer: they are
-    /// tried again for as long as their runtime goes on, and their time to live ends those that have one.
+    /// on, of this client and its clones. How many could not be, as the store did not answer: those with
+    /// ids of the library's own are tried again for as long as their runtime goes on, and their time to live
+    /// ends those that have one.
     /// It takes 11 s at most, and no time if there is nothing.
     ///
     /// Call it last in a program that drops permits, before its runtime ends: that would break off

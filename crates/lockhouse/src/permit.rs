@@ -18,10 +18,10 @@ use crate::{Error, Lockhouse, Lost, Released};
 /// can be [lost](Permit::lost): the store ends a hold that it hears nothing of, as it can't tell a
 /// slow holder from a dead one.
 ///
-/// Dropping it gives the permits back in the background, on the runtime that it was acquired on, and
-/// tries again for as long as the store does not answer, unless the id is asked for again.
-/// [`Lockhouse::close`] waits for the first try. If that runtime is gone, nothing can be given back, and
-/// the time to live ends the hold, or its session's end.
+/// Dropping it gives the permits back in the background, on the runtime that it was acquired on. One whose
+/// id the library made is tried again for as long as the store does not answer; one whose id is the
+/// caller's own stays then, for who asks again by it, until its time to live or its session ends it.
+/// [`Lockhouse::close`] waits for the first try. If that runtime is gone, nothing can be given back.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -32,16 +32,20 @@ pub struct Permit {
     /// If a session keeps it.
     session: Option<Arc<Holding>>,
     runtime: Handle,
+    /// Whether nobody else knows the id.
+    is_ours: bool,
     held: bool,
 }
 
 impl Permit {
-    /// What was granted to an ask that was sent then; `session` keeps it too.
+    /// What was granted to an ask that was sent then; `session` keeps it too. The id is known to nobody else
+    /// if it `is_ours`.
     pub(crate) fn new(
         lockhouse: Lockhouse,
         request: Request,
         sent_at: Instant,
         session: Option<Arc<Holding>>,
+        is_ours: bool,
     ) -> Self {
         let held = Held::Request(request.external_id.clone());
         let own = request
@@ -53,6 +57,7 @@ impl Permit {
             own,
             session,
             runtime: Handle::current(),
+            is_ours,
             held: true,
         }
     }
@@ -166,6 +171,7 @@ impl Drop for Permit {
         }
         let dropped = Dropped {
             external_id: self.external_id().clone(),
+            is_ours: self.is_ours,
             ends_at: self.own.as_ref().map(Holding::held_until),
             may_come_yet: false,
         };

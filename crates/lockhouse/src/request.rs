@@ -133,10 +133,9 @@ impl RequestBuilder {
 
     async fn send(self, wait: Duration) -> Result<Permit, Error> {
         let ask = self.ask()?;
-        let mut abandoned = Abandoned::new(&self.lockhouse, &ask);
+        let mut abandoned = Abandoned::new(&self.lockhouse, &ask, self.external_id.is_none());
         if self.external_id.is_some() {
             abandoned.disarm();
-            self.lockhouse.background().forgive(&ask.external_id);
         }
         let id = ask.external_id.clone();
         // Of another owner it is not kept.
@@ -149,7 +148,11 @@ impl RequestBuilder {
         let asked_at = Instant::now();
         let (request, granted_now) = tokio::select! {
             biased;
-            granted = self.lockhouse.acquire(ask, wait) => granted?,
+            granted = self.lockhouse.acquire(ask, wait) => granted.inspect_err(|error| {
+                if matches!(error, Error::Refused(_)) {
+                    abandoned.disarm();
+                }
+            })?,
             ended = session_ends(keeper) => {
                 // What is granted in that very moment has no time to live to end it.
                 abandoned.arm(id);
@@ -159,7 +162,14 @@ impl RequestBuilder {
         let (request, sent_at) = self.fresh(request, granted_now, asked_at).await?;
         abandoned.disarm();
         let session = keeper.map(|keeper| Arc::clone(&keeper.holding));
-        Ok(Permit::new(self.lockhouse, request, sent_at, session))
+        let is_ours = self.external_id.is_none();
+        Ok(Permit::new(
+            self.lockhouse,
+            request,
+            sent_at,
+            session,
+            is_ours,
+        ))
     }
 
     /// The request with a time, by this process's clock, from which its time to live surely runs:
@@ -216,15 +226,18 @@ async fn session_ends(keeper: Option<&Keeper>) -> Error {
 struct Abandoned {
     lockhouse: Lockhouse,
     runtime: Handle,
+    /// Whether nobody else knows the id.
+    is_ours: bool,
     ttl: Option<Duration>,
     external_id: Option<ExternalId>,
 }
 
 impl Abandoned {
-    fn new(lockhouse: &Lockhouse, ask: &Ask) -> Self {
+    fn new(lockhouse: &Lockhouse, ask: &Ask, is_ours: bool) -> Self {
         Self {
             lockhouse: lockhouse.clone(),
             runtime: Handle::current(),
+            is_ours,
             ttl: ask.ttl.map(Ttl::as_duration),
             external_id: Some(ask.external_id.clone()),
         }
@@ -246,6 +259,7 @@ impl Drop for Abandoned {
         };
         let dropped = Dropped {
             external_id,
+            is_ours: self.is_ours,
             ends_at: self.ttl.map(|ttl| Instant::now() + ttl),
             may_come_yet: self.ttl.is_none() && self.lockhouse.is_remote(),
         };

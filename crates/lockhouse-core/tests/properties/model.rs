@@ -105,9 +105,9 @@ impl Model {
     fn define(&mut self, now: Timestamp, wanted: &Definition) -> Outcome {
         let name = &wanted.name;
         let old = self.capacity(name);
-        let from = match wanted.expected {
-            None if wanted.as_it_is => Some(wanted.capacity),
-            expected => expected,
+        let from = match wanted.as_it_is {
+            true => Some(wanted.capacity),
+            false => wanted.expected,
         };
         match (old, from) {
             (None, _) if wanted.must_exist || wanted.expected.is_some() => {

@@ -69,7 +69,7 @@ pub(super) fn by_request<'a>(
             Some(first) if moved.between(first.begun, to) => (from, NEVER),
             _ => (
                 sessions::may_lapse_from(&facts.beats, from),
-                sessions::has_lapsed_by(&facts.beats),
+                sessions::has_lapsed_by(&facts.beats, &facts.goodbyes),
             ),
         };
     }

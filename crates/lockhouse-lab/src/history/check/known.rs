@@ -60,8 +60,8 @@ fn named(call: &Call) -> Box<dyn Iterator<Item = (&str, i64)> + '_> {
 #[derive(Default)]
 struct Semaphore<'a> {
     defines: Vec<(&'a Operation, i64)>,
-    /// When each was begun, and when that or one before it may have been done last.
-    deletes: Vec<(u64, u64)>,
+    /// Each, and when it or one before it may have been done last.
+    deletes: Vec<(&'a Operation, u64)>,
     /// When each that was answered was, and when the last that was begun of it and those before was.
     answered: Vec<(u64, u64)>,
 }
@@ -85,7 +85,7 @@ fn semaphores<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Semaphore<'a>> {
                 let semaphore = semaphores.entry(semaphore).or_default();
                 let before = semaphore.deletes.last().map_or(0, |(_, last)| *last);
                 let last = before.max(done_by(operation));
-                semaphore.deletes.push((operation.begun, last));
+                semaphore.deletes.push((operation, last));
             }
             _ => {}
         }
@@ -121,11 +121,12 @@ impl Semaphore<'_> {
         let Some(defined) = self.defined_since(during.begun) else {
             return false;
         };
-        let of_others = self.deletes.iter();
-        let before = of_others
-            .take_while(|(begun, _)| *begun < during.ended)
-            .filter(|(begun, _)| *begun != during.begun || !was_gone(during));
-        before.last().is_none_or(|(_, done)| *done < defined)
+        let deletes = &self.deletes;
+        let before = deletes.partition_point(|(delete, _)| delete.begun < during.ended);
+        // It is not in its own way.
+        let is_other = |(delete, _): &&(&Operation, u64)| !std::ptr::eq(*delete, during);
+        let last = deletes[..before].iter().rev().find(is_other);
+        last.is_none_or(|(_, done)| *done < defined)
     }
 
     /// Whether it was surely never smaller all through the call.

@@ -28,7 +28,8 @@
 //! must be younger than the purge. What is stale is so by the age that upkeep has by default.
 //!
 //! All of it is linear in operations and rows, but for sorting them; the heartbeats of an owner are gone
-//! through for each of its requests, and the moves of a clock for each row.
+//! through for each of its requests, the capacities of a semaphore for each who was told that it is too
+//! small, and the moves of a clock for each row.
 
 mod clock;
 mod distance;

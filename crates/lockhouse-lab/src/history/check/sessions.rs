@@ -22,9 +22,12 @@ pub(super) fn may_lapse_from(beats: &[&Operation], from: u64) -> u64 {
     lapses.min().unwrap_or(NEVER)
 }
 
-/// When a session of these heartbeats has surely lapsed; never, if there may be none, or one of them may
-/// be heard at any time.
-pub(super) fn has_lapsed_by(beats: &[&Operation]) -> u64 {
+/// When a session of these heartbeats has surely lapsed; never, if there may be none, as there is none after
+/// a goodbye, or one of them may be heard at any time.
+pub(super) fn has_lapsed_by(beats: &[&Operation], goodbyes: &[&Operation]) -> u64 {
+    if !goodbyes.is_empty() {
+        return NEVER;
+    }
     let lapses = beats.iter().map(|beat| match beat.answer {
         Answer::Done => lasts_to(beat, beat.ended),
         _ => NEVER,
