@@ -1,8 +1,7 @@
 //! `/v1/semaphores`: defining, listing, deleting, who holds and how capacities changed.
 
 use axum::extract::State;
-use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use lockhouse::wire::{self, Define, History, Holders, Semaphores};
 use lockhouse::{ExternalId, Lockhouse, SemaphoreName};
 
@@ -18,10 +17,10 @@ pub(crate) async fn put(
     Json(body): Json<Define>,
 ) -> Result<(StatusCode, Json<wire::Semaphore>), Failure> {
     let mut define = lockhouse.define(&name, body.capacity);
-    if has_star(&headers, IF_MATCH)? {
+    if has_star(&headers, "If-Match")? {
         define = define.must_exist();
     }
-    if has_star(&headers, IF_NONE_MATCH)? {
+    if has_star(&headers, "If-None-Match")? {
         define = define.as_it_is();
     }
     if let Some(expected) = body.expected_capacity {
@@ -43,17 +42,11 @@ pub(crate) async fn put(
 
 /// `If-Match: *` asks for a semaphore that exists, `If-None-Match: *` for one that is new, or as it shall
 /// be already. Semaphores have no entity tags.
-fn has_star(headers: &HeaderMap, condition: HeaderName) -> Result<bool, Failure> {
-    match headers.get(&condition).map(|value| value.as_bytes()) {
+fn has_star(headers: &HeaderMap, condition: &'static str) -> Result<bool, Failure> {
+    match headers.get(condition).map(|value| value.as_bytes()) {
         None => Ok(false),
         Some(b"*") => Ok(true),
-        Some(_) => {
-            let name = match condition {
-                IF_MATCH => "If-Match",
-                _ => "If-None-Match",
-            };
-            Err(Failure::malformed(name, "takes nothing but *"))
-        }
+        Some(_) => Err(Failure::malformed(condition, "takes nothing but *")),
     }
 }
 

@@ -32,20 +32,20 @@ pub struct Permit {
     /// If a session keeps it.
     session: Option<Arc<Holding>>,
     runtime: Handle,
-    /// Whether nobody else knows the id.
-    is_ours: bool,
+    /// Whether the library made the id.
+    is_anonymous: bool,
     held: bool,
 }
 
 impl Permit {
-    /// What was granted to an ask that was sent then; `session` keeps it too. The id is known to nobody else
-    /// if it `is_ours`.
+    /// What was granted to an ask that was sent then; `session` keeps it too. If it `is_anonymous`, the
+    /// library made the id.
     pub(crate) fn new(
         lockhouse: Lockhouse,
         request: Request,
         sent_at: Instant,
         session: Option<Arc<Holding>>,
-        is_ours: bool,
+        is_anonymous: bool,
     ) -> Self {
         let held = Held::Request(request.external_id.clone());
         let own = request
@@ -57,7 +57,7 @@ impl Permit {
             own,
             session,
             runtime: Handle::current(),
-            is_ours,
+            is_anonymous,
             held: true,
         }
     }
@@ -171,7 +171,7 @@ impl Drop for Permit {
         }
         let dropped = Dropped {
             external_id: self.external_id().clone(),
-            is_ours: self.is_ours,
+            is_anonymous: self.is_anonymous,
             ends_at: self.own.as_ref().map(Holding::held_until),
             may_come_yet: false,
         };

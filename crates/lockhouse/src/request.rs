@@ -133,18 +133,14 @@ impl RequestBuilder {
 
     async fn send(self, wait: Duration) -> Result<Permit, Error> {
         let ask = self.ask()?;
-        let mut abandoned = Abandoned::new(&self.lockhouse, &ask, self.external_id.is_none());
-        if self.external_id.is_some() {
-            abandoned.disarm();
-        }
-        let id = ask.external_id.clone();
         // Of another owner it is not kept.
         let is_kept_by = |keeper: &&Keeper| ask.owner.as_ref() == Some(&keeper.owner);
         let keeper = self.keeper.as_ref().filter(is_kept_by);
         if let Some(keeper) = keeper.filter(|keeper| keeper.holding.is_lost().is_some()) {
-            abandoned.disarm();
             return Err(Refusal::SessionEnded(keeper.owner.clone()).into());
         }
+        let (id, is_anonymous) = (ask.external_id.clone(), self.external_id.is_none());
+        let mut abandoned = Abandoned::new(&self.lockhouse, &ask, is_anonymous);
         let asked_at = Instant::now();
         let (request, granted_now) = tokio::select! {
             biased;
@@ -162,13 +158,12 @@ impl RequestBuilder {
         let (request, sent_at) = self.fresh(request, granted_now, asked_at).await?;
         abandoned.disarm();
         let session = keeper.map(|keeper| Arc::clone(&keeper.holding));
-        let is_ours = self.external_id.is_none();
         Ok(Permit::new(
             self.lockhouse,
             request,
             sent_at,
             session,
-            is_ours,
+            is_anonymous,
         ))
     }
 
@@ -226,20 +221,20 @@ async fn session_ends(keeper: Option<&Keeper>) -> Error {
 struct Abandoned {
     lockhouse: Lockhouse,
     runtime: Handle,
-    /// Whether nobody else knows the id.
-    is_ours: bool,
+    /// Whether the library made the id.
+    is_anonymous: bool,
     ttl: Option<Duration>,
     external_id: Option<ExternalId>,
 }
 
 impl Abandoned {
-    fn new(lockhouse: &Lockhouse, ask: &Ask, is_ours: bool) -> Self {
+    fn new(lockhouse: &Lockhouse, ask: &Ask, is_anonymous: bool) -> Self {
         Self {
             lockhouse: lockhouse.clone(),
             runtime: Handle::current(),
-            is_ours,
+            is_anonymous,
             ttl: ask.ttl.map(Ttl::as_duration),
-            external_id: Some(ask.external_id.clone()),
+            external_id: is_anonymous.then(|| ask.external_id.clone()),
         }
     }
 
@@ -259,9 +254,9 @@ impl Drop for Abandoned {
         };
         let dropped = Dropped {
             external_id,
-            is_ours: self.is_ours,
+            is_anonymous: self.is_anonymous,
             ends_at: self.ttl.map(|ttl| Instant::now() + ttl),
-            may_come_yet: self.ttl.is_none() && self.lockhouse.is_remote(),
+            may_come_yet: self.is_anonymous && self.ttl.is_none() && self.lockhouse.is_remote(),
         };
         let background = self.lockhouse.background();
         background.give_back(&self.lockhouse, &self.runtime, dropped);

@@ -255,17 +255,21 @@ impl Run<'_> {
             .servers
             .iter_mut()
             .map(|server| &mut server.process);
+        let mut ended = Vec::new();
         for process in clients.chain(servers) {
             let Some(status) = process.ended() else {
                 continue;
             };
             if !self.stage.killed.contains(&process.id()) {
                 self.stage.killed.push(process.id());
-                let log = self.size.folder.join("log");
-                let what = format!("a process ended that nobody killed: {status}; see {log:?}");
-                self.report.violations.push(what);
-                self.is_segment_broken = true;
+                ended.push(status);
             }
+        }
+        let log = self.size.folder.join("log");
+        for status in ended {
+            self.broke(format!(
+                "a process ended that nobody killed: {status}; see {log:?}"
+            ));
         }
     }
 

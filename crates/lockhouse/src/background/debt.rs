@@ -20,9 +20,9 @@ const COMES_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Dropped {
     pub(crate) external_id: ExternalId,
-    /// Whether nobody else knows the id. One of the caller's own may be asked for again, here or elsewhere, by
-    /// who is to have it then: it is tried but once.
-    pub(crate) is_ours: bool,
+    /// Whether the library made the id, so that nobody else knows it. One of the caller's own may be asked for
+    /// again, here or elsewhere, by who is to have it then: it is tried but once.
+    pub(crate) is_anonymous: bool,
     /// From when on its time to live has ended it, if it has one.
     pub(crate) ends_at: Option<Instant>,
     /// Whether the ask for it may come to a server only after this.
@@ -50,12 +50,12 @@ impl Debt {
     pub(super) async fn pay(mut self, lockhouse: Lockhouse, dropped: Dropped) {
         let Dropped {
             external_id,
-            is_ours,
+            is_anonymous,
             ends_at,
             may_come_yet,
         } = dropped;
         while !is_given_back(&lockhouse, &external_id).await {
-            if !is_ours {
+            if !is_anonymous {
                 return;
             }
             self.is_overdue();
@@ -66,7 +66,7 @@ impl Debt {
         }
         self.is_paid = true;
         drop(self);
-        if is_ours && may_come_yet {
+        if may_come_yet {
             sleep(COMES_WITHIN).await;
             is_given_back(&lockhouse, &external_id).await;
         }

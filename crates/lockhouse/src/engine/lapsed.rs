@@ -4,6 +4,7 @@
 //! renewal and a sweep can't both win (P3), and any number of processes may sweep at once.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +91,13 @@ pub(super) struct Ended {
     pub(super) by_us: u64,
     /// How many live no more, whoever ended them.
     over: u64,
+}
+
+impl AddAssign for Ended {
+    fn add_assign(&mut self, more: Self) {
+        self.by_us += more.by_us;
+        self.over += more.over;
+    }
 }
 
 /// Tells what a look found, or that it failed when this is dropped before.
@@ -270,8 +278,7 @@ impl Engine {
             let due = attempt::read(deadline, || self.store.due(which, PIECE)).await?;
             let found = due.len();
             let ended = self.end_each(due, &cause, deadline).await?;
-            total.by_us += ended.by_us;
-            total.over += ended.over;
+            total += ended;
             // What is left of a piece was renewed.
             if ended.over == 0 || found < PIECE as usize {
                 return Ok(total);
@@ -290,21 +297,13 @@ impl Engine {
             .into_iter()
             .map(|request| self.end(cause(&request), request, deadline));
         let mut ended = Ended::default();
-        for result in join_all(ends).await {
-            let (is_over, by_us) = result?;
-            ended.over += u64::from(is_over);
-            ended.by_us += u64::from(by_us);
+        for one in join_all(ends).await {
+            ended += one?;
         }
         Ok(ended)
     }
 
-    /// Whether it lives no more, and whether it ended by this.
-    async fn end(
-        &self,
-        cause: Cause,
-        request: Request,
-        deadline: Instant,
-    ) -> Result<(bool, bool), Error> {
+    async fn end(&self, cause: Cause, request: Request, deadline: Instant) -> Result<Ended, Error> {
         let permits = super::permits(&request);
         let touches = Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
@@ -321,11 +320,14 @@ impl Engine {
                     let reason = request.end_reason().map(EndReason::as_str);
                     tracing::info!(%external_id, reason, "a request was ended");
                 }
-                // If it lives, it was renewed meanwhile.
-                Ok((!request.is_live(), now))
+                Ok(Ended {
+                    by_us: now.into(),
+                    // If it lives, it was renewed meanwhile.
+                    over: (!request.is_live()).into(),
+                })
             }
             // Purged meanwhile.
-            Ok(_) | Err(_) => Ok((true, false)),
+            Ok(_) | Err(_) => Ok(Ended { by_us: 0, over: 1 }),
         }
     }
 }

@@ -225,12 +225,11 @@ impl Service for Remote {
         let body = wire::Define::from(&definition);
         let build = || {
             let mut request = self.client().put(url.clone()).json(&body);
-            let conditions = [
-                (IF_MATCH, definition.must_exist),
-                (IF_NONE_MATCH, definition.as_it_is),
-            ];
-            for (header, _) in conditions.into_iter().filter(|(_, is_one)| *is_one) {
-                request = request.header(header, "*");
+            if definition.must_exist {
+                request = request.header(IF_MATCH, "*");
+            }
+            if definition.as_it_is {
+                request = request.header(IF_NONE_MATCH, "*");
             }
             request
         };

@@ -11,27 +11,24 @@ use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     let semaphores = semaphores(scene);
     let denied = scene.operations.iter().filter_map(|operation| {
-        let what = match &operation.answer {
-            Answer::Refused(Refused::UnknownSemaphore) => {
-                let mut names = named(&operation.call);
-                let is_there = |(name, _): (&str, i64)| {
-                    let semaphore = semaphores.get(name);
-                    semaphore.is_some_and(|semaphore| semaphore.is_there(operation))
-                };
-                names.all(is_there).then_some("there, and unknown")
-            }
-            Answer::Refused(Refused::TooMuch) => {
-                let mut names = named(&operation.call);
-                let fits = |(name, count): (&str, i64)| {
-                    let semaphore = semaphores.get(name);
-                    semaphore.is_some_and(|semaphore| semaphore.fits(count, operation))
-                };
-                names.all(fits).then_some("large enough, and too small")
-            }
-            _ => None,
-        }?;
-        let names: Vec<_> = named(&operation.call).map(|(name, _)| name).collect();
-        let what = format!("{} is {what}", names.join(" and "));
+        let surely: fn(&Semaphore<'_>, i64, &Operation) -> bool = match &operation.answer {
+            Answer::Refused(Refused::UnknownSemaphore) => |semaphore, _, o| semaphore.is_there(o),
+            Answer::Refused(Refused::TooMuch) => |semaphore, count, o| semaphore.fits(count, o),
+            _ => return None,
+        };
+        let named = named(&operation.call);
+        let is_denied = |(name, count): &(&str, i64)| {
+            let semaphore = semaphores.get(name);
+            semaphore.is_some_and(|semaphore| surely(semaphore, *count, operation))
+        };
+        if named.is_empty() || !named.iter().all(is_denied) {
+            return None;
+        }
+        let names: Vec<_> = named.iter().map(|(name, _)| *name).collect();
+        let what = format!(
+            "{} is denied, and was there all the while",
+            names.join(" and ")
+        );
         Some(Violation::new(Promise::P9, what).by([*operation]))
     });
     denied.collect()
@@ -44,15 +41,17 @@ pub(super) fn was_gone(operation: &Operation) -> bool {
     is_delete && operation.answer == Answer::Refused(Refused::UnknownSemaphore)
 }
 
-/// The semaphores that a call is about, and how many it wants of each.
-fn named(call: &Call) -> Box<dyn Iterator<Item = (&str, i64)> + '_> {
+/// The semaphores that a call may find missing, and how many it wants of each.
+fn named(call: &Call) -> Vec<(&str, i64)> {
     match call {
         Call::Acquire(asked) => {
             let permits = asked.permits.iter();
-            Box::new(permits.map(|(name, count)| (name.as_str(), *count)))
+            permits
+                .map(|(name, count)| (name.as_str(), *count))
+                .collect()
         }
-        Call::Delete { semaphore } => Box::new([(semaphore.as_str(), 0)].into_iter()),
-        _ => Box::new([("", 0)].into_iter()),
+        Call::Delete { semaphore } => vec![(semaphore, 0)],
+        _ => Vec::new(),
     }
 }
 
