@@ -40,6 +40,33 @@ impl Footprint {
         footprint
     }
 
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.semaphores.is_empty() && self.requests.is_empty() && self.owners.is_empty()
+    }
+
+    /// Whether both have a row in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        !self.semaphores.is_disjoint(&other.semaphores)
+            || !self.requests.is_disjoint(&other.requests)
+            || !self.owners.is_disjoint(&other.owners)
+    }
+
+    /// Adds the rows of `other`.
+    pub fn extend(&mut self, other: Self) {
+        self.semaphores.extend(other.semaphores);
+        self.requests.extend(other.requests);
+        self.owners.extend(other.owners);
+    }
+
+    /// Keeps those rows that `other` has too.
+    pub fn intersect(&mut self, other: &Self) {
+        self.semaphores
+            .retain(|name| other.semaphores.contains(name));
+        self.requests.retain(|id| other.requests.contains(id));
+        self.owners.retain(|owner| other.owners.contains(owner));
+    }
+
     /// Adds the semaphores that `commands` may give permits back to, and the store's epoch if they
     /// create one; whether one of them is missing in `loaded`. Those are what live requests hold which
     /// a command ends, or whose time has passed.

@@ -97,8 +97,11 @@ pub enum Purge {
 /// - An error says truly whether the batch may have been applied
 ///   ([`Error::maybe_applied`]), and if so, what was decided ([`Error::decided`]) where that is known.
 ///   After an error the store holds no lock and no half-read connection.
-/// - Every call ends within 10 s, one way or the other; a wait for a lock within 5 s. What goes over
-///   all rows may take longer where they are many: migrating, recounting and repairing.
+/// - Every call ends within 10 s, one way or the other. What goes over all rows may take longer where
+///   they are many: migrating, recounting and repairing.
+/// - A store with row locks waits for one for about half a second. Then it rolls back and answers with
+///   [`Kind::Locked`] and the rows that are still locked, so that a row which another transaction
+///   keeps delays only the commands that need it (P13).
 /// - Dropping the future of a call leaves the store usable; the call may still take effect.
 /// - The reads see what is committed, and wait for no lock.
 /// - Names and ids are compared by bytes.
@@ -108,6 +111,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// One outcome a command, in their order.
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error>;
+
+    /// Those of `rows` that another transaction keeps locked, for longer than a commit takes. Waits for none
+    /// of them, and keeps none locked. A store without row locks answers with none.
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error>;
 
     /// The semaphore called `name`, if it exists and is not deleted.
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
@@ -200,9 +207,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Somebody else was in the way: a deadlock, a lock wait that ran out, a serialization
-    /// failure. Nothing was applied; try the whole batch again.
+    /// Another transaction was in the way: a deadlock or a serialization failure. Nothing was applied;
+    /// try the whole batch again.
     Conflict,
+    /// A lock wait timed out. Nothing was applied. [`Error::locked`] names the rows that are still
+    /// locked: only the commands that need them have to wait.
+    Locked,
     /// The connection or the server was lost, or could not be had. Nothing was applied; try again
     /// on a fresh connection.
     Unavailable,
@@ -227,6 +237,7 @@ pub struct Error {
     context: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     decided: Vec<Outcome>,
+    locked: Box<Footprint>,
 }
 
 impl Error {
@@ -237,6 +248,7 @@ impl Error {
             context: context.into(),
             source: None,
             decided: Vec::new(),
+            locked: Box::default(),
         }
     }
 
@@ -258,6 +270,18 @@ impl Error {
         &self.decided
     }
 
+    /// The same of a batch that needs these rows, which another transaction keeps locked.
+    pub fn while_locked(mut self, rows: Footprint) -> Self {
+        self.locked = Box::new(rows);
+        self
+    }
+
+    /// The rows that another transaction kept locked when a lock wait [timed out](Kind::Locked). Empty if
+    /// they were free again by the time the store looked for them.
+    pub fn locked(&self) -> &Footprint {
+        &self.locked
+    }
+
     /// What kind of trouble it is.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -267,7 +291,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Conflict | Kind::Unavailable | Kind::Crowded | Kind::Unknown
+            Kind::Conflict | Kind::Locked | Kind::Unavailable | Kind::Crowded | Kind::Unknown
         )
     }
 

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use lockhouse::Lockhouse;
 use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -99,6 +99,10 @@ impl Store for Watched {
 
     async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
         self.store.changed(on).await
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.store.locked(rows).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

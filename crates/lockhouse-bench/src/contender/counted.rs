@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 
 use crate::measured::Work;
@@ -57,6 +57,10 @@ impl Store for Counted {
         add(&self.count.commands, batch.commands.len() as u64);
         add(&self.count.nanoseconds, took);
         outcomes
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.store.locked(rows).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

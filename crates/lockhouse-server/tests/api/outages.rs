@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use lockhouse::Lockhouse;
 use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 use lockhouse_stores::Memory;
 
@@ -39,6 +39,11 @@ impl Store for Unreliable {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         self.check()?;
         self.memory.transact(batch).await
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.check()?;
+        self.memory.locked(rows).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Loaded, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp, decide,
+    CapacityChange, ExternalId, Footprint, Loaded, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp, decide,
 };
 
 use rows::{Rows, after, make_ready};
@@ -90,6 +90,11 @@ impl Store for Memory {
         let decision = decide(self.load(&rows, batch), &batch.commands);
         rows.save(decision.changes);
         Ok(decision.outcomes)
+    }
+
+    /// It has no row locks.
+    async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
+        Ok(Footprint::default())
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -22,7 +22,7 @@ use crate::sql::{Driver, Pieces, rows};
 /// that say nothing, whether they are in a transaction or not; so none is kept for as long
 /// ([`IDLE`](Driver::IDLE)).
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
-    innodb_lock_wait_timeout=5, lock_wait_timeout=5, net_read_timeout=5, unique_checks=1, \
+    innodb_lock_wait_timeout=1, lock_wait_timeout=5, net_read_timeout=5, unique_checks=1, \
     sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,\
     NO_ENGINE_SUBSTITUTION' \
     /*!50709 , range_optimizer_max_mem_size=0, wait_timeout=6 */ \

@@ -4,7 +4,7 @@ use lockhouse_core::store::{Error, Kind};
 use sqlx::error::DatabaseError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use Kind::{Configuration, Conflict, Crowded, Rejected, Schema, Unavailable};
+use Kind::{Configuration, Conflict, Crowded, Locked, Rejected, Schema, Unavailable};
 
 /// Server error codes, under the names that MySQL and MariaDB give them.
 pub(super) mod code {
@@ -141,13 +141,16 @@ pub(super) fn kind(code: u16) -> Kind {
         code::CHECKREAD
         | code::DUP_ENTRY
         | code::ERROR_DURING_COMMIT
-        | code::LOCK_WAIT_TIMEOUT
         | code::LOCK_TABLE_FULL
         | code::LOCK_DEADLOCK
         | code::TRANSACTION_ROLLBACK_DURING_COMMIT
         | code::ONLINE_LOG_TOO_BIG
-        | code::SP_DOES_NOT_EXIST
-        | code::LOCK_NOWAIT => Conflict,
+        | code::SP_DOES_NOT_EXIST => Conflict,
+        // The statements that have a time limit of their own are those that lock rows.
+        code::LOCK_WAIT_TIMEOUT
+        | code::LOCK_NOWAIT
+        | code::STATEMENT_TIMEOUT
+        | code::QUERY_TIMEOUT => Locked,
         code::DISK_FULL
         | code::GET_ERRNO
         | code::OUTOFMEMORY
@@ -166,8 +169,6 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::READ_ONLY_TRANSACTION
         | code::READ_ONLY_MODE
         | code::CONNECTION_KILLED
-        | code::STATEMENT_TIMEOUT
-        | code::QUERY_TIMEOUT
         | code::SERVER_OFFLINE_MODE
         | code::SERVER_ISNT_AVAILABLE
         | code::SESSION_WAS_KILLED

@@ -5,42 +5,50 @@ use std::collections::BTreeSet;
 use lockhouse_core::{ExternalId, Footprint};
 
 use super::sql::{BEGIN, CLOCK, Text};
-use crate::sql::{Script, list, rows};
+use crate::sql::{ByKey, Script, list, rows};
 
-/// Begins a transaction that locks `footprint`, in its order, and reads the clock last.
-///
 /// The indexes are forced: a scan of a small table, which the server may think cheaper, would lock
 /// rows that are not asked for, and in another order. With them the rows are locked in the order
-/// of the index, which is byte order. READ COMMITTED locks no gaps, so what is missing locks
-/// nothing.
-///
+/// of the index, which is byte order.
+pub(super) const BY_KEY: [ByKey; 3] = [
+    ByKey {
+        table: "lockhouse_semaphore s FORCE INDEX (name)",
+        key: "s.name",
+    },
+    ByKey {
+        table: "lockhouse_permit_request r FORCE INDEX (external_id)",
+        key: "r.external_id",
+    },
+    ByKey {
+        table: "lockhouse_owner_session w FORCE INDEX (PRIMARY)",
+        key: "w.owner",
+    },
+];
+
+/// A statement that waits for locks for half a second at most, in all (P13). MySQL reads the hint, and
+/// MariaDB the first comment.
+const SELECT: &str = "/*M! SET STATEMENT max_statement_time=0.5 FOR */ \
+    SELECT /*+ MAX_EXECUTION_TIME(500) */";
+
+/// Begins a transaction that locks `footprint`, in its order, and reads the clock last. READ COMMITTED
+/// locks no gaps, so what is missing locks nothing.
 pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     let lock = if locks { "FOR UPDATE" } else { "" };
     let mut script = Script::transaction(BEGIN);
-    if !footprint.semaphores.is_empty() {
-        let names = list(footprint.semaphores.iter().map(|name| Text(name.as_str())));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_semaphore s FORCE INDEX (name) \
-             WHERE s.name IN ({names}) ORDER BY s.name {lock}",
-            rows::SEMAPHORE
-        ));
-    }
-    if !footprint.requests.is_empty() {
-        let external_ids = list(footprint.requests.iter().map(|id| Text(id.as_str())));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_permit_request r FORCE INDEX (external_id) \
-             WHERE r.external_id IN ({external_ids}) ORDER BY r.external_id {lock}",
-            rows::REQUEST
-        ));
-    }
-    if !footprint.owners.is_empty() {
-        let owners = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
-             WHERE w.owner IN ({owners}) ORDER BY w.owner {lock}",
-            rows::SESSION
-        ));
-    }
+    let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
+        if !keys.is_empty() {
+            script.add(format_args!(
+                "{SELECT} {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} {lock}"
+            ));
+        }
+    };
+    let [semaphores, requests, owners] = &BY_KEY;
+    let names = list(footprint.semaphores.iter().map(|name| Text(name.as_str())));
+    add(rows::SEMAPHORE, semaphores, names);
+    let ids = list(footprint.requests.iter().map(|id| Text(id.as_str())));
+    add(rows::REQUEST, requests, ids);
+    let names = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
+    add(rows::SESSION, owners, names);
     script.add(CLOCK);
     script
 }

@@ -53,7 +53,7 @@ use std::fmt::Display;
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use crate::sql::{Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
+use crate::sql::{ByKey, Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
 use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
@@ -101,6 +101,8 @@ impl Dialect for MySqlServer {
     /// It has none.
     type Bell = ();
 
+    const BEGIN: &'static str = sql::BEGIN;
+    const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const CLOCK: &'static str = sql::CLOCK;
     const SCHEMA: u32 = schema::VERSION;
 

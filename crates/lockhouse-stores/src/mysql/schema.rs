@@ -55,7 +55,8 @@ async fn migrate_from(lease: &mut Lease<MySqlServer>, found: u32) -> Result<(), 
         let migration = migration.replace("{collation}", collation);
         let mut attempt = 1;
         while let Err(error) = apply(lease, version, &migration).await {
-            if error.kind() != Kind::Conflict || attempt == ATTEMPTS {
+            let is_in_the_way = matches!(error.kind(), Kind::Conflict | Kind::Locked);
+            if !is_in_the_way || attempt == ATTEMPTS {
                 return Err(error);
             }
             attempt += 1;

@@ -21,7 +21,7 @@ use crate::sql::{Driver, Pieces, configuration, rows};
 ///   one that has just grown, or that nobody has analyzed yet, is wrong. Such plans look so dear to
 ///   it that it would compile them, so not.
 /// - An answered COMMIT is on disk, even where the database is set to answer before.
-const SESSION: &str = "SET lock_timeout='5s';SET statement_timeout='9s';\
+const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\
     SET enable_seqscan=off;SET enable_bitmapscan=off;SET jit=off;\
     SELECT set_config('synchronous_commit','on',false) \

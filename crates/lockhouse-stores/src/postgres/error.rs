@@ -3,7 +3,7 @@
 use lockhouse_core::store::Kind;
 use sqlx::error::DatabaseError;
 
-use Kind::{Configuration, Conflict, Crowded, Rejected, Schema, Unavailable};
+use Kind::{Configuration, Conflict, Crowded, Locked, Rejected, Schema, Unavailable};
 
 /// Error codes, under the names that PostgreSQL gives them.
 mod code {
@@ -45,10 +45,8 @@ pub(super) fn code(error: &dyn DatabaseError) -> String {
 /// What kind of trouble it is before a COMMIT.
 pub(super) fn kind(code: &str) -> Kind {
     match code {
-        code::UNIQUE_VIOLATION
-        | code::SERIALIZATION_FAILURE
-        | code::DEADLOCK_DETECTED
-        | code::LOCK_NOT_AVAILABLE => Conflict,
+        code::UNIQUE_VIOLATION | code::SERIALIZATION_FAILURE | code::DEADLOCK_DETECTED => Conflict,
+        code::LOCK_NOT_AVAILABLE => Locked,
         code::TOO_MANY_CONNECTIONS => Crowded,
         code::READ_ONLY_SQL_TRANSACTION
         | code::IN_FAILED_SQL_TRANSACTION
@@ -99,7 +97,8 @@ mod tests {
     #[test]
     fn codes_become_kinds() {
         for (kind, codes) in [
-            (Conflict, &["40001", "40P01", "55P03", "23505"][..]),
+            (Conflict, &["40001", "40P01", "23505"][..]),
+            (Locked, &["55P03"]),
             (
                 Unavailable,
                 &[

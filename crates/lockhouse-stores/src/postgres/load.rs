@@ -5,7 +5,22 @@ use std::collections::BTreeSet;
 use lockhouse_core::{ExternalId, Footprint};
 
 use super::sql::{BEGIN, CLOCK, Text};
-use crate::sql::{Script, list, rows};
+use crate::sql::{ByKey, Script, list, rows};
+
+pub(super) const BY_KEY: [ByKey; 3] = [
+    ByKey {
+        table: "lockhouse_semaphore s",
+        key: "s.name",
+    },
+    ByKey {
+        table: "lockhouse_permit_request r",
+        key: "r.external_id",
+    },
+    ByKey {
+        table: "lockhouse_owner_session w",
+        key: "w.owner",
+    },
+];
 
 /// Begins a transaction that locks `footprint`, in its order, and reads the clock last.
 ///
@@ -15,29 +30,20 @@ use crate::sql::{Script, list, rows};
 pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
     let lock = if locks { "FOR UPDATE" } else { "" };
     let mut script = Script::transaction(BEGIN);
-    if !footprint.semaphores.is_empty() {
-        let names = list(footprint.semaphores.iter().map(|name| Text(name.as_str())));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_semaphore s WHERE s.name IN ({names}) ORDER BY s.name {lock}",
-            rows::SEMAPHORE
-        ));
-    }
-    if !footprint.requests.is_empty() {
-        let external_ids = list(footprint.requests.iter().map(|id| Text(id.as_str())));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_permit_request r WHERE r.external_id IN ({external_ids}) \
-             ORDER BY r.external_id {lock}",
-            rows::REQUEST
-        ));
-    }
-    if !footprint.owners.is_empty() {
-        let owners = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_owner_session w WHERE w.owner IN ({owners}) \
-             ORDER BY w.owner {lock}",
-            rows::SESSION
-        ));
-    }
+    let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
+        if !keys.is_empty() {
+            script.add(format_args!(
+                "SELECT {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} {lock}"
+            ));
+        }
+    };
+    let [semaphores, requests, owners] = &BY_KEY;
+    let names = list(footprint.semaphores.iter().map(|name| Text(name.as_str())));
+    add(rows::SEMAPHORE, semaphores, names);
+    let ids = list(footprint.requests.iter().map(|id| Text(id.as_str())));
+    add(rows::REQUEST, requests, ids);
+    let names = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
+    add(rows::SESSION, owners, names);
     script.add(CLOCK);
     script
 }

@@ -50,7 +50,7 @@ use std::fmt::Display;
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use crate::sql::{Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
+use crate::sql::{ByKey, Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
 use bell::Bell;
 use sql::{Text, Time};
 
@@ -102,6 +102,8 @@ impl Postgres {
 impl Dialect for PostgresServer {
     type Bell = Bell;
 
+    const BEGIN: &'static str = sql::BEGIN;
+    const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const CLOCK: &'static str = sql::CLOCK;
     const SCHEMA: u32 = schema::VERSION;
 

@@ -77,11 +77,26 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     fn advice(error: &dyn DatabaseError) -> Option<&'static str>;
 }
 
+/// How rows of a table are found by the key that callers know them by.
+#[derive(Debug)]
+pub struct ByKey {
+    /// The table with its alias, and the index to use where the server has to be told.
+    pub(crate) table: &'static str,
+    /// The column of the key.
+    pub(crate) key: &'static str,
+}
+
 /// The SQL that a kind of server takes. The rows that each script answers have the columns that
 /// [`rows`](super::rows) reads.
 pub trait Dialect: Driver {
     /// What tells of changes that other processes make.
     type Bell: fmt::Debug + Send + Sync + 'static;
+
+    /// Begins a transaction.
+    const BEGIN: &'static str;
+
+    /// Semaphores, requests and owners' sessions.
+    const BY_KEY: [ByKey; 3];
 
     /// Asks for the clock, as it is when this is run.
     const CLOCK: &'static str;

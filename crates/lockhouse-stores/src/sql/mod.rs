@@ -7,6 +7,7 @@
 //! - `transact` runs a batch; `read`, `due`, `purge`, `recount` and `schema` the other calls.
 //! - `dialect` says what a kind of server has of its own, and `values` writes rows in it.
 //! - `known` spares a batch reading what was read or written here before.
+//! - `locked` finds the rows that other transactions keep locked.
 //! - `script` is what is sent; `rows` and `load` read what comes back.
 //! - `pool` and `connection` run scripts, and `error` says what became of one that failed.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
@@ -19,6 +20,7 @@ mod error;
 mod ids;
 mod known;
 mod load;
+mod locked;
 mod pool;
 mod purge;
 mod read;
@@ -36,7 +38,7 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind};
 
-pub(crate) use dialect::{Dialect, Driver, OptionsOf, Pieces};
+pub(crate) use dialect::{ByKey, Dialect, Driver, OptionsOf, Pieces};
 pub(crate) use due::Wanted;
 pub(crate) use error::servers_word;
 use ids::Ids;
@@ -52,7 +54,8 @@ pub(crate) use url::{Location, Parameters, configuration};
 ///   server queues its row locks.
 /// - **Cancellation**: a call runs in a task of its own, so one whose future is dropped still runs
 ///   to its end.
-/// - **Time**: every call ends within 10 s; a lock wait within 5 s, as a conflict. Only
+/// - **Time**: every call ends within 10 s; a lock wait of a batch after half a second, as
+///   [`Kind::Locked`](lockhouse_core::store::Kind::Locked). Only
 ///   [`migrate`](lockhouse_core::store::Store::migrate),
 ///   [`recount`](lockhouse_core::store::Store::recount) and
 ///   [`repair`](lockhouse_core::store::Store::repair), which read whole tables, may take 10 min;

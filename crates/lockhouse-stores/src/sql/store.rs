@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 
 use super::dialect::Dialect;
-use super::{Sql, due, purge, read, recount, schema, transact};
+use super::{Sql, due, locked, purge, read, recount, schema, transact};
 
 #[async_trait]
 impl<D: Dialect> Store for Sql<D> {
@@ -19,6 +19,14 @@ impl<D: Dialect> Store for Sql<D> {
         let batch = batch.clone();
         self.in_own_task(Kind::Unknown, |store| async move {
             transact::transact(&store, &batch).await
+        })
+        .await
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        let rows = rows.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            locked::locked(&store, &rows).await
         })
         .await
     }

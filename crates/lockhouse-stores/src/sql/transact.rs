@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Batch, Error, Kind};
 use lockhouse_core::{
-    Changes, Command, ExternalId, Loaded, Outcome, Semaphore, SemaphoreName, decide,
+    Changes, Command, ExternalId, Footprint, Loaded, Outcome, Semaphore, SemaphoreName, decide,
 };
 use sqlx::error::DatabaseError;
 
@@ -19,10 +19,11 @@ use super::dialect::Dialect;
 use super::error::servers_word;
 use super::known::Known;
 use super::load::{self, RowIds, Snapshot};
+use super::locked;
 use super::pool::{CALL, Lease};
 use super::script::Script;
 
-/// How long one call may work. A lock wait is ended by the server after 5 s.
+/// How long one call may work.
 pub(crate) const WORK: Duration = Duration::from_secs(7);
 
 /// How often a batch is loaded until all that it touches is known and there: as it came, with what
@@ -39,28 +40,38 @@ pub(crate) async fn transact<D: Dialect>(
 ) -> Result<Vec<Outcome>, Error> {
     let mut lease = store.pool.lend(WORK).await?;
     let begun = Instant::now();
+    let mut footprint = batch.footprint.clone();
     let new = only_asked_for(&batch.commands);
-    let mut outcomes = load_decide_save(&mut lease, store, batch, &new).await;
+    let mut outcomes = load_decide_save(&mut lease, store, batch, &mut footprint, &new).await;
     lease.roll_back().await;
     let is_known =
         |error: &Error| servers_word(error).is_some_and(DatabaseError::is_unique_violation);
     if matches!(&outcomes, Ok(None)) || matches!(&outcomes, Err(error) if is_known(error)) {
         lease.extend(WORK.min(CALL.saturating_sub(begun.elapsed())));
-        outcomes = load_decide_save(&mut lease, store, batch, &BTreeSet::new()).await;
+        let new = BTreeSet::new();
+        outcomes = load_decide_save(&mut lease, store, batch, &mut footprint, &new).await;
         lease.roll_back().await;
     }
-    Ok(outcomes?.unwrap_or_default())
+    match outcomes {
+        Ok(outcomes) => Ok(outcomes.unwrap_or_default()),
+        Err(error) if error.kind() == Kind::Locked => {
+            let locked = locked::still_locked(&mut lease, &footprint).await?;
+            Err(error.while_locked(locked))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Takes the ids of `new` for such; none if one of them is not. Leaves the transaction open when
-/// there is nothing to save, or something goes wrong.
+/// there is nothing to save, or something goes wrong. The `footprint` grows to all that was to be locked.
 async fn load_decide_save<D: Dialect>(
     lease: &mut Lease<D>,
     store: &Inner<D>,
     batch: &Batch,
+    footprint: &mut Footprint,
     new: &BTreeSet<&ExternalId>,
 ) -> Result<Option<Vec<Outcome>>, Error> {
-    let Snapshot { loaded, mut ids } = load(lease, store, batch, new).await?;
+    let Snapshot { loaded, mut ids } = load(lease, store, batch, footprint, new).await?;
     let now = loaded.now;
     let decision = decide(loaded, &batch.commands);
     let refused = refused(&batch.commands, &decision.outcomes, new);
@@ -134,16 +145,15 @@ async fn load<D: Dialect>(
     lease: &mut Lease<D>,
     store: &Inner<D>,
     batch: &Batch,
+    footprint: &mut Footprint,
     new: &BTreeSet<&ExternalId>,
 ) -> Result<Snapshot, Error> {
-    let mut footprint = batch.footprint.clone();
-    footprint
-        .requests
-        .retain(|external_id| !new.contains(external_id));
     for _ in 0..LOADS {
-        let script = D::load(&footprint, store.locks);
+        let mut there = footprint.clone();
+        there.requests.retain(|id| !new.contains(id));
+        let script = D::load(&there, store.locks);
         let answers = lease.run(&script, CONTEXT).await?;
-        let mut snapshot = load::snapshot(&footprint, answers)?;
+        let mut snapshot = load::snapshot(&there, answers)?;
         add_permits(lease, &store.known, &mut snapshot).await?;
         // What it did not name, or named before it was there.
         let lacks = footprint.grow(&batch.commands, &snapshot.loaded);

@@ -25,8 +25,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp, decide,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp, decide,
 };
 
 use connections::Connections;
@@ -114,6 +114,11 @@ impl Store for Sqlite {
             Ok(decision.outcomes)
         };
         self.connections.write(work).await
+    }
+
+    /// It has no row locks.
+    async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
+        Ok(Footprint::default())
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -163,7 +163,7 @@ impl Database {
     pub(crate) async fn lock_waits(&self, session: &mut Session, waiting: u64) {
         let count = self.sql(
             "SELECT COUNT(*) FROM information_schema.processlist \
-             WHERE db=DATABASE() AND info LIKE 'SELECT%FROM lockhouse_semaphore%FOR UPDATE' \
+             WHERE db=DATABASE() AND info LIKE '%SELECT%FROM lockhouse_semaphore%FOR UPDATE' \
              AND id<>CONNECTION_ID()",
             "SELECT COUNT(*) FROM pg_stat_activity WHERE datname=current_database() \
              AND wait_event_type='Lock' AND query LIKE '%FROM lockhouse_semaphore%FOR UPDATE%'",
@@ -246,9 +246,15 @@ pub(crate) async fn one(store: &Served, command: Command) -> Result<Outcome, Err
 
 /// The outcome of `command`, tried until the store gives one, as an engine does.
 pub(crate) async fn insist(store: &Served, command: Command) -> Outcome {
+    insist_on(store, vec![command]).await.remove(0)
+}
+
+/// The same of several commands in one batch.
+pub(crate) async fn insist_on(store: &Served, commands: Vec<Command>) -> Vec<Outcome> {
+    let batch = Batch::new(commands);
     loop {
-        match one(store, command.clone()).await {
-            Ok(outcome) => return outcome,
+        match store.transact(&batch).await {
+            Ok(outcomes) => return outcomes,
             Err(error) => assert!(error.is_transient(), "{error}"),
         }
     }

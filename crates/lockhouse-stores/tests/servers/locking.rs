@@ -7,13 +7,14 @@ use lockhouse_core::{Command, Footprint, Refusal, Reply, Timestamp};
 use lockhouse_stores::open;
 
 use crate::database::{
-    Database, acquire, acquire_for, define, granted, id, insist, name, on_every_server, one,
-    release, semaphore,
+    Database, acquire, acquire_for, define, granted, heartbeat, id, insist, insist_on, name,
+    on_every_server, one, owner, release, semaphore,
 };
 use crate::proxy::{Fault, Proxy};
 
 on_every_server! {
-    a_lock_wait_ends_after_5_s_as_a_conflict,
+    a_lock_wait_times_out_after_half_a_second_and_names_the_locked_rows,
+    locked_rows_are_found_without_waiting,
     the_clock_is_read_after_the_locks_are_held,
     what_is_committed_during_a_lock_wait_is_decided_on,
     a_semaphore_that_appears_during_a_lock_wait_spoils_nothing,
@@ -32,23 +33,91 @@ on_every_server! {
 
 const LOCK: &str = "START TRANSACTION; SELECT * FROM lockhouse_semaphore WHERE name=";
 
-/// And once nobody is in the way the semaphore is as it was.
-async fn a_lock_wait_ends_after_5_s_as_a_conflict(database: &Database) {
+/// P13. And once nobody is in the way the semaphore is as it was.
+async fn a_lock_wait_times_out_after_half_a_second_and_names_the_locked_rows(database: &Database) {
     let store = database.migrated().await;
-    one(&store, define("a", 1)).await.unwrap().unwrap();
+    for semaphore in ["a", "b"] {
+        one(&store, define(semaphore, 1)).await.unwrap().unwrap();
+    }
     let mut other = database.session().await;
-    other.run(&format!("{LOCK}'a' FOR UPDATE")).await;
+    other.run(&format!("{LOCK}'b' FOR UPDATE")).await;
 
     let started = Instant::now();
-    let error = one(&store, acquire("x", &["a"])).await.unwrap_err();
+    let both = Batch::new(vec![acquire("x", &["a"]), acquire("y", &["b"])]);
+    let error = store.transact(&both).await.unwrap_err();
     let waited = started.elapsed();
-    assert_eq!(error.kind(), Kind::Conflict, "{error}");
-    // InnoDB looks for those who waited too long once a second.
-    let about_5_s = Duration::from_secs(4)..Duration::from_secs(8);
-    assert!(about_5_s.contains(&waited), "{waited:?}");
+    assert_eq!(error.kind(), Kind::Locked, "{error}");
+    assert_eq!(*error.locked(), on_semaphores(&["b"]));
+    let half_a_second = Duration::from_millis(450)..Duration::from_secs(3);
+    assert!(half_a_second.contains(&waited), "{waited:?}");
+    granted(one(&store, acquire("x", &["a"])).await.unwrap());
 
     other.run("ROLLBACK").await;
-    assert!(granted(one(&store, acquire("x", &["a"])).await.unwrap()).1);
+    assert!(granted(insist(&store, acquire("y", &["b"])).await).1);
+}
+
+/// P13.
+async fn locked_rows_are_found_without_waiting(database: &Database) {
+    let store = database.migrated().await;
+    for semaphore in ["a", "b"] {
+        one(&store, define(semaphore, 9)).await.unwrap().unwrap();
+        one(&store, acquire(semaphore, &["a", "b"]))
+            .await
+            .unwrap()
+            .unwrap();
+        one(&store, heartbeat(semaphore, 60_000))
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    let mut rows = on_semaphores(&["a", "b", "missing"]);
+    rows.requests = ["a", "b", "missing"].map(id).into();
+    rows.owners = ["a", "b", "missing"].map(owner).into();
+    assert!(store.locked(&rows).await.unwrap().is_empty());
+    assert!(
+        store
+            .locked(&Footprint::default())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+
+    let mut other = database.session().await;
+    let share = database.sql("LOCK IN SHARE MODE", "FOR SHARE");
+    let by_key = |table, index: &'static str, key| {
+        let index = match database.sql(index, "") {
+            "" => String::new(),
+            index => format!("FORCE INDEX ({index})"),
+        };
+        format!("SELECT * FROM {table} {index} WHERE {key}='b' {share}")
+    };
+    other.run("START TRANSACTION").await;
+    other
+        .run(&by_key("lockhouse_semaphore", "name", "name"))
+        .await;
+    let requests = by_key("lockhouse_permit_request", "external_id", "external_id");
+    other.run(&requests).await;
+    other
+        .run(&by_key("lockhouse_owner_session", "PRIMARY", "owner"))
+        .await;
+    let mut locked = on_semaphores(&["b"]);
+    locked.requests = [id("b")].into();
+    locked.owners = [owner("b")].into();
+    let started = Instant::now();
+    assert_eq!(store.locked(&rows).await.unwrap(), locked);
+    assert!(
+        started.elapsed() < Duration::from_millis(450),
+        "nothing was waited for"
+    );
+    other.run("ROLLBACK").await;
+    assert!(store.locked(&rows).await.unwrap().is_empty());
+}
+
+fn on_semaphores(names: &[&str]) -> Footprint {
+    Footprint {
+        semaphores: names.iter().map(|called| name(called)).collect(),
+        ..Footprint::default()
+    }
 }
 
 /// P8.
@@ -60,10 +129,10 @@ async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
 
     let waiting = tokio::spawn({
         let store = store.clone();
-        async move { one(&store, acquire("x", &["a"])).await }
+        async move { insist(&store, acquire("x", &["a"])).await }
     });
     database.lock_waits(&mut observer, 1).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
     let released = database.sql(
         "SELECT UTC_TIMESTAMP(6)",
         "SELECT clock_timestamp() AT TIME ZONE 'UTC'",
@@ -71,7 +140,7 @@ async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
     let released = other.text(released).await;
     other.run("COMMIT").await;
 
-    let (request, _) = granted(waiting.await.unwrap().unwrap());
+    let (request, _) = granted(waiting.await.unwrap());
     let released: Timestamp = (released.replace(' ', "T") + "Z").parse().unwrap();
     assert!(
         request.created_at >= released,
@@ -91,7 +160,7 @@ async fn what_is_committed_during_a_lock_wait_is_decided_on(database: &Database)
     let batch = ["x", "y", "z"].map(|external_id| acquire(external_id, &["a"]));
     let waiting = tokio::spawn({
         let store = store.clone();
-        async move { store.transact(&Batch::new(batch.into())).await }
+        async move { insist_on(&store, batch.into()).await }
     });
     database.lock_waits(&mut observer, 1).await;
     let clock = database.clock();
@@ -105,7 +174,7 @@ async fn what_is_committed_during_a_lock_wait_is_decided_on(database: &Database)
         ))
         .await;
 
-    let mut outcomes = waiting.await.unwrap().unwrap().into_iter();
+    let mut outcomes = waiting.await.unwrap().into_iter();
     let mut next = || outcomes.next().unwrap();
     assert!(!granted(next()).1);
     let (request, now) = granted(next());
@@ -123,7 +192,7 @@ async fn a_semaphore_that_appears_during_a_lock_wait_spoils_nothing(database: &D
     let batch = [acquire("x", &["a"]), acquire_for("y", &["b"], "o", Some(1))];
     let waiting = tokio::spawn({
         let store = store.clone();
-        async move { store.transact(&Batch::new(batch.into())).await }
+        async move { insist_on(&store, batch.into()).await }
     });
     database.lock_waits(&mut observer, 1).await;
     one(&store, define("b", 1)).await.unwrap().unwrap();
@@ -131,7 +200,7 @@ async fn a_semaphore_that_appears_during_a_lock_wait_spoils_nothing(database: &D
     granted(one(&store, soon_over).await.unwrap());
     other.run("COMMIT").await;
 
-    let outcomes = waiting.await.unwrap().unwrap();
+    let outcomes = waiting.await.unwrap();
     granted(outcomes[0].clone());
     let ended = matches!(outcomes[1], Err(Refusal::RequestEnded { .. }));
     assert!(ended, "{:?}", outcomes[1]);

@@ -23,7 +23,15 @@ async fn a_deadlock_is_a_conflict(database: &Database) {
         one(&store, define(called, 1)).await.unwrap().unwrap();
     }
     let (mut other, mut observer) = (database.session().await, database.session().await);
-    // Whoever looks for a deadlock first is the one that fails.
+    // The first session to look for a deadlock is the one that fails: the store's, before its lock wait times
+    // out.
+    let name = database.name();
+    other
+        .run(&format!(
+            "ALTER DATABASE {name} SET deadlock_timeout='100ms'"
+        ))
+        .await;
+    let store = database.store();
     other.run("SET deadlock_timeout='1min'; BEGIN").await;
     let lock = "SELECT * FROM lockhouse_semaphore WHERE name=";
     other.run(&format!("{lock}'b' FOR UPDATE")).await;

@@ -11,7 +11,7 @@ use lockhouse::{
     Ask, Capacity, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal,
     Reply, Request, SemaphoreName, Timestamp,
 };
-use lockhouse_core::{Recount, Semaphore};
+use lockhouse_core::{Footprint, Recount, Semaphore};
 use lockhouse_stores::{Memory, Sabotage};
 
 use crate::broken::variants;
@@ -267,6 +267,10 @@ impl Store for Breaking {
                 .for_each(|row| row.in_use = row.in_use.max(row.capacity.value()));
         }
         Ok(found)
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.rows.locked(rows).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -11,7 +11,7 @@ use lockhouse::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse::{
     CapacityChange, Command, ExternalId, Outcome, Owner, Request, SemaphoreName, Timestamp,
 };
-use lockhouse_core::{Recount, Semaphore};
+use lockhouse_core::{Footprint, Recount, Semaphore};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
@@ -223,7 +223,9 @@ impl Store for Faulty {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         self.reach().await?;
         if !self.world.lock_wait(batch).await {
-            return Err(Error::new(Kind::Conflict, "waited too long for a lock"));
+            let locked = self.world.locked(&batch.footprint);
+            let error = Error::new(Kind::Locked, "waited too long for a lock");
+            return Err(error.while_locked(locked));
         }
         if self.is_dead.load(Ordering::Relaxed) {
             std::future::pending().await
@@ -256,6 +258,10 @@ impl Store for Faulty {
             }
             self.rung.notified().await;
         }
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.read(async { Ok(self.world.locked(rows)) }).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -11,7 +11,7 @@ use lockhouse::store::{Batch, Error, Store};
 use lockhouse::{
     Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Timestamp,
 };
-use lockhouse_core::Semaphore;
+use lockhouse_core::{Footprint, Semaphore};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -61,7 +61,7 @@ pub(super) struct World {
 #[derive(Debug, Default)]
 struct Locks {
     last: u64,
-    held: BTreeMap<u64, (BTreeSet<SemaphoreName>, BTreeSet<ExternalId>)>,
+    held: BTreeMap<u64, Footprint>,
 }
 
 /// All that is written down.
@@ -279,20 +279,30 @@ impl World {
         self.found(looked);
     }
 
-    /// Waits until nothing of `batch` is locked; false if that takes as long as a store waits.
+    /// Waits until nothing of `batch` is locked, or as long as a store waits; whether it is free then.
     pub(super) async fn lock_wait(&self, batch: &Batch) -> bool {
         let free = async {
             loop {
                 let unlocked = self.unlocked.notified();
-                if !self.is_locked(batch) {
+                if self.locked(&batch.footprint).is_empty() {
                     return;
                 }
                 unlocked.await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(5), free)
+        tokio::time::timeout(Duration::from_millis(500), free)
             .await
             .is_ok()
+    }
+
+    /// Those of `rows` that transactions keep locked that hang.
+    pub(super) fn locked(&self, rows: &Footprint) -> Footprint {
+        let mut all = Footprint::default();
+        for held in self.locks().held.values() {
+            all.extend(held.clone());
+        }
+        all.intersect(rows);
+        all
     }
 
     /// Part of a call that takes its time, whose caller may go away meanwhile.
@@ -320,24 +330,12 @@ impl World {
         }
     }
 
-    fn is_locked(&self, batch: &Batch) -> bool {
-        let locks = self.locks();
-        let footprint = &batch.footprint;
-        locks.held.values().any(|(semaphores, requests)| {
-            !semaphores.is_disjoint(&footprint.semaphores)
-                || !requests.is_disjoint(&footprint.requests)
-        })
-    }
-
     /// Locks what `batch` touches, until it is unlocked by what is answered.
     pub(super) fn lock(&self, batch: &Batch) -> u64 {
         let mut locks = self.locks();
         locks.last += 1;
         let key = locks.last;
-        let footprint = batch.footprint.clone();
-        locks
-            .held
-            .insert(key, (footprint.semaphores, footprint.requests));
+        locks.held.insert(key, batch.footprint.clone());
         key
     }
 

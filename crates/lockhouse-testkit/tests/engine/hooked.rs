@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lockhouse::Lockhouse;
 use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, Command, ExternalId, Outcome, Owner, Recount, Request, Semaphore,
+    CapacityChange, Command, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
 };
 use lockhouse_stores::Memory;
@@ -88,6 +88,10 @@ impl Store for Hooked {
             return Err(lost.after_deciding(outcomes));
         }
         Ok(outcomes)
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.memory.locked(rows).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use lockhouse::Lockhouse;
 use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Outcome, Owner, Recount, Request, Semaphore, SemaphoreName,
-    Timestamp,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 use lockhouse_stores::Memory;
 
@@ -53,6 +53,10 @@ impl Store for Odd {
         tokio::time::sleep(self.transact).await;
         self.memory.transact(batch).await
     }
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.memory.locked(rows).await
+    }
+
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
         self.memory.semaphore(name).await
     }

@@ -2,6 +2,7 @@
 
 use lockhouse_core::Place;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::seat::Seat;
 use super::ticket::Ticket;
@@ -24,6 +25,8 @@ pub(super) struct Caller {
     /// The claim of an ask.
     pub(super) ticket: Option<Ticket>,
     pub(super) answer: oneshot::Sender<Answer>,
+    /// When it must have its answer.
+    pub(super) deadline: Instant,
 }
 
 /// What a call is answered.

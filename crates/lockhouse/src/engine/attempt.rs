@@ -30,11 +30,22 @@ pub(super) fn long_deadline() -> Instant {
     Instant::now() + Duration::from_secs(3_600)
 }
 
+/// What to do about a lock wait that timed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnLock {
+    /// Try again, until the deadline.
+    Retry,
+    /// Answer with the error, which names the rows. An answer that was lost before is still asked for until
+    /// the deadline: the transaction that keeps the rows locked may be that of the first try.
+    Report,
+}
+
 /// Decides and saves `batch`, before `deadline`.
 pub(super) async fn transact(
     store: &dyn Store,
     batch: &Batch,
     deadline: Instant,
+    on_lock: OnLock,
 ) -> Result<Vec<Outcome>, Error> {
     let mut lost = Vec::new();
     let mut last = None;
@@ -48,6 +59,9 @@ pub(super) async fn transact(
         };
         if error.maybe_applied() {
             lost.push(error.decided().to_vec());
+        }
+        if error.kind() == Kind::Locked && on_lock == OnLock::Report && lost.is_empty() {
+            return Err(error);
         }
         if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
             return Err(match lost.is_empty() {
@@ -87,7 +101,8 @@ where
 
 /// Whether trying again can help after so many retries.
 fn may_help(error: &Error, retry: u32) -> bool {
-    error.is_transient() && (retry < RETRIES || error.kind() == Kind::Crowded)
+    let as_long_as_there_is_time = matches!(error.kind(), Kind::Crowded | Kind::Locked);
+    error.is_transient() && (retry < RETRIES || as_long_as_there_is_time)
 }
 
 /// Waits 10 to 20 ms, then four times that, and so on for as long as it grows; five times as long

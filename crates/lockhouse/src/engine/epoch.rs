@@ -6,7 +6,8 @@
 use lockhouse_core::store::{Batch, Page};
 use lockhouse_core::{Command, Epoch, Invalid, Semaphore, SemaphoreName};
 
-use super::{Engine, attempt};
+use super::Engine;
+use super::attempt::{self, OnLock};
 use crate::Error;
 use crate::service::Raised;
 
@@ -58,7 +59,8 @@ impl Engine {
         let raises = names.into_iter();
         let raises = raises.map(|name| Command::RaiseFence { name, epoch });
         let batch = Batch::new(raises.collect());
-        let outcomes = attempt::transact(&*self.store, &batch, attempt::deadline()).await?;
+        let deadline = attempt::deadline();
+        let outcomes = attempt::transact(&*self.store, &batch, deadline, OnLock::Retry).await?;
         for outcome in outcomes {
             outcome?;
         }

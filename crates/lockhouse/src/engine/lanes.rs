@@ -7,64 +7,133 @@
 //! connection, while the store is busy with those before; and the longer that takes, the larger the
 //! next batch. No command overtakes another that it shares a semaphore with.
 //!
-//! The last free lane takes whatever there is, so that many quiet semaphores share a commit too.
+//! The last free lane takes whatever there is, so that many quiet semaphores share a commit too. Commands
+//! that need a row which another transaction keeps locked are set [aside](super::aside).
 //!
 //! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
 //! some back, and come right behind it: so the batch that releases also grants, in one commit.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::mem;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Error as StoreError, Kind, Store};
-use lockhouse_core::{Code, Command, Count, Footprint, Outcome, Place, Reply, SemaphoreName, Turn};
+use lockhouse_core::store::{Error as StoreError, Kind, Store};
+use lockhouse_core::{Command, Footprint, Outcome, Place, SemaphoreName, Turn};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
+use super::aside::Aside;
 use super::asker::{Answer, Asker, Caller};
-use super::queue::{Queue, Queued, Taken};
-use super::settle::{Decided, settle};
+use super::lane::Lane;
+use super::queue::{Queue, Queued};
 use super::ticket::Wait;
-use super::waiting::{Answered, Waiting};
-use super::{Shared, Touches, attempt};
+use super::waiting::Waiting;
+use super::{Shared, Touches};
 use crate::Error;
 
-/// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
-const MOST_YIELDS: u32 = 8;
+/// How many commands may be queued or set aside.
+const MOST: usize = 50_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    store: Arc<dyn Store>,
-    shared: Arc<Shared>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) shared: Arc<Shared>,
     state: Arc<Mutex<State>>,
 }
 
-/// Who is queued and who waits. One lock, as they move from one to the other.
+/// Commands that are queued or set aside, and callers that wait. One lock, as they move from one to the
+/// other.
 #[derive(Debug)]
 pub(super) struct State {
-    queue: Queue,
+    pub(super) queue: Queue,
+    pub(super) aside: Aside,
     pub(super) waiting: Waiting,
     /// Whether somebody looks for what other processes do.
     pub(super) is_watched: bool,
+    /// Whether a task polls the rows that are locked.
+    pub(super) is_polled: bool,
 }
 
 impl State {
     /// Queues those who may go now.
     pub(super) fn call(&mut self) {
-        for place in self.waiting.call() {
-            let Some(waiter) = self.waiting.get(place) else {
-                continue;
-            };
-            let touches = waiter.ask.permits().map(|(name, _)| name.clone());
-            self.queue.push(Queued {
-                touches: touches.collect(),
-                command: Command::AcquireInTurn(waiter.ask.clone(), Turn::default()),
-                frees: Vec::new(),
-                asker: Asker::Waiter(place),
-            });
+        loop {
+            let called = self.waiting.call();
+            if called.is_empty() {
+                return;
+            }
+            for place in called {
+                self.push_waiter(place);
+            }
         }
+    }
+
+    fn push_waiter(&mut self, place: Place) {
+        let Some(waiter) = self.waiting.get(place) else {
+            return;
+        };
+        let touches = waiter.ask.permits().map(|(name, _)| name.clone());
+        let touches = touches.collect();
+        let command = Command::AcquireInTurn(waiter.ask.clone(), Turn::default());
+        self.push(Queued::new(
+            command,
+            touches,
+            Vec::new(),
+            Asker::Waiter(place),
+        ));
+    }
+
+    /// Queues `queued`, or sets it aside if a row that it needs is locked.
+    fn push(&mut self, mut queued: Queued) {
+        if self.aside.concerns(&queued) {
+            queued.ticket = self.queue.ticket();
+            if let Asker::Waiter(place) = &queued.asker {
+                self.waiting.lock(*place);
+            }
+            self.aside.add(queued, &Footprint::default());
+            return;
+        }
+        self.waiting.expect(&queued.frees);
+        self.queue.push(queued);
+    }
+
+    /// Queues what was set aside again, by its ticket.
+    pub(super) fn put_back(&mut self, queued: Vec<Queued>) {
+        for queued in queued {
+            if let Asker::Waiter(place) = &queued.asker {
+                self.waiting.unlock(*place);
+            }
+            self.waiting.expect(&queued.frees);
+            self.queue.put(queued);
+        }
+    }
+
+    /// Takes note that `rows` are locked, and sets those aside that are queued and need one of them.
+    pub(super) fn lock(&mut self, rows: &Footprint) {
+        self.aside.lock(rows);
+        let aside = &self.aside;
+        for queued in self.queue.remove_if(|queued| aside.concerns(queued)) {
+            self.set_aside(queued, rows);
+        }
+    }
+
+    /// Sets `queued` aside, which was queued or in a lane, until `rows` are free that it needs.
+    pub(super) fn set_aside(&mut self, queued: Queued, rows: &Footprint) {
+        self.waiting.expect_no_more(&queued.frees);
+        match &queued.asker {
+            // What is not answered is looked at again with the next batch.
+            Asker::Nobody => return,
+            Asker::Waiter(place) => self.waiting.lock(*place),
+            Asker::Caller(_) => {}
+        }
+        let mut rows = rows.clone();
+        if self.aside.concerns(&queued) {
+            rows.intersect(&queued.needs());
+        }
+        self.aside.add(queued, &rows);
+    }
+
+    fn is_full(&self) -> bool {
+        self.queue.len() + self.aside.len() >= MOST
     }
 }
 
@@ -72,8 +141,10 @@ impl Lanes {
     pub(super) fn new(store: Arc<dyn Store>, shared: Arc<Shared>) -> Self {
         let state = State {
             queue: Queue::default(),
+            aside: Aside::default(),
             waiting: Waiting::new(),
             is_watched: false,
+            is_polled: false,
         };
         Self {
             store,
@@ -108,7 +179,7 @@ impl Lanes {
         deadline: Instant,
     ) -> Result<Answer, Error> {
         let (answer, answered) = oneshot::channel();
-        let is_queued = self.push(command, touches, wait, answer);
+        let is_queued = self.push(command, touches, wait, deadline, answer);
         // Also where the queue is full: a runtime that ended may have left it so.
         self.fill_lanes();
         if !is_queued {
@@ -129,10 +200,11 @@ impl Lanes {
         command: Command,
         touches: Touches,
         wait: Wait,
+        deadline: Instant,
         answer: oneshot::Sender<Answer>,
     ) -> bool {
         let mut state = self.state();
-        if state.queue.is_full() {
+        if state.is_full() {
             return false;
         }
         let (command, ticket) = match command {
@@ -142,13 +214,18 @@ impl Lanes {
             }
             other => (other, None),
         };
-        state.waiting.expect(&touches.frees);
-        state.queue.push(Queued {
+        let caller = Caller {
+            ticket,
+            answer,
+            deadline,
+        };
+        let Touches { semaphores, frees } = touches;
+        state.push(Queued::new(
             command,
-            touches: touches.semaphores,
-            frees: touches.frees,
-            asker: Asker::Caller(Caller { ticket, answer }),
-        });
+            semaphores,
+            frees,
+            Asker::Caller(caller),
+        ));
         state.call();
         true
     }
@@ -171,7 +248,7 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fill_lanes(&self) {
+    pub(super) fn fill_lanes(&self) {
         // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
         // the next call begins them.
         if tokio::runtime::Handle::try_current().is_err() {
@@ -181,39 +258,27 @@ impl Lanes {
             // The lock is let go of before the spawn: a runtime that ends drops the lane there.
             let lane = {
                 let State { queue, waiting, .. } = &mut *self.state();
-                let Some(Taken {
-                    mut commands,
-                    semaphores,
-                }) = queue.take(|queued| admit(queued, waiting))
-                else {
-                    return;
+                let Some(mut taken) = queue.take(|queued| admit(queued, waiting)) else {
+                    break;
                 };
-                let locked = locked(&commands);
-                commands.extend(looks(&locked, waiting));
-                Lane::new(self.clone(), semaphores, &locked, commands)
+                let looks = looks(&taken.semaphores, waiting);
+                taken.commands.extend(looks);
+                Lane::new(self.clone(), taken)
             };
             tokio::spawn(lane.run());
         }
+        self.poll_locked_rows();
     }
 }
 
-/// The semaphores that `commands` are known to need. Renewals need none, unless they come too late.
-fn locked(commands: &[Queued]) -> BTreeSet<SemaphoreName> {
-    let need = commands
-        .iter()
-        .filter(|queued| !matches!(queued.command, Command::Renew { .. }));
-    need.flat_map(|queued| &queued.touches).cloned().collect()
-}
-
 /// A look at those of the semaphores that are waited for, to come last: they are loaded anyway.
-fn looks(locked: &BTreeSet<SemaphoreName>, waiting: &Waiting) -> impl Iterator<Item = Queued> {
+fn looks(locked: &HashSet<SemaphoreName>, waiting: &Waiting) -> Vec<Queued> {
     let waited_for = locked.iter().filter(|name| waiting.on(name) > 0);
-    waited_for.map(|name| Queued {
-        command: Command::Look { name: name.clone() },
-        touches: Vec::new(),
-        frees: Vec::new(),
-        asker: Asker::Nobody,
-    })
+    // In one order, so that a run can be repeated.
+    let waited_for: BTreeSet<_> = waited_for.cloned().collect();
+    let looks = waited_for.into_iter().map(|name| Command::Look { name });
+    let looks = looks.map(|look| Queued::new(look, Vec::new(), Vec::new(), Asker::Nobody));
+    looks.collect()
 }
 
 /// Gives what is taken its turn; whether it still goes.
@@ -237,204 +302,4 @@ fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
         *its = turn;
     }
     true
-}
-
-/// A batch on its way. Dropping it, however that comes about, frees its semaphores.
-struct Lane {
-    lanes: Lanes,
-    /// Which no other lane has.
-    semaphores: HashSet<SemaphoreName>,
-    batch: Batch,
-    /// Who asked for each, and what it frees. None are left once they are answered.
-    askers: Vec<(Asker, Vec<(SemaphoreName, Count)>)>,
-}
-
-impl Lane {
-    fn new(
-        lanes: Lanes,
-        semaphores: HashSet<SemaphoreName>,
-        locked: &BTreeSet<SemaphoreName>,
-        taken: Vec<Queued>,
-    ) -> Self {
-        let split = |queued: Queued| (queued.command, (queued.asker, queued.frees));
-        let (commands, askers) = taken.into_iter().map(split).unzip();
-        Self {
-            lanes,
-            semaphores,
-            batch: batch(commands, locked),
-            askers,
-        }
-    }
-
-    async fn run(mut self) {
-        let (begun, deadline) = (Instant::now(), attempt::deadline());
-        let mut answers = self.decide(deadline).await;
-        self.ask_again_for_the_late(&mut answers, begun, deadline)
-            .await;
-        self.answer(answers.into_iter());
-        self.gather().await;
-    }
-
-    /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
-    /// the store knows: it is asked until it says either that it has, or that there is time left
-    /// (P9). That takes time again, for those too who were not late before.
-    async fn ask_again_for_the_late(
-        &self,
-        answers: &mut [Answered],
-        begun: Instant,
-        deadline: Instant,
-    ) {
-        let mut begun = vec![begun; answers.len()];
-        loop {
-            let answers = answers.iter_mut().zip(&mut begun);
-            let all = self.batch.commands.iter().zip(answers);
-            let (again, late): (Vec<_>, Vec<_>) = all
-                .filter(|(_, (answer, begun))| may_have_expired(answer, begun.elapsed()))
-                .map(|(command, late)| (command.clone(), late))
-                .unzip();
-            if again.is_empty() {
-                return;
-            }
-            let now = Instant::now();
-            // Of what only others in the batch need, nothing: it may be what made these late.
-            let again = batch(again, []);
-            let many = late.len();
-            let new: Vec<_> = match attempt::transact(&*self.lanes.store, &again, deadline).await {
-                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-                Err(error) => {
-                    let lost = "a grant took longer than it lasts, and asking again failed";
-                    shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
-                }
-            };
-            for ((answer, begun), new) in late.into_iter().zip(new) {
-                *begun = now;
-                *answer = as_granted(answer, new);
-            }
-        }
-    }
-
-    /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
-    /// batch for all, in place of two that take turns. Ends as soon as nobody comes.
-    async fn gather(&self) {
-        let mut queued = self.lanes.state().queue.len();
-        for _ in 0..MOST_YIELDS {
-            yield_now().await;
-            let before = mem::replace(&mut queued, self.lanes.state().queue.len());
-            if queued <= before {
-                return;
-            }
-        }
-    }
-
-    /// Gives each who asked its answer.
-    fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
-        let commands = mem::take(&mut self.batch.commands);
-        let asked = commands.into_iter().zip(mem::take(&mut self.askers));
-        let decided = asked.zip(answers);
-        let decided = decided.map(|((command, (asker, frees)), answer)| Decided {
-            command,
-            asker,
-            frees,
-            answer,
-        });
-        // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
-        let told = settle(&self.lanes, &self.lanes.shared.known, decided);
-        told.into_iter().for_each(|told| told.tell());
-    }
-
-    /// One result a command. If the store turns a batch down, each command is tried on its own, so
-    /// that only the one to blame fails.
-    async fn decide(&self, deadline: Instant) -> Vec<Answered> {
-        let many = self.batch.commands.len();
-        match attempt::transact(&*self.lanes.store, &self.batch, deadline).await {
-            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-            Err(error) if error.kind() == Kind::Rejected && many > 1 => {
-                tracing::warn!(%error, many, "a batch was turned down, trying one by one");
-                self.decide_one_by_one(deadline).await
-            }
-            Err(error) => shared(error, many).collect(),
-        }
-    }
-
-    /// Who is refused and goes on waiting comes before those behind it, as it does in one batch.
-    async fn decide_one_by_one(&self, deadline: Instant) -> Vec<Answered> {
-        let mut results = Vec::with_capacity(self.batch.commands.len());
-        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
-        for command in &self.batch.commands {
-            let mut command = command.clone();
-            if let Command::AcquireInTurn(ask, turn) = &mut command {
-                let is_behind = |name: &&SemaphoreName| {
-                    let first = waits.get(*name);
-                    first.is_some_and(|first| *first < turn.place)
-                };
-                let names = ask.permits().map(|(name, _)| name);
-                turn.behind.extend(names.filter(is_behind).cloned());
-            }
-            let alone = batch(vec![command.clone()], []);
-            let outcome = attempt::transact(&*self.lanes.store, &alone, deadline).await;
-            let answer = outcome.map(|mut outcomes| outcomes.remove(0));
-            if let (Command::AcquireInTurn(ask, turn), Ok(Err(refusal))) = (&command, &answer)
-                && turn.waits
-                && refusal.code() == Code::Exhausted
-            {
-                for (name, _) in ask.permits() {
-                    let first = waits.entry(name.clone()).or_insert(turn.place);
-                    *first = turn.place.min(*first);
-                }
-            }
-            results.push(answer);
-        }
-        results
-    }
-}
-
-/// `also` are semaphores that `commands` are known to need, though they do not name them. What isn't said
-/// there the store finds out.
-fn batch<'a>(commands: Vec<Command>, also: impl IntoIterator<Item = &'a SemaphoreName>) -> Batch {
-    let footprint = Footprint::of(&commands, also);
-    Batch {
-        commands,
-        footprint,
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        let was_cut_off = !self.askers.is_empty();
-        if was_cut_off {
-            let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
-            self.answer(shared(error, self.askers.len()));
-        }
-        self.lanes.state().queue.end(&self.semaphores);
-        // A runtime that ends takes no other lanes. Those on another begin with the next call there.
-        if !was_cut_off || std::thread::panicking() {
-            self.lanes.fill_lanes();
-        }
-    }
-}
-
-/// Whether it is a grant that may be over by now, as its answer took so long.
-fn may_have_expired(answer: &Answered, took: Duration) -> bool {
-    match answer {
-        Ok(Ok(Reply::Granted { lasts, .. })) => lasts.is_some_and(|lasts| lasts <= took),
-        _ => false,
-    }
-}
-
-/// The `new` answer for what was granted by the call of the `first`.
-fn as_granted(first: &Answered, mut new: Answered) -> Answered {
-    if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
-        (first, &mut new)
-    {
-        *now = *was;
-    }
-    new
-}
-
-/// The same error for each of the callers that it befell.
-fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
-    let error = Arc::new(error);
-    (0..many).map(move |_| {
-        Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
-    })
 }

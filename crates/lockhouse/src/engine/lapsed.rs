@@ -313,7 +313,14 @@ impl Engine {
             external_id: request.external_id,
             cause,
         };
-        match self.lanes.submit(end, touches, deadline).await? {
+        let outcome = match self.lanes.submit(end, touches, deadline).await {
+            // Nobody waits for a row that another transaction keeps locked: the next look finds it again.
+            Err(Error::Store(error)) if error.kind() == Kind::Locked => {
+                return Ok(Ended::default());
+            }
+            outcome => outcome?,
+        };
+        match outcome {
             Ok(Reply::Ended { request, now, .. }) => {
                 if now {
                     let external_id = &request.external_id;

@@ -9,12 +9,15 @@
 //! None of it is needed for the promises but one, P11, which says who is first in this process; the
 //! store keeps the rest. It makes them fast.
 
+mod aside;
 mod asker;
 mod attempt;
 mod epoch;
 mod known;
+mod lane;
 mod lanes;
 mod lapsed;
+mod locks;
 mod queue;
 mod room;
 mod seat;
@@ -138,11 +141,10 @@ impl Engine {
         Ok(self.lanes.submit(command, touches, deadline).await??)
     }
 
-    /// What `command` touches. For a command on a request it is what the request holds: known if it
-    /// was asked for here, else read.
+    /// What `command` touches. For an end it is what the request holds: known if it was asked for here,
+    /// else read. A renewal touches no semaphore, unless it comes too late.
     async fn touches(&self, command: &Command, deadline: Instant) -> Result<Touches, Error> {
-        let (Command::Renew { external_id, .. } | Command::End { external_id, .. }) = command
-        else {
+        let Command::End { external_id, .. } = command else {
             if let Some(ask) = command.ask() {
                 // Before it is granted, so that a release by a caller who gave up comes behind it.
                 self.shared.known.insert(ask);
@@ -160,10 +162,9 @@ impl Engine {
                 (live.as_ref().map_or_else(Vec::new, permits), true)
             }
         };
-        let ends = matches!(command, Command::End { .. });
         Ok(Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
-            frees: if ends && is_held { permits } else { Vec::new() },
+            frees: if is_held { permits } else { Vec::new() },
         })
     }
 

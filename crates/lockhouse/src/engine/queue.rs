@@ -4,25 +4,27 @@
 //! may go when it is first in all its lines and none of its semaphores is in a lane: so none
 //! overtakes another that it shares a semaphore with, and finding who may go takes a look at the
 //! heads of lines only, however many wait.
+//!
+//! Commands that touch no semaphore, as renewals and heartbeats do, stand in no line and have a lane of
+//! their own. So a renewal waits for nothing but its own request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use lockhouse_core::{Command, Count, SemaphoreName};
+use lockhouse_core::{Command, Count, Footprint, SemaphoreName};
 
 use super::asker::Asker;
 
-/// How many transactions at once. With more, each has fewer commands to share its commit.
+/// How many transactions on semaphores at once. With more, each has fewer commands to share its commit.
 const LANES: usize = 3;
 
 /// How many commands one transaction takes at most.
 const BATCH: usize = 512;
 
-/// How many commands may wait for a lane.
-const MOST: usize = 50_000;
-
 /// A command and who asks for it.
 #[derive(Debug)]
 pub(super) struct Queued {
+    /// Its place in the order in which commands came; given when it is queued.
+    pub(super) ticket: Ticket,
     pub(super) command: Command,
     pub(super) touches: Vec<SemaphoreName>,
     /// What it is expected to give back.
@@ -30,8 +32,41 @@ pub(super) struct Queued {
     pub(super) asker: Asker,
 }
 
+impl Queued {
+    /// One that gets its ticket when it is queued.
+    pub(super) fn new(
+        command: Command,
+        touches: Vec<SemaphoreName>,
+        frees: Vec<(SemaphoreName, Count)>,
+        asker: Asker,
+    ) -> Self {
+        Self {
+            ticket: 0,
+            command,
+            touches,
+            frees,
+            asker,
+        }
+    }
+
+    /// The rows that it is known to need.
+    pub(super) fn needs(&self) -> Footprint {
+        Footprint::of(std::slice::from_ref(&self.command), &self.touches)
+    }
+}
+
 /// A command's place in the order in which they came.
-type Ticket = u64;
+pub(super) type Ticket = u64;
+
+/// What a lane is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LaneKind {
+    /// Commands on semaphores.
+    #[default]
+    Semaphores,
+    /// Commands that touch no semaphore.
+    Others,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -43,38 +78,86 @@ pub(super) struct Queue {
     /// Semaphores that are in a lane.
     busy: HashSet<SemaphoreName>,
     lanes: usize,
+    /// Who touches no semaphore.
+    others: BTreeSet<Ticket>,
+    others_are_in_lane: bool,
 }
 
 /// The commands of one lane, and the semaphores that they keep busy.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
+    pub(super) kind: LaneKind,
     pub(super) commands: Vec<Queued>,
     pub(super) semaphores: HashSet<SemaphoreName>,
 }
 
 impl Queue {
-    /// Whether there are as many as may wait.
-    pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MOST
-    }
-
     /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Puts `queued` at the end of its lines.
-    pub(super) fn push(&mut self, queued: Queued) {
-        let ticket = self.next;
+    /// The next ticket.
+    pub(super) fn ticket(&mut self) -> Ticket {
         self.next += 1;
+        self.next
+    }
+
+    /// Puts `queued` at the end of its lines.
+    pub(super) fn push(&mut self, mut queued: Queued) {
+        queued.ticket = self.ticket();
+        self.put(queued);
+    }
+
+    /// Puts `queued` into its lines by its ticket: mostly at their ends, and further ahead if it was out of
+    /// them for a while.
+    pub(super) fn put(&mut self, queued: Queued) {
+        let ticket = queued.ticket;
         for name in &queued.touches {
-            self.lines
-                .entry(name.clone())
-                .or_default()
-                .push_back(ticket);
+            let line = self.lines.entry(name.clone()).or_default();
+            match line.back() {
+                Some(last) if *last > ticket => {
+                    let at = line.partition_point(|other| *other < ticket);
+                    line.insert(at, ticket);
+                }
+                _ => line.push_back(ticket),
+            }
         }
+        let is_other = queued.touches.is_empty();
         self.waiting.insert(ticket, queued);
-        self.look_at(ticket);
+        if is_other {
+            self.others.insert(ticket);
+        } else {
+            self.look_at(ticket);
+        }
+    }
+
+    /// Takes those out of their lines of which `goes` says so.
+    pub(super) fn remove_if(&mut self, goes: impl Fn(&Queued) -> bool) -> Vec<Queued> {
+        let removed: Vec<Queued> = self
+            .waiting
+            .extract_if(.., |_, queued| goes(queued))
+            .map(|(_, queued)| queued)
+            .collect();
+        let mut heads = BTreeSet::new();
+        for queued in &removed {
+            self.ready.remove(&queued.ticket);
+            self.others.remove(&queued.ticket);
+            for name in &queued.touches {
+                let Some(line) = self.lines.get_mut(name) else {
+                    continue;
+                };
+                line.retain(|other| *other != queued.ticket);
+                heads.extend(line.front());
+                if line.is_empty() {
+                    self.lines.remove(name);
+                }
+            }
+        }
+        for ticket in heads {
+            self.look_at(ticket);
+        }
+        removed
     }
 
     /// What goes together in the next lane: those that share semaphores, from the first who may
@@ -82,6 +165,9 @@ impl Queue {
     ///
     /// Each is shown to `admit` in its turn, which says whether it still goes.
     pub(super) fn take(&mut self, mut admit: impl FnMut(&mut Queued) -> bool) -> Option<Taken> {
+        if let Some(taken) = self.take_others(&mut admit) {
+            return Some(taken);
+        }
         if self.lanes == LANES {
             return None;
         }
@@ -119,9 +205,39 @@ impl Queue {
         set_off
     }
 
+    /// The commands that touch no semaphore, unless others of them are in their lane.
+    fn take_others(&mut self, admit: &mut impl FnMut(&mut Queued) -> bool) -> Option<Taken> {
+        if self.others_are_in_lane {
+            return None;
+        }
+        let mut taken = Taken {
+            kind: LaneKind::Others,
+            ..Taken::default()
+        };
+        while taken.commands.len() < BATCH
+            && let Some(ticket) = self.others.pop_first()
+        {
+            if let Some(mut queued) = self.waiting.remove(&ticket)
+                && admit(&mut queued)
+            {
+                taken.commands.push(queued);
+            }
+        }
+        self.others_are_in_lane = !taken.commands.is_empty();
+        self.others_are_in_lane.then_some(taken)
+    }
+
     /// A lane has come to its end, and frees `semaphores`.
-    pub(super) fn end(&mut self, semaphores: &HashSet<SemaphoreName>) {
-        self.lanes -= 1;
+    pub(super) fn end(&mut self, kind: LaneKind, semaphores: &HashSet<SemaphoreName>) {
+        match kind {
+            LaneKind::Semaphores => self.lanes -= 1,
+            LaneKind::Others => self.others_are_in_lane = false,
+        }
+        self.free(semaphores);
+    }
+
+    /// A lane frees `semaphores`.
+    pub(super) fn free(&mut self, semaphores: &HashSet<SemaphoreName>) {
         for name in semaphores {
             self.busy.remove(name);
         }

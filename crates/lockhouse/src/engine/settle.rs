@@ -110,7 +110,9 @@ fn answer_caller(
     command: Command,
     answer: Answered,
 ) -> Option<Told> {
-    let Caller { ticket, answer: to } = caller;
+    let Caller {
+        ticket, answer: to, ..
+    } = caller;
     let (Some(ticket), Some(refusal), Command::AcquireInTurn(ask, _)) =
         (ticket, refusal(&answer), command)
     else {

@@ -46,6 +46,8 @@ enum Stands {
     Aside,
     Queued,
     InLane,
+    /// It needs a row that is locked, and is in nobody's way meanwhile.
+    Locked,
     Gone,
 }
 
@@ -235,6 +237,16 @@ impl Waiting {
         Some(self.turn(&waiter.ask, &waiter.ticket))
     }
 
+    /// One that was called needs a row that is locked.
+    pub(super) fn lock(&mut self, place: Place) {
+        self.set(place, Stands::Locked);
+    }
+
+    /// That row is free: it is queued again.
+    pub(super) fn unlock(&mut self, place: Place) {
+        self.set(place, Stands::Queued);
+    }
+
     /// Calls those who may go now, in their order.
     pub(super) fn call(&mut self) -> Vec<Place> {
         let mut called = Vec::new();
@@ -284,7 +296,7 @@ impl Waiting {
         let before = std::mem::replace(&mut waiter.stands, stands);
         let was_called = waiter.is_called;
         waiter.is_called = match stands {
-            Stands::Parked | Stands::Aside | Stands::Gone => false,
+            Stands::Parked | Stands::Aside | Stands::Locked | Stands::Gone => false,
             Stands::Queued => true,
             Stands::InLane => was_called,
         };
@@ -314,7 +326,7 @@ impl Room {
             Stands::Parked => Some(&mut self.parked),
             Stands::Aside => Some(&mut self.aside),
             Stands::Queued => Some(&mut self.queued),
-            Stands::InLane | Stands::Gone => None,
+            Stands::InLane | Stands::Locked | Stands::Gone => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use lockhouse::{
     Ask, CapacityChange, Command, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority,
     Request, SemaphoreName, Timestamp, Ttl,
 };
-use lockhouse_core::{Recount, Semaphore};
+use lockhouse_core::{Footprint, Recount, Semaphore};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -95,6 +95,10 @@ impl Store for Watched {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, StoreError> {
         self.looks_for_lapsed.fetch_add(1, Ordering::SeqCst);
         self.memory.due(which, limit).await
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, StoreError> {
+        self.memory.locked(rows).await
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, StoreError> {

@@ -2,6 +2,7 @@
 
 use lockhouse_core::Command;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::super::asker::{Asker, Caller};
 use super::*;
@@ -23,17 +24,20 @@ fn queued(names: &str) -> Queued {
         .chars()
         .map(|c| SemaphoreName::parse(c.to_string()).unwrap());
     let (answer, _) = oneshot::channel();
-    Queued {
-        command: Command::Delete {
-            name: SemaphoreName::parse("x").unwrap(),
-        },
-        touches: touches.collect(),
-        frees: Vec::new(),
-        asker: Asker::Caller(Caller {
-            ticket: None,
-            answer,
-        }),
-    }
+    let command = Command::Delete {
+        name: SemaphoreName::parse("x").unwrap(),
+    };
+    let caller = Caller {
+        ticket: None,
+        answer,
+        deadline: Instant::now(),
+    };
+    Queued::new(
+        command,
+        touches.collect(),
+        Vec::new(),
+        Asker::Caller(caller),
+    )
 }
 
 fn take(queue: &mut Queue) -> (Vec<String>, HashSet<SemaphoreName>) {
@@ -63,7 +67,7 @@ fn nobody_overtakes_one_who_waits_for_a_busy_semaphore() {
         "b waits behind ab, which waits for a"
     );
     assert!(queue.take(|_| true).is_none());
-    queue.end(&a);
+    queue.end(LaneKind::Semaphores, &a);
     assert_eq!(take(&mut queue).0, ["ab", "b"]);
 }
 
@@ -77,7 +81,7 @@ fn nobody_overtakes_across_lanes() {
     );
     let (second, bc) = take(&mut queue);
     assert_eq!(second, ["bc", "c"]);
-    queue.end(&bc);
+    queue.end(LaneKind::Semaphores, &bc);
     assert!(queue.take(|_| true).is_none(), "a is busy still");
 }
 
@@ -122,6 +126,6 @@ fn a_batch_has_a_most_and_the_rest_comes_next() {
     let (first, a) = take(&mut queue);
     assert_eq!(first.len(), BATCH);
     assert!(queue.take(|_| true).is_none());
-    queue.end(&a);
+    queue.end(LaneKind::Semaphores, &a);
     assert_eq!(take(&mut queue).0.len(), 3);
 }

@@ -1,0 +1,369 @@
+//! A lane: one batch on its way to the store and back.
+//!
+//! A batch that the store turns down is tried command by command. A batch whose lock wait timed out sets the
+//! commands [aside](super::aside) that need a locked row, and goes on with the rest at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::store::{Batch, Error as StoreError, Kind};
+use lockhouse_core::{Code, Command, Count, Footprint, Place, Reply, SemaphoreName};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+use super::asker::Asker;
+use super::attempt::{self, OnLock};
+use super::lanes::Lanes;
+use super::queue::{LaneKind, Queued, Taken, Ticket};
+use super::settle::{Decided, settle};
+use super::waiting::Answered;
+
+/// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
+const MOST_YIELDS: u32 = 8;
+
+/// The pause before a batch is tried again whose rows are free again.
+const A_MOMENT: Duration = Duration::from_millis(10);
+
+/// A batch on its way. Dropping it, however that comes about, frees its semaphores.
+pub(super) struct Lane {
+    lanes: Lanes,
+    kind: LaneKind,
+    /// Which no other lane has.
+    semaphores: HashSet<SemaphoreName>,
+    batch: Batch,
+    /// What else there is to each command. None are left once they are answered.
+    asked: Vec<Asked>,
+}
+
+/// A command of a batch, without what the batch has of it.
+struct Asked {
+    ticket: Ticket,
+    touches: Vec<SemaphoreName>,
+    frees: Vec<(SemaphoreName, Count)>,
+    asker: Asker,
+}
+
+impl Asked {
+    fn queued(self, command: Command) -> Queued {
+        Queued {
+            ticket: self.ticket,
+            command,
+            touches: self.touches,
+            frees: self.frees,
+            asker: self.asker,
+        }
+    }
+}
+
+impl Lane {
+    pub(super) fn new(lanes: Lanes, taken: Taken) -> Self {
+        let Taken {
+            kind,
+            commands,
+            semaphores,
+        } = taken;
+        let mut lane = Self {
+            lanes,
+            kind,
+            semaphores,
+            batch: batch(Vec::new(), &HashSet::new()),
+            asked: Vec::new(),
+        };
+        lane.fill(commands);
+        lane
+    }
+
+    fn fill(&mut self, commands: Vec<Queued>) {
+        let split = |queued: Queued| {
+            let Queued {
+                ticket,
+                command,
+                touches,
+                frees,
+                asker,
+            } = queued;
+            let asked = Asked {
+                ticket,
+                touches,
+                frees,
+                asker,
+            };
+            (command, asked)
+        };
+        let (commands, asked) = commands.into_iter().map(split).unzip();
+        self.batch = batch(commands, &self.semaphores);
+        self.asked = asked;
+    }
+
+    /// Takes the commands out.
+    fn empty(&mut self) -> impl Iterator<Item = Queued> + use<> {
+        let commands = mem::take(&mut self.batch.commands).into_iter();
+        let asked = mem::take(&mut self.asked);
+        commands
+            .zip(asked)
+            .map(|(command, asked)| asked.queued(command))
+    }
+
+    pub(super) async fn run(mut self) {
+        let (begun, deadline) = (Instant::now(), attempt::deadline());
+        let mut answers = self.decide(deadline).await;
+        self.ask_again_for_the_late(&mut answers, begun, deadline)
+            .await;
+        self.answer(answers.into_iter());
+        self.gather().await;
+    }
+
+    /// Sets those commands aside that need one of the `locked` rows; whether there were any. Nobody waits
+    /// for them in the lines of the semaphores that no other command of the batch touches.
+    fn set_aside(&mut self, locked: &Footprint) -> bool {
+        let (aside, rest): (Vec<_>, Vec<_>) = self
+            .empty()
+            .partition(|queued| queued.needs().overlaps(locked));
+        let is_some = !aside.is_empty();
+        self.leave(aside.into_iter().map(|queued| (queued, locked.clone())));
+        self.fill_with_rest(rest);
+        is_some
+    }
+
+    /// Where one row is locked there may be others: then a batch looks before it waits.
+    async fn set_aside_beforehand(&mut self) {
+        if self.lanes.state().aside.is_empty() {
+            return;
+        }
+        let store = &*self.lanes.store;
+        match store.locked(&self.batch.footprint).await {
+            Ok(locked) => drop(self.set_aside(&locked)),
+            Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
+        }
+    }
+
+    /// Notes the locked rows of each, and sets it aside.
+    fn leave(&self, aside: impl Iterator<Item = (Queued, Footprint)>) {
+        let mut state = self.lanes.state();
+        for (queued, locked) in aside {
+            state.lock(&locked);
+            state.set_aside(queued, &locked);
+        }
+        state.call();
+        drop(state);
+        self.lanes.fill_lanes();
+    }
+
+    fn fill_with_rest(&mut self, rest: Vec<Queued>) {
+        let touched: HashSet<_> = rest.iter().flat_map(|queued| &queued.touches).collect();
+        let is_freed = |name: &SemaphoreName| !touched.contains(name);
+        let freed: HashSet<_> = self.semaphores.extract_if(is_freed).collect();
+        self.lanes.state().queue.free(&freed);
+        self.fill(rest);
+    }
+
+    /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
+    /// the store knows: it is asked until it says either that it has, or that there is time left
+    /// (P9). That takes time again, for those too who were not late before.
+    async fn ask_again_for_the_late(
+        &self,
+        answers: &mut [Answered],
+        begun: Instant,
+        deadline: Instant,
+    ) {
+        let mut begun = vec![begun; answers.len()];
+        loop {
+            let answers = answers.iter_mut().zip(&mut begun);
+            let all = self.batch.commands.iter().zip(answers);
+            let (again, late): (Vec<_>, Vec<_>) = all
+                .filter(|(_, (answer, begun))| may_have_expired(answer, begun.elapsed()))
+                .map(|(command, late)| (command.clone(), late))
+                .unzip();
+            if again.is_empty() {
+                return;
+            }
+            let now = Instant::now();
+            // Of what only others in the batch need, nothing: it may be what made these late.
+            let again = batch(again, &HashSet::new());
+            let many = late.len();
+            let store = &*self.lanes.store;
+            let new: Vec<_> = match attempt::transact(store, &again, deadline, OnLock::Retry).await
+            {
+                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+                Err(error) => {
+                    let lost = "a grant took longer than it lasts, and asking again failed";
+                    shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
+                }
+            };
+            for ((answer, begun), new) in late.into_iter().zip(new) {
+                *begun = now;
+                *answer = as_granted(answer, new);
+            }
+        }
+    }
+
+    /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
+    /// batch for all, in place of two that take turns. Ends as soon as nobody comes.
+    async fn gather(&self) {
+        let mut queued = self.lanes.state().queue.len();
+        for _ in 0..MOST_YIELDS {
+            yield_now().await;
+            let before = mem::replace(&mut queued, self.lanes.state().queue.len());
+            if queued <= before {
+                return;
+            }
+        }
+    }
+
+    /// Gives each who asked its answer.
+    fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
+        let decided = self.empty().zip(answers);
+        let decided = decided.map(|(queued, answer)| Decided {
+            command: queued.command,
+            asker: queued.asker,
+            frees: queued.frees,
+            answer,
+        });
+        // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
+        let told = settle(&self.lanes, &self.lanes.shared.known, decided);
+        told.into_iter().for_each(|told| told.tell());
+    }
+
+    /// One result for each command that is still in the batch: those that need a locked row are set aside. If
+    /// the store turns a batch down, each command is tried on its own, so that only the one to blame fails.
+    async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
+        self.set_aside_beforehand().await;
+        let mut is_again = false;
+        while !self.batch.commands.is_empty() {
+            let store = &*self.lanes.store;
+            let decided = attempt::transact(store, &self.batch, deadline, OnLock::Report);
+            let error = match decided.await {
+                Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
+                Err(error) => error,
+            };
+            let many = self.batch.commands.len();
+            match error.kind() {
+                Kind::Locked if Instant::now() < deadline => {
+                    tracing::debug!(%error, many, "a batch met locked rows");
+                    let is_named = !error.locked().is_empty();
+                    // The rows may be free again, or it was a gap between rows.
+                    if !is_named && !is_again {
+                        is_again = true;
+                        sleep(A_MOMENT).await;
+                    } else if !is_named || !self.set_aside(error.locked()) {
+                        return self.decide_one_by_one(deadline).await;
+                    }
+                }
+                Kind::Rejected if many > 1 => {
+                    tracing::warn!(%error, many, "a batch was turned down, trying one by one");
+                    return self.decide_one_by_one(deadline).await;
+                }
+                _ => return shared(error, many).collect(),
+            }
+        }
+        Vec::new()
+    }
+
+    /// Who is refused and goes on waiting comes before those behind it, as it does in one batch.
+    async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
+        let mut results = Vec::with_capacity(self.batch.commands.len());
+        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
+        for command in &self.batch.commands {
+            let mut command = command.clone();
+            if let Command::AcquireInTurn(ask, turn) = &mut command {
+                let is_behind = |name: &&SemaphoreName| {
+                    let first = waits.get(*name);
+                    first.is_some_and(|first| *first < turn.place)
+                };
+                let names = ask.permits().map(|(name, _)| name);
+                turn.behind.extend(names.filter(is_behind).cloned());
+            }
+            let alone = batch(vec![command.clone()], &HashSet::new());
+            let store = &*self.lanes.store;
+            let outcome = attempt::transact(store, &alone, deadline, OnLock::Report).await;
+            let answer = outcome.map(|mut outcomes| outcomes.remove(0));
+            if let (Command::AcquireInTurn(ask, turn), Ok(Err(refusal))) = (&command, &answer)
+                && turn.waits
+                && refusal.code() == Code::Exhausted
+            {
+                for (name, _) in ask.permits() {
+                    let first = waits.entry(name.clone()).or_insert(turn.place);
+                    *first = turn.place.min(*first);
+                }
+            }
+            results.push(answer);
+        }
+        self.set_aside_one_by_one(results)
+    }
+
+    /// Sets those aside that met a locked row when they were tried alone, as a renewal does that comes too
+    /// late and needs a semaphore which it does not name. A new id that sorts into a gap which is locked is
+    /// answered with the error: no poll would find the gap.
+    fn set_aside_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
+        let (mut aside, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for (queued, answer) in self.empty().zip(results) {
+            match answer {
+                Err(error) if !error.locked().is_empty() => aside.push((queued, error)),
+                answer => {
+                    rest.push(queued);
+                    answers.push(answer);
+                }
+            }
+        }
+        self.leave(
+            aside
+                .into_iter()
+                .map(|(queued, error)| (queued, error.locked().clone())),
+        );
+        self.fill_with_rest(rest);
+        answers
+    }
+}
+
+/// `also` are semaphores that `commands` are known to need, though they do not name them. What isn't said
+/// there the store finds out.
+fn batch(commands: Vec<Command>, also: &HashSet<SemaphoreName>) -> Batch {
+    let footprint = Footprint::of(&commands, also);
+    Batch {
+        commands,
+        footprint,
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let was_cut_off = !self.asked.is_empty();
+        if was_cut_off {
+            let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
+            self.answer(shared(error, self.asked.len()));
+        }
+        self.lanes.state().queue.end(self.kind, &self.semaphores);
+        // A runtime that ends takes no other lanes. Those on another begin with the next call there.
+        if !was_cut_off || std::thread::panicking() {
+            self.lanes.fill_lanes();
+        }
+    }
+}
+
+/// Whether it is a grant that may be over by now, as its answer took so long.
+fn may_have_expired(answer: &Answered, took: Duration) -> bool {
+    match answer {
+        Ok(Ok(Reply::Granted { lasts, .. })) => lasts.is_some_and(|lasts| lasts <= took),
+        _ => false,
+    }
+}
+
+/// The `new` answer for what was granted by the call of the `first`.
+fn as_granted(first: &Answered, mut new: Answered) -> Answered {
+    if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
+        (first, &mut new)
+    {
+        *now = *was;
+    }
+    new
+}
+
+/// The same error for each of the callers that it befell.
+fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
+    let error = Arc::new(error);
+    (0..many).map(move |_| {
+        Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
+    })
+}

@@ -1,0 +1,125 @@
+//! Polling the rows that other transactions keep locked, while commands need them.
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Batch, Error as StoreError, Kind};
+use lockhouse_core::{Cause, Command, Footprint, SemaphoreName};
+use tokio::time::{Instant, sleep};
+
+use super::asker::{Answer, Asker};
+use super::attempt;
+use super::lanes::{Lanes, State};
+use super::queue::Queued;
+use super::settle::Told;
+
+const POLLED_EVERY: Duration = Duration::from_millis(50);
+
+/// A call is told that its row is locked so long before its own time is up.
+const MARGIN: Duration = Duration::from_millis(200);
+
+/// The task that polls. However it ends, another may begin.
+struct Poller(Lanes);
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.0.state().is_polled = false;
+    }
+}
+
+impl Lanes {
+    /// Sees to it that the rows are polled, as long as one is known to be locked.
+    pub(super) fn poll_locked_rows(&self) {
+        let mut state = self.state();
+        if state.aside.is_empty() || state.is_polled {
+            return;
+        }
+        state.is_polled = true;
+        drop(state);
+        let poller = Poller(self.clone());
+        tokio::spawn(async move { poller.run().await });
+    }
+
+    /// Of the rows of `looked_at`, only `locked` still are: what needs none of them goes on.
+    fn unlock(&self, looked_at: &Footprint, locked: &Footprint) {
+        let mut state = self.state();
+        let free = state.aside.unlock(looked_at, locked);
+        state.put_back(free);
+        drop(state);
+        self.call();
+    }
+
+    /// Waits for `name` in the database's own queue.
+    async fn wait_for(self, name: SemaphoreName) {
+        let looked_at = Footprint {
+            semaphores: [name.clone()].into(),
+            ..Footprint::default()
+        };
+        let look = Batch::new(vec![Command::Look { name }]);
+        if self.store.transact(&look).await.is_ok() {
+            self.unlock(&looked_at, &Footprint::default());
+        }
+    }
+}
+
+impl Poller {
+    async fn run(self) {
+        let lanes = &self.0;
+        let mut waits: Option<tokio::task::JoinHandle<()>> = None;
+        loop {
+            // Processes that poll the same rows do not poll them in step.
+            sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
+            let rows = lanes.state().aside.rows();
+            if rows.is_empty() {
+                return;
+            }
+            match attempt::read(attempt::deadline(), || lanes.store.locked(&rows)).await {
+                Ok(locked) => lanes.unlock(&rows, &locked),
+                Err(error) => {
+                    tracing::warn!(%error, "locked rows could not be polled, trying again")
+                }
+            }
+            lanes.give_up();
+            if waits.as_ref().is_none_or(|task| task.is_finished()) {
+                let name = lanes.state().aside.to_wait_for();
+                waits = name.map(|name| tokio::spawn(lanes.clone().wait_for(name)));
+            }
+        }
+    }
+}
+
+impl Lanes {
+    /// Answers the callers whose time is up, and forgets those that went away.
+    fn give_up(&self) {
+        let mut state = self.state();
+        let State { aside, waiting, .. } = &mut *state;
+        let is_over = |queued: &Queued| match &queued.asker {
+            Asker::Caller(caller) => {
+                caller.answer.is_closed()
+                    || caller.deadline <= Instant::now() + MARGIN
+                    || is_found_again(&queued.command)
+            }
+            Asker::Waiter(place) => waiting.get(*place).is_none(),
+            Asker::Nobody => true,
+        };
+        let over = aside.give_up(is_over);
+        drop(state);
+        for queued in over {
+            let message = "a row that it needs is locked by another transaction of the database";
+            let error = StoreError::new(Kind::Locked, message);
+            if let Asker::Caller(caller) = queued.asker {
+                Told::Caller(caller.answer, Answer::Decided(Err(error))).tell();
+            }
+        }
+    }
+}
+
+/// Whether a sweep asks for it, which finds it again the next time.
+fn is_found_again(command: &Command) -> bool {
+    let Command::End { cause, .. } = command else {
+        return false;
+    };
+    matches!(
+        cause,
+        Cause::Expired | Cause::OwnerSilent { .. } | Cause::Stale { .. }
+    )
+}
