@@ -44,7 +44,7 @@ fn a_second_signal_stops_it_at_once() {
     let (server, url) = house.serve("127.0.0.1:0");
     let address = address(&url);
     let mut call = TcpStream::connect(address).unwrap();
-    let unfinished = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: a\r\n\
+    let unfinished = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\n\
                       content-type: application/json\r\ncontent-length: 99\r\n\r\n{";
     call.write_all(unfinished.as_bytes()).unwrap();
     // What comes on a later connection is read later.

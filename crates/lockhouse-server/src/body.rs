@@ -1,15 +1,16 @@
-//! Bodies: JSON, whatever the content type says, of at most 64 KiB, read in full within 10 s.
+//! Bodies: `application/json` of at most 64 KiB, read in full within 10 s.
 
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use lockhouse::wire::{MAX_BODY_BYTES, Object};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use crate::failure::Failure;
@@ -26,11 +27,16 @@ pub(crate) struct Json<T>(pub(crate) T);
 /// A body that may be left out.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
+/// No body, or an object without members: what is asked goes into the path and the query.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        parse(&read(request.into_body()).await?).map(Self)
+        parse(&read(request).await?).map(Self)
     }
 }
 
@@ -38,7 +44,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJ
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        let body = read(request.into_body()).await?;
+        let body = read(request).await?;
         if body.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -52,12 +58,37 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-async fn read(body: Body) -> Result<Vec<u8>, Failure> {
-    match timeout(READ_TIMEOUT, collect(body)).await {
-        Ok(read) => read,
-        Err(_) => Err(Failure::malformed("body", "did not arrive within 10 s")
-            .under(StatusCode::REQUEST_TIMEOUT)),
+async fn read(request: Request) -> Result<Vec<u8>, Failure> {
+    let says_json = says_json(request.headers())?;
+    let read = timeout(READ_TIMEOUT, collect(request.into_body())).await;
+    let read = read.map_err(|_| {
+        Failure::malformed("body", "did not arrive within 10 s").under(StatusCode::REQUEST_TIMEOUT)
+    })??;
+    match says_json || read.is_empty() {
+        true => Ok(read),
+        false => Err(unsupported("is missing; send application/json")),
     }
+}
+
+/// Whether a content type is given. Any but JSON is refused, with an empty body too: it may be a
+/// form's, which a page of any site can send.
+fn says_json(headers: &HeaderMap) -> Result<bool, Failure> {
+    let mut given = headers.get_all(CONTENT_TYPE).iter().peekable();
+    let is_given = given.peek().is_some();
+    match given.all(is_json) {
+        true => Ok(is_given),
+        false => Err(unsupported("is not application/json")),
+    }
+}
+
+fn is_json(content_type: &HeaderValue) -> bool {
+    let text = content_type.to_str().unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+fn unsupported(problem: &'static str) -> Failure {
+    Failure::malformed("content-type", problem).under(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
 async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {

@@ -1,6 +1,6 @@
 //! `/`: a page that shows the semaphores. It needs nothing but the API.
 
-use axum::http::header::{CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse};
 
 const PAGE: &str = include_str!("console.html");
@@ -10,9 +10,5 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) async fn get() -> impl IntoResponse {
-    let headers = [
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    (headers, Html(PAGE))
+    ([(CONTENT_SECURITY_POLICY, POLICY)], Html(PAGE))
 }

@@ -30,6 +30,7 @@ mod failure;
 mod health;
 mod metrics;
 mod openapi;
+mod origin;
 mod owners;
 mod paging;
 mod path;

@@ -4,7 +4,7 @@ use axum::extract::State;
 use lockhouse::wire::{self, Goodbye, Heartbeat};
 use lockhouse::{Heard, Lockhouse, Owner, Ttl};
 
-use crate::body::Json;
+use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::path::Named;
 
@@ -29,6 +29,7 @@ pub(crate) async fn put(
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(owner): Named<Owner>,
+    OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<Json<Goodbye>, Failure> {
     let released = lockhouse.goodbye(&owner).await?;
     let owner = owner.to_string();

@@ -8,7 +8,7 @@ use lockhouse::store::{self, Kind};
 use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
 use lockhouse::{Ask, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl};
 
-use crate::body::{Json, OptionalJson};
+use crate::body::{Json, Nothing, OptionalJson};
 use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::paging::Paging;
@@ -79,6 +79,7 @@ pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(external_id): Named<ExternalId>,
     ending: Ending,
+    OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<Json<Released>, Failure> {
     let released = match ending {
         Ending::Released => lockhouse.release(&external_id).await?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRef, Request};
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Method, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +17,7 @@ use tower_http::trace::TraceLayer;
 
 use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
+use crate::origin::{self, Hosts};
 use crate::stopping::Stopping;
 use crate::{console, health, openapi, owners, requests, semaphores};
 
@@ -33,12 +34,15 @@ pub(crate) struct App {
 
 /// The whole HTTP service on `lockhouse`, to be served by other means than
 /// [`serve`](crate::serve()), or within another service.
+///
+/// It takes any `Host`, as it can't know the names that it is served under. On a loopback address
+/// that lets pages in whose names resolve to it (DNS rebinding): check `Host` in front of it.
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
-    with_stopping(lockhouse, never)
+    with_stopping(lockhouse, never, Hosts::All)
 }
 
-pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping) -> Router {
+pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping, hosts: Hosts) -> Router {
     let app = App {
         lockhouse,
         stopping,
@@ -51,7 +55,8 @@ pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping) -> Router 
     router
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(middleware::from_fn(uncached))
+        .layer(middleware::from_fn_with_state(hosts, origin::check))
+        .layer(middleware::from_fn(marked))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(TraceLayer::new_for_http().on_failure(()))
@@ -110,11 +115,12 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     Failure::new(Code::Internal, "the server has a defect; its log says more").into_response()
 }
 
-/// Every answer is of the moment.
-async fn uncached(request: Request, next: Next) -> Response {
+/// Every answer is of the moment, and is of the type that it says.
+async fn marked(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

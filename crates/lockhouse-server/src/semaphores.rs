@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use lockhouse::wire::{self, Define, History, Holders, Semaphores};
 use lockhouse::{ExternalId, Lockhouse, SemaphoreName};
 
-use crate::body::Json;
+use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::paging::{Limit, Paging};
 use crate::path::Named;
@@ -61,6 +61,7 @@ pub(crate) async fn get(
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(name): Named<SemaphoreName>,
+    OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<StatusCode, Failure> {
     lockhouse.delete(&name).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::origin::Hosts;
 use crate::router::with_stopping;
 use crate::stopping::Stopping;
 
@@ -36,6 +37,9 @@ const DRAIN: Duration = Duration::from_secs(12);
 
 /// Serves `lockhouse` on `listener` until `shutdown` resolves.
 ///
+/// On a loopback address it serves local programs only, and its own page: a `Host` that is not a
+/// loopback name, and any page of another site, are refused.
+///
 /// It then takes no more connections, answers those who wait for room with 503, lets other calls
 /// end, and returns; within 12 s, whatever callers do. Dropping the future breaks everything off
 /// at once; every call is safe to repeat.
@@ -49,7 +53,8 @@ pub async fn serve(
     shutdown: impl Future,
 ) -> io::Result<()> {
     let (stop, stopping) = Stopping::new();
-    let service = TowerToHyperService::new(with_stopping(lockhouse, stopping));
+    let hosts = Hosts::of(listener.local_addr()?);
+    let service = TowerToHyperService::new(with_stopping(lockhouse, stopping, hosts));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

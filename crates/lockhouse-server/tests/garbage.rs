@@ -15,6 +15,7 @@ use tower::ServiceExt;
 struct Call {
     method: &'static str,
     path: String,
+    content_type: &'static str,
     body: Vec<u8>,
 }
 
@@ -106,8 +107,25 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     let method = prop::sample::select(vec![
         "PUT", "PUT", "PUT", "GET", "DELETE", "DELETE", "POST", "PATCH", "HEAD", "OPTIONS", "X",
     ]);
-    let call =
-        (method, paths(), bodies()).prop_map(|(method, path, body)| Call { method, path, body });
+    let content_type = prop_oneof![
+        9 => Just("application/json"),
+        1 => prop::sample::select(vec!["text/plain", "application/json; charset=utf-8", "", ";"]),
+    ];
+    // Most calls that take no body have none.
+    let leaves_it_out = prop::bool::weighted(0.8);
+    let call = (method, paths(), content_type, bodies(), leaves_it_out).prop_map(
+        |(method, path, content_type, mut body, leaves_it_out)| {
+            if leaves_it_out && !matches!(method, "PUT" | "POST") {
+                body.clear();
+            }
+            Call {
+                method,
+                path,
+                content_type,
+                body,
+            }
+        },
+    );
     prop::collection::vec(call, 1..40)
 }
 
@@ -116,6 +134,7 @@ fn request(call: &Call) -> Option<Request<Body>> {
     let uri: Uri = call.path.parse().ok()?;
     let method = Method::from_bytes(call.method.as_bytes()).ok()?;
     let request = Request::builder().method(method).uri(uri);
+    let request = request.header("content-type", call.content_type);
     request.body(Body::from(call.body.clone())).ok()
 }
 

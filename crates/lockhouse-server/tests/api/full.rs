@@ -19,8 +19,10 @@ pub(crate) async fn full() -> Server {
 pub(crate) async fn waiter(server: &Server, id: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let body = r#"{"permits":[{"semaphore":"a"}],"wait_ms":60000}"#;
-    let head = format!("PUT /v1/requests/{id} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
-    let call = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    let line = format!("PUT /v1/requests/{id} HTTP/1.1");
+    let head = "host: localhost\r\nconnection: close\r\ncontent-type: application/json";
+    let length = body.len();
+    let call = format!("{line}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}");
     stream.write_all(call.as_bytes()).await.unwrap();
     stream
 }

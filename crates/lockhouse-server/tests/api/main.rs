@@ -12,6 +12,7 @@ mod concurrency;
 mod contract;
 mod ending;
 mod flaky;
+mod foreign;
 mod full;
 mod listings;
 mod observing;

@@ -80,7 +80,11 @@ impl Server {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let request = request.header("host", "lockhouse");
+        let mut request = request.header("host", self.address.to_string());
+        let headers = request.headers_mut().unwrap();
+        if !body.is_empty() && !headers.contains_key("content-type") {
+            headers.insert("content-type", "application/json".parse().unwrap());
+        }
         let request = request
             .body(Full::new(Bytes::from(body.to_owned())))
             .unwrap();

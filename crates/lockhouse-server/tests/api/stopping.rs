@@ -53,7 +53,7 @@ async fn nobody_is_let_in_any_more_and_idle_connections_end() {
 async fn a_call_under_way_is_answered() {
     let mut server = full().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: a\r\ncontent-length: 14\r\n\r\n";
+    let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     // The second call is answered only after the server has read the first one's head.
     server.get("/healthz").await.is(200);
@@ -75,7 +75,7 @@ async fn a_call_under_way_is_answered() {
 async fn who_never_ends_a_call_does_not_keep_the_server() {
     let mut server = full().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: a\r\ncontent-length: 14\r\n\r\n";
+    let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     server.get("/healthz").await.is(200);
     let since = Instant::now();
