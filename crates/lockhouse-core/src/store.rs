@@ -41,6 +41,25 @@ pub struct Page<K> {
     pub limit: u32,
 }
 
+/// Which live requests are listed: those that match all that is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// Only those that hold permits of this semaphore.
+    pub on: Option<SemaphoreName>,
+    /// Only those of this owner.
+    pub owner: Option<Owner>,
+}
+
+impl Holders {
+    /// Those that hold permits of `name`.
+    pub fn on(name: SemaphoreName) -> Self {
+        Self {
+            on: Some(name),
+            owner: None,
+        }
+    }
+}
+
 /// Live requests that seem due to end.
 #[derive(Clone, Copy, Debug)]
 pub enum Due<'a> {
@@ -160,12 +179,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The request known by `external_id`, live or ended.
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error>;
 
-    /// Live requests that hold permits of `on`, or of any semaphore, in byte order of their ids.
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error>;
+    /// Live requests, in byte order of their ids.
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error>;
 
     /// The latest changes of the capacity of `name`, newest first, at most `limit`.
     async fn history(&self, name: &SemaphoreName, limit: u32)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{Page, Store};
+use lockhouse_core::store::{Holders, Page, Store};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Epoch, ExternalId, Finding, Invalid, Owner, OwnerSession,
     Reply, Request, SemaphoreName, Ttl,
@@ -291,7 +291,30 @@ impl Lockhouse {
         after: Option<&ExternalId>,
         limit: u32,
     ) -> Result<Vec<Request>, Error> {
-        self.service.holders(on, &page(after, limit)?).await
+        let of = Holders {
+            on: on.cloned(),
+            owner: None,
+        };
+        self.service.holders(&of, &page(after, limit)?).await
+    }
+
+    /// The live requests of `owner`, of `on` or of any semaphore, in byte order of their ids: at
+    /// most `limit` (1 to 1000) of those after `after`.
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    pub async fn held_by(
+        &self,
+        owner: &Owner,
+        on: Option<&SemaphoreName>,
+        after: Option<&ExternalId>,
+        limit: u32,
+    ) -> Result<Vec<Request>, Error> {
+        let of = Holders {
+            on: on.cloned(),
+            owner: Some(owner.clone()),
+        };
+        self.service.holders(&of, &page(after, limit)?).await
     }
 
     /// The latest changes of a semaphore's capacity, newest first, at most `limit` (1 to 1000).

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::Page;
+use lockhouse_core::store::{Holders, Page};
 use lockhouse_core::{
     CapacityChange, Command, Definition, Epoch, ExternalId, Owner, OwnerSession, Reply, Request,
     Semaphore, SemaphoreName, Timestamp,
@@ -26,11 +26,7 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error>;
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error>;
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error>;
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error>;
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error>;
     async fn history(&self, name: &SemaphoreName, limit: u32)
     -> Result<Vec<CapacityChange>, Error>;
     async fn migrate(&self) -> Result<(), Error>;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -87,12 +87,8 @@ impl Store for Counted {
         self.store.request(external_id).await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        self.store.holders(on, page).await
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        self.store.holders(of, page).await
     }
 
     async fn history(

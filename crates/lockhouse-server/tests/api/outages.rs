@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -61,13 +61,9 @@ impl Store for Unreliable {
         self.memory.request(external_id).await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
         self.check()?;
-        self.memory.holders(on, page).await
+        self.memory.holders(of, page).await
     }
 
     async fn history(

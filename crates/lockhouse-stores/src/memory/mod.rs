@@ -11,13 +11,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Loaded, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp, decide,
 };
 
-use rows::{Rows, after, make_ready};
+use rows::{Rows, after, is_listed, make_ready};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
 
@@ -130,22 +130,12 @@ impl Store for Memory {
         Ok(self.rows().requests.get(external_id).cloned())
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
         let rows = self.rows();
         let rest = rows.requests.range((after(page), Bound::Unbounded));
-        let holding = rest.map(|(_, request)| request).filter(|request| {
-            let on_it = |name: &SemaphoreName| {
-                request
-                    .permits
-                    .iter()
-                    .any(|permit| permit.semaphore == *name)
-            };
-            request.is_live() && on.is_none_or(on_it)
-        });
+        let holding = rest
+            .map(|(_, request)| request)
+            .filter(|request| is_listed(request, of));
         Ok(holding.take(page.limit as usize).cloned().collect())
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Page, Purge, Stale};
+use lockhouse_core::store::{Due, Holders, Page, Purge, Stale};
 use lockhouse_core::{
     CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession,
     Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
@@ -84,12 +84,7 @@ impl Rows {
             Due::OwnedBy(owner) => request.owner.as_ref() == Some(owner),
             Due::Lapsed { on } => {
                 let silent = session().is_some_and(|session| session.expires_at <= now);
-                let held = |name: &SemaphoreName| {
-                    request
-                        .permits
-                        .iter()
-                        .any(|permit| permit.semaphore == *name)
-                };
+                let held = |name: &SemaphoreName| holds(request, name);
                 (silent || request.has_expired(now)) && on.is_none_or(|on| on.iter().any(held))
             }
         }
@@ -182,6 +177,19 @@ pub(super) fn make_ready(commands: &[Command], loaded: &mut Loaded) {
             .entry(name.clone())
             .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
     }
+}
+
+/// Whether a listing of `of` has `request`.
+pub(super) fn is_listed(request: &Request, of: &Holders) -> bool {
+    let is_owned = |owner: &Owner| request.owner.as_ref() == Some(owner);
+    request.is_live()
+        && of.on.as_ref().is_none_or(|on| holds(request, on))
+        && of.owner.as_ref().is_none_or(is_owned)
+}
+
+fn holds(request: &Request, name: &SemaphoreName) -> bool {
+    let mut permits = request.permits.iter();
+    permits.any(|permit| permit.semaphore == *name)
 }
 
 pub(super) fn after<K: Clone>(page: &Page<K>) -> Bound<K> {

@@ -1,6 +1,6 @@
 //! What the reads select.
 
-use lockhouse_core::store::Page;
+use lockhouse_core::store::{Holders, Page};
 use lockhouse_core::{ExternalId, SemaphoreName};
 
 use super::sql::Text;
@@ -38,24 +38,29 @@ pub(super) fn request(external_id: &ExternalId) -> Script {
     ))
 }
 
-pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script {
+pub(super) fn holders(of: &Holders, page: &Page<ExternalId>) -> Script {
     let after = beyond("r.external_id", page.after.as_ref().map(ExternalId::as_str));
-    let limit = page.limit;
-    let chosen = match on {
+    let live = match &of.owner {
+        Some(owner) => format!(
+            "lockhouse_permit_request r FORCE INDEX (held_by) ON r.held_by={}",
+            Text(owner.as_str())
+        ),
+        None => "lockhouse_permit_request r FORCE INDEX (due) ON r.state='ACQUIRED'".to_owned(),
+    };
+    let chosen = match &of.on {
         Some(name) => format!(
-            "SELECT r.* FROM lockhouse_semaphore o \
-             STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (due) ON r.state='ACQUIRED' \
+            "FROM lockhouse_semaphore o STRAIGHT_JOIN {live} \
              STRAIGHT_JOIN lockhouse_permit h FORCE INDEX (PRIMARY) \
              ON h.permit_request_id=r.id AND h.semaphore_id=o.id \
-             WHERE o.name={} {after} ORDER BY r.external_id LIMIT {limit}",
+             WHERE o.name={}",
             Text(name.as_str())
         ),
-        None => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (due) \
-             WHERE r.state='ACQUIRED' {after} ORDER BY r.external_id LIMIT {limit}"
-        ),
+        None => format!("FROM (SELECT 1) one STRAIGHT_JOIN {live} WHERE TRUE"),
     };
-    with_permits(&chosen)
+    let limit = page.limit;
+    with_permits(&format!(
+        "SELECT r.* {chosen} {after} ORDER BY r.external_id LIMIT {limit}"
+    ))
 }
 
 pub(super) fn history(name: &SemaphoreName, limit: u32) -> Script {

@@ -47,7 +47,7 @@ mod url;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use lockhouse_core::store::{Error, Page, Purge};
+use lockhouse_core::store::{Error, Holders, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
 use crate::sql::{ByKey, Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
@@ -152,8 +152,8 @@ impl Dialect for PostgresServer {
         read::request(external_id)
     }
 
-    fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script {
-        read::holders(on, page)
+    fn holders(of: &Holders, page: &Page<ExternalId>) -> Script {
+        read::holders(of, page)
     }
 
     fn history(name: &SemaphoreName, limit: u32) -> Script {

@@ -1,6 +1,6 @@
 //! What the reads select.
 
-use lockhouse_core::store::Page;
+use lockhouse_core::store::{Holders, Page};
 use lockhouse_core::{ExternalId, SemaphoreName};
 
 use super::sql::{PERMITS, Text};
@@ -38,21 +38,25 @@ pub(super) fn request(external_id: &ExternalId) -> Script {
     ))
 }
 
-pub(super) fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script {
+pub(super) fn holders(of: &Holders, page: &Page<ExternalId>) -> Script {
     let after = beyond("r.external_id", page.after.as_ref().map(ExternalId::as_str));
+    let owned = match &of.owner {
+        Some(owner) => format!("AND r.owner={}", Text(owner.as_str())),
+        None => String::new(),
+    };
     let limit = page.limit;
-    let chosen = match on {
+    let chosen = match &of.on {
         Some(name) => format!(
             "SELECT r.* FROM lockhouse_semaphore o \
              CROSS JOIN LATERAL (SELECT r.* FROM lockhouse_permit_request r \
-             WHERE r.state='ACQUIRED' AND EXISTS (SELECT FROM lockhouse_permit h \
+             WHERE r.state='ACQUIRED' {owned} AND EXISTS (SELECT FROM lockhouse_permit h \
              WHERE h.permit_request_id=r.id AND h.semaphore_id=o.id) OFFSET 0) r \
              WHERE o.name={} {after} ORDER BY r.external_id LIMIT {limit}",
             Text(name.as_str())
         ),
         None => format!(
             "SELECT r.* FROM lockhouse_permit_request r \
-             WHERE r.state='ACQUIRED' {after} ORDER BY r.external_id LIMIT {limit}"
+             WHERE r.state='ACQUIRED' {owned} {after} ORDER BY r.external_id LIMIT {limit}"
         ),
     };
     with_permits(&chosen)

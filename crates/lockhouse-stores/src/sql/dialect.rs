@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use lockhouse_core::store::{Error, Kind, Page, Purge};
+use lockhouse_core::store::{Error, Holders, Kind, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 use sqlx::Either;
 use sqlx::error::DatabaseError;
@@ -137,7 +137,7 @@ pub trait Dialect: Driver {
     fn request(external_id: &ExternalId) -> Script;
 
     /// Live requests with their permits.
-    fn holders(on: Option<&SemaphoreName>, page: &Page<ExternalId>) -> Script;
+    fn holders(of: &Holders, page: &Page<ExternalId>) -> Script;
 
     /// Capacity changes, newest first.
     fn history(name: &SemaphoreName, limit: u32) -> Script;

@@ -3,7 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Kind, Page};
+use lockhouse_core::store::{Error, Holders, Kind, Page};
 use lockhouse_core::{
     CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp,
 };
@@ -62,11 +62,11 @@ pub(crate) async fn request<D: Dialect>(
 
 pub(crate) async fn holders<D: Dialect>(
     store: &Inner<D>,
-    on: Option<&SemaphoreName>,
+    of: &Holders,
     page: &Page<ExternalId>,
 ) -> Result<Vec<Request>, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    requests(&mut lease, &D::holders(on, page), "listing holders").await
+    requests(&mut lease, &D::holders(of, page), "listing holders").await
 }
 
 pub(crate) async fn history<D: Dialect>(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -75,14 +75,10 @@ impl<D: Dialect> Store for Sql<D> {
         .await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        let (on, page) = (on.cloned(), page.clone());
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        let (of, page) = (of.clone(), page.clone());
         self.in_own_task(Kind::Unavailable, |store| async move {
-            read::holders(&store, on.as_ref(), &page).await
+            read::holders(&store, &of, &page).await
         })
         .await
     }

@@ -23,7 +23,7 @@ mod url;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp, decide,
@@ -156,13 +156,9 @@ impl Store for Sqlite {
         self.connections.read(work).await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        let (on, page) = (on.cloned(), page.clone());
-        let work = move |snapshot: &_| read::holders(snapshot, on.as_ref(), &page);
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        let (of, page) = (of.clone(), page.clone());
+        let work = move |snapshot: &_| read::holders(snapshot, &of, &page);
         self.connections.read(work).await
     }
 

@@ -1,6 +1,6 @@
 //! The reads, each on one snapshot of what is committed.
 
-use lockhouse_core::store::{Error, Page};
+use lockhouse_core::store::{Error, Holders, Page};
 use lockhouse_core::{CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName};
 use rusqlite::{Connection, Params, Row, params};
 
@@ -31,6 +31,22 @@ pub(super) const LIST_LIVE_ON: &str = "
             AND permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?3))
     ORDER BY external_id LIMIT ?2";
 
+pub(super) const LIST_OWNED: &str = "
+    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+        ended_by
+    FROM lockhouse_permit_request INDEXED BY lockhouse_permit_request_live_by_owner
+    WHERE state = 'ACQUIRED' AND owner = ?3 AND external_id > ?1 ORDER BY external_id LIMIT ?2";
+
+pub(super) const LIST_OWNED_ON: &str = "
+    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
+        ended_by
+    FROM lockhouse_permit_request AS request INDEXED BY lockhouse_permit_request_live_by_owner
+    WHERE state = 'ACQUIRED' AND owner = ?3 AND external_id > ?1 AND EXISTS (
+        SELECT 1 FROM lockhouse_permit AS permit
+        WHERE permit.permit_request_id = request.id
+            AND permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?4))
+    ORDER BY external_id LIMIT ?2";
+
 pub(super) const LIST_CAPACITY_CHANGES: &str = "
     SELECT old_capacity, new_capacity, changed_by, note, changed_at
     FROM lockhouse_capacity_change
@@ -48,6 +64,8 @@ pub(super) const STATEMENTS: &[&str] = &[
     LIST_EVER,
     LIST_LIVE,
     LIST_LIVE_ON,
+    LIST_OWNED,
+    LIST_OWNED_ON,
     LIST_CAPACITY_CHANGES,
     NEXT_OWNER,
 ];
@@ -63,19 +81,23 @@ pub(super) fn semaphores(
 
 pub(super) fn holders(
     connection: &Connection,
-    on: Option<&SemaphoreName>,
+    of: &Holders,
     page: &Page<ExternalId>,
 ) -> Result<Vec<Request>, Error> {
-    let found = match on {
-        None => list(
-            connection,
-            LIST_LIVE,
-            params![after(page), page.limit],
-            rows::request,
-        )?,
-        Some(name) => {
-            let key = params![after(page), page.limit, name.as_str()];
+    let (after, limit) = (after(page), page.limit);
+    let found = match (&of.on, &of.owner) {
+        (None, None) => list(connection, LIST_LIVE, params![after, limit], rows::request)?,
+        (Some(name), None) => {
+            let key = params![after, limit, name.as_str()];
             list(connection, LIST_LIVE_ON, key, rows::request)?
+        }
+        (None, Some(owner)) => {
+            let key = params![after, limit, owner.as_str()];
+            list(connection, LIST_OWNED, key, rows::request)?
+        }
+        (Some(name), Some(owner)) => {
+            let key = params![after, limit, owner.as_str(), name.as_str()];
+            list(connection, LIST_OWNED_ON, key, rows::request)?
         }
     };
     let mut permits = load::Permits::new(connection)?;

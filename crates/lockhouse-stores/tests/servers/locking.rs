@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Kind};
+use lockhouse_core::store::{Batch, Holders, Kind};
 use lockhouse_core::{Command, Footprint, Refusal, Reply, Timestamp};
 use lockhouse_stores::open;
 
@@ -357,7 +357,11 @@ async fn a_batch_of_600_acquires_and_600_releases_is_done(database: &Database) {
         limit: 1000,
     };
     assert_eq!(
-        store.holders(Some(&name("b")), &page).await.unwrap().len(),
+        store
+            .holders(&Holders::on(name("b")), &page)
+            .await
+            .unwrap()
+            .len(),
         600
     );
 }

@@ -1,6 +1,6 @@
 //! Texts: compared byte by byte, and never taken for SQL.
 
-use lockhouse_core::store::Page;
+use lockhouse_core::store::{Holders, Page};
 use lockhouse_core::{
     Ask, Capacity, Command, Count, Definition, Note, Owner, Refusal, Reply, SemaphoreName,
 };
@@ -127,7 +127,7 @@ async fn lists_are_in_byte_order(database: &Database) {
         after: Some(id(texts[2])),
         limit: 100,
     };
-    let holders = store.holders(None, &all).await.unwrap();
+    let holders = store.holders(&Holders::default(), &all).await.unwrap();
     let ids: Vec<_> = holders
         .iter()
         .map(|holder| holder.external_id.as_str())

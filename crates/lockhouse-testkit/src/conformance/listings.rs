@@ -1,8 +1,11 @@
 //! Listings are in byte order and come by pages.
 
-use futures_util::future::join_all;
+use std::time::Duration;
 
-use super::{grant, name};
+use futures_util::future::join_all;
+use lockhouse::{ExternalId, Owner, Refusal, SemaphoreName};
+
+use super::{ask, grant, name, owned_by, refusal};
 use crate::place::Place;
 
 /// Bytes, not letters.
@@ -69,6 +72,65 @@ pub async fn holders_are_listed_by_pages(place: &Place) {
         );
         assert!(seen.is_sorted_by_key(|request| request.external_id.clone()));
     }
+}
+
+/// An owner's live requests, on one semaphore or on any. Owners are compared byte by byte.
+pub async fn live_requests_are_listed_by_owner(place: &Place) {
+    let lockhouse = place.client().await;
+    for semaphore in ["s", "t"] {
+        lockhouse.define(semaphore, 20).await.unwrap();
+    }
+    let holds: [(&str, &str, &[(&str, u32)]); 7] = [
+        ("a", "job", &[("s", 1)]),
+        ("b", "job", &[("t", 1)]),
+        ("c", "job", &[("s", 1), ("t", 1)]),
+        ("d", "Job", &[("s", 1)]),
+        ("e", "job ü/&?=", &[("t", 1)]),
+        ("f", "job", &[("s", 1)]),
+        ("g", "job", &[("s", 1)]),
+    ];
+    for (id, owner, on) in holds {
+        let held = owned_by(ask(id, on), owner);
+        lockhouse.acquire(held, Duration::ZERO).await.unwrap();
+    }
+    grant(&lockhouse, "nobody's", &[("s", 1)]).await.unwrap();
+    lockhouse.release("f").await.unwrap();
+
+    let (s, t) = (name("s"), name("t"));
+    let expected: [(&str, Option<&SemaphoreName>, &[&str]); 7] = [
+        ("job", None, &["a", "b", "c", "g"]),
+        ("job", Some(&s), &["a", "c", "g"]),
+        ("job", Some(&t), &["b", "c"]),
+        ("Job", None, &["d"]),
+        ("Job", Some(&t), &[]),
+        ("job ü/&?=", Some(&t), &["e"]),
+        ("unknown", None, &[]),
+    ];
+    for (owner, on, expected) in expected {
+        let by = Owner::parse(owner).unwrap();
+        for limit in [1, 2, 1000] {
+            let mut seen: Vec<ExternalId> = Vec::new();
+            loop {
+                let after = seen.last();
+                let page = lockhouse.held_by(&by, on, after, limit).await.unwrap();
+                if page.is_empty() {
+                    break;
+                }
+                assert!(
+                    page.iter()
+                        .all(|request| request.owner.as_ref() == Some(&by))
+                );
+                seen.extend(page.into_iter().map(|request| request.external_id));
+            }
+            seen.sort();
+            let seen = seen.iter().map(ExternalId::as_str);
+            assert!(seen.eq(expected.iter().copied()), "{owner} {on:?}");
+        }
+    }
+    let unknown = Refusal::UnknownSemaphore(vec![name("none")]);
+    let by = Owner::parse("job").unwrap();
+    let refused = lockhouse.held_by(&by, Some(&name("none")), None, 1).await;
+    assert_eq!(refusal(refused), unknown);
 }
 
 /// Newest first, and no more than asked for.

@@ -100,6 +100,7 @@ macro_rules! conformance {
             // listings
             semaphores_are_listed_in_byte_order_by_pages,
             holders_are_listed_by_pages,
+            live_requests_are_listed_by_owner,
             history_is_newest_first,
             // callers
             one_callers_error_spoils_nobody_elses,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error, Page, Purge, Stale, Store};
+use lockhouse::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
 use lockhouse::{
     Ask, Capacity, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal,
     Reply, Request, SemaphoreName, Timestamp,
@@ -285,12 +285,8 @@ impl Store for Breaking {
         self.rows.request(external_id).await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        self.rows.holders(on, page).await
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        self.rows.holders(of, page).await
     }
 
     async fn history(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
+use lockhouse::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
 use lockhouse::{
     CapacityChange, Command, ExternalId, Outcome, Owner, Request, SemaphoreName, Timestamp,
 };
@@ -276,12 +276,8 @@ impl Store for Faulty {
         self.read(self.world.store().request(external_id)).await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        self.read(self.world.store().holders(on, page)).await
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        self.read(self.world.store().holders(of, page)).await
     }
 
     async fn history(

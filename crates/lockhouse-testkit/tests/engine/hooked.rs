@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, Command, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -106,12 +106,8 @@ impl Store for Hooked {
         self.memory.request(external_id).await
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        self.memory.holders(on, page).await
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        self.memory.holders(of, page).await
     }
 
     async fn history(

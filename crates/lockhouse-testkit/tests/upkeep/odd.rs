@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Kind, Page, Purge, Stale, Store};
+use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -66,12 +66,8 @@ impl Store for Odd {
     async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
         self.memory.request(external_id).await
     }
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        self.memory.holders(on, page).await
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        self.memory.holders(of, page).await
     }
     async fn history(
         &self,

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Kind, Page, Store};
+use lockhouse_core::store::{Holders, Kind, Page, Store};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
     Request, Semaphore, SemaphoreName,
@@ -254,25 +254,22 @@ impl Service for Engine {
         Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
         let deadline = attempt::deadline();
-        if let Some(name) = on {
+        let names_one = of.on.is_some();
+        if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
         }
         // As with semaphores, one more: who holds Lockhouse's own is nobody's business but its own,
         // unless it is asked for by name.
         let more = Page {
             after: page.after.clone(),
-            limit: page.limit + u32::from(on.is_none()),
+            limit: page.limit + u32::from(!names_one),
         };
-        let holders = attempt::read(deadline, || self.store.holders(on, &more)).await?;
+        let holders = attempt::read(deadline, || self.store.holders(of, &more)).await?;
         let theirs = holders
             .into_iter()
-            .filter(|request| on.is_some() || !does_upkeep(request));
+            .filter(|request| names_one || !does_upkeep(request));
         Ok(theirs.take(page.limit as usize).collect())
     }
 

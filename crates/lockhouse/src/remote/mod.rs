@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{self, Kind, Page};
+use lockhouse_core::store::{self, Holders, Kind, Page};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal, Reply,
     Request, SemaphoreName, Ttl,
@@ -262,19 +262,28 @@ impl Service for Remote {
         self.read::<wire::Request, _>(&answer)
     }
 
-    async fn holders(
-        &self,
-        on: Option<&SemaphoreName>,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, Error> {
-        let Some(name) = on else {
-            let url = self.address.page(self.address.requests(), page);
-            let answer = self.get(url).await?;
-            return self.made_all(self.json::<wire::Requests>(&answer)?.requests);
-        };
-        let url = self.address.semaphore(name, &["holders"])?;
-        let answer = self.get(self.address.page(url, page)).await?;
-        self.made_all(self.json::<wire::Holders>(&answer)?.holders)
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        if let Holders {
+            on: Some(name),
+            owner: None,
+        } = of
+        {
+            let url = self.address.semaphore(name, &["holders"])?;
+            let answer = self.get(self.address.page(url, page)).await?;
+            return self.made_all(self.json::<wire::Holders>(&answer)?.holders);
+        }
+        let mut url = self.address.page(self.address.requests(), page);
+        let filters = [
+            ("owner", of.owner.as_ref().map(Owner::as_str)),
+            ("semaphore", of.on.as_ref().map(SemaphoreName::as_str)),
+        ];
+        for (filter, value) in filters {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(filter, value);
+            }
+        }
+        let answer = self.get(url).await?;
+        self.made_all(self.json::<wire::Requests>(&answer)?.requests)
     }
 
     async fn history(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error as StoreError, Kind, Page, Purge, Stale, Store};
+use lockhouse::store::{Batch, Due, Error as StoreError, Holders, Kind, Page, Purge, Stale, Store};
 use lockhouse::{
     Ask, CapacityChange, Command, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority,
     Request, SemaphoreName, Timestamp, Ttl,
@@ -115,10 +115,10 @@ impl Store for Watched {
 
     async fn holders(
         &self,
-        on: Option<&SemaphoreName>,
+        of: &Holders,
         page: &Page<ExternalId>,
     ) -> Result<Vec<Request>, StoreError> {
-        self.memory.holders(on, page).await
+        self.memory.holders(of, page).await
     }
 
     async fn history(

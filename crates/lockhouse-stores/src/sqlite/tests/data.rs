@@ -19,7 +19,10 @@ async fn names_and_ids_are_compared_and_listed_by_bytes() {
         .map(|semaphore| semaphore.name.as_str())
         .collect();
     assert_eq!(listed, names);
-    let holders = store.holders(None, &first(100)).await.unwrap();
+    let holders = store
+        .holders(&Holders::default(), &first(100))
+        .await
+        .unwrap();
     let holders: Vec<_> = holders
         .iter()
         .map(|request| request.external_id.as_str())
@@ -69,7 +72,7 @@ async fn an_answer_is_what_is_read_later() {
     assert_eq!(ended, told);
     assert!(
         store
-            .holders(Some(&name("a")), &first(9))
+            .holders(&Holders::on(name("a")), &first(9))
             .await
             .unwrap()
             .is_empty()

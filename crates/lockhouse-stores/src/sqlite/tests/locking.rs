@@ -111,7 +111,7 @@ async fn a_call_that_nobody_waits_for_leaves_the_store_usable() {
     let in_use = store.semaphore(&name("a")).await.unwrap().unwrap().in_use;
     let holders = place
         .store()
-        .holders(Some(&name("a")), &first(100))
+        .holders(&Holders::on(name("a")), &first(100))
         .await
         .unwrap();
     assert_eq!(

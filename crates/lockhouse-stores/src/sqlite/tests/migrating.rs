@@ -62,7 +62,10 @@ async fn what_version_1_wrote_is_there_after_migrating() {
     assert_eq!(ended.end_reason(), Some(EndReason::Forced));
     assert_eq!(ended.released_at(), Timestamp::from_microsecond(40).ok());
     assert_eq!((live.ended_by, ended.ended_by), (None, None));
-    let holders = store.holders(Some(&name("a")), &first(9)).await.unwrap();
+    let holders = store
+        .holders(&Holders::on(name("a")), &first(9))
+        .await
+        .unwrap();
     assert_eq!(ids(&holders), ["lasting", "live"]);
     assert_eq!(store.history(&name("a"), 9).await.unwrap().len(), 1);
     assert!(store.recount().await.unwrap().findings().is_empty());

@@ -54,7 +54,10 @@ async fn errors_of_all_calls(store: &Sqlite) -> Vec<Error> {
         store.semaphore(&name("a")).await.unwrap_err(),
         store.semaphores(&first(1)).await.unwrap_err(),
         store.request(&id("a")).await.unwrap_err(),
-        store.holders(None, &first(1)).await.unwrap_err(),
+        store
+            .holders(&Holders::default(), &first(1))
+            .await
+            .unwrap_err(),
         store.history(&name("a"), 1).await.unwrap_err(),
         store.due(Due::Lapsed { on: None }, 1).await.unwrap_err(),
         store.owners(&first(1)).await.unwrap_err(),
