@@ -31,6 +31,7 @@ on_a_store_and_through_a_server! {
     renew_pushes_the_expiry,
     release_says_whether_it_ended_the_request,
     holders_are_those_of_one_semaphore_or_of_all,
+    holders_are_those_of_one_owner,
     migrate_says_what_is_up_to_date,
 }
 
@@ -258,6 +259,24 @@ fn holders_are_those_of_one_semaphore_or_of_all(house: &House) {
         "{text}"
     );
     assert_eq!(house.done(&["holders", "c"]).code, 1);
+}
+
+fn holders_are_those_of_one_owner(house: &House) {
+    house.text(&["create", "a", "9"]);
+    house.text(&["create", "b", "9"]);
+    let hold = |id: &str, owner: &str, on: &[&str]| {
+        let by = ["acquire", "--id", id, "--owner", owner];
+        house.json(&[&by[..], on].concat())
+    };
+    let one = hold("1", "ann", &["-s", "a"]);
+    let two = hold("2", "ann", &["-s", "a", "-s", "b"]);
+    hold("3", "Ann", &["-s", "b"]);
+    let held = |args: &[&str]| house.json(&[&["holders"], args].concat())["holders"].clone();
+    assert_eq!(held(&["--owner", "ann"]), json!([one, two]));
+    assert_eq!(held(&["b", "--owner", "ann"]), json!([two]));
+    assert_eq!(held(&["--owner", "nobody"]), json!([]));
+    assert_eq!(house.done(&["holders", "c", "--owner", "ann"]).code, 1);
+    assert_eq!(house.done(&["holders", "--owner", " "]).code, 64);
 }
 
 fn migrate_says_what_is_up_to_date(house: &House) {

@@ -1,11 +1,11 @@
 //! `?force=true&by=…`: whether a request is released, or ended over its holder's head.
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lockhouse::{Invalid, Owner};
-use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::query::parameters;
 
 /// Who ends a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,21 +16,12 @@ pub(crate) enum Ending {
     Forced { by: Option<Owner> },
 }
 
-/// Text, so that what can't be read is told with its field.
-#[derive(Deserialize)]
-struct Asked {
-    force: Option<String>,
-    by: Option<String>,
-}
-
 impl<S: Send + Sync> FromRequestParts<S> for Ending {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
-        let Query(asked) = Query::<Asked>::try_from_uri(&parts.uri).map_err(|error| {
-            Failure::malformed("query", format!("can't be read: {}", error.body_text()))
-        })?;
-        let force = match asked.force.as_deref() {
+        let [force, by] = parameters(&parts.uri, ["force", "by"])?;
+        let force = match force.as_deref() {
             None | Some("false") => false,
             Some("true") => true,
             Some(other) => {
@@ -38,7 +29,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Ending {
                 return Err(Failure::malformed("force", problem));
             }
         };
-        let by = asked.by.map(Owner::parse).transpose();
+        let by = by.map(Owner::parse).transpose();
         let by = by.map_err(|invalid| invalid.on("by"))?;
         match (force, by) {
             (true, by) => Ok(Self::Forced { by }),

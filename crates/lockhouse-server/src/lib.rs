@@ -34,6 +34,7 @@ mod origin;
 mod owners;
 mod paging;
 mod path;
+mod query;
 mod requests;
 mod router;
 mod semaphores;

@@ -7,10 +7,12 @@ use lockhouse::{Heard, Lockhouse, Owner, Ttl};
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::path::Named;
+use crate::query::NoParameters;
 
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     Named(owner): Named<Owner>,
+    _: NoParameters,
     Json(body): Json<Heartbeat>,
 ) -> Result<Json<wire::OwnerSession>, Failure> {
     let ttl = Ttl::from_ms(body.ttl_ms)?;
@@ -29,6 +31,7 @@ pub(crate) async fn put(
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(owner): Named<Owner>,
+    _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<Json<Goodbye>, Failure> {
     let released = lockhouse.goodbye(&owner).await?;

@@ -2,13 +2,12 @@
 
 use std::str::FromStr;
 
-use axum::extract::{FromRequestParts, Query};
-use axum::http::Uri;
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lockhouse::wire;
-use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::query::parameters;
 
 /// The piece of a listing that is asked for: at most `limit` of what comes after `after`.
 pub(crate) struct Paging<K> {
@@ -19,13 +18,6 @@ pub(crate) struct Paging<K> {
 /// How many rows of a listing that has only one piece.
 pub(crate) struct Limit(pub(crate) u32);
 
-/// Text, so that what is no number is told with its field.
-#[derive(Deserialize)]
-struct Asked {
-    cursor: Option<String>,
-    limit: Option<String>,
-}
-
 impl<K> Paging<K> {
     /// Whether there may be more after a piece of `rows`.
     pub(crate) fn is_full(&self, rows: usize) -> bool {
@@ -33,17 +25,23 @@ impl<K> Paging<K> {
     }
 }
 
+impl<K: FromStr> Paging<K> {
+    pub(crate) fn of(cursor: Option<String>, limit: Option<String>) -> Result<Self, Failure> {
+        let after = cursor.as_deref().map(wire::key).transpose();
+        Ok(Self {
+            after: after
+                .map_err(|invalid| Failure::malformed("cursor", invalid.problem().to_owned()))?,
+            limit: parse_limit(limit)?,
+        })
+    }
+}
+
 impl<S: Send + Sync, K: FromStr> FromRequestParts<S> for Paging<K> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
-        let asked = Asked::of(&parts.uri)?;
-        let after = asked.cursor.as_deref().map(wire::key).transpose();
-        Ok(Self {
-            after: after
-                .map_err(|invalid| Failure::malformed("cursor", invalid.problem().to_owned()))?,
-            limit: asked.limit()?,
-        })
+        let [cursor, limit] = parameters(&parts.uri, ["cursor", "limit"])?;
+        Self::of(cursor, limit)
     }
 }
 
@@ -51,25 +49,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Limit {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
-        Asked::of(&parts.uri)?.limit().map(Self)
+        let [limit] = parameters(&parts.uri, ["limit"])?;
+        parse_limit(limit).map(Self)
     }
 }
 
-impl Asked {
-    fn of(uri: &Uri) -> Result<Self, Failure> {
-        let asked = Query::try_from_uri(uri).map_err(|error| {
-            Failure::malformed("query", format!("can't be read: {}", error.body_text()))
-        })?;
-        Ok(asked.0)
-    }
-
-    fn limit(&self) -> Result<u32, Failure> {
-        let Some(text) = &self.limit else {
-            return Ok(wire::DEFAULT_LIMIT);
-        };
-        let number = text
-            .parse()
-            .map_err(|_| Failure::malformed("limit", format!("is {text:?}, it takes a number")))?;
-        Ok(wire::limit(number)?)
-    }
+fn parse_limit(limit: Option<String>) -> Result<u32, Failure> {
+    let Some(text) = limit else {
+        return Ok(wire::DEFAULT_LIMIT);
+    };
+    let number = text
+        .parse()
+        .map_err(|_| Failure::malformed("limit", format!("is {text:?}, it takes a number")))?;
+    Ok(wire::limit(number)?)
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use lockhouse::store::{self, Kind};
 use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
 use lockhouse::{Ask, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl};
@@ -13,6 +14,7 @@ use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::paging::Paging;
 use crate::path::Named;
+use crate::query::{NoParameters, parameters};
 use crate::stopping::Stopping;
 
 /// Grants, waiting at most as long as asked. A caller that hangs up has this future dropped, and
@@ -21,6 +23,7 @@ pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     State(stopping): State<Stopping>,
     Named(external_id): Named<ExternalId>,
+    _: NoParameters,
     Json(body): Json<Acquire>,
 ) -> Result<(StatusCode, Json<wire::Request>), Failure> {
     let (ask, wait) = body.parse(external_id)?;
@@ -58,6 +61,7 @@ async fn acquire(
 pub(crate) async fn get(
     State(lockhouse): State<Lockhouse>,
     Named(external_id): Named<ExternalId>,
+    _: NoParameters,
 ) -> Result<Json<wire::Request>, Failure> {
     let request = lockhouse.find(&external_id).await?;
     Ok(Json(wire::Request::from(&request)))
@@ -66,6 +70,7 @@ pub(crate) async fn get(
 pub(crate) async fn renew(
     State(lockhouse): State<Lockhouse>,
     Named(external_id): Named<ExternalId>,
+    _: NoParameters,
     OptionalJson(body): OptionalJson<Renew>,
 ) -> Result<Json<wire::Request>, Failure> {
     let ttl = body.ttl_ms.map(Ttl::from_ms).transpose()?;
@@ -95,26 +100,52 @@ pub(crate) async fn delete(
     }))
 }
 
+/// `?owner=…&semaphore=…&cursor=…&limit=…`: which live requests are listed.
+pub(crate) struct Listing {
+    owner: Option<Owner>,
+    on: Option<SemaphoreName>,
+    paging: Paging<ExternalId>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Listing {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let names = ["owner", "semaphore", "cursor", "limit"];
+        let [owner, on, cursor, limit] = parameters(&parts.uri, names)?;
+        Ok(Self {
+            owner: owner.map(Owner::parse).transpose()?,
+            on: on.map(SemaphoreName::parse).transpose()?,
+            paging: Paging::of(cursor, limit)?,
+        })
+    }
+}
+
 pub(crate) async fn list(
     State(lockhouse): State<Lockhouse>,
-    paging: Paging<ExternalId>,
+    Listing { owner, on, paging }: Listing,
 ) -> Result<Json<Requests>, Failure> {
-    let (requests, next) = page(&lockhouse, None, &paging).await?;
+    let (requests, next) = page(&lockhouse, owner.as_ref(), on.as_ref(), &paging).await?;
     Ok(Json(Requests { requests, next }))
 }
 
-/// A piece of those that hold permits of `on`, or of any semaphore, and where the next begins.
+/// A piece of the live requests of `owner`, or of anybody, that hold permits of `on`, or of any
+/// semaphore; and where the next begins.
 pub(crate) async fn page(
     lockhouse: &Lockhouse,
+    owner: Option<&Owner>,
     on: Option<&SemaphoreName>,
     paging: &Paging<ExternalId>,
 ) -> Result<(Vec<wire::Request>, Option<String>), Error> {
-    let after = paging.after.as_ref();
-    let listed = lockhouse.holders(on, after, paging.limit).await?;
+    let held = async |after: Option<&ExternalId>, limit| match owner {
+        Some(owner) => lockhouse.held_by(owner, on, after, limit).await,
+        None => lockhouse.holders(on, after, limit).await,
+    };
+    let listed = held(paging.after.as_ref(), paging.limit).await?;
     let mut next = None;
     if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
         let id = &last.external_id;
-        let more = lockhouse.holders(on, Some(id), 1).await?;
+        let more = held(Some(id), 1).await?;
         next = (!more.is_empty()).then(|| wire::cursor(id.as_str()));
     }
     Ok((listed.iter().map(wire::Request::from).collect(), next))

@@ -9,10 +9,12 @@ use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::paging::{Limit, Paging};
 use crate::path::Named;
+use crate::query::NoParameters;
 
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     Named(name): Named<SemaphoreName>,
+    _: NoParameters,
     headers: HeaderMap,
     Json(body): Json<Define>,
 ) -> Result<(StatusCode, Json<wire::Semaphore>), Failure> {
@@ -43,16 +45,18 @@ pub(crate) async fn put(
 /// `If-Match: *` asks for a semaphore that exists, `If-None-Match: *` for one that is new, or as it shall
 /// be already. Semaphores have no entity tags.
 fn has_star(headers: &HeaderMap, condition: &'static str) -> Result<bool, Failure> {
-    match headers.get(condition).map(|value| value.as_bytes()) {
-        None => Ok(false),
-        Some(b"*") => Ok(true),
-        Some(_) => Err(Failure::malformed(condition, "takes nothing but *")),
+    let mut given = headers.get_all(condition).iter().peekable();
+    let is_given = given.peek().is_some();
+    match given.all(|value| value == "*") {
+        true => Ok(is_given),
+        false => Err(Failure::malformed(condition, "takes nothing but *")),
     }
 }
 
 pub(crate) async fn get(
     State(lockhouse): State<Lockhouse>,
     Named(name): Named<SemaphoreName>,
+    _: NoParameters,
 ) -> Result<Json<wire::Semaphore>, Failure> {
     let semaphore = lockhouse.status(&name).await?;
     Ok(Json(wire::Semaphore::from(&semaphore)))
@@ -61,6 +65,7 @@ pub(crate) async fn get(
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(name): Named<SemaphoreName>,
+    _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<StatusCode, Failure> {
     lockhouse.delete(&name).await?;
@@ -88,7 +93,7 @@ pub(crate) async fn holders(
     Named(name): Named<SemaphoreName>,
     paging: Paging<ExternalId>,
 ) -> Result<Json<Holders>, Failure> {
-    let (holders, next) = crate::requests::page(&lockhouse, Some(&name), &paging).await?;
+    let (holders, next) = crate::requests::page(&lockhouse, None, Some(&name), &paging).await?;
     Ok(Json(Holders { holders, next }))
 }
 

@@ -1,7 +1,7 @@
 //! `lockhouse holders`.
 
 use clap::Args;
-use lockhouse::{Request, SemaphoreName, wire};
+use lockhouse::{Owner, Request, SemaphoreName, wire};
 
 use super::PAGE;
 use crate::args::Global;
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::table;
 
-/// List who holds permits, of one semaphore or of any
+/// List who holds permits: all, or those of one semaphore or of one owner
 ///
 /// Prints one line for each permit that a live request holds: its id and owner, how many of which
 /// semaphore, the fence, when it was granted and when it expires unless renewed.
@@ -18,21 +18,30 @@ use crate::table;
 Examples:
   lockhouse holders
   lockhouse holders backup-slots
+  lockhouse holders --owner job-abc-123
   lockhouse holders backup-slots -o json | jq -r '.holders[].owner'")]
 pub(crate) struct Holders {
     /// Only those who hold permits of this semaphore
     name: Option<String>,
+    /// Only those of this owner
+    #[arg(long)]
+    owner: Option<String>,
 }
 
 impl Holders {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let on = self.name.map(SemaphoreName::parse).transpose();
         let on = on.map_err(lockhouse::Error::from)?;
+        let owner = self.owner.map(Owner::parse).transpose();
+        let owner = owner.map_err(lockhouse::Error::from)?;
         let lockhouse = global.place()?.connect().await?;
         let mut all: Vec<Request> = Vec::new();
         loop {
             let after = all.last().map(|request| &request.external_id);
-            let page = lockhouse.holders(on.as_ref(), after, PAGE).await?;
+            let page = match &owner {
+                Some(owner) => lockhouse.held_by(owner, on.as_ref(), after, PAGE).await?,
+                None => lockhouse.holders(on.as_ref(), after, PAGE).await?,
+            };
             let more = page.len() == PAGE as usize;
             all.extend(page);
             if !more {

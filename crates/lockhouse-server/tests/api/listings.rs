@@ -1,7 +1,7 @@
 //! Lists: in byte order, in pieces, each row once.
 
 use crate::server::Server;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 async fn define(server: &Server, names: impl IntoIterator<Item = String>) {
     for name in names {
@@ -11,7 +11,7 @@ async fn define(server: &Server, names: impl IntoIterator<Item = String>) {
 
 async fn acquire(server: &Server, semaphore: &str, ids: impl IntoIterator<Item = String>) {
     for id in ids {
-        let body = serde_json::json!({"permits": [{"semaphore": semaphore}]}).to_string();
+        let body = json!({"permits": [{"semaphore": semaphore}]}).to_string();
         server
             .put(&format!("/v1/requests/{id}"), &body)
             .await
@@ -28,9 +28,10 @@ async fn all(
     limit: usize,
 ) -> (Vec<String>, usize) {
     let (mut all, mut pieces, mut cursor) = (Vec::new(), 0, String::new());
+    let query = if path.contains('?') { "&" } else { "?" };
     loop {
         let piece = server
-            .get(&format!("{path}?limit={limit}{cursor}"))
+            .get(&format!("{path}{query}limit={limit}{cursor}"))
             .await
             .is(200)
             .json();
@@ -84,9 +85,9 @@ async fn a_piece_has_100_rows_unless_asked_otherwise() {
 #[tokio::test]
 async fn an_empty_list_is_a_list() {
     let server = Server::start().await;
-    let empty = serde_json::json!({"semaphores": [], "next": null});
+    let empty = json!({"semaphores": [], "next": null});
     assert_eq!(server.get("/v1/semaphores").await.is(200).json(), empty);
-    let empty = serde_json::json!({"requests": [], "next": null});
+    let empty = json!({"requests": [], "next": null});
     assert_eq!(server.get("/v1/requests").await.is(200).json(), empty);
 }
 
@@ -110,4 +111,57 @@ async fn holders_and_requests_are_the_live_ones() {
         .get("/v1/semaphores/c/holders")
         .await
         .is_problem(404, "unknown_semaphore");
+}
+
+#[tokio::test]
+async fn requests_are_filtered_by_owner_and_semaphore() {
+    let server = Server::start().await;
+    define(&server, ["a".into(), "b".into()]).await;
+    let holds = [
+        ("1", "ann", "a"),
+        ("2", "ann", "b"),
+        ("3", "bob", "a"),
+        ("4", "ann", "a"),
+        ("5", "bob & co/ü", "b"),
+        ("6", "ann", "a"),
+    ];
+    for (id, owner, semaphore) in holds {
+        let ask = json!({"permits": [{"semaphore": semaphore}], "owner": owner}).to_string();
+        server
+            .put(&format!("/v1/requests/{id}"), &ask)
+            .await
+            .is(201);
+    }
+    acquire(&server, "a", ["7".into()]).await;
+    server.call("DELETE", "/v1/requests/6", "").await.is(200);
+    for (query, expected) in [
+        ("", "1 2 3 4 5 7"),
+        ("?owner=ann", "1 2 4"),
+        ("?semaphore=a", "1 3 4 7"),
+        ("?owner=ann&semaphore=a", "1 4"),
+        ("?semaphore=b&owner=ann", "2"),
+        ("?owner=bob+%26%20co%2F%C3%BC", "5"),
+        ("?owner=Ann", ""),
+        ("?owner=nobody", ""),
+    ] {
+        let path = format!("/v1/requests{query}");
+        for limit in [1, 2, 100] {
+            let (ids, pieces) = all(&server, &path, "requests", "external_id", limit).await;
+            assert_eq!(ids.join(" "), expected, "{query}");
+            assert_eq!(pieces, ids.len().div_ceil(limit).max(1), "{query}");
+        }
+    }
+    for query in ["?semaphore=c", "?semaphore=c&owner=ann"] {
+        let answer = server.get(&format!("/v1/requests{query}")).await;
+        answer.is_problem(404, "unknown_semaphore");
+    }
+    for (query, field) in [
+        ("?owner=", "owner"),
+        ("?owner=%20a", "owner"),
+        ("?semaphore=a%0A", "semaphore"),
+    ] {
+        let answer = server.get(&format!("/v1/requests{query}")).await;
+        let problem = answer.is_problem(422, "invalid_request");
+        assert_eq!(problem["field"], field, "{query}");
+    }
 }

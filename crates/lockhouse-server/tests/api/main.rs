@@ -19,6 +19,7 @@ mod observing;
 mod outages;
 mod owners;
 mod paths;
+mod queries;
 mod requests;
 mod semaphores;
 mod server;

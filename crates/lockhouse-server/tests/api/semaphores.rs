@@ -91,6 +91,11 @@ async fn if_none_match_creates_and_never_resizes() {
     );
     let problem = put(2, "\"etag\"").await.is_problem(400, "invalid_request");
     assert_eq!(problem["field"], "If-None-Match");
+    let two = Request::builder().method("PUT").uri("/v1/semaphores/a");
+    let two = two.header("if-none-match", "*");
+    let two = two.header("if-none-match", "\"etag\"");
+    let answer = server.send(two, r#"{"capacity":1}"#).await;
+    answer.is_problem(400, "invalid_request");
     let shown = server.get("/v1/semaphores/a").await.json();
     assert_eq!(shown["capacity"], 1);
 }

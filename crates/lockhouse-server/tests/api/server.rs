@@ -76,12 +76,17 @@ impl Server {
         self.call("PUT", path, body).await
     }
 
-    pub(crate) async fn send(&self, request: hyper::http::request::Builder, body: &str) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        mut request: hyper::http::request::Builder,
+        body: &str,
+    ) -> Answer {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let mut request = request.header("host", self.address.to_string());
         let headers = request.headers_mut().unwrap();
+        let own = self.address.to_string().parse().unwrap();
+        headers.entry("host").or_insert(own);
         if !body.is_empty() && !headers.contains_key("content-type") {
             headers.insert("content-type", "application/json".parse().unwrap());
         }

@@ -1,0 +1,61 @@
+//! Query strings. Each call names the parameters that it takes; any other, and any that comes twice,
+//! is refused: one that is passed over might have changed what the call does.
+//!
+//! `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and the page are outside of the API, and pass
+//! over what they are sent: probes and scrapers add parameters of their own.
+
+use axum::extract::FromRequestParts;
+use axum::http::Uri;
+use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+use crate::failure::Failure;
+
+/// Of a call that takes no parameters.
+pub(crate) struct NoParameters;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoParameters {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        parameters(&parts.uri, []).map(|[]| Self)
+    }
+}
+
+/// The values in `uri` of the parameters called `names`, decoded.
+pub(crate) fn parameters<const N: usize>(
+    uri: &Uri,
+    names: [&'static str; N],
+) -> Result<[Option<String>; N], Failure> {
+    let mut values = [const { None }; N];
+    let query = uri.query().unwrap_or_default();
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let (name, value) = (decode(name)?, decode(value)?);
+        let Some(known) = names.iter().position(|known| *known == name) else {
+            return Err(Failure::malformed(name, not_taken(&names)));
+        };
+        if values[known].replace(value).is_some() {
+            return Err(Failure::malformed(names[known], "is there more than once"));
+        }
+    }
+    Ok(values)
+}
+
+fn not_taken(names: &[&str]) -> String {
+    match names {
+        [] => "is not a parameter of this call, which takes none".to_owned(),
+        _ => format!(
+            "is not a parameter of this call, which takes {}",
+            names.join(", ")
+        ),
+    }
+}
+
+fn decode(text: &str) -> Result<String, Failure> {
+    let text = text.replace('+', " ");
+    let decoded = percent_decode_str(&text).decode_utf8();
+    let decoded =
+        decoded.map_err(|_| Failure::malformed("query", "is not UTF-8 when percent-decoded"))?;
+    Ok(decoded.into_owned())
+}
