@@ -4,7 +4,7 @@
 use crate::server::{Answer, Server};
 use serde_json::{Value, json};
 
-pub(crate) struct Contract(Value);
+pub(crate) struct Contract(pub(crate) Value);
 
 impl Contract {
     pub(crate) fn read() -> Self {
@@ -54,7 +54,15 @@ impl Contract {
         );
     }
 
-    fn errors(&self, schema: &Value, value: &Value) -> Vec<String> {
+    /// Whether the contract takes `body` for `method` on `route`.
+    pub(crate) fn takes(&self, method: &str, route: &str, body: &Value) -> bool {
+        let operation = &self.0["paths"][route][method.to_lowercase()];
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        assert!(schema.is_object(), "{method} {route} takes a body");
+        self.errors(schema, body).is_empty()
+    }
+
+    pub(crate) fn errors(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut schema = schema.clone();
         schema["components"] = self.0["components"].clone();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
@@ -125,6 +133,19 @@ async fn answers_are_those_of_the_contract() {
         ("GET", "/v1/requests", "", String::new(), 200),
         (
             "GET",
+            "/v1/requests",
+            "?owner=ann&semaphore=a",
+            String::new(),
+            200,
+        ),
+        ("GET", "/v1/requests", "?semaphore=b", String::new(), 404),
+        ("GET", "/v1/requests", "?owner=%20", String::new(), 422),
+        ("GET", "/v1/requests", "?owners=ann", String::new(), 400),
+        ("DELETE", REQUEST, "x", r#"{"force":true}"#.into(), 400),
+        ("DELETE", SEMAPHORE, "a", " ".repeat(65 * 1024), 413),
+        ("DELETE", OWNER, "ann", "[]".into(), 400),
+        (
+            "GET",
             "/v1/semaphores/{name}/holders",
             "a",
             String::new(),
@@ -167,11 +188,44 @@ async fn answers_are_those_of_the_contract() {
     ];
     for (method, route, name, body, status) in calls {
         let named = ["{name}", "{external_id}", "{owner}"];
-        let path = named.iter().fold(route.to_owned(), |path, parameter| {
+        let mut path = named.iter().fold(route.to_owned(), |path, parameter| {
             path.replace(parameter, name)
         });
+        if !route.contains('{') {
+            path.push_str(name);
+        }
         let answer = server.call(method, &path, &body).await;
         contract.holds(method, route, answer.is(status));
+    }
+}
+
+/// On every call of the contract.
+#[tokio::test]
+async fn refusals_of_foreign_callers_are_those_of_the_contract() {
+    let contract = Contract::read();
+    let server = Server::start().await;
+    for (route, item) in contract.0["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if method == "parameters" {
+                continue;
+            }
+            let method = method.to_uppercase();
+            let call = || {
+                let path = route.replace(['{', '}'], "");
+                hyper::Request::builder().method(&*method).uri(path)
+            };
+            let foreign = call().header("origin", "http://evil.example");
+            let answer = server.send(foreign, "").await;
+            contract.holds(&method, route, answer.is(403));
+            let rebound = call().header("host", "evil.example");
+            let answer = server.send(rebound, "").await;
+            contract.holds(&method, route, answer.is(421));
+            if operation["responses"]["415"].is_object() {
+                let text = call().header("content-type", "text/plain");
+                let answer = server.send(text, "{}").await;
+                contract.holds(&method, route, answer.is(415));
+            }
+        }
     }
 }
 

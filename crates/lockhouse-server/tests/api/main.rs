@@ -25,5 +25,6 @@ mod semaphores;
 mod server;
 mod slow_callers;
 mod stopping;
+mod strictness;
 mod upkeep;
 mod waiting;

@@ -14,6 +14,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D
     const BEYOND: f64 = i64::MAX as f64;
     match number.as_f64() {
         _ if number.is_u64() => Ok(i64::MAX),
+        Some(float) if float.fract() == 0.0 && float.abs() < BEYOND => Ok(float as i64),
         Some(float) if float >= BEYOND => Ok(i64::MAX),
         Some(float) if float <= -BEYOND => Ok(i64::MIN),
         _ => Err(D::Error::custom(format!("{number} is not a whole number"))),
@@ -55,6 +56,19 @@ mod tests {
         for large in ["9223372036854775808", "99999999999999999999", "1e300"] {
             assert_eq!(read(large), Some(Some(i64::MAX)), "{large}");
             assert_eq!(read(&format!("-{large}")), Some(Some(i64::MIN)), "-{large}");
+        }
+    }
+
+    /// To JSON Schema these are integers, and some languages write them so.
+    #[test]
+    fn a_whole_number_may_have_a_fraction_of_zero_or_an_exponent() {
+        for (text, whole) in [
+            ("4.0", 4),
+            ("-0.0", 0),
+            ("1e3", 1000),
+            ("31622400000.0", 31_622_400_000),
+        ] {
+            assert_eq!(read(text), Some(Some(whole)), "{text}");
         }
     }
 
