@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bodies;
+mod browser;
 mod client;
 mod client_again;
 mod client_owners;
