@@ -15,24 +15,26 @@ prepare() {
   # mariadb-install-db takes no spaces in the folder's name.
   mkdir "$DATA"
   ln -s "$DATA" "$SOCKETS/data"
-  mariadb-install-db --no-defaults --datadir="$SOCKETS/data" "${as_root[@]}" \
-    --auth-root-authentication-method=normal --skip-test-db
+  "${INSTALL_DB[@]}" --datadir="$SOCKETS/data" --auth-root-authentication-method=normal --skip-test-db
 }
 
 start() {
   # A database to try things in; tests make their own.
   echo 'CREATE DATABASE IF NOT EXISTS lockhouse;' >"$SOCKETS/init.sql"
-  detach mariadbd --no-defaults "${as_root[@]}" --datadir="$DATA" --socket="$SOCKETS/mysql.sock" \
+  detach "${MARIADBD[@]}" --datadir="$DATA" --socket="$SOCKETS/mysql.sock" \
     --init-file="$SOCKETS/init.sql" \
     --bind-address=127.0.0.1 --port="$PORT" --max-connections=600 \
     --innodb-flush-log-at-trx-commit=1 --sync-binlog=1
 }
 
 version() {
-  timeout 5 mariadb --no-defaults --socket="$SOCKETS/mysql.sock" -u root -N -B -e 'SELECT VERSION()'
+  timeout 5 "${MARIADB[@]}" --socket="$SOCKETS/mysql.sock" -u root -N -B -e 'SELECT VERSION()'
 }
 
 url() { printf 'mysql://root@127.0.0.1:%s/\n' "$PORT"; }
 
 as_root=()
 if ((EUID == 0)); then as_root=(--user=root); fi
+MARIADB=(mariadb --no-defaults)
+MARIADBD=(mariadbd --no-defaults "${as_root[@]}")
+INSTALL_DB=(mariadb-install-db --no-defaults "${as_root[@]}")

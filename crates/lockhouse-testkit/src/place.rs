@@ -1,7 +1,8 @@
 //! Places to keep permits for one test each: a store of its own, and any number of clients on it.
 //!
-//! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL`, `LOCKHOUSE_TEST_MARIADB_URL` and
-//! `LOCKHOUSE_TEST_POSTGRES_URL`, as `scripts/services env` prints them. Where one is missing its
+//! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL`, `LOCKHOUSE_TEST_MARIADB_URL`,
+//! `LOCKHOUSE_TEST_MARIADB11_URL`, `LOCKHOUSE_TEST_POSTGRES_URL` and
+//! `LOCKHOUSE_TEST_POSTGRES18_URL`, as `scripts/services env` prints them. Where one is missing its
 //! tests say so and pass, unless `LOCKHOUSE_TEST_FULL` is set: then they fail, so that a full run
 //! leaves nothing out.
 
@@ -90,9 +91,15 @@ impl Place {
     }
 }
 
-/// The stores whose rows can be looked at, as a command line names them. [`crate::on_each_store`] has
-/// the same.
-pub const STORES: [&str; 4] = ["sqlite", "mysql", "mariadb", "postgres"];
+/// The stores whose rows can be looked at, as a command line names them.
+pub const STORES: [&str; 6] = [
+    "sqlite",
+    "mysql",
+    "mariadb",
+    "mariadb11",
+    "postgres",
+    "postgres18",
+];
 
 /// A place on the store of that name.
 pub async fn by_name(store: &str) -> Option<Place> {
@@ -100,7 +107,9 @@ pub async fn by_name(store: &str) -> Option<Place> {
         "sqlite" => sqlite().await,
         "mysql" => mysql().await,
         "mariadb" => mariadb().await,
+        "mariadb11" => mariadb11().await,
         "postgres" => postgres().await,
+        "postgres18" => postgres18().await,
         _ => panic!("no store is called {store:?}; there are {STORES:?}"),
     }
 }
@@ -151,14 +160,24 @@ pub async fn mysql() -> Option<Place> {
     database("LOCKHOUSE_TEST_MYSQL_URL").await
 }
 
-/// A database on the real MariaDB.
+/// A database on the real MariaDB of the machine's release.
 pub async fn mariadb() -> Option<Place> {
     database("LOCKHOUSE_TEST_MARIADB_URL").await
 }
 
-/// A database on the real PostgreSQL.
+/// A database on the real MariaDB 11.8.
+pub async fn mariadb11() -> Option<Place> {
+    database("LOCKHOUSE_TEST_MARIADB11_URL").await
+}
+
+/// A database on the real PostgreSQL of the machine's release.
 pub async fn postgres() -> Option<Place> {
     database("LOCKHOUSE_TEST_POSTGRES_URL").await
+}
+
+/// A database on the real PostgreSQL 18.
+pub async fn postgres18() -> Option<Place> {
+    database("LOCKHOUSE_TEST_POSTGRES18_URL").await
 }
 
 async fn database(variable: &str) -> Option<Place> {

@@ -6,7 +6,9 @@ conformance!(memory, place::memory());
 conformance!(sqlite, place::sqlite());
 conformance!(mysql, place::mysql());
 conformance!(mariadb, place::mariadb());
+conformance!(mariadb11, place::mariadb11());
 conformance!(postgres, place::postgres());
+conformance!(postgres18, place::postgres18());
 conformance!(server, place::server());
 
 /// A rule that was written and not named would never run.

@@ -2,7 +2,7 @@
 
 mod debt;
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use lockhouse_core::Owner;
@@ -15,7 +15,7 @@ use debt::Debt;
 pub(crate) use debt::Dropped;
 
 /// A little longer than any call takes.
-const PATIENCE: Duration = Duration::from_secs(11);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(11);
 
 /// What a client and its clones have going on in the background.
 #[derive(Clone, Debug, Default)]
@@ -41,9 +41,19 @@ struct Leaving {
 impl Background {
     /// Has `runtime` give back what was dropped; under an id that nobody else knows again and again for as
     /// long as the store does not answer, since a session may keep it for as long as that goes on.
-    pub(crate) fn give_back(&self, lockhouse: &Lockhouse, runtime: &Handle, dropped: Dropped) {
-        let debt = Debt::of(&self.0);
+    ///
+    /// The receiver gets a message when it is given back. It is disconnected without one if it is not
+    /// tried again, or the runtime has ended.
+    pub(crate) fn give_back(
+        &self,
+        lockhouse: &Lockhouse,
+        runtime: &Handle,
+        dropped: Dropped,
+    ) -> mpsc::Receiver<()> {
+        let (paid, is_paid) = mpsc::channel();
+        let debt = Debt::of(&self.0, paid);
         runtime.spawn(debt.pay(lockhouse.clone(), dropped));
+        is_paid
     }
 
     /// Has `runtime` go on with the goodbye of `owner`, which says whether it was said.

@@ -26,20 +26,28 @@
 //! # }
 //! ```
 //!
-//! Dropping a permit gives it back in the background; dropping the last of a [`Lockhouse`], its
-//! clones and its permits waits for that, for 11 s at most.
+//! Dropping a permit releases it before `drop` returns, so that whoever asks next finds the room. If
+//! the store does not answer within 11 s, `drop` returns and the release is tried again in the
+//! background; until the store answers, later drops do not wait for it. Dropping the last of a
+//! [`Lockhouse`], its clones and its permits waits for what is left of that, again for 11 s at most.
 //!
 //! # Panics
-//! Every call that waits panics in async code, where it would hold up others.
+//! Every call that waits panics in async code, where it would hold up other tasks. A drop does not
+//! panic there. It blocks the thread until the store answers, for 2 s at most.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use lockhouse_core::ExternalId;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use crate::background::PATIENCE;
 use crate::{Error, Lost, Released, Request, RequestBuilder, SemaphoreStatus};
+
+/// How long a drop waits where a runtime may run on the same thread, and its tasks wait with it.
+const PATIENCE_IN_A_RUNTIME: Duration = Duration::from_secs(2);
 
 /// A way to semaphores; see [`crate::Lockhouse`]. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -53,6 +61,8 @@ pub struct Lockhouse {
 #[derive(Debug)]
 struct Runtime {
     handle: Handle,
+    /// The last release that the store did not answer in time, if it has answered nothing since.
+    unanswered: std::sync::Mutex<Option<mpsc::Receiver<()>>>,
     closing: Option<(crate::Lockhouse, oneshot::Sender<crate::Lockhouse>)>,
     thread: Option<JoinHandle<()>>,
 }
@@ -79,6 +89,7 @@ impl Lockhouse {
         });
         let runtime = Runtime {
             handle,
+            unanswered: std::sync::Mutex::default(),
             closing: Some((lockhouse.clone(), close)),
             thread: Some(thread.map_err(no_thread)?),
         };
@@ -98,8 +109,9 @@ impl Lockhouse {
         acquire: impl AsyncFnOnce(&crate::Lockhouse) -> Result<crate::Permit, Error>,
     ) -> Result<Permit, Error> {
         let permit = self.wait(acquire)?;
+        *self.runtime.unanswered() = None;
         Ok(Permit {
-            permit,
+            permit: Some(permit),
             lockhouse: self.clone(),
         })
     }
@@ -145,13 +157,51 @@ impl Lockhouse {
     }
 }
 
+impl Runtime {
+    /// Whether this is its own thread, on which nothing goes on while it waits.
+    fn is_current(&self) -> bool {
+        let current = thread::current().id();
+        let own = self.thread.as_ref().map(|thread| thread.thread().id());
+        own == Some(current)
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, Option<mpsc::Receiver<()>>> {
+        self.unanswered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until what was dropped `is_released`, for as long as the store may still answer.
+    fn wait_until(&self, is_released: mpsc::Receiver<()>) {
+        if self.is_current() {
+            return;
+        }
+        let mut unanswered = self.unanswered();
+        let answers = |earlier: &mpsc::Receiver<()>| earlier.try_recv().is_ok();
+        if !unanswered.as_ref().is_none_or(answers) {
+            *unanswered = Some(is_released);
+            return;
+        }
+        *unanswered = None;
+        drop(unanswered);
+        let patience = match Handle::try_current() {
+            Ok(_) => PATIENCE_IN_A_RUNTIME,
+            Err(_) => PATIENCE,
+        };
+        if is_released.recv_timeout(patience).is_err() {
+            *self.unanswered() = Some(is_released);
+        }
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
         if let Some((lockhouse, close)) = self.closing.take() {
             // A thread that panicked takes nothing any more.
             let _ = close.send(lockhouse);
         }
-        if let Some(thread) = self.thread.take() {
+        let is_current = self.is_current();
+        if let Some(thread) = self.thread.take().filter(|_| !is_current) {
             let _ = thread.join();
         }
     }
@@ -314,20 +364,32 @@ impl RwLock {
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
-    /// Dropped first, so that its release is waited for.
-    permit: crate::Permit,
+    /// Taken by what ends it.
+    permit: Option<crate::Permit>,
     lockhouse: Lockhouse,
 }
 
 impl Permit {
+    #[track_caller]
+    fn permit(&self) -> &crate::Permit {
+        let permit = self.permit.as_ref();
+        permit.expect("only calls that consume the permit take it")
+    }
+
+    #[track_caller]
+    fn take(&mut self) -> crate::Permit {
+        let permit = self.permit.take();
+        permit.expect("only calls that consume the permit take it")
+    }
+
     /// See [`crate::Permit::external_id`].
     pub fn external_id(&self) -> &ExternalId {
-        self.permit.external_id()
+        self.permit().external_id()
     }
 
     /// See [`crate::Permit::request`].
     pub fn request(&self) -> &Request {
-        self.permit.request()
+        self.permit().request()
     }
 
     /// See [`crate::Permit::fence`].
@@ -336,35 +398,44 @@ impl Permit {
     /// If the request was not for `semaphore`.
     #[track_caller]
     pub fn fence(&self, semaphore: &str) -> u64 {
-        self.permit.fence(semaphore)
+        self.permit().fence(semaphore)
     }
 
     /// Whether the hold is lost. Look often, and before each step that can't be undone: see
     /// [`crate::Permit::is_lost`].
     pub fn is_lost(&self) -> bool {
-        self.permit.is_lost()
+        self.permit().is_lost()
     }
 
     /// Until when it is surely held: see [`crate::Permit::held_until`].
     pub fn held_until(&self) -> Option<std::time::Instant> {
-        self.permit.held_until()
+        self.permit().held_until()
     }
 
     /// Waits until the hold is lost, perhaps on a thread of its own: see [`crate::Permit::lost`].
     pub fn lost(&self) -> Lost {
-        self.lockhouse.wait(async |_| self.permit.lost().await)
+        self.lockhouse.wait(async |_| self.permit().lost().await)
     }
 
     /// See [`crate::Permit::release`].
     ///
     /// # Errors
     /// As there.
-    pub fn release(self) -> Result<Released, Error> {
-        self.lockhouse.wait(async |_| self.permit.release().await)
+    pub fn release(mut self) -> Result<Released, Error> {
+        let permit = self.take();
+        self.lockhouse.wait(async |_| permit.release().await)
     }
 
     /// See [`crate::Permit::forget`].
-    pub fn forget(self) -> ExternalId {
-        self.permit.forget()
+    pub fn forget(mut self) -> ExternalId {
+        self.take().forget()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.lockhouse.runtime.wait_until(permit.give_back());
+        }
     }
 }

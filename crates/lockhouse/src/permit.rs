@@ -1,7 +1,7 @@
 //! What is held.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use lockhouse_core::{ExternalId, Request};
 use tokio::runtime::Handle;
@@ -164,11 +164,15 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if !self.held {
-            return;
-        }
+impl Permit {
+    /// What dropping it does; the receiver gets a message when it is given back.
+    #[must_use]
+    pub(crate) fn give_back(mut self) -> mpsc::Receiver<()> {
+        self.held = false;
+        self.release_in_background()
+    }
+
+    fn release_in_background(&self) -> mpsc::Receiver<()> {
         let dropped = Dropped {
             external_id: self.external_id().clone(),
             is_anonymous: self.is_anonymous,
@@ -176,6 +180,14 @@ impl Drop for Permit {
             may_come_yet: false,
         };
         let background = self.lockhouse.background();
-        background.give_back(&self.lockhouse, &self.runtime, dropped);
+        background.give_back(&self.lockhouse, &self.runtime, dropped)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.held {
+            self.release_in_background();
+        }
     }
 }

@@ -9,7 +9,6 @@
 group=3f4c6f0e-6c6f-636b-686f-757365303031
 
 start() {
-  use "$unpacked"
   detach "${MYSQLD[@]}" --datadir="$DATA" --socket="$SOCKETS/mysql.sock" \
     --bind-address=127.0.0.1 --port="$PORT" --mysqlx=OFF --max-connections=300 \
     --innodb-flush-log-at-trx-commit=1 --sync-binlog=1 \
@@ -58,7 +57,6 @@ join() {
 sql() { sql_at "$SOCKETS" "$1"; }
 
 sql_at() {
-  use "$unpacked"
   timeout 60 "${MYSQL[@]}" --socket="$1/mysql.sock" -u root -N -B -e "$2"
 }
 

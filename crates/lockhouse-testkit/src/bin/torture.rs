@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
-use lockhouse_testkit::place::STORES;
 use lockhouse_testkit::torture::faults::{ALL, Fault};
-use lockhouse_testkit::torture::{Size, part, run};
+use lockhouse_testkit::torture::{STORES, Size, part, run};
 use tokio::runtime::{Builder, Runtime};
 
 const USAGE: &str = "\

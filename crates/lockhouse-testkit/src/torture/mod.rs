@@ -41,4 +41,4 @@ mod verdict;
 mod work;
 
 pub use report::Report;
-pub use run::{Size, run};
+pub use run::{STORES, Size, run};

@@ -26,10 +26,13 @@ use crate::database::Database;
 use crate::history::now_us;
 pub(super) use segments::OURS;
 
+/// The stores that can be tortured, as a command line names them.
+pub const STORES: [&str; 4] = ["sqlite", "mysql", "mariadb", "postgres"];
+
 /// What is tortured, and how.
 #[derive(Clone, Debug)]
 pub struct Size {
-    /// sqlite, mysql, mariadb or postgres.
+    /// One of [`STORES`].
     pub store: String,
     /// Those that the store can't have are left out.
     pub faults: Vec<Fault>,

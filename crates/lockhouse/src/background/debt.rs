@@ -1,6 +1,6 @@
 //! What was dropped, until it is given back.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use lockhouse_core::ExternalId;
@@ -34,15 +34,18 @@ pub(super) struct Debt {
     counts: Arc<watch::Sender<Counts>>,
     is_overdue: bool,
     is_paid: bool,
+    /// Told when it is paid.
+    paid: mpsc::Sender<()>,
 }
 
 impl Debt {
-    pub(super) fn of(counts: &Arc<watch::Sender<Counts>>) -> Self {
+    pub(super) fn of(counts: &Arc<watch::Sender<Counts>>, paid: mpsc::Sender<()>) -> Self {
         counts.send_modify(|counts| counts.under_way += 1);
         Self {
             counts: Arc::clone(counts),
             is_overdue: false,
             is_paid: false,
+            paid,
         }
     }
 
@@ -65,6 +68,8 @@ impl Debt {
             }
         }
         self.is_paid = true;
+        // Most callers do not wait for it.
+        let _ = self.paid.send(());
         drop(self);
         if may_come_yet {
             sleep(COMES_WITHIN).await;

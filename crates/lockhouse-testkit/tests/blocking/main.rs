@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod dropping;
+
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
