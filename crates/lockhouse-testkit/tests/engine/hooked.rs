@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use std::time::Duration;
 
@@ -26,6 +27,16 @@ pub(crate) struct Hooked {
     loses: Box<Loses>,
     /// How long a look at what is due takes.
     look: Duration,
+    /// How long a listing takes.
+    list: Duration,
+    listings: Arc<Listings>,
+}
+
+/// The listings that are under way on a store, and the most that ever were.
+#[derive(Debug, Default)]
+pub(crate) struct Listings {
+    now: AtomicUsize,
+    pub(crate) most: AtomicUsize,
 }
 
 impl Hooked {
@@ -35,6 +46,8 @@ impl Hooked {
             before: Box::new(|_| Ok(Vec::new())),
             loses: Box::new(|_| false),
             look: Duration::ZERO,
+            list: Duration::ZERO,
+            listings: Arc::default(),
         }
     }
 
@@ -67,6 +80,14 @@ pub(crate) fn slow_to_look(look: Duration) -> Lockhouse {
     let mut store = Hooked::on(Memory::new());
     store.look = look;
     store.open()
+}
+
+/// On a store whose listings take as long as `list`.
+pub(crate) fn slow_to_list(list: Duration) -> (Lockhouse, Arc<Listings>) {
+    let mut store = Hooked::on(Memory::new());
+    store.list = list;
+    let listings = Arc::clone(&store.listings);
+    (store.open(), listings)
 }
 
 impl fmt::Debug for Hooked {
@@ -107,6 +128,10 @@ impl Store for Hooked {
     }
 
     async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        let now = self.listings.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.listings.most.fetch_max(now, Ordering::SeqCst);
+        tokio::time::sleep(self.list).await;
+        self.listings.now.fetch_sub(1, Ordering::SeqCst);
         self.memory.holders(of, page).await
     }
 

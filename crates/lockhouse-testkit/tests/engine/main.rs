@@ -7,5 +7,6 @@ mod bell;
 mod closing;
 mod holding;
 mod hooked;
+mod listings;
 mod owners;
 mod patience;

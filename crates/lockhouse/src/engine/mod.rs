@@ -17,6 +17,7 @@ mod known;
 mod lane;
 mod lanes;
 mod lapsed;
+mod listings;
 mod locks;
 mod queue;
 mod room;
@@ -34,8 +35,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Holders, Kind, Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
-    Request, Semaphore, SemaphoreName,
+    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Invalid, Owner, Refusal,
+    Reply, Request, Semaphore, SemaphoreName,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -48,6 +49,7 @@ use asker::Answer;
 use known::Known;
 use lanes::Lanes;
 use lapsed::{Ending, Looked};
+use listings::Listings;
 use ticket::Wait;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.
@@ -60,6 +62,7 @@ const WATCHED_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Engine {
     store: Arc<dyn Store>,
     lanes: Lanes,
+    listings: Listings,
     shared: Arc<Shared>,
 }
 
@@ -92,8 +95,34 @@ impl Engine {
         Self {
             store,
             lanes,
+            listings: Listings::new(),
             shared,
         }
+    }
+
+    /// A call to the store that needs nothing of the engine.
+    fn on_store<F>(
+        &self,
+        mut call: impl FnMut(Arc<dyn Store>) -> F + Send + 'static,
+    ) -> impl FnMut() -> F + Send + 'static {
+        let store = Arc::clone(&self.store);
+        move || call(Arc::clone(&store))
+    }
+
+    /// What a listing found. One that failed since its cursor's request has been purged says so.
+    async fn or_purged<T>(
+        &self,
+        listed: Result<T, Error>,
+        after: Option<&ExternalId>,
+    ) -> Result<T, Error> {
+        let (Err(Error::Store(error)), Some(after)) = (&listed, after) else {
+            return listed;
+        };
+        if error.kind() != Kind::Rejected || self.request(after).await.is_ok() {
+            return listed;
+        }
+        let problem = "leads to a request that was deleted meanwhile; begin the listing again";
+        Err(Invalid::new("cursor", problem).into())
     }
 
     /// At most `most` calls wait for room from here on; more are told that it is too much.
@@ -235,8 +264,11 @@ impl Service for Engine {
             after: page.after.clone(),
             limit: page.limit + 1,
         };
-        let semaphores =
-            attempt::read(attempt::deadline(), || self.store.semaphores(&more)).await?;
+        let list = self.on_store(move |store| {
+            let more = more.clone();
+            async move { store.semaphores(&more).await }
+        });
+        let semaphores = self.listings.read(attempt::deadline(), list).await?;
         let theirs = semaphores
             .into_iter()
             .filter(|semaphore| semaphore.name.as_str() != UPKEEP)
@@ -266,7 +298,13 @@ impl Service for Engine {
             after: page.after.clone(),
             limit: page.limit + u32::from(!names_one),
         };
-        let holders = attempt::read(deadline, || self.store.holders(of, &more)).await?;
+        let asked = of.clone();
+        let list = self.on_store(move |store| {
+            let (of, more) = (asked.clone(), more.clone());
+            async move { store.holders(&of, &more).await }
+        });
+        let holders = self.listings.read(deadline, list).await;
+        let holders = self.or_purged(holders, page.after.as_ref()).await?;
         let theirs = holders
             .into_iter()
             .filter(|request| names_one || !does_upkeep(request));
@@ -280,7 +318,12 @@ impl Service for Engine {
     ) -> Result<Vec<CapacityChange>, Error> {
         let deadline = attempt::deadline();
         self.existing(name, deadline).await?;
-        attempt::read(deadline, || self.store.history(name, limit)).await
+        let name = name.clone();
+        let list = self.on_store(move |store| {
+            let name = name.clone();
+            async move { store.history(&name, limit).await }
+        });
+        self.listings.read(deadline, list).await
     }
 
     async fn migrate(&self) -> Result<(), Error> {

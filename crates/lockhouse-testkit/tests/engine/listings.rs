@@ -1,0 +1,46 @@
+//! Few listings run at once, by a clock that jumps ahead when nobody has anything to do.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lockhouse::Code;
+use tokio::time::{Instant, timeout};
+
+use crate::hooked::slow_to_list;
+
+const LISTING: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn listings_leave_the_store_to_holders() {
+    let (lockhouse, listings) = slow_to_list(LISTING);
+    lockhouse.define("s", 1).await.unwrap();
+    let begun = Instant::now();
+    let reading = join_all((0..100).map(|_| lockhouse.holders(None, None, 10)));
+    let holding = async {
+        let permit = lockhouse.semaphore("s").acquire().await.unwrap();
+        permit.release().await.unwrap();
+        begun.elapsed()
+    };
+    let (read, held) = tokio::join!(reading, holding);
+    assert!(held < LISTING, "{held:?}");
+    assert_eq!(listings.most.load(Ordering::SeqCst), 2);
+    let refused: Vec<_> = read.iter().filter_map(|read| read.as_ref().err()).collect();
+    assert!(refused.iter().all(|error| error.code() == Code::Overloaded));
+    // Two at a time for 5 s, and those that began then.
+    let answered = read.len() - refused.len();
+    assert!((10..=12).contains(&answered), "{answered}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// They can't be taken back from the store.
+#[tokio::test(start_paused = true)]
+async fn listings_whose_callers_left_count_until_the_store_has_answered() {
+    let (lockhouse, listings) = slow_to_list(LISTING);
+    for _ in 0..20 {
+        let left = timeout(LISTING / 100, lockhouse.holders(None, None, 10)).await;
+        assert!(left.is_err(), "a listing takes longer");
+    }
+    assert_eq!(listings.most.load(Ordering::SeqCst), 2);
+    lockhouse.holders(None, None, 10).await.unwrap();
+}
