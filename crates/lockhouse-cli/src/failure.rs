@@ -134,6 +134,10 @@ fn hint(error: &Error) -> Option<String> {
             "a longer --wait; lockhouse holders {} says who holds",
             word(names.first().map_or("", SemaphoreName::as_str))
         )),
+        Refusal::Closed(names) => Some(format!(
+            "a longer --wait; lockhouse resize {} CAPACITY opens it",
+            word(names.first().map_or("", SemaphoreName::as_str))
+        )),
         Refusal::IdempotencyConflict(_) => {
             Some("another --id, or the same permits and --owner as before".into())
         }
