@@ -238,7 +238,7 @@ fn a_loss_that_is_found_out_at_the_end_is_a_loss() {
     run.close_stdin();
     let done = run.end();
     let problem: Value = serde_json::from_str(&done.stderr).unwrap();
-    assert_eq!((done.code, &problem["code"]), (76, &"hold_lost".into()));
+    assert_eq!((done.code, &problem["code"]), (76, &"request_ended".into()));
 }
 
 #[test]

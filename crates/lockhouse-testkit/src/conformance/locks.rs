@@ -122,9 +122,10 @@ pub async fn a_lock_waits_while_its_semaphore_is_closed(place: &Place) {
         waits_for(&lockhouse, "m", 1).await;
         other.define("m", capacity).await.unwrap();
         let locked = tokio::time::timeout(SOON, locking).await.unwrap().unwrap();
-        match is_lock {
-            true => locked.unwrap().release().await.unwrap(),
-            false => assert_eq!(refusal(locked).code(), Code::CapacityChanged),
+        if is_lock {
+            locked.unwrap().release().await.unwrap();
+        } else {
+            assert_eq!(refusal(locked).code(), Code::CapacityChanged);
         }
         eventually("it is released", async || {
             in_use(&lockhouse, "m").await == 0
