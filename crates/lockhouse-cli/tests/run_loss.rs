@@ -277,7 +277,7 @@ fn what_was_lost_is_not_held_when_it_is_asked_for_again() {
 fn a_command_whose_hold_is_lost_before_it_begins_is_not_started() {
     let house = House::on_a_store();
     let marker = house.path("started");
-    house.text(&["list"]);
+    house.text(&["migrate"]);
     let store = Connection::open(house.path("permits.db")).unwrap();
     // Begins an owner's session for longer than the hold lasts.
     store
