@@ -1,5 +1,6 @@
 //! What may be typed: the options that all verbs share.
 
+use std::env;
 use std::ffi::OsString;
 
 use clap::{Args, Parser};
@@ -12,7 +13,7 @@ use crate::verbs::Verb;
 const AFTER_HELP: &str = "\
 Exit codes:
   0     done
-  1     refused: unknown semaphore or request, conflict, request ended, asks for too much …
+  1     refused: unknown semaphore or request, conflict, request ended, capacity changed …
   64    usage: arguments that make no sense, values out of bounds
   69    the store or the server does not answer
   75    no permit in time
@@ -43,15 +44,9 @@ pub(crate) struct Cli {
 
 #[derive(Args, Debug)]
 pub(crate) struct Global {
-    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://…, memory:, or a
-    /// server's http(s)://…; unless said, an SQLite file in your state folder
-    #[arg(
-        long,
-        global = true,
-        env = "LOCKHOUSE_URL",
-        hide_env_values = true,
-        value_name = "URL"
-    )]
+    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://… or a server's
+    /// http(s)://…; unless said, an SQLite file in your state folder [env: LOCKHOUSE_URL]
+    #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     /// How to print results, and errors
     #[arg(
@@ -67,7 +62,7 @@ pub(crate) struct Global {
 
 impl Global {
     pub(crate) fn place(&self) -> Result<Place, Failure> {
-        Place::new(self.url.clone())
+        Place::new(self.url.clone(), env::var("LOCKHOUSE_URL"))
     }
 }
 

@@ -6,7 +6,6 @@ use lockhouse::store::Kind;
 use lockhouse::wire::Problem;
 use lockhouse::{Code, Error, Refusal, SemaphoreName};
 use nix::sys::signal::Signal;
-use serde_json::json;
 
 use crate::exit::Exit;
 use crate::output::{Format, complain};
@@ -16,6 +15,8 @@ use crate::output::{Format, complain};
 pub(crate) enum Failure {
     /// The library, or who it talked to, said no.
     Lockhouse(Error),
+    /// The same, where this verb knows better what to do.
+    Hinted { error: Error, hint: String },
     /// A signal asked to end. Nothing was left behind.
     Interrupted(Signal),
     /// Something of this process's own.
@@ -36,7 +37,7 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Failure::Lockhouse(error) => error.code().into(),
+            Failure::Lockhouse(error) | Failure::Hinted { error, .. } => error.code().into(),
             Failure::Interrupted(signal) => Exit::of_signal(*signal),
             Failure::Other { exit, .. } => *exit,
         }
@@ -47,12 +48,8 @@ impl Failure {
         match (self, output) {
             (Failure::Interrupted(_), _) => {}
             (_, Format::Json) => complain(&self.problem()),
-            (Failure::Lockhouse(error), Format::Table) => {
-                complain(&format!("lockhouse: {error}"));
-                if let Some(hint) = hint(error) {
-                    complain(&format!("  try: {hint}"));
-                }
-            }
+            (Failure::Lockhouse(error), Format::Table) => tell(error, hint(error)),
+            (Failure::Hinted { error, hint }, Format::Table) => tell(error, Some(hint.clone())),
             (Failure::Other { message, .. }, Format::Table) => {
                 complain(&format!("lockhouse: {message}"));
             }
@@ -66,18 +63,15 @@ impl Failure {
                 // A server would be to blame for its URL; here it is who typed it.
                 Problem::new(Code::InvalidRequest, error.to_string())
             }
-            Failure::Lockhouse(error) => Problem::from(error),
-            Failure::Interrupted(signal) => return own_problem("interrupted", signal.as_str()),
-            Failure::Other { exit, message } => {
-                let code = match *exit {
-                    Exit::USAGE => Code::InvalidRequest.as_str(),
-                    Exit::LOST => "hold_lost",
-                    Exit::NOT_FOUND => "command_not_found",
-                    Exit::NOT_EXECUTABLE => "command_not_executable",
-                    _ => "failed",
-                };
-                return own_problem(code, message);
-            }
+            Failure::Lockhouse(error) | Failure::Hinted { error, .. } => Problem::from(error),
+            Failure::Interrupted(signal) => own_problem(Code::Internal, 500, signal.as_str()),
+            Failure::Other { exit, message } => match *exit {
+                Exit::USAGE | Exit::NOT_FOUND | Exit::NOT_EXECUTABLE => {
+                    own_problem(Code::InvalidRequest, 400, message)
+                }
+                Exit::LOST => own_problem(Code::RequestEnded, 410, message),
+                _ => own_problem(Code::Internal, 500, message),
+            },
         };
         serde_json::to_string(&problem).unwrap_or(problem.detail)
     }
@@ -86,22 +80,31 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Lockhouse(error) => error.fmt(f),
+            Failure::Lockhouse(error) | Failure::Hinted { error, .. } => error.fmt(f),
             Failure::Interrupted(signal) => f.write_str(signal.as_str()),
             Failure::Other { message, .. } => f.write_str(message),
         }
     }
 }
 
-/// The problem document of what no server has a part in, so that it has no HTTP status.
-fn own_problem(code: &str, detail: &str) -> String {
-    json!({
-        "type": format!("urn:lockhouse:problem:{code}"),
-        "title": code.replace('_', " "),
-        "detail": detail,
-        "code": code,
-    })
-    .to_string()
+fn tell(error: &Error, hint: Option<String>) {
+    complain(&format!("lockhouse: {error}"));
+    if let Some(hint) = hint {
+        complain(&format!("  try: {hint}"));
+    }
+}
+
+/// The problem document of what this process found wrong, with the code and status of a server's.
+fn own_problem(code: Code, status: u16, detail: &str) -> Problem {
+    let title = match code {
+        Code::Internal => "The command failed".to_owned(),
+        _ => Problem::new(code, "").title,
+    };
+    Problem {
+        status,
+        title,
+        ..Problem::new(code, detail)
+    }
 }
 
 impl From<Error> for Failure {
@@ -134,6 +137,10 @@ fn hint(error: &Error) -> Option<String> {
             "a longer --wait; lockhouse holders {} says who holds",
             word(names.first().map_or("", SemaphoreName::as_str))
         )),
+        Refusal::Closed(names) => Some(format!(
+            "a longer --wait; lockhouse resize {} CAPACITY opens it",
+            word(names.first().map_or("", SemaphoreName::as_str))
+        )),
         Refusal::IdempotencyConflict(_) => {
             Some("another --id, or the same permits and --owner as before".into())
         }
@@ -152,7 +159,7 @@ fn hint(error: &Error) -> Option<String> {
 }
 
 /// `text` as one word of a shell.
-fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
     if text.chars().all(plain) {
         return text.to_owned();

@@ -10,6 +10,7 @@ mod examples;
 mod exit;
 mod failure;
 mod hold;
+mod notice;
 mod output;
 mod place;
 mod table;

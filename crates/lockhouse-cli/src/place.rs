@@ -1,22 +1,38 @@
 //! Where the permits live.
 
-use std::env;
-use std::path::PathBuf;
+use std::env::{self, VarError};
+use std::path::{Path, PathBuf};
 
 use lockhouse::{Invalid, Lockhouse};
 use url::Url;
 
 use crate::failure::Failure;
+use crate::output::{Format, complain};
+
+/// A store in the memory of this process.
+const MEMORY: &str = "memory:";
 
 /// The URL of a store or a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(String);
 
 impl Place {
-    /// The place that the user names, else a file in the user's state folder.
-    pub(crate) fn new(url: Option<String>) -> Result<Self, Failure> {
-        // As with most variables, an empty LOCKHOUSE_URL is as good as none.
-        if let Some(url) = url.filter(|url| !url.is_empty()) {
+    /// The place that `url` or the `variable` names, else a file in the user's state folder.
+    pub(crate) fn new(
+        url: Option<String>,
+        variable: Result<String, VarError>,
+    ) -> Result<Self, Failure> {
+        if url.as_ref().is_some_and(String::is_empty) {
+            return Err(invalid(
+                "is empty; leave it out to use the file in your state folder",
+            ));
+        }
+        if let Err(VarError::NotUnicode(_)) = variable {
+            return Err(invalid("of LOCKHOUSE_URL is not UTF-8"));
+        }
+        // As with most variables, an empty one is as good as none.
+        let variable = variable.ok().filter(|url| !url.is_empty());
+        if let Some(url) = url.or(variable) {
             return Ok(Self(url));
         }
         let file = state_folder(|name| env::var_os(name).map(PathBuf::from))
@@ -28,8 +44,41 @@ impl Place {
         Ok(Self(format!("sqlite:{file}")))
     }
 
+    /// For a command that ends: a store in its memory would end with it.
     pub(crate) async fn connect(&self) -> Result<Lockhouse, Failure> {
+        if self.0 == MEMORY {
+            return Err(invalid(
+                "is memory:, which ends with this command; use sqlite:PATH, or lockhouse serve \
+                 --url memory: and the server's http:// URL",
+            ));
+        }
+        self.connect_to_serve().await
+    }
+
+    /// For a command that only reads. An SQLite file that does not exist is not created: it is read
+    /// as an empty store, and people are told.
+    pub(crate) async fn connect_to_read(&self, output: Format) -> Result<Lockhouse, Failure> {
+        let Some(file) = self.file().filter(|file| !file.exists()) else {
+            return self.connect().await;
+        };
+        if output == Format::Table {
+            complain(&format!(
+                "lockhouse: {} does not exist yet; lockhouse create NAME CAPACITY makes it",
+                file.display()
+            ));
+        }
+        Ok(Lockhouse::connect(MEMORY).await?)
+    }
+
+    pub(crate) async fn connect_to_serve(&self) -> Result<Lockhouse, Failure> {
         Ok(Lockhouse::connect(&self.0).await?)
+    }
+
+    /// The SQLite file, if it is one.
+    fn file(&self) -> Option<&Path> {
+        let path = self.0.strip_prefix("sqlite:")?;
+        let path = path.strip_prefix("//").unwrap_or(path);
+        (!path.is_empty() && !path.contains('?')).then(|| Path::new(path))
     }
 
     /// The URL, password and all.

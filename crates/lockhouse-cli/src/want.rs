@@ -1,6 +1,5 @@
 //! What `acquire` and `run` ask for.
 
-use std::convert::Infallible;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use lockhouse::{Ask, Count, Error, ExternalId, Invalid, Owner, Priority, Semapho
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Wanted {
     /// A semaphore, and how many of its permits; 1 unless said. Again for each semaphore: all are
-    /// granted at once or none
+    /// granted at once or none. A name with = in it takes a count too: disk=sda=1
     #[arg(
         short,
         long = "semaphore",
@@ -56,6 +55,14 @@ impl Wanted {
     }
 }
 
+/// How long to wait: a duration, or `forever`.
+pub(crate) fn patience(text: &str) -> Result<Duration, humantime::DurationError> {
+    match text {
+        "forever" => Ok(Duration::MAX),
+        text => humantime::parse_duration(text),
+    }
+}
+
 /// `NAME[=COUNT]`, not yet checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Want {
@@ -64,19 +71,20 @@ struct Want {
 }
 
 impl FromStr for Want {
-    type Err = Infallible;
+    type Err = String;
 
-    /// What follows the last `=` is a count if it is a number; else the `=` is part of the name.
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        let counted = text.rsplit_once('=').and_then(|(name, count)| {
-            let digits = count.strip_prefix(['+', '-']).unwrap_or(count);
-            let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            is_number.then(|| (name, count.parse().unwrap_or(i128::MAX)))
-        });
-        let (name, count) = counted.unwrap_or((text, 1));
+    /// The count follows the last `=`. A name may have others before that.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, count) = text.rsplit_once('=').unwrap_or((text, "1"));
+        let digits = count.strip_prefix(['+', '-']).unwrap_or(count);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(format!(
+                "the count {count:?} is not a number; if = is part of the name, write {text}=1"
+            ));
+        }
         Ok(Self {
             name: name.to_owned(),
-            count,
+            count: count.parse().unwrap_or(i128::MAX),
         })
     }
 }
@@ -92,9 +100,10 @@ mod tests {
             let counted = format!("{name}={count}").parse();
             let want = Want { name: name.clone(), count: count.into() };
             prop_assert_eq!(counted, Ok(want));
-            let Ok(want) = rest.parse::<Want>();
-            let named = rest.strip_prefix(&want.name);
-            prop_assert!(named.is_some_and(|count| count.is_empty() || count.starts_with('=')));
+            if let Ok(want) = rest.parse::<Want>() {
+                let named = rest.strip_prefix(&want.name);
+                prop_assert!(named.is_some_and(|count| count.is_empty() || count.starts_with('=')));
+            }
         }
     }
 
@@ -103,19 +112,23 @@ mod tests {
         for (text, name, count) in [
             ("a", "a", 1),
             ("a=3", "a", 3),
-            ("a=b", "a=b", 1),
             ("a=b=3", "a=b", 3),
             ("a=3=1", "a=3", 1),
-            ("a=", "a=", 1),
-            ("a=-", "a=-", 1),
             ("a=-1", "a", -1),
             ("a=0", "a", 0),
-            ("a=1.5", "a=1.5", 1),
             ("=2", "", 2),
         ] {
             let want = text.parse();
             let name = name.to_owned();
             assert_eq!(want, Ok(Want { name, count }), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_no_number_is_refused() {
+        for text in ["a=b", "s1=x", "a=", "a=-", "a=1.5"] {
+            let refused = text.parse::<Want>().unwrap_err();
+            assert!(refused.ends_with(&format!("write {text}=1")), "{refused}");
         }
     }
 

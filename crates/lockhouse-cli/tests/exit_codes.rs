@@ -6,7 +6,7 @@ mod house;
 
 use std::net::TcpListener;
 
-use house::{Done, House};
+use house::{Done, House, until};
 use serde_json::Value;
 
 /// Through both outputs: the exit code, what people read, and the problem's code.
@@ -18,7 +18,14 @@ fn refused(house: &House, args: &[&str], exit: i32, people: &str, code: &str) {
     assert!(done.stderr.contains(people), "{done:?}");
     let done = house.done(&[&["-o", "json"], args].concat());
     assert_eq!((done.code, &*done.stdout), (exit, ""), "{done:?}");
-    assert_eq!(problem(&done)["code"], code, "{done:?}");
+    let problem = problem(&done);
+    assert_eq!(problem["code"], code, "{done:?}");
+    assert!(
+        problem["status"]
+            .as_u64()
+            .is_some_and(|status| status >= 400),
+        "{done:?}"
+    );
 }
 
 fn problem(done: &Done) -> Value {
@@ -64,6 +71,11 @@ fn what_the_store_refuses_is_1() {
         refused(
             &["resize", "a", "3", "--expect", "1"],
             "try: lockhouse history a",
+            "capacity_changed",
+        );
+        refused(
+            &["create", "a", "3"],
+            "try: lockhouse resize a 3;",
             "capacity_changed",
         );
         refused(
@@ -139,6 +151,77 @@ fn what_makes_no_sense_is_64() {
     );
     refused(&["list", "--url", "oracle://db"], "oracle");
     refused(&["list", "--url", "nowhere"], "is not a URL");
+    refused(&["list", "--url", ""], "--url is empty; leave it out");
+    refused(&["list", "--url="], "--url is empty; leave it out");
+    for verb in [
+        &["list"][..],
+        &["create", "a", "1"],
+        &["run", "-s", "a", "--", "true"],
+    ] {
+        let args = [&["--url", "memory:"][..], verb].concat();
+        refused(&args, "lockhouse serve --url memory:");
+    }
+    refused(&["acquire", "-s", "s1=x"], "write s1=x=1");
+    refused(&["run", "-s", "s1=", "--", "true"], "is not a number");
+}
+
+/// They are Lockhouse's own.
+#[test]
+fn reserved_names_are_64() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        for args in [
+            &["create", "lockhouse:upkeep", "5"][..],
+            &["resize", "lockhouse:upkeep", "5"],
+            &["show", "lockhouse:upkeep"],
+            &["delete", "lockhouse:upkeep"],
+            &["history", "lockhouse:upkeep"],
+            &["holders", "lockhouse:upkeep"],
+            &["acquire", "-s", "lockhouse:upkeep"],
+            &["run", "-s", "lockhouse:upkeep", "--", "true"],
+        ] {
+            refused(&house, args, 64, "which is reserved", "invalid_request");
+        }
+    }
+}
+
+/// Closed means paused: only an ask that does not wait is refused.
+#[test]
+fn a_closed_semaphore_is_75_for_those_who_do_not_wait() {
+    for house in [House::on_a_store(), House::behind_a_server()] {
+        house.text(&["create", "a", "0"]);
+        let hint = "lockhouse resize a CAPACITY opens it";
+        refused(&house, &["acquire", "-s", "a"], 75, hint, "exhausted");
+        let run = ["run", "-s", "a", "--wait", "50ms", "--", "true"];
+        refused(&house, &run, 75, "is closed", "exhausted");
+        let run = house.start(&["run", "-s", "a", "--", "true"]);
+        until("it waits", || {
+            house.url().starts_with("sqlite") || house.json(&["show", "a"])["waiting"] == 1
+        });
+        house.text(&["resize", "a", "1"]);
+        assert_eq!(run.end().code, 0);
+    }
+}
+
+/// Whatever it is, a program finds its code in the list of the HTTP API.
+#[test]
+fn every_problem_has_a_code_of_the_contract_and_a_status() {
+    let house = House::on_a_store();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    house.text(&["create", "a", "1"]);
+    for args in [
+        &["serve", "--listen", &taken][..],
+        &["frob"],
+        &["run", "-s", "a", "--", "no such command"],
+    ] {
+        let problem = problem(&house.done(&[&["-o", "json"], args].concat()));
+        let code = problem["code"].as_str().unwrap();
+        assert!(lockhouse::Code::parse(code).is_some(), "{problem}");
+        assert!(
+            problem["status"].is_u64() && problem["title"].is_string(),
+            "{problem}"
+        );
+    }
 }
 
 #[test]

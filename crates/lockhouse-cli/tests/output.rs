@@ -193,5 +193,50 @@ fn logs_go_to_stderr_if_asked_for() {
     command.env("RUST_LOG", "trace");
     let done = Running::new(command).end();
     assert!(done.stdout.starts_with("NAME"), "{done:?}");
+    house.text(&["create", "a", "1"]);
     assert!(house.done(&["list"]).stderr.is_empty());
+}
+
+/// A file that is not there is read as an empty store.
+#[test]
+fn reading_commands_create_no_file() {
+    let house = House::on_a_store();
+    let file = house.path("folder/permits.db");
+    let url = format!("sqlite:{}", file.display());
+    for (verb, code) in [
+        (&["list"][..], 0),
+        (&["holders"], 0),
+        (&["verify"], 0),
+        (&["show", "a"], 1),
+        (&["history", "a"], 1),
+        (&["holders", "a"], 1),
+    ] {
+        let args = [&["--url", &url][..], verb].concat();
+        let done = house.done(&args);
+        assert_eq!(done.code, code, "{verb:?}: {done:?}");
+        assert!(
+            done.stderr.contains("does not exist yet; lockhouse create"),
+            "{done:?}"
+        );
+        let done = house.done(&[&["-o", "json"], &args[..]].concat());
+        assert_eq!(
+            (done.code, done.stderr.is_empty()),
+            (code, code == 0),
+            "{done:?}"
+        );
+        assert!(!file.parent().unwrap().exists(), "{verb:?}");
+    }
+    house.text(&["--url", &url, "create", "a", "1"]);
+    assert!(file.exists());
+    assert!(house.text(&["--url", &url, "list"]).contains("\na "));
+}
+
+#[test]
+fn serve_prints_json_if_asked_to() {
+    let house = House::on_a_store();
+    let mut server = house.start(&["serve", "--listen", "127.0.0.1:0", "-o", "json"]);
+    let line: serde_json::Value = serde_json::from_str(&server.line()).unwrap();
+    assert_eq!(line["store"], house.store());
+    let url = line["url"].as_str().unwrap();
+    house.text(&["--url", url, "create", "a", "1"]);
 }

@@ -51,6 +51,51 @@ fn the_tour_works_as_printed() {
     assert!(!said.contains("this is skipped"), "{said}");
 }
 
+/// For a reader who skipped those before it. The one that needs a database says so.
+#[test]
+fn each_section_without_a_database_works_by_itself() {
+    let home = Home::new();
+    let install = &blocks("sh tour")[0];
+    assert!(home.bash(install).status().unwrap().success());
+    for heading in ["### With a file", "### Waiting", "### With a server"] {
+        let section = section(heading);
+        let script = in_text("sh tour", &section).join("\n");
+        let script = script.replace("7117", &free_port().to_string());
+        let state = tempfile::tempdir().unwrap();
+        let output = home
+            .bash(&script)
+            .env("XDG_STATE_HOME", state.path())
+            .output();
+        let output = output.unwrap();
+        let erred = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && !script.is_empty(),
+            "{heading}: {erred}"
+        );
+    }
+}
+
+/// What is compiled there is what is printed here.
+#[test]
+fn the_rust_snippet_is_that_of_an_example() {
+    let [snippet] = &blocks("rust")[..] else {
+        panic!("there is one snippet")
+    };
+    let example = root().join("crates/lockhouse/examples/readme.rs");
+    let example = fs::read_to_string(example).unwrap();
+    let trimmed = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(str::trim);
+        lines
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let example = trimmed(&example);
+    for line in trimmed(snippet) {
+        assert!(example.contains(&line), "{line:?} is not in the example");
+    }
+}
+
 #[test]
 fn the_first_command_serves() {
     let home = Home::new();
@@ -78,11 +123,26 @@ fn the_second_command_is_the_one_that_runs_this() {
     assert_eq!(test.trim(), "scripts/test");
 }
 
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// What is under a heading, up to the next.
+fn section(heading: &str) -> String {
+    let readme = readme();
+    let (_, after) = readme.split_once(&format!("\n{heading}\n")).unwrap();
+    let end = after.find("\n##").unwrap_or(after.len());
+    after[..end].to_owned() + "\n"
+}
+
 /// The README's code blocks that begin with this line after the fence.
 fn blocks(kind: &str) -> Vec<String> {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    in_text(kind, &readme())
+}
+
+fn in_text(kind: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let mut lines = readme.lines();
+    let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if line.strip_prefix("```") == Some(kind) {
             let block = lines.by_ref().take_while(|line| *line != "```");

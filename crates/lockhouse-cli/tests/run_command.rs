@@ -117,7 +117,7 @@ fn a_command_that_cannot_be_run_is_127_or_126() {
     let problem: Value = serde_json::from_str(&done.stderr).unwrap();
     assert_eq!(
         (done.code, &problem["code"]),
-        (127, &"command_not_found".into())
+        (127, &"invalid_request".into())
     );
 }
 

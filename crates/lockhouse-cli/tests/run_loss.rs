@@ -238,7 +238,7 @@ fn a_loss_that_is_found_out_at_the_end_is_a_loss() {
     run.close_stdin();
     let done = run.end();
     let problem: Value = serde_json::from_str(&done.stderr).unwrap();
-    assert_eq!((done.code, &problem["code"]), (76, &"hold_lost".into()));
+    assert_eq!((done.code, &problem["code"]), (76, &"request_ended".into()));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn what_was_lost_is_not_held_when_it_is_asked_for_again() {
 fn a_command_whose_hold_is_lost_before_it_begins_is_not_started() {
     let house = House::on_a_store();
     let marker = house.path("started");
-    house.text(&["list"]);
+    house.text(&["migrate"]);
     let store = Connection::open(house.path("permits.db")).unwrap();
     // Begins an owner's session for longer than the hold lasts.
     store

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use house::{House, Running, until};
-use lockhouse::Timestamp;
+use lockhouse::{Lockhouse, SemaphoreName, Timestamp};
 use nix::sys::signal::Signal;
 use rusqlite::Connection;
 
@@ -168,10 +168,13 @@ fn a_check_that_makes_no_sense_is_refused_at_the_start() {
 
 /// Who has the permit that the work is shared by.
 fn upkeeper(house: &House) -> Option<String> {
-    let done = house.done(&["holders", "lockhouse:upkeep", "-o", "json"]);
-    let holders: serde_json::Value = serde_json::from_str(&done.stdout).ok()?;
-    let id = holders["holders"][0]["external_id"].as_str()?;
-    Some(id.to_owned())
+    let name = SemaphoreName::stored("lockhouse:upkeep").unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let holders = runtime.block_on(async {
+        let lockhouse = Lockhouse::connect(house.store()).await.unwrap();
+        lockhouse.holders(Some(&name), None, 1).await
+    });
+    Some(holders.ok()?.first()?.external_id.to_string())
 }
 
 /// A new server, as of a new version, need not wait until the old one's permit lapses.

@@ -124,6 +124,43 @@ fn a_command_may_read_the_terminal() {
     terminal.shows("and the shell after it\n");
 }
 
+/// `run` waits for as long as it takes, so a person must see why nothing happens.
+#[test]
+fn a_terminal_is_told_what_run_waits_for() {
+    let mut terminal = Terminal::new();
+    terminal.house.text(&["acquire", "-s", "a", "--id", "held"]);
+    terminal.types(&format!("{RUN} echo up; echo exit $?\n"));
+    terminal.shows("lockhouse: waiting for \"a\": 1 of 1 permits in use\n");
+    terminal.house.text(&["release", "held"]);
+    terminal.shows("up\nexit 0\n");
+    terminal.house.text(&["resize", "a", "0"]);
+    terminal.types(&format!("{RUN} echo up; echo exit $?\n"));
+    terminal.shows("waiting for \"a\", which is closed; lockhouse resize a CAPACITY opens it\n");
+    terminal.house.text(&["resize", "a", "1"]);
+    terminal.shows("up\nexit 0\n");
+    // No terminal, no word.
+    terminal.types(&format!("{RUN} echo up 2>/dev/null; echo exit $?\n"));
+    terminal.shows("up\nexit 0\n");
+}
+
+#[test]
+fn a_terminal_is_told_how_many_others_wait_at_the_server() {
+    let mut terminal = Terminal::new();
+    let (_server, url) = terminal.house.serve("127.0.0.1:0");
+    let acquire = ["--url", &url, "acquire", "-s", "a", "--wait", "forever"];
+    terminal.house.text(&acquire);
+    let mut others = Vec::new();
+    for waiting in 1..=2 {
+        others.push(terminal.house.start(&acquire));
+        until("it waits", || {
+            terminal.house.json(&["--url", &url, "show", "a"])["waiting"] == waiting
+        });
+    }
+    terminal.types(&format!("LOCKHOUSE_URL={url} {RUN} true\n"));
+    terminal.shows("1 of 1 permits in use, 2 others wait\n");
+    terminal.types("\x03");
+}
+
 #[test]
 fn ctrl_c_is_for_the_command() {
     let mut terminal = Terminal::new();

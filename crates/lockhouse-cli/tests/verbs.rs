@@ -19,7 +19,8 @@ macro_rules! on_a_store_and_through_a_server {
 }
 
 on_a_store_and_through_a_server! {
-    create_says_whether_it_created_or_resized,
+    create_says_whether_it_created,
+    create_never_resizes,
     resize_is_for_what_exists,
     show_tells_all_of_one_semaphore,
     list_is_in_byte_order,
@@ -35,20 +36,59 @@ on_a_store_and_through_a_server! {
     migrate_says_what_is_up_to_date,
 }
 
-fn create_says_whether_it_created_or_resized(house: &House) {
+fn create_says_whether_it_created(house: &House) {
     let created = house.text(&["create", "backup-slots", "10", "--note", "ten disks"]);
     assert_eq!(
         created,
         "semaphore \"backup-slots\" created with capacity 10\n"
     );
-    let resized = house.text(&["create", "backup-slots", "12"]);
+    let again = house.text(&["create", "backup-slots", "10"]);
     assert_eq!(
-        resized,
-        "semaphore \"backup-slots\" resized to capacity 12\n"
+        again,
+        "semaphore \"backup-slots\" exists already, with capacity 10\n"
     );
-    let json = house.json(&["create", "backup-slots", "0"]);
-    assert_eq!(json, house.json(&["show", "backup-slots"]));
-    assert_eq!((&json["capacity"], &json["in_use"]), (&0.into(), &0.into()));
+    let mut json = house.json(&["create", "gpu", "0"]);
+    assert_eq!(json["created"], true);
+    json.as_object_mut().unwrap().remove("created");
+    assert_eq!(json, house.json(&["show", "gpu"]));
+    assert_eq!(house.json(&["create", "gpu", "0"])["created"], false);
+}
+
+/// A set-up script must not reopen what an operator closed.
+fn create_never_resizes(house: &House) {
+    house.text(&["create", "a", "2"]);
+    house.text(&["resize", "a", "0"]);
+    let done = house.done(&["create", "a", "2"]);
+    assert_eq!((done.code, &*done.stdout), (1, ""), "{done:?}");
+    assert!(
+        done.stderr.contains("capacity of \"a\" is 0, not 2"),
+        "{done:?}"
+    );
+    assert!(
+        done.stderr.contains("try: lockhouse resize a 2;"),
+        "{done:?}"
+    );
+    let there = house.json(&["create", "a", "2", "--if-missing"]);
+    assert_eq!(
+        (&there["created"], &there["capacity"]),
+        (&false.into(), &0.into())
+    );
+    assert_eq!(
+        house.text(&["create", "a", "2", "--if-missing"]),
+        "semaphore \"a\" exists already, with capacity 0\n"
+    );
+    assert_eq!(
+        house.json(&["history", "a"])["changes"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let made = house.json(&["create", "b", "3", "--if-missing"]);
+    assert_eq!(
+        (&made["created"], &made["capacity"]),
+        (&true.into(), &3.into())
+    );
 }
 
 fn resize_is_for_what_exists(house: &House) {
@@ -190,7 +230,7 @@ fn acquiring_again_with_the_same_id_is_the_same_grant(house: &House) {
 fn a_name_may_have_an_equals_sign(house: &House) {
     house.text(&["create", "disk=sda", "2"]);
     house.text(&["create", "disk=1", "2"]);
-    let json = house.json(&["acquire", "-s", "disk=sda", "-s", "disk=1=2"]);
+    let json = house.json(&["acquire", "-s", "disk=sda=1", "-s", "disk=1=2"]);
     assert_eq!(
         json["permits"],
         json!([

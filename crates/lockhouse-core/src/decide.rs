@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::command::{Cause, Definition};
 use crate::turn::StillWaiting;
 use crate::{
-    Ask, CapacityChange, Changes, Code, Command, Decision, EndReason, Ended, Epoch, ExternalId,
+    Ask, Capacity, CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId,
     Loaded, Outcome, Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore,
     SemaphoreName, State, Timestamp, Ttl, Turn,
 };
@@ -217,13 +217,16 @@ impl Scene {
     fn check_room(&self, ask: &Ask) -> Result<(), Refusal> {
         let mut unknown = Vec::new();
         let mut exceeded = None;
+        let mut closed = Vec::new();
         let mut exhausted = Vec::new();
         for (name, count) in ask.permits() {
             let Some(semaphore) = self.semaphores.get(name).filter(|s| s.exists()) else {
                 unknown.push(name.clone());
                 continue;
             };
-            if count.value() > semaphore.capacity.value() {
+            if semaphore.capacity == Capacity::CLOSED {
+                closed.push(name.clone());
+            } else if count.value() > semaphore.capacity.value() {
                 exceeded.get_or_insert_with(|| Refusal::ExceedsCapacity {
                     semaphore: name.clone(),
                     asked: count,
@@ -238,6 +241,9 @@ impl Scene {
         }
         if let Some(exceeded) = exceeded {
             return Err(exceeded);
+        }
+        if !closed.is_empty() {
+            return Err(Refusal::Closed(closed));
         }
         if !exhausted.is_empty() {
             return Err(Refusal::Exhausted(exhausted));
@@ -255,8 +261,7 @@ impl Scene {
     }
 
     fn note_waiting(&mut self, ask: &Ask, turn: Option<&Turn>, refusal: &Refusal) {
-        let lacks_room = refusal.code() == Code::Exhausted;
-        if let Some(turn) = turn.filter(|turn| turn.waits && lacks_room) {
+        if let Some(turn) = turn.filter(|turn| turn.waits && refusal.lacks_room()) {
             self.waiting.add(ask, turn.place);
         }
     }

@@ -67,7 +67,7 @@ impl Epoch {
 
     /// The name of the row that keeps the store's.
     pub fn semaphore() -> SemaphoreName {
-        SemaphoreName::parse(SEMAPHORE).expect("it is a name")
+        SemaphoreName::stored(SEMAPHORE).expect("it is a name")
     }
 }
 

@@ -52,7 +52,7 @@ pub enum Refusal {
     /// No request has this id.
     #[error("request \"{0}\" does not exist")]
     UnknownRequest(ExternalId),
-    /// The ask is for more permits than the semaphore has at all.
+    /// The ask is for more permits than the semaphore has at all, and it has some.
     #[error("{asked} permits of \"{semaphore}\" can never be granted, its capacity is {capacity}")]
     ExceedsCapacity {
         /// The semaphore.
@@ -65,6 +65,10 @@ pub enum Refusal {
     /// There is no room now on these semaphores.
     #[error("no room now on semaphore {}", Names(.0))]
     Exhausted(Vec<SemaphoreName>),
+    /// These semaphores are closed: their capacity is 0, until an operator resizes them. An ask may
+    /// wait for that, and holds up nobody who wants its other semaphores.
+    #[error("semaphore {} is closed, its capacity is 0; wait, or resize it to open it", Names(.0))]
+    Closed(Vec<SemaphoreName>),
     /// There may be room, but others wait for these semaphores and come first. Whoever keeps the
     /// line takes this for [`Exhausted`](Refusal::Exhausted); it is apart so that they can tell.
     #[error("others come first on semaphore {}", Names(.0))]
@@ -113,7 +117,7 @@ impl Refusal {
             Refusal::UnknownSemaphore(_) => Code::UnknownSemaphore,
             Refusal::UnknownRequest(_) => Code::UnknownRequest,
             Refusal::ExceedsCapacity { .. } => Code::ExceedsCapacity,
-            Refusal::Exhausted(_) | Refusal::OthersFirst(_) => Code::Exhausted,
+            Refusal::Exhausted(_) | Refusal::Closed(_) | Refusal::OthersFirst(_) => Code::Exhausted,
             Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
             Refusal::RequestEnded { .. } => Code::RequestEnded,
             Refusal::SessionEnded(_) => Code::SessionEnded,
@@ -121,6 +125,11 @@ impl Refusal {
             Refusal::NoTtl(_) => Code::InvalidRequest,
             Refusal::SemaphoreInUse { .. } => Code::SemaphoreInUse,
         }
+    }
+
+    /// Whether a release can give what was lacking. A waiter so refused holds up those behind it.
+    pub fn lacks_room(&self) -> bool {
+        matches!(self, Refusal::Exhausted(_) | Refusal::OthersFirst(_))
     }
 }
 

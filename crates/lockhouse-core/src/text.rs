@@ -16,8 +16,11 @@ pub const MAX_TEXT_BYTES: usize = 255;
 /// The longest note on a capacity change, in bytes of UTF-8.
 pub const MAX_NOTE_BYTES: usize = 1024;
 
+/// The names of Lockhouse's own semaphores begin with this.
+const RESERVED_PREFIX: &str = "lockhouse:";
+
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $check:path) => {
         $(#[$doc])*
         ///
         /// 1 to 255 bytes of UTF-8, no control characters, no white space at either end.
@@ -31,7 +34,7 @@ macro_rules! text {
             /// # Errors
             /// [`Invalid`] names the field and the bound that the text breaks.
             pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
-                check($field, text.as_ref()).map(|text| Self(text.into()))
+                $check($field, text.as_ref()).map(|text| Self(text.into()))
             }
 
             /// The text itself.
@@ -75,19 +78,41 @@ macro_rules! text {
 
 text!(
     /// The name of a semaphore.
+    ///
+    /// Names that begin with `lockhouse:` are reserved for Lockhouse's own semaphores: `parse`
+    /// refuses them, so that no caller can take, resize or delete one.
     SemaphoreName,
-    "semaphore"
+    "semaphore",
+    check_unreserved
 );
 text!(
     /// The idempotency key of a request, picked by the client.
     ExternalId,
-    "external_id"
+    "external_id",
+    check
 );
 text!(
     /// Free text that says who holds: a job id, a host and pid.
     Owner,
-    "owner"
+    "owner",
+    check
 );
+
+impl SemaphoreName {
+    /// The name in a store's row, which may be one of Lockhouse's own. Never use it for what a
+    /// caller says.
+    ///
+    /// # Errors
+    /// As [`parse`](SemaphoreName::parse), reserved names apart.
+    pub fn stored(text: impl AsRef<str>) -> Result<Self, Invalid> {
+        check("semaphore", text.as_ref()).map(|text| Self(text.into()))
+    }
+
+    /// Whether it names one of Lockhouse's own semaphores. Listings leave those out.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(RESERVED_PREFIX)
+    }
+}
 
 /// Why a capacity was changed, in the words of who changed it: at most 1024 bytes, may be empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -137,9 +162,34 @@ fn check<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
     Ok(text)
 }
 
+fn check_unreserved<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
+    if text.starts_with(RESERVED_PREFIX) {
+        let problem =
+            format!("begins with {RESERVED_PREFIX:?}, which is reserved; choose another name");
+        return Err(Invalid::new(field, problem));
+    }
+    check(field, text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reserved_names_are_refused_unless_a_store_says_them() {
+        let refused = SemaphoreName::parse("lockhouse:upkeep").unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "semaphore begins with \"lockhouse:\", which is reserved; choose another name"
+        );
+        assert!("lockhouse:".parse::<SemaphoreName>().is_err());
+        let stored = SemaphoreName::stored("lockhouse:upkeep").unwrap();
+        assert!(stored.is_reserved());
+        for free in ["lockhouse", "Lockhouse:upkeep", "a/lockhouse:upkeep"] {
+            assert!(!SemaphoreName::parse(free).unwrap().is_reserved());
+        }
+        assert!(Owner::parse("lockhouse:upkeep").is_ok());
+    }
 
     #[test]
     fn a_name_of_255_bytes_is_the_longest() {

@@ -1,4 +1,5 @@
-//! `/metrics`: how many calls there were, how they were answered and how long that took.
+//! `/metrics`: how many calls there were, how they were answered, how long that took, and whether the
+//! upkeep fails.
 //!
 //! In the OpenMetrics text format, which is what Prometheus asks for. The route is the pattern, not
 //! the path, so that names don't become labels.
@@ -11,11 +12,12 @@ use axum::http::Method;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use lockhouse::Code;
+use lockhouse::{Code, Lockhouse, UpkeepState};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -36,6 +38,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     calls: Family<Answered, Counter>,
     durations: Family<Route, Histogram>,
+    upkeep_failing: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,9 +66,16 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let calls = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
-        let mut registry = Registry::with_prefix("lockhouse_http");
-        registry.register("requests", "Calls by how they were answered", calls.clone());
-        registry.register_with_unit(
+        let upkeep_failing = Gauge::default();
+        let mut registry = Registry::with_prefix("lockhouse");
+        registry.register(
+            "upkeep_failing",
+            "1 while this server should do the upkeep and can't, else 0; /readyz says why",
+            upkeep_failing.clone(),
+        );
+        let http = registry.sub_registry_with_prefix("http");
+        http.register("requests", "Calls by how they were answered", calls.clone());
+        http.register_with_unit(
             "request_duration",
             "How long calls took, their waits for room included",
             Unit::Seconds,
@@ -75,6 +85,7 @@ impl Metrics {
             registry,
             calls,
             durations,
+            upkeep_failing,
         }
     }
 }
@@ -114,7 +125,12 @@ pub(crate) async fn count(
     response
 }
 
-pub(crate) async fn get(State(metrics): State<Arc<Metrics>>) -> Result<Response, Failure> {
+pub(crate) async fn get(
+    State(lockhouse): State<Lockhouse>,
+    State(metrics): State<Arc<Metrics>>,
+) -> Result<Response, Failure> {
+    let fails = matches!(lockhouse.upkeep_state(), UpkeepState::Failing(_));
+    metrics.upkeep_failing.set(i64::from(fails));
     let mut text = String::new();
     encode(&mut text, &metrics.registry)
         .map_err(|error| Failure::new(Code::Internal, format!("no metrics: {error}")))?;

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use lockhouse::store::{self, Kind};
 use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
-use lockhouse::{Ask, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl};
+use lockhouse::{Ask, Code, Error, ExternalId, Lockhouse, Owner, Request, SemaphoreName, Ttl};
 
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::ending::Ending;
@@ -50,7 +50,7 @@ async fn acquire(
     }
     // The wait was dropped, perhaps in the very moment of its grant: one more look finds that.
     match lockhouse.acquire(ask, Duration::ZERO).await {
-        Err(Error::Refused(Refusal::Exhausted(_))) => {
+        Err(error) if error.code() == Code::Exhausted => {
             let what = "the server is about to stop; ask again, of another if there is one";
             Err(store::Error::new(Kind::Unavailable, what).into())
         }

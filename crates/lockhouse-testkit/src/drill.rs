@@ -243,6 +243,10 @@ impl Drill {
         client.acquire(ask(4), Duration::ZERO).await;
         client.release("resized-2").await;
         client.acquire(ask(5), Duration::ZERO).await;
+        client.release("resized-5").await;
+        client.define("resized", 0).await;
+        sleep(Duration::from_millis(2)).await;
+        client.acquire(ask(6), Duration::ZERO).await;
     }
 
     async fn recreated(&self) {

@@ -12,7 +12,7 @@ use lockhouse_core::{
 use crate::background::Background;
 use crate::engine::Engine;
 use crate::service::Service;
-use crate::upkeep::{Maintaining, Swept, Upkeep};
+use crate::upkeep::{Maintaining, Swept, Upkeep, UpkeepState};
 use crate::{
     Define, Error, Heard, Raised, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session,
     wire,
@@ -358,6 +358,12 @@ impl Lockhouse {
     /// `store_unavailable`; `invalid_request` on a server's URL.
     pub async fn sweep(&self, upkeep: &Upkeep) -> Result<Swept, Error> {
         upkeep.once(self.upkeeper()?).await
+    }
+
+    /// How the upkeep that [`maintain`](Lockhouse::maintain) began in this process goes.
+    pub fn upkeep_state(&self) -> UpkeepState {
+        self.engine()
+            .map_or(UpkeepState::Off, |engine| engine.upkeep().state())
     }
 
     /// Counts everything anew, in one consistent read, and says what is off: P1, P2, P3 and P7.

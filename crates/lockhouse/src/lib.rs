@@ -64,4 +64,4 @@ pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use service::{Heard, Raised, Released, SemaphoreStatus};
 pub use session::Session;
-pub use upkeep::{Maintaining, Swept, Upkeep};
+pub use upkeep::{Maintaining, Swept, Upkeep, UpkeepState};

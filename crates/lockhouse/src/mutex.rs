@@ -43,17 +43,16 @@ impl Mutex {
         self.0.name()
     }
 
-    /// Waits for the lock, as long as it takes.
+    /// Waits for the lock, as long as it takes; also while the semaphore is closed.
     ///
     /// Cancel safe: dropping the future gives up the place in the queue, and a lock that was
     /// granted in that moment is given back.
     ///
     /// # Errors
-    /// `capacity_changed` if there is such a semaphore, of another capacity; `unknown_semaphore` or
-    /// `exceeds_capacity` if it was deleted or closed since this handle's first use;
-    /// `store_unavailable`, `overloaded`.
+    /// `capacity_changed` if there is such a semaphore, of another capacity; `unknown_semaphore` if
+    /// it was deleted since this handle's first use; `store_unavailable`, `overloaded`.
     pub async fn lock(&self) -> Result<Permit, Error> {
-        self.0.semaphore().await?.acquire().await
+        self.0.acquire(1).await
     }
 
     /// The lock if it is free now, and nobody waits for it.
@@ -61,6 +60,6 @@ impl Mutex {
     /// # Errors
     /// `exhausted`, and as [`lock`](Mutex::lock).
     pub async fn try_lock(&self) -> Result<Permit, Error> {
-        self.0.semaphore().await?.try_acquire().await
+        self.0.try_acquire(1).await
     }
 }

@@ -1,17 +1,22 @@
 //! A semaphore whose capacity is part of what it means: a mutex's, or a readers-writer lock's.
+//!
+//! The capacity is checked at the first use of a handle and its clones. A closed semaphore passes, as
+//! it is paused: callers wait for it to open, and the capacity that it has then is checked after the
+//! grant.
 
 use std::sync::Arc;
 
 use lockhouse_core::{Capacity, Refusal};
 use tokio::sync::OnceCell;
 
-use crate::{Error, Semaphore};
+use crate::{Error, Permit, Semaphore};
 
 /// A semaphore, and the capacity that it must have.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     semaphore: Semaphore,
     capacity: u32,
+    /// Set once the semaphore was seen open, with that capacity.
     checked: Arc<OnceCell<()>>,
 }
 
@@ -28,14 +33,27 @@ impl Pool {
         self.semaphore.name()
     }
 
-    /// The semaphore, which has that capacity: that is seen to at the first use of the handle and
-    /// its clones.
-    pub(crate) async fn semaphore(&self) -> Result<&Semaphore, Error> {
-        self.checked.get_or_try_init(|| self.check()).await?;
-        Ok(&self.semaphore)
+    /// Waits for `count` permits.
+    pub(crate) async fn acquire(&self, count: u32) -> Result<Permit, Error> {
+        self.check().await?;
+        let permit = self.semaphore.acquire_many(count).await?;
+        self.check().await?;
+        Ok(permit)
     }
 
+    /// `count` permits, if they are free now.
+    pub(crate) async fn try_acquire(&self, count: u32) -> Result<Permit, Error> {
+        self.check().await?;
+        let permit = self.semaphore.try_acquire_many(count).await?;
+        self.check().await?;
+        Ok(permit)
+    }
+
+    /// Sees to it that the semaphore has that capacity, or is closed.
     async fn check(&self) -> Result<(), Error> {
+        if self.checked.initialized() {
+            return Ok(());
+        }
         let (lockhouse, expected) = (self.semaphore.lockhouse(), Capacity::new(self.capacity)?);
         let status = match lockhouse.status(self.name()).await {
             Err(Error::Refused(Refusal::UnknownSemaphore(_))) => {
@@ -49,6 +67,11 @@ impl Pool {
         };
         let found = status.semaphore;
         if found.capacity == expected {
+            // Another task may have set it meanwhile.
+            let _ = self.checked.set(());
+            return Ok(());
+        }
+        if found.capacity == Capacity::CLOSED {
             return Ok(());
         }
         Err(Refusal::CapacityChanged {

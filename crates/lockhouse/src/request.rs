@@ -133,6 +133,11 @@ impl RequestBuilder {
 
     async fn send(self, wait: Duration) -> Result<Permit, Error> {
         let ask = self.ask()?;
+        self.hold(ask, wait).await
+    }
+
+    /// Holds `ask`, which this builder made or one of Lockhouse's own did.
+    pub(crate) async fn hold(self, ask: Ask, wait: Duration) -> Result<Permit, Error> {
         // Of another owner it is not kept.
         let is_kept_by = |keeper: &&Keeper| ask.owner.as_ref() == Some(&keeper.owner);
         let keeper = self.keeper.as_ref().filter(is_kept_by);

@@ -52,10 +52,10 @@ impl RwLock {
     /// Cancel safe, as [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Errors
-    /// `capacity_changed` if there is such a semaphore, of another capacity; `exceeds_capacity` if
-    /// it was closed since; `store_unavailable`, `overloaded`.
+    /// `capacity_changed` if there is such a semaphore, of another capacity; `store_unavailable`,
+    /// `overloaded`.
     pub async fn read(&self) -> Result<Permit, Error> {
-        self.0.semaphore().await?.acquire().await
+        self.0.acquire(1).await
     }
 
     /// Reads if nobody writes, or waits to.
@@ -63,7 +63,7 @@ impl RwLock {
     /// # Errors
     /// `exhausted`, and as [`read`](RwLock::read).
     pub async fn try_read(&self) -> Result<Permit, Error> {
-        self.0.semaphore().await?.try_acquire().await
+        self.0.try_acquire(1).await
     }
 
     /// Waits until nobody reads or writes.
@@ -73,7 +73,7 @@ impl RwLock {
     /// # Errors
     /// As [`read`](RwLock::read); `exceeds_capacity` if the semaphore was made smaller since.
     pub async fn write(&self) -> Result<Permit, Error> {
-        self.0.semaphore().await?.acquire_many(ALL).await
+        self.0.acquire(ALL).await
     }
 
     /// Writes if nobody reads or writes.
@@ -81,6 +81,6 @@ impl RwLock {
     /// # Errors
     /// `exhausted`, and as [`write`](RwLock::write).
     pub async fn try_write(&self) -> Result<Permit, Error> {
-        self.0.semaphore().await?.try_acquire_many(ALL).await
+        self.0.try_acquire(ALL).await
     }
 }

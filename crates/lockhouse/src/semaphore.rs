@@ -50,14 +50,15 @@ impl Semaphore {
         &self.name
     }
 
-    /// Waits for one permit, as long as it takes; for less, `tokio::time::timeout` will do.
+    /// Waits for one permit, as long as it takes, also while the semaphore is closed; for less,
+    /// `tokio::time::timeout` will do.
     ///
     /// First come, first served, and cancel safe: dropping the future gives up the place in the
     /// queue, and a permit granted in that moment is given back.
     ///
     /// # Errors
-    /// `unknown_semaphore`, `exceeds_capacity` (also when the capacity is 0), `store_unavailable`,
-    /// `overloaded`; of a session's, `session_ended` once that is lost.
+    /// `unknown_semaphore`, `exceeds_capacity`, `store_unavailable`, `overloaded`; of a session's,
+    /// `session_ended` once that is lost.
     pub async fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1).await
     }

@@ -19,16 +19,14 @@ use tokio::time::sleep;
 use crate::engine::Engine;
 use crate::liveness::{OwnerCheck, OwnerPattern};
 use crate::suspects::{Suspects, verdicts};
-use crate::{Error, Lockhouse, Permit};
+use crate::{Error, Lockhouse};
 
-/// The semaphore whose permit the work is shared by. Listings leave it out.
-pub(crate) const UPKEEP: &str = "lockhouse:upkeep";
+mod health;
+mod turn;
 
-/// The longest that the work rests after its process died.
-const UPKEEP_TTL: Duration = Duration::from_secs(30);
-
-/// The shortest: a process that is merely slow should keep the permit.
-const LEAST_UPKEEP_TTL: Duration = Duration::from_secs(1);
+pub(crate) use health::Health;
+pub use health::UpkeepState;
+use turn::Turn;
 
 /// What is done, and how often.
 #[derive(Clone, Debug)]
@@ -122,9 +120,12 @@ impl Upkeep {
         let (stop, stopped) = oneshot::channel();
         Maintaining {
             task: tokio::spawn(async move {
-                let turn = Turn::new(&lockhouse, self.turn_ttl());
+                let Some(engine) = lockhouse.engine() else {
+                    return;
+                };
+                let turn = Turn::new(&lockhouse, engine, self.turn_ttl());
                 tokio::select! {
-                    () = self.run(&lockhouse, &turn) => {}
+                    () = self.run(engine, &turn) => {}
                     _ = stopped => {}
                 }
                 turn.leave().await;
@@ -134,10 +135,8 @@ impl Upkeep {
     }
 
     /// Each task goes round by itself, so that a slow one holds up none of the others.
-    async fn run(&self, lockhouse: &Lockhouse, turn: &Turn<'_>) {
-        let Some(engine) = lockhouse.engine() else {
-            return;
-        };
+    async fn run(&self, engine: &Engine, turn: &Turn<'_>) {
+        let said = |what, result| said(engine, what, result);
         let suspects: Vec<Mutex<Suspects>> = self.checks.iter().map(|_| Mutex::default()).collect();
         let sweep = every(self.sweep_every, turn, |_| async {
             said("lapsed requests ended", engine.sweep_lapsed().await);
@@ -172,7 +171,7 @@ impl Upkeep {
             .min(self.check_every)
             .min(self.purge_every)
             .min(self.history_every);
-        shortest.clamp(LEAST_UPKEEP_TTL, UPKEEP_TTL)
+        shortest.clamp(turn::LEAST_TTL, turn::MOST_TTL)
     }
 
     /// Every task once, but for the checks, which take two rounds.
@@ -266,52 +265,11 @@ async fn every<F: Future<Output = ()>>(
     }
 }
 
-fn said(what: &str, result: Result<u64, Error>) {
-    match result {
+fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
+    match &result {
         Ok(0) => tracing::debug!("no {what}"),
         Ok(count) => tracing::info!(count, "{what}"),
         Err(error) => tracing::warn!(%error, "upkeep failed, it is tried again at its next turn"),
     }
-}
-
-/// The permit to do the work, which whoever has it keeps.
-struct Turn<'a> {
-    lockhouse: &'a Lockhouse,
-    ttl: Duration,
-    permit: Mutex<Option<Permit>>,
-}
-
-impl<'a> Turn<'a> {
-    fn new(lockhouse: &'a Lockhouse, ttl: Duration) -> Self {
-        Self {
-            lockhouse,
-            ttl,
-            permit: Mutex::new(None),
-        }
-    }
-
-    /// The request of the permit, if this process has it; it takes it if nobody has.
-    async fn ours(&self) -> Option<ExternalId> {
-        let mut permit = self.permit.lock().await;
-        if permit.as_ref().is_none_or(Permit::is_lost) {
-            *permit = self.take().await.ok();
-        }
-        permit.as_ref().map(|permit| permit.external_id().clone())
-    }
-
-    /// Gives the permit back, if this process has it. If that fails, it lapses.
-    async fn leave(self) {
-        let Some(permit) = self.permit.into_inner() else {
-            return;
-        };
-        if let Err(error) = permit.release().await {
-            tracing::warn!(%error, "the upkeep's permit could not be given back, it lapses");
-        }
-    }
-
-    async fn take(&self) -> Result<Permit, Error> {
-        self.lockhouse.define(UPKEEP, 1).await?;
-        let ask = self.lockhouse.ask().permits(UPKEEP, 1);
-        ask.ttl(self.ttl).try_acquire().await
-    }
+    engine.upkeep().did(what, result.err());
 }

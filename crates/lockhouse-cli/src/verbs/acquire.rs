@@ -9,8 +9,8 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::{ENDING, Signals, Waiter, or_signal};
-use crate::table;
-use crate::want::Wanted;
+use crate::want::{Wanted, patience};
+use crate::{notice, table};
 
 /// Take permits, all or none, and leave them held
 ///
@@ -27,12 +27,12 @@ Examples:
 pub(crate) struct Acquire {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to wait for room at most: 30s, 5m, 1h30m
+    /// How long to wait for room at most: 30s, 5m, 1h30m or forever
     #[arg(
         long,
         value_name = "DURATION",
         default_value = "0s",
-        value_parser = humantime::parse_duration
+        value_parser = patience
     )]
     wait: Duration,
     /// How long it is held unless renewed: 30s, 5m, 1h30m; unless said, until released
@@ -52,6 +52,7 @@ impl Acquire {
             own_owner: false,
         };
         let acquiring = lockhouse.acquire(ask.clone(), self.wait);
+        let acquiring = notice::while_waiting(acquiring, &lockhouse, &ask, global.output);
         let (request, _) = waiter.until_granted(acquiring, &mut signals).await?;
         let told = global.output.deliver(
             || wire::Request::from(&request),

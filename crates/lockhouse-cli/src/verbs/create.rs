@@ -1,56 +1,93 @@
 //! `lockhouse create`.
 
 use clap::Args;
-use lockhouse::wire;
+use lockhouse::{Error, Lockhouse, Refusal, SemaphoreStatus, wire};
+use serde::Serialize;
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, word};
 use crate::who;
 
-/// Create a semaphore, or resize one that exists
+/// Create a semaphore
 ///
-/// Prints which of the two it did. A capacity below what is held revokes nothing; nothing is
-/// granted until there is room.
+/// Prints whether it was created, or existed with that capacity already; with -o json, `created`
+/// says so. One that exists with another capacity is left as it is, and that is an error; to
+/// change it there is `resize`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   lockhouse create backup-slots 10
-  lockhouse create deploy 1 --note 'one deploy at a time'")]
+  lockhouse create deploy 1 --note 'one deploy at a time'
+  lockhouse create gpu 4 --if-missing")]
 pub(crate) struct Create {
     /// The semaphore
     name: String,
     /// How many permits it has; 0 closes it
     #[arg(allow_negative_numbers = true)]
     capacity: i64,
+    /// Succeed if it exists, whatever its capacity, and change nothing
+    #[arg(long)]
+    if_missing: bool,
     /// Why, for its history
     #[arg(long)]
     note: Option<String>,
 }
 
+#[derive(Serialize)]
+struct Created {
+    created: bool,
+    #[serde(flatten)]
+    semaphore: wire::Semaphore,
+}
+
 impl Create {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let lockhouse = global.place()?.connect().await?;
-        let mut define = lockhouse
-            .define(&self.name, self.capacity)
-            .changed_by(who::user_and_host());
-        if let Some(note) = self.note {
-            define = define.note(note);
-        }
-        let (status, created) = define.send().await?;
+        let (status, created) = self.create(&lockhouse).await?;
         let did = if created {
-            "created with"
+            "created"
         } else {
-            "resized to"
+            "exists already,"
         };
         global.output.print(
-            || wire::Semaphore::from(&status),
+            || Created {
+                created,
+                semaphore: wire::Semaphore::from(&status),
+            },
             || {
                 let semaphore = &status.semaphore;
                 let (name, capacity) = (&semaphore.name, semaphore.capacity);
-                format!("semaphore \"{name}\" {did} capacity {capacity}")
+                format!("semaphore \"{name}\" {did} with capacity {capacity}")
             },
         )?;
         Ok(Exit::OK)
+    }
+
+    /// The semaphore, and whether this created it.
+    async fn create(&self, lockhouse: &Lockhouse) -> Result<(SemaphoreStatus, bool), Failure> {
+        let mut define = lockhouse
+            .define(&self.name, self.capacity)
+            .as_it_is()
+            .changed_by(who::user_and_host());
+        if let Some(note) = &self.note {
+            define = define.note(note);
+        }
+        match define.send().await {
+            Err(Error::Refused(Refusal::CapacityChanged { .. })) if self.if_missing => {
+                Ok((lockhouse.status(&self.name).await?, false))
+            }
+            Err(error @ Error::Refused(Refusal::CapacityChanged { .. })) => {
+                let name = word(&self.name);
+                Err(Failure::Hinted {
+                    error,
+                    hint: format!(
+                        "lockhouse resize {name} {}; or create with --if-missing, to leave it as it is",
+                        self.capacity
+                    ),
+                })
+            }
+            done => Ok(done?),
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct History {
 
 impl History {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.place()?.connect_to_read(global.output).await?;
         let changes = lockhouse.history(&self.name, PAGE).await?;
         global.output.print(
             || wire::History {

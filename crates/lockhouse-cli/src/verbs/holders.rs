@@ -34,7 +34,7 @@ impl Holders {
         let on = on.map_err(lockhouse::Error::from)?;
         let owner = self.owner.map(Owner::parse).transpose();
         let owner = owner.map_err(lockhouse::Error::from)?;
-        let lockhouse = global.place()?.connect().await?;
+        let lockhouse = global.place()?.connect_to_read(global.output).await?;
         let mut all: Vec<Request> = Vec::new();
         loop {
             let after = all.last().map(|request| &request.external_id);

@@ -13,8 +13,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
 use crate::output::{Format, complain};
-use crate::want::Wanted;
-use crate::who;
+use crate::want::{Wanted, patience};
+use crate::{notice, who};
 
 /// How long giving the permits back may take.
 const RELEASED_WITHIN: Duration = Duration::from_secs(10);
@@ -22,7 +22,8 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// Hold permits while a command runs
 ///
 /// Waits for the permits, runs the command, renews them every third of the TTL, gives them back
-/// when the command ends, and exits as it did. Prints nothing of its own.
+/// when the command ends, and exits as it did. Prints nothing of its own, but says on stderr, if
+/// that is a terminal, what it waits for.
 ///
 /// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
 /// JSON object), LOCKHOUSE_OWNER and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed
@@ -53,8 +54,9 @@ Examples:
 pub(crate) struct Run {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to wait for room at most: 30s, 5m, 1h30m; 30s unless said, or 0s with --on-busy skip
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    /// How long to wait for room at most: 30s, 5m, 1h30m or forever; forever unless said, or 0s with
+    /// --on-busy skip
+    #[arg(long, value_name = "DURATION", value_parser = patience)]
     wait: Option<Duration>,
     /// What to do when there was no room for as long as it waited: fail with exit code 75, or skip
     /// the command, say so on stderr and exit with 0, as suits cron
@@ -98,6 +100,7 @@ impl Run {
             own_owner,
         };
         let acquiring = self.request(&lockhouse, &ask).acquire();
+        let acquiring = notice::while_waiting(acquiring, &lockhouse, &ask, global.output);
         let permit = match waiter.until_granted(acquiring, &mut signals).await {
             Err(Failure::Lockhouse(busy))
                 if self.on_busy == OnBusy::Skip && busy.code() == Code::Exhausted =>
@@ -126,7 +129,7 @@ impl Run {
 
     fn wait(&self) -> Duration {
         let unless_said = match self.on_busy {
-            OnBusy::Fail => Duration::from_secs(30),
+            OnBusy::Fail => Duration::MAX,
             OnBusy::Skip => Duration::ZERO,
         };
         self.wait.unwrap_or(unless_said)

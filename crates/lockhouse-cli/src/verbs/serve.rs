@@ -3,6 +3,7 @@
 use clap::Args;
 use lockhouse::Upkeep;
 use nix::sys::signal::Signal;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -10,12 +11,12 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hold::{Signals, or_signal};
+use crate::place;
 use crate::upkeep::{Ages, Intervals};
-use crate::{output, place};
 
 /// Serve a store over HTTP
 ///
-/// Prints one line once it listens, and logs to stderr (RUST_LOG says what; info unless said).
+/// Prints one line once it listens (with -o json, an object with its `url` and its `store`), and logs to stderr (RUST_LOG says what; info unless said).
 /// SIGTERM or SIGINT stops it once what is under way is done; a second one stops it at once. It
 /// keeps no state of its own: run as many as you like on one database. They share the upkeep: one
 /// of them ends what has lapsed and deletes what is old, and another goes on if it dies.
@@ -67,13 +68,14 @@ impl Serve {
             .await
             .map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
-        let lockhouse = or_signal(place.connect(), &mut signals).await?;
+        let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
-        output::line(&format!(
-            "lockhouse serves {} on http://{address}",
-            place.public()
-        ))?;
+        let (store, url) = (place.public(), format!("http://{address}"));
+        global.output.print(
+            || json!({"url": url, "store": store}),
+            || format!("lockhouse serves {store} on {url}"),
+        )?;
         let (stop, mut stopped) = watch::channel(false);
         let mut told = stopped.clone();
         tokio::spawn(async move {

@@ -5,7 +5,7 @@ use lockhouse_core::{Cause, Command, Refusal, Reply};
 use crate::keeper::{
     Keeper, ask, define, delete, end, exhausted, forced, resize, unknown_semaphore,
 };
-use crate::words::{capacity, count, name};
+use crate::words::name;
 
 /// P1.
 #[test]
@@ -27,12 +27,12 @@ fn permits_are_granted_up_to_the_capacity_and_no_further() {
 #[test]
 fn a_closed_semaphore_grants_nothing() {
     let mut keeper = Keeper::with(&[("a", 0)]);
-    let never = Refusal::ExceedsCapacity {
-        semaphore: name("a"),
-        asked: count(1),
-        capacity: capacity(0),
-    };
-    assert_eq!(keeper.acquire(&ask("one", &[("a", 1)])), Err(never));
+    keeper.run(define("b", 1)).unwrap();
+    keeper.grant(&ask("held", &[("b", 1)]));
+    for permits in [&[("a", 1)][..], &[("a", 9)], &[("a", 1), ("b", 1)]] {
+        let closed = Refusal::Closed(vec![name("a")]);
+        assert_eq!(keeper.acquire(&ask("one", permits)), Err(closed));
+    }
     keeper.run(resize("a", 1)).unwrap();
     keeper.grant(&ask("one", &[("a", 1)]));
 }

@@ -99,6 +99,18 @@ fn exceeds_capacity_says_what_there_is_at_all() {
     assert_refused(&mut keeper(), command, refusal, Code::ExceedsCapacity);
 }
 
+/// Closed means paused: an ask may wait for it, so its code is that of a full semaphore.
+#[test]
+fn closed_names_all_that_are_closed_and_is_exhausted() {
+    let mut keeper = keeper();
+    for name in ["c", "d"] {
+        keeper.run(define(name, 0)).unwrap();
+    }
+    let command = Command::Acquire(ask("two", &[("d", 1), ("a", 2), ("c", 7)]));
+    let refusal = Refusal::Closed(vec![name("c"), name("d")]);
+    assert_refused(&mut keeper, command, refusal, Code::Exhausted);
+}
+
 #[test]
 fn exhausted_names_all_that_lack_room_and_no_others() {
     let mut keeper = keeper();

@@ -105,3 +105,16 @@ fn who_asks_more_than_there_is_holds_nobody_back() {
     assert!(matches!(outcomes[0], Err(Refusal::ExceedsCapacity { .. })));
     assert!(outcomes[1].is_ok());
 }
+
+/// P11: a closed semaphore may stay closed for days, so its waiters reserve nothing elsewhere.
+#[test]
+fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others() {
+    let mut keeper = Keeper::with(&[("closed", 0), ("a", 1)]);
+    let batch = [
+        waits(1, "both", &[("closed", 1), ("a", 1)]),
+        waits(2, "one", &[("a", 1)]),
+    ];
+    let outcomes = keeper.batch(&batch).outcomes;
+    assert_eq!(outcomes[0], Err(Refusal::Closed(vec![name("closed")])));
+    assert!(outcomes[1].is_ok());
+}

@@ -2,8 +2,9 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 35] = [
+pub(crate) const EVERY_KIND: [&str; 36] = [
     "capacity changed",
+    "closed",
     "conflict",
     "created",
     "deleted",
@@ -60,6 +61,7 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         Err(Refusal::UnknownRequest(_)) => "unknown request",
         Err(Refusal::ExceedsCapacity { .. }) => "exceeds capacity",
         Err(Refusal::Exhausted(_)) => "exhausted",
+        Err(Refusal::Closed(_)) => "closed",
         Err(Refusal::IdempotencyConflict(_)) => "conflict",
         Err(Refusal::RequestEnded { .. }) if matches!(command, Command::Renew { .. }) => {
             "request ended: renew"

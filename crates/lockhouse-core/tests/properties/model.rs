@@ -170,9 +170,13 @@ impl Model {
         if !unknown.is_empty() {
             return Err(Refusal::UnknownSemaphore(unknown));
         }
-        let mut lacking = Vec::new();
+        let (mut closed, mut lacking) = (Vec::new(), Vec::new());
         for (name, asked) in ask.permits() {
             let capacity = self.capacity(name).expect("checked above");
+            if capacity.value() == 0 {
+                closed.push(name.clone());
+                continue;
+            }
             if asked.value() > capacity.value() {
                 let semaphore = name.clone();
                 return Err(Refusal::ExceedsCapacity {
@@ -184,6 +188,9 @@ impl Model {
             if log::live_permits(&self.log, name) + asked.value() > capacity.value() {
                 lacking.push(name.clone());
             }
+        }
+        if !closed.is_empty() {
+            return Err(Refusal::Closed(closed));
         }
         if !lacking.is_empty() {
             return Err(Refusal::Exhausted(lacking));

@@ -4,7 +4,7 @@
 //! refused and wait. Whoever would be granted is looked up in that list first.
 
 use lockhouse_core::{
-    Ask, Code, Command, Decision, Loaded, Outcome, Refusal, Reply, SemaphoreName, Turn, decide,
+    Ask, Command, Decision, Loaded, Outcome, Refusal, Reply, SemaphoreName, Turn, decide,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -120,7 +120,7 @@ fn in_line<'a>(
         if is_granted_now(&outcome) && !others.is_empty() {
             outcome = Err(Refusal::OthersFirst(others));
         }
-        if turn.waits && is_exhausted(&outcome) {
+        if turn.waits && lacks_room(&outcome) {
             waiting.push((ask, turn));
         }
     }
@@ -154,7 +154,7 @@ fn overtaken(commands: &[Command], outcomes: &[Outcome]) -> Vec<Broken> {
         }
         let before = commands[..i].iter().zip(outcomes);
         let passed = before.filter_map(|(command, outcome)| match command {
-            Command::AcquireInTurn(other, its) if its.waits && is_exhausted(outcome) => {
+            Command::AcquireInTurn(other, its) if its.waits && lacks_room(outcome) => {
                 (its.place < turn.place && share(ask, other)).then_some(other)
             }
             _ => None,
@@ -178,9 +178,11 @@ fn is_granted_now(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(Reply::Granted { now: true, .. }))
 }
 
-fn is_exhausted(outcome: &Outcome) -> bool {
-    let refusal = outcome.as_ref().err();
-    refusal.is_some_and(|refusal| refusal.code() == Code::Exhausted)
+fn lacks_room(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Err(Refusal::Exhausted(_) | Refusal::OthersFirst(_))
+    )
 }
 
 /// Breaks `decide` and expects some sequence to break `rule`.
@@ -254,27 +256,42 @@ fn holding_back_a_repeated_ask_is_caught() {
     });
 }
 
-/// What can never be granted is not waited for.
+/// No release can give what such an ask lacks.
 #[test]
-fn being_held_back_by_what_asks_too_much_is_caught() {
+fn being_held_back_by_an_ask_that_exceeds_the_capacity_is_caught() {
     assert_caught("answers", |loaded, commands| {
-        let first = decide(loaded.clone(), commands);
-        let mut blocked: Vec<(&Ask, &Turn)> = Vec::new();
-        let mut decision = first;
-        for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
-            let Command::AcquireInTurn(ask, turn) = command else {
-                continue;
-            };
-            let others = others_ahead(ask, turn, &blocked);
-            if is_granted_now(outcome) && !others.is_empty() {
-                *outcome = Err(Refusal::OthersFirst(others));
-            }
-            if turn.waits && matches!(outcome, Err(Refusal::ExceedsCapacity { .. })) {
-                blocked.push((ask, turn));
-            }
-        }
-        decision
+        held_back_by(loaded, commands, |refusal| {
+            matches!(refusal, Refusal::ExceedsCapacity { .. })
+        })
     });
+}
+
+/// P11.
+#[test]
+fn being_held_back_by_a_waiter_on_a_closed_semaphore_is_caught() {
+    assert_caught("answers", |loaded, commands| {
+        held_back_by(loaded, commands, |refusal| {
+            matches!(refusal, Refusal::Closed(_))
+        })
+    });
+}
+
+fn held_back_by(loaded: Loaded, commands: &[Command], is_it: fn(&Refusal) -> bool) -> Decision {
+    let mut blocked: Vec<(&Ask, &Turn)> = Vec::new();
+    let mut decision = decide(loaded, commands);
+    for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
+        let Command::AcquireInTurn(ask, turn) = command else {
+            continue;
+        };
+        let others = others_ahead(ask, turn, &blocked);
+        if is_granted_now(outcome) && !others.is_empty() {
+            *outcome = Err(Refusal::OthersFirst(others));
+        }
+        if turn.waits && outcome.as_ref().is_err_and(is_it) {
+            blocked.push((ask, turn));
+        }
+    }
+    decision
 }
 
 /// The sequences are worth something: those who are held back have room, and those who are first

@@ -191,7 +191,7 @@ pub(crate) fn refused(error: &Error) -> Answer {
     }
     let names = |names: &[SemaphoreName]| names.iter().map(ToString::to_string).collect();
     Answer::Refused(match error {
-        Error::Refused(Refusal::Exhausted(on) | Refusal::OthersFirst(on)) => {
+        Error::Refused(Refusal::Exhausted(on) | Refusal::Closed(on) | Refusal::OthersFirst(on)) => {
             Refused::Exhausted(names(on))
         }
         Error::Refused(Refusal::RequestEnded { reason, .. }) => {

@@ -9,20 +9,123 @@ use crate::server::{Server, until};
 use lockhouse::liveness::HttpCheck;
 use lockhouse::{
     Ask, Code, Count, EndReason, ExternalId, Lockhouse, Maintaining, Owner, OwnerPattern,
-    SemaphoreName, Upkeep,
+    SemaphoreName, Upkeep, UpkeepState,
 };
 use serde_json::json;
 use tokio::net::TcpListener;
 
-const UPKEEP: &str = "/v1/semaphores/lockhouse:upkeep";
+fn reserved() -> SemaphoreName {
+    SemaphoreName::stored("lockhouse:upkeep").unwrap()
+}
+
+/// How many hold the permit by which servers share the upkeep; callers of HTTP can't see it.
+async fn turns(lockhouse: &Lockhouse) -> usize {
+    let holders = lockhouse.holders(Some(&reserved()), None, 10).await;
+    holders.map_or(0, |holders| holders.len())
+}
+
+/// A request on the reserved permit, as versions that let callers name it may have left one.
+async fn stranger(lockhouse: &Lockhouse, also: Option<&str>) {
+    // That makes the semaphore.
+    let maintaining = lockhouse.maintain(Upkeep::default()).unwrap();
+    until("it has the turn", || async { turns(lockhouse).await == 1 }).await;
+    maintaining.stop().await;
+    let also = also.map(|name| SemaphoreName::parse(name).unwrap());
+    let permits = [reserved()].into_iter().chain(also);
+    let id = ExternalId::parse("stranger").unwrap();
+    let ask = Ask::new(id, permits.map(|name| (name, Count::ONE))).unwrap();
+    lockhouse.acquire(ask, Duration::ZERO).await.unwrap();
+}
+
+fn often() -> Upkeep {
+    Upkeep {
+        sweep_every: Duration::from_millis(50),
+        ..Upkeep::default()
+    }
+}
+
+#[tokio::test]
+async fn reserved_names_are_refused_on_every_way_in() {
+    let server = Server::start().await;
+    let name = "lockhouse:upkeep";
+    let path = format!("/v1/semaphores/{name}");
+    let ask = format!(r#"{{"permits":[{{"semaphore":"{name}"}}],"ttl_ms":1000}}"#);
+    for answer in [
+        server.put(&path, r#"{"capacity":5}"#).await,
+        server
+            .put(&path, r#"{"capacity":5,"expected_capacity":1}"#)
+            .await,
+        server
+            .put("/v1/semaphores/lockhouse%3aepoch", r#"{"capacity":5}"#)
+            .await,
+        server.get(&path).await,
+        server.get(&format!("{path}/holders")).await,
+        server.get(&format!("{path}/history")).await,
+        server.call("DELETE", &path, "").await,
+        server.put("/v1/requests/x", &ask).await,
+    ] {
+        let problem = answer.is_problem(422, "invalid_request");
+        assert_eq!(problem["field"], "semaphore");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("reserved"), "{detail}");
+    }
+    let lockhouse = &server.lockhouse;
+    let refused = lockhouse.define(name, 5).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidRequest);
+    let refused = lockhouse.semaphore(name).try_acquire().await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidRequest);
+}
+
+/// P10: nobody may take the permit, so a request that did so before that rule is ended.
+#[tokio::test]
+async fn a_stranger_on_the_reserved_permit_is_ended_and_the_upkeep_runs() {
+    let server = Server::start().await;
+    let lockhouse = &server.lockhouse;
+    stranger(lockhouse, None).await;
+    let _maintaining = lockhouse.maintain(often()).unwrap();
+    until("it works", || async {
+        lockhouse.upkeep_state() == UpkeepState::Working
+    })
+    .await;
+    assert_eq!(turns(lockhouse).await, 1);
+    let answer = server.get("/readyz").await;
+    let body = &answer.is(200).body[..];
+    assert_eq!(body, b"ready\nupkeep: working\n");
+}
+
+#[tokio::test]
+async fn upkeep_that_cannot_run_shows_in_readyz_and_in_a_metric() {
+    let server = Server::start().await;
+    let lockhouse = &server.lockhouse;
+    let shows = async |fails: bool| {
+        let ready = server.get("/readyz").await;
+        let metrics = server.get("/metrics").await;
+        let ready = String::from_utf8_lossy(&ready.is(200).body).into_owned();
+        let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+        let line = format!("lockhouse_upkeep_failing {}", u8::from(fails));
+        ready.contains("upkeep: failing: ") == fails && metrics.lines().any(|its| its == line)
+    };
+    assert!(shows(false).await);
+    lockhouse.define("a", 1).await.unwrap();
+    stranger(lockhouse, Some("a")).await;
+    let _maintaining = lockhouse.maintain(often()).unwrap();
+    until("it fails", async || shows(true).await).await;
+    let text = lockhouse.upkeep_state().to_string();
+    assert!(
+        text.contains("release it") && text.contains("stranger"),
+        "{text}"
+    );
+    lockhouse.release("stranger").await.unwrap();
+    until("it works", async || shows(false).await).await;
+    assert_eq!(lockhouse.upkeep_state(), UpkeepState::Working);
+}
 
 #[tokio::test]
 async fn listings_leave_lockhouses_own_permit_out() {
     let server = Server::start().await;
     let _maintaining = server.lockhouse.maintain(Upkeep::default()).unwrap();
     until("the permit is held", || async {
-        let answer = server.get(&format!("{UPKEEP}/holders")).await;
-        answer.status == 200 && answer.json()["holders"].as_array().unwrap().len() == 1
+        turns(&server.lockhouse).await == 1
     })
     .await;
     for limit in [1, 1000] {
@@ -54,10 +157,7 @@ async fn listings_leave_lockhouses_own_permit_out() {
 #[tokio::test]
 async fn upkeep_that_is_stopped_or_dropped_leaves_the_permit() {
     let server = Server::start().await;
-    let held = async || {
-        let answer = server.get(UPKEEP).await;
-        answer.status == 200 && answer.json()["in_use"] == 1
-    };
+    let held = async || turns(&server.lockhouse).await == 1;
     let maintaining = server.lockhouse.maintain(Upkeep::default()).unwrap();
     until("the permit is held", held).await;
     maintaining.stop().await;

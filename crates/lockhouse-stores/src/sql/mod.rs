@@ -10,6 +10,7 @@
 //! - `locked` finds the rows that other transactions keep locked.
 //! - `script` is what is sent; `rows` and `load` read what comes back.
 //! - `pool` and `connection` run scripts, and `error` says what became of one that failed.
+//! - `peer` says which kind of server there is where this kind cannot be spoken to.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
 //!   connection that breaks once the second packet was sent leaves that unknown.
 
@@ -21,6 +22,7 @@ mod ids;
 mod known;
 mod load;
 mod locked;
+mod peer;
 mod pool;
 mod purge;
 mod read;

@@ -14,16 +14,20 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::{Answers, Connection, Failed};
 use super::dialect::Driver;
+use super::peer;
 use super::script::Script;
 use super::url::Location;
 
 /// How long to wait for a free connection, and then for the server to accept a new one.
 const LEND: Duration = Duration::from_secs(3);
 const CONNECT: Duration = Duration::from_secs(3);
+
+/// After so long without an answer, the kind of the server is looked at.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// How long a call may take, all in all, unless it is [extended](Lease::extend). What follows it, a
 /// rollback, still ends within 10 s.
@@ -101,12 +105,29 @@ impl<D: Driver> Pool<D> {
     }
 
     async fn connect(&self) -> Result<Connection<D>, Error> {
-        let opened = timeout_at(Instant::now() + CONNECT, Connection::open(&self.location));
-        opened.await.unwrap_or_else(|_| {
-            let display = &self.location.display;
-            let silent = format!("connecting to {display}: no answer within {CONNECT:?}");
-            Err(Error::new(Kind::Unavailable, silent))
-        })
+        let opening = timeout_at(Instant::now() + CONNECT, Connection::open(&self.location));
+        let silence = async {
+            sleep(SILENCE).await;
+            peer::of_another_kind(&self.location).await
+        };
+        let opened = tokio::select! {
+            biased;
+            opened = opening => opened,
+            Some(error) = silence => return Err(error),
+        };
+        let error = match opened {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(error)) if is_no_protocol(&error) => {
+                peer::of_another_kind(&self.location).await.unwrap_or(error)
+            }
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let display = &self.location.display;
+                let silent = format!("connecting to {display}: no answer within {CONNECT:?}");
+                Error::new(Kind::Unavailable, silent)
+            }
+        };
+        Err(error)
     }
 
     fn drop_idle(&self) {
@@ -215,6 +236,13 @@ impl<D: Driver> Drop for Lease<D> {
             self.pool.idle().push(Idle { connection, since });
         }
     }
+}
+
+/// Whether the server said what no server of this kind says.
+fn is_no_protocol(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let driver = source.and_then(|source| source.downcast_ref::<sqlx::Error>());
+    matches!(driver, Some(sqlx::Error::Protocol(_)))
 }
 
 fn gone(context: &str) -> Error {

@@ -61,7 +61,7 @@ pub(crate) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
 pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
     let columns = Columns(row);
     let semaphore = Semaphore {
-        name: columns.checked(1, SemaphoreName::parse)?,
+        name: columns.checked(1, SemaphoreName::stored)?,
         capacity: columns.checked(2, capacity)?,
         in_use: columns.parsed(3)?,
         fence: columns.parsed(4)?,
@@ -99,7 +99,7 @@ pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
 pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Permit), Error> {
     let columns = Columns(row);
     let permit = Permit {
-        semaphore: columns.checked(first + 1, SemaphoreName::parse)?,
+        semaphore: columns.checked(first + 1, SemaphoreName::stored)?,
         count: columns.checked(first + 2, count)?,
         fence: columns.parsed(first + 3)?,
     };

@@ -22,7 +22,7 @@ pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
         of: "lockhouse_semaphore",
     };
     Ok(Semaphore {
-        name: cells.text(0, SemaphoreName::parse)?,
+        name: cells.text(0, SemaphoreName::stored)?,
         capacity: cells.number(1, Capacity::new)?,
         in_use: cells.number(2, u32::try_from)?,
         fence: cells.number(3, u64::try_from)?,
@@ -74,7 +74,7 @@ pub(super) fn name(row: &Row<'_>) -> Result<SemaphoreName, Error> {
         row,
         of: "lockhouse_semaphore",
     };
-    cells.text(0, SemaphoreName::parse)
+    cells.text(0, SemaphoreName::stored)
 }
 
 /// Of `old_capacity, new_capacity, changed_by, note, changed_at`, for `semaphore`.

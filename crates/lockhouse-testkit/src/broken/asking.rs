@@ -120,11 +120,18 @@ pub(super) const VARIANTS: &[Variant] = &[
     Variant {
         name: "a semaphore without room is too small",
         breaks: Promise::P9,
+        sabotage: || without_room(too_small),
+    },
+    Variant {
+        name: "a closed semaphore is too small",
+        breaks: Promise::P9,
         sabotage: || {
-            without_room(|names| Refusal::ExceedsCapacity {
-                semaphore: names[0].clone(),
-                asked: Count::ONE,
-                capacity: Capacity::CLOSED,
+            after(|_, decision| {
+                for outcome in &mut decision.outcomes {
+                    if let Err(Refusal::Closed(names)) = outcome {
+                        *outcome = Err(too_small(names));
+                    }
+                }
             })
         },
     },
@@ -176,7 +183,15 @@ fn trace(ask: &Ask, now: lockhouse_core::Timestamp) -> Request {
     }
 }
 
-/// Who finds no room is told something else.
+fn too_small(names: &[SemaphoreName]) -> Refusal {
+    Refusal::ExceedsCapacity {
+        semaphore: names[0].clone(),
+        asked: Count::ONE,
+        capacity: Capacity::CLOSED,
+    }
+}
+
+/// An ask that finds no room is told something else.
 fn without_room(told: fn(&[SemaphoreName]) -> Refusal) -> Arc<Sabotage> {
     after(move |_, decision| {
         for outcome in &mut decision.outcomes {

@@ -28,7 +28,10 @@ pub async fn a_closed_semaphore_grants_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 0).await.unwrap();
     let closed = refusal(grant(&lockhouse, "a", &[("s", 1)]).await);
-    assert_eq!(closed.code(), Code::ExceedsCapacity);
+    assert_eq!(closed.code(), Code::Exhausted);
+    assert!(closed.to_string().contains("closed"), "{closed}");
+    let many = refusal(grant(&lockhouse, "a", &[("s", 9)]).await);
+    assert_eq!(many.code(), Code::Exhausted);
     lockhouse.define("s", 1).await.unwrap();
     grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
 }

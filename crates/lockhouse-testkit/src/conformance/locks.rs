@@ -111,6 +111,29 @@ pub async fn a_semaphore_of_another_capacity_is_no_lock(place: &Place) {
     assert_eq!((status.capacity.value(), status.in_use), (5, 0));
 }
 
+/// Closed means paused, for locks too; one that opens with another capacity is no lock.
+pub async fn a_lock_waits_while_its_semaphore_is_closed(place: &Place) {
+    let (lockhouse, other) = (place.client().await, place.client().await);
+    for (capacity, is_lock) in [(1, true), (2, false)] {
+        lockhouse.define("m", 0).await.unwrap();
+        let mutex = lockhouse.mutex("m");
+        assert_eq!(refusal(mutex.try_lock().await).code(), Code::Exhausted);
+        let locking = tokio::spawn(async move { mutex.lock().await });
+        waits_for(&lockhouse, "m", 1).await;
+        other.define("m", capacity).await.unwrap();
+        let locked = tokio::time::timeout(SOON, locking).await.unwrap().unwrap();
+        if is_lock {
+            locked.unwrap().release().await.unwrap();
+        } else {
+            assert_eq!(refusal(locked).code(), Code::CapacityChanged);
+        }
+        eventually("it is released", async || {
+            in_use(&lockhouse, "m").await == 0
+        })
+        .await;
+    }
+}
+
 /// And who writes is alone.
 pub async fn readers_share_and_a_writer_is_alone(place: &Place) {
     let (lockhouse, other) = (place.client().await, place.client().await);

@@ -145,7 +145,8 @@ macro_rules! conformance {
             who_comes_first_is_served_first,
             nobody_overtakes_a_big_ask,
             a_higher_priority_comes_first,
-            who_waits_goes_on_waiting_while_it_is_closed,
+            asks_wait_while_the_semaphore_is_closed,
+            a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others,
             who_waits_is_told_of_a_deletion,
             interrupted_waits_leave_no_orphan,
             nobody_sleeps_on_while_there_is_room,
@@ -166,6 +167,7 @@ macro_rules! conformance {
             a_mutex_is_made_once_by_many_at_once,
             a_name_is_a_mutex_or_a_readers_writer_lock,
             a_semaphore_of_another_capacity_is_no_lock,
+            a_lock_waits_while_its_semaphore_is_closed,
             readers_share_and_a_writer_is_alone,
             a_writer_is_not_starved_by_readers,
         }

@@ -220,8 +220,8 @@ pub async fn a_higher_priority_comes_first(place: &Place) {
     low.await.unwrap().unwrap();
 }
 
-/// What is closed may be opened again, by whomever.
-pub async fn who_waits_goes_on_waiting_while_it_is_closed(place: &Place) {
+/// A closed semaphore is paused: asks that wait are granted when it opens, through any client.
+pub async fn asks_wait_while_the_semaphore_is_closed(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     grant(&one, "a", &[("s", 1)]).await.unwrap();
@@ -230,11 +230,32 @@ pub async fn who_waits_goes_on_waiting_while_it_is_closed(place: &Place) {
         closer.define("s", 0).await.unwrap();
     }
     one.release("a").await.unwrap();
-    let new = refusal(one.acquire(ask("new", &[("s", 1)]), SOON).await);
-    assert_eq!(new.code(), Code::ExceedsCapacity);
-    assert!(!waits.is_finished());
+    let new = in_line(&one, ask("new", &[("s", 1)]), 2).await;
+    let tried = refusal(grant(&one, "tried", &[("s", 1)]).await);
+    assert_eq!(tried.code(), Code::Exhausted);
+    let wait = Duration::from_millis(300);
+    let short = refusal(one.acquire(ask("short", &[("s", 1)]), wait).await);
+    assert_eq!(short.code(), Code::Exhausted);
+    assert!(!waits.is_finished() && !new.is_finished());
     two.define("s", 1).await.unwrap();
     waits.await.unwrap().unwrap();
+    assert!(!new.is_finished());
+    one.release("waits").await.unwrap();
+    new.await.unwrap().unwrap();
+}
+
+/// P11: a waiter that lacks a closed semaphore reserves nothing on the others that it wants.
+pub async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("closed", 0).await.unwrap();
+    lockhouse.define("s", 1).await.unwrap();
+    let both = ask("both", &[("closed", 1), ("s", 1)]);
+    let both = in_line(&lockhouse, both, 1).await;
+    grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
+    lockhouse.release("a").await.unwrap();
+    assert!(!both.is_finished());
+    lockhouse.define("closed", 1).await.unwrap();
+    both.await.unwrap().unwrap();
 }
 
 /// Through whichever client it is deleted.

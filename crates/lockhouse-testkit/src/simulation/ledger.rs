@@ -297,7 +297,11 @@ impl Ledger {
             }
             Refusal::ExceedsCapacity {
                 semaphore, asked, ..
-            } => self.capacity(semaphore) < asked.value(),
+            } => (1..asked.value()).contains(&self.capacity(semaphore)),
+            Refusal::Closed(names) => {
+                let is_closed = |name| self.exists(name) && self.capacity(name) == 0;
+                !names.is_empty() && names.iter().all(is_closed)
+            }
             Refusal::UnknownSemaphore(names) => names.iter().all(|name| !self.exists(name)),
             Refusal::SemaphoreInUse { name, in_use } => self.live(name) == *in_use && *in_use > 0,
             Refusal::UnknownRequest(id) => !self.grants.contains_key(id),

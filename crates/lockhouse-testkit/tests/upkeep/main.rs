@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::liveness::{OwnerCheck, Verdict};
-use lockhouse::{OwnerPattern, Upkeep};
-use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{Ask, Count, ExternalId, Owner, SemaphoreName, Ttl};
+use lockhouse::{Lockhouse, OwnerPattern, Upkeep};
+use lockhouse_core::store::{Batch, Error, Kind, Store};
+use lockhouse_core::{
+    Ask, Capacity, Command, Count, Definition, ExternalId, Owner, SemaphoreName, Ttl,
+};
 use lockhouse_stores::Memory;
 use odd::Odd;
 
@@ -118,7 +120,7 @@ async fn what_was_said_before_another_server_had_its_turn_does_not_count() {
     of_a.asked(2).await;
     let b_maintains = b.maintain(checking(&of_b)).unwrap();
     // The turn goes to B: A's permit is ended, as it is when A can't renew it for a while.
-    let upkeep = SemaphoreName::parse("lockhouse:upkeep").unwrap();
+    let upkeep = SemaphoreName::stored("lockhouse:upkeep").unwrap();
     let holder = b.holders(Some(&upkeep), None, 1).await.unwrap();
     b.force_release(&holder[0].external_id, None).await.unwrap();
     of_b.asked(10).await;
@@ -218,4 +220,55 @@ async fn a_call_that_finds_what_has_lapsed_is_answered_within_10_s() {
         .await;
     let took = began.elapsed();
     assert!(took <= Duration::from_secs(10), "{took:?}");
+}
+
+/// Rows of Lockhouse's own never make a page shorter, or the last.
+#[tokio::test]
+async fn a_listing_with_many_hidden_rows_pages_rightly() {
+    let store = Arc::new(Memory::new());
+    let hidden = (0..7).map(|i| format!("lockhouse:{i}"));
+    let shown = ["a", "b", "lockhouse", "m", "z"].map(str::to_owned);
+    let ask = |name: SemaphoreName| {
+        Ask::new(
+            ExternalId::parse(name.as_str()).unwrap(),
+            [(name, Count::ONE)],
+        )
+        .unwrap()
+    };
+    for name in hidden.chain(shown.clone()) {
+        let name = SemaphoreName::stored(name).unwrap();
+        let define = Command::Define(Definition::new(name.clone(), Capacity::new(1).unwrap()));
+        let batch = Batch::new(vec![define, Command::Acquire(ask(name))]);
+        let outcomes = store.transact(&batch).await.unwrap();
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    }
+    let lockhouse = Lockhouse::with_store(store);
+    for limit in 1..=6 {
+        let (mut semaphores, mut holders) = (Vec::new(), Vec::new());
+        loop {
+            let after = semaphores.last();
+            let page = lockhouse.semaphores(after, limit).await.unwrap();
+            let is_last = page.len() < limit as usize;
+            semaphores.extend(page.into_iter().map(|status| status.semaphore.name));
+            if is_last {
+                break;
+            }
+        }
+        loop {
+            let page = lockhouse
+                .holders(None, holders.last(), limit)
+                .await
+                .unwrap();
+            let is_last = page.len() < limit as usize;
+            holders.extend(page.into_iter().map(|request| request.external_id));
+            if is_last {
+                break;
+            }
+        }
+        let semaphores: Vec<_> = semaphores.iter().map(SemaphoreName::to_string).collect();
+        let holders: Vec<_> = holders.iter().map(ExternalId::to_string).collect();
+        assert_eq!(semaphores, shown, "{limit}");
+        assert_eq!(holders, shown, "{limit}");
+    }
+    assert!(lockhouse.find("lockhouse:0").await.is_err(), "it is hidden");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind};
-use lockhouse_core::{Code, Command, Count, Footprint, Place, Reply, SemaphoreName};
+use lockhouse_core::{Command, Count, Footprint, Place, Reply, SemaphoreName};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
@@ -281,7 +281,7 @@ impl Lane {
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
             if let (Command::AcquireInTurn(ask, turn), Ok(Err(refusal))) = (&command, &answer)
                 && turn.waits
-                && refusal.code() == Code::Exhausted
+                && refusal.lacks_room()
             {
                 for (name, _) in ask.permits() {
                     let first = waits.entry(name.clone()).or_insert(turn.place);

@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{Error as StoreError, Kind, Store};
-use lockhouse_core::{Command, Footprint, Outcome, Place, SemaphoreName, Turn};
+use lockhouse_core::{Command, Footprint, Outcome, Place, Refusal, SemaphoreName, Turn};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -230,12 +230,12 @@ impl Lanes {
         true
     }
 
-    /// Takes one who waits out of its lines, and says what it lacked; None if it is being served,
+    /// Takes a waiter out of its lines, and says why it was not granted; None if it is being served,
     /// or was.
-    pub(super) fn leave(&self, place: Place) -> Option<Vec<SemaphoreName>> {
+    pub(super) fn leave(&self, place: Place) -> Option<Refusal> {
         let waiter = self.state().waiting.leave(place)?;
         self.call();
-        Some(waiter.lacked)
+        Some(waiter.refused)
     }
 
     /// Queues those who may go now, and lets them go.

@@ -29,7 +29,7 @@ mod waiting;
 mod watch;
 
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -44,7 +44,7 @@ use tokio::time::{Instant, timeout};
 use crate::Error;
 use crate::client::unexpected;
 use crate::service::{SemaphoreStatus, Service};
-use crate::upkeep::UPKEEP;
+use crate::upkeep::Health;
 use asker::Answer;
 use known::Known;
 use lanes::Lanes;
@@ -74,6 +74,7 @@ struct Shared {
     ending: Ending,
     /// Rings when somebody begins to wait.
     someone_new: Notify,
+    upkeep: Mutex<Health>,
 }
 
 /// What a command touches, and what of it it will give back.
@@ -90,6 +91,7 @@ impl Engine {
             looked: Looked::default(),
             ending: Ending::default(),
             someone_new: Notify::new(),
+            upkeep: Mutex::default(),
         });
         let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
         Self {
@@ -109,25 +111,15 @@ impl Engine {
         move || call(Arc::clone(&store))
     }
 
-    /// What a listing found. One that failed since its cursor's request has been purged says so.
-    async fn or_purged<T>(
-        &self,
-        listed: Result<T, Error>,
-        after: Option<&ExternalId>,
-    ) -> Result<T, Error> {
-        let (Err(Error::Store(error)), Some(after)) = (&listed, after) else {
-            return listed;
-        };
-        if error.kind() != Kind::Rejected || self.request(after).await.is_ok() {
-            return listed;
-        }
-        let problem = "leads to a request that was deleted meanwhile; begin the listing again";
-        Err(Invalid::new("cursor", problem).into())
-    }
-
     /// At most `most` calls wait for room from here on; more are told that it is too much.
     pub(crate) fn limit_waiters(&self, most: usize) {
         self.lanes.state().waiting.most = most;
+    }
+
+    /// How the upkeep in this process goes.
+    pub(crate) fn upkeep(&self) -> MutexGuard<'_, Health> {
+        let health = self.shared.upkeep.lock();
+        health.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One try; and one more whenever permits that had lapsed may have been in its way: it is refused only
@@ -259,21 +251,19 @@ impl Service for Engine {
     }
 
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
-        // One more, in case one of them is Lockhouse's own.
-        let more = Page {
-            after: page.after.clone(),
-            limit: page.limit + 1,
-        };
-        let list = self.on_store(move |store| {
-            let more = more.clone();
-            async move { store.semaphores(&more).await }
-        });
-        let semaphores = self.listings.read(attempt::deadline(), list).await?;
-        let theirs = semaphores
-            .into_iter()
-            .filter(|semaphore| semaphore.name.as_str() != UPKEEP)
-            .take(page.limit as usize);
-        let status = theirs.map(|semaphore| {
+        let deadline = attempt::deadline();
+        let semaphores = visible(
+            page,
+            |page| {
+                let list = self.on_store(move |store| {
+                    let page = page.clone();
+                    async move { store.semaphores(&page).await }
+                });
+                self.listings.read(deadline, list)
+            },
+            |semaphore| (!semaphore.name.is_reserved(), semaphore.name.clone()),
+        );
+        let status = semaphores.await?.into_iter().map(|semaphore| {
             let waiting = self.waiting_on(&semaphore.name);
             SemaphoreStatus { semaphore, waiting }
         });
@@ -283,6 +273,7 @@ impl Service for Engine {
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
         let request =
             attempt::read(attempt::deadline(), || self.store.request(external_id)).await?;
+        let request = request.filter(|request| !is_our_own(request));
         Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
     }
 
@@ -292,23 +283,21 @@ impl Service for Engine {
         if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
         }
-        // As with semaphores, one more: who holds Lockhouse's own is nobody's business but its own,
-        // unless it is asked for by name.
-        let more = Page {
-            after: page.after.clone(),
-            limit: page.limit + u32::from(!names_one),
-        };
-        let asked = of.clone();
-        let list = self.on_store(move |store| {
-            let (of, more) = (asked.clone(), more.clone());
-            async move { store.holders(&of, &more).await }
-        });
-        let holders = self.listings.read(deadline, list).await;
-        let holders = self.or_purged(holders, page.after.as_ref()).await?;
-        let theirs = holders
-            .into_iter()
-            .filter(|request| names_one || !does_upkeep(request));
-        Ok(theirs.take(page.limit as usize).collect())
+        // Callers can't name the reserved semaphores; the upkeep can.
+        let shows = |request: &Request| names_one || !is_our_own(request);
+        visible(
+            page,
+            |page| {
+                let of = of.clone();
+                let list = self.on_store(move |store| {
+                    let (of, page) = (of.clone(), page.clone());
+                    async move { store.holders(&of, &page).await }
+                });
+                self.listings.read(deadline, list)
+            },
+            |request| (shows(request), request.external_id.clone()),
+        )
+        .await
     }
 
     async fn history(
@@ -348,10 +337,33 @@ impl Service for Engine {
     }
 }
 
+/// A page of the rows that callers may see, however many hidden ones are among them. `seen` says of a
+/// row whether it is visible, and its key.
+async fn visible<T, K: Clone, F>(
+    page: &Page<K>,
+    read: impl Fn(Page<K>) -> F,
+    seen: impl Fn(&T) -> (bool, K),
+) -> Result<Vec<T>, Error>
+where
+    F: Future<Output = Result<Vec<T>, Error>>,
+{
+    let (mut rows, mut after) = (Vec::new(), page.after.clone());
+    loop {
+        let limit = page.limit - rows.len() as u32;
+        let more = read(Page { after, limit }).await?;
+        let is_last = more.len() < limit as usize;
+        after = more.last().map(|row| seen(row).1);
+        rows.extend(more.into_iter().filter(|row| seen(row).0));
+        if is_last || rows.len() >= page.limit as usize {
+            return Ok(rows);
+        }
+    }
+}
+
 /// Whether all that it holds is Lockhouse's own.
-fn does_upkeep(request: &Request) -> bool {
+pub(crate) fn is_our_own(request: &Request) -> bool {
     let mut permits = request.permits.iter();
-    permits.all(|permit| permit.semaphore.as_str() == UPKEEP)
+    permits.all(|permit| permit.semaphore.is_reserved())
 }
 
 fn permits(request: &Request) -> Vec<(SemaphoreName, Count)> {

@@ -35,7 +35,7 @@ pub(super) struct Room {
     pub(super) parked: BTreeSet<Place>,
     /// Those who were called and are queued.
     pub(super) queued: BTreeSet<Place>,
-    /// Those who ask for more than there is at all, here or on another semaphore.
+    /// Waiters that ask for more than there is at all, here or on another semaphore.
     pub(super) aside: BTreeSet<Place>,
     /// All of them, and those who are in a lane.
     pub(super) waiting: usize,
@@ -103,8 +103,9 @@ impl Room {
         self.called = self.called.saturating_sub(count.into());
     }
 
-    pub(super) fn resize(&mut self, capacity: u32) {
-        self.capacity = Some(capacity);
+    /// Whether that changes what was believed.
+    pub(super) fn resize(&mut self, capacity: u32) -> bool {
+        self.capacity.replace(capacity) != Some(capacity)
     }
 
     /// It was seen with so many permits available.

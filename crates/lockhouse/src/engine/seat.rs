@@ -1,6 +1,6 @@
 //! Waiting for an answer, and giving up.
 
-use lockhouse_core::{Outcome, Place, Refusal};
+use lockhouse_core::{Outcome, Place};
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
@@ -42,9 +42,9 @@ impl Seat {
                 return outcome(answered);
             }
             let left = self.place.and_then(|place| self.lanes.leave(place));
-            if let Some(lacked) = left {
+            if let Some(refused) = left {
                 self.place = None;
-                return Ok(Err(Refusal::Exhausted(lacked)));
+                return Ok(Err(refused));
             }
         }
         outcome((&mut self.answered).await)

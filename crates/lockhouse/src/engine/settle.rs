@@ -118,7 +118,7 @@ fn answer_caller(
     else {
         return Some(Told::Caller(to, Answer::Decided(answer)));
     };
-    let may_wait = lacks_room(refusal) || ticket.is_back && exceeds(refusal);
+    let may_wait = is_exhausted(refusal) || ticket.is_back && exceeds(refusal);
     if !may_wait || ticket.wait.is_over() || to.is_closed() {
         waiting.refuse(&ask, refusal);
         return Some(Told::Caller(to, Answer::Decided(as_told(answer))));
@@ -135,7 +135,7 @@ fn answer_caller(
 fn answer_waiter(waiting: &mut Waiting, place: Place, answer: Answered) -> Option<Told> {
     let waiter = waiting.get(place)?;
     let goes_on = !waiter.answer.is_closed() && !waiter.ticket.wait.is_over();
-    let lacks = refusal(&answer).filter(|refusal| lacks_room(refusal) || exceeds(refusal));
+    let lacks = refusal(&answer).filter(|refusal| is_exhausted(refusal) || exceeds(refusal));
     let Some(refusal) = lacks else {
         let waiter = waiting.remove(place)?;
         if answer.is_err() {
@@ -149,15 +149,14 @@ fn answer_waiter(waiting: &mut Waiting, place: Place, answer: Answered) -> Optio
         return None;
     }
     let waiter = waiting.remove(place)?;
-    let refusal = Refusal::Exhausted(waiter.lacked);
-    Some(Told::Waiter(waiter.answer, Ok(Err(refusal))))
+    Some(Told::Waiter(waiter.answer, Ok(Err(waiter.refused))))
 }
 
 fn refusal(answer: &Answered) -> Option<&Refusal> {
     answer.as_ref().ok()?.as_ref().err()
 }
 
-fn lacks_room(refusal: &Refusal) -> bool {
+fn is_exhausted(refusal: &Refusal) -> bool {
     refusal.code() == Code::Exhausted
 }
 

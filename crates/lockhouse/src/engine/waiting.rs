@@ -6,8 +6,9 @@
 //! at the heads of lines only, however many wait (P11). Who is called is queued for a lane, and is
 //! either served or stands where it stood.
 //!
-//! Who asks for more than a semaphore has at all, as that was made smaller meanwhile, steps aside:
-//! the others would wait for nothing. It keeps its place, and is back there when there is more.
+//! A waiter steps aside if one of its semaphores is closed, or has fewer permits in all than it asks
+//! for: no release can serve it, and the others would wait for nothing. It keeps its place, and is
+//! back there when the capacity allows it.
 
 mod rooms;
 
@@ -33,8 +34,8 @@ pub(super) type Answered = Result<Outcome, store::Error>;
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) ask: Ask,
-    /// Where there was no room for it when it last asked.
-    pub(super) lacked: Vec<SemaphoreName>,
+    /// Why it was not granted when it last asked, as it is told when its wait ends.
+    pub(super) refused: Refusal,
     pub(super) answer: oneshot::Sender<Answered>,
     stands: Stands,
     is_called: bool,
@@ -148,7 +149,7 @@ impl Waiting {
         let waiter = Waiter {
             ticket,
             ask,
-            lacked: Vec::new(),
+            refused: at_the_end_of_a_wait(refusal),
             answer,
             stands: Stands::InLane,
             is_called: false,
@@ -161,14 +162,14 @@ impl Waiting {
     /// One who asked and was refused stands where it stood.
     pub(super) fn refuse_waiter(&mut self, place: Place, refusal: &Refusal) {
         let stands = match refusal {
-            Refusal::ExceedsCapacity { .. } => Stands::Aside,
+            Refusal::Closed(_) | Refusal::ExceedsCapacity { .. } => Stands::Aside,
             _ => Stands::Parked,
         };
         self.set(place, stands);
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
         };
-        waiter.lacked = lacking(refusal);
+        waiter.refused = at_the_end_of_a_wait(refusal);
         let ask = waiter.ask.clone();
         self.refuse(&ask, refusal);
     }
@@ -331,10 +332,11 @@ impl Room {
     }
 }
 
-fn lacking(refusal: &Refusal) -> Vec<SemaphoreName> {
-    match refusal {
-        Refusal::Exhausted(names) | Refusal::OthersFirst(names) => names.clone(),
-        Refusal::ExceedsCapacity { semaphore, .. } => vec![semaphore.clone()],
-        _ => Vec::new(),
+/// A waiter was admitted before the capacity became too small for it, so that is no mistake of its.
+fn at_the_end_of_a_wait(refusal: &Refusal) -> Refusal {
+    match refusal.clone() {
+        Refusal::OthersFirst(names) => Refusal::Exhausted(names),
+        Refusal::ExceedsCapacity { semaphore, .. } => Refusal::Exhausted(vec![semaphore]),
+        other => other,
     }
 }

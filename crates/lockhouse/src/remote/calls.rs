@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lockhouse_core::Refusal;
+use lockhouse_core::Code;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Error;
@@ -28,18 +28,19 @@ pub(super) async fn waiting<T, F>(
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut calls = FuturesUnordered::new();
+    let mut calls: FuturesUnordered<F> = FuturesUnordered::new();
     let mut next = Some(Instant::now());
     loop {
         tokio::select! {
             biased;
             Some(answer) = calls.next() => {
-                let Err(Error::Refused(Refusal::Exhausted(full))) = answer else {
+                let is_exhausted = |error: &Error| error.code() == Code::Exhausted;
+                if !answer.as_ref().is_err_and(is_exhausted) {
                     return answer;
-                };
+                }
                 let now = Instant::now();
                 if calls.is_empty() && until.is_some_and(|until| until <= now) {
-                    return Err(Refusal::Exhausted(full).into());
+                    return answer;
                 }
                 if calls.is_empty() {
                     next = Some(now);
@@ -59,6 +60,7 @@ where
 mod tests {
     use std::cell::RefCell;
 
+    use lockhouse_core::Refusal;
     use tokio::time::sleep;
 
     use super::*;

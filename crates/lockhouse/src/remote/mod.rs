@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{self, Holders, Kind, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal, Reply,
+    Ask, CapacityChange, Cause, Code, Command, Definition, ExternalId, Outcome, Owner, Reply,
     Request, SemaphoreName, Ttl,
 };
 use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
@@ -168,12 +168,9 @@ impl Remote {
 /// Whether a try before the one that was refused, whose answer was lost, may still be granted: it may wait
 /// at the server, for room, a capacity, or a semaphore.
 fn may_be_granted_after(error: &Error) -> bool {
-    let Error::Refused(refusal) = error else {
-        return false;
-    };
     matches!(
-        refusal,
-        Refusal::Exhausted(_) | Refusal::ExceedsCapacity { .. } | Refusal::UnknownSemaphore(_)
+        error.code(),
+        Code::Exhausted | Code::ExceedsCapacity | Code::UnknownSemaphore
     )
 }
 

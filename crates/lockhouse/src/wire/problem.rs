@@ -43,7 +43,8 @@ pub struct Problem {
     /// `exceeds_capacity`: how many permits were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
-    /// `exceeds_capacity`, `capacity_changed`: how many there are.
+    /// `exceeds_capacity`, `capacity_changed`: how many there are. `exhausted`: 0 if the semaphores
+    /// are closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// `capacity_changed`: how many there were expected to be.
@@ -103,6 +104,11 @@ impl Problem {
             | Refusal::Exhausted(semaphores)
             | Refusal::OthersFirst(semaphores) => Self {
                 semaphores: names(semaphores),
+                ..problem
+            },
+            Refusal::Closed(semaphores) => Self {
+                semaphores: names(semaphores),
+                capacity: Some(Capacity::CLOSED.value()),
                 ..problem
             },
             Refusal::UnknownRequest(id) | Refusal::IdempotencyConflict(id) => Self {
@@ -165,6 +171,7 @@ impl Problem {
         let name = || SemaphoreName::parse(self.semaphores.first()?).ok();
         Some(match code {
             Code::UnknownSemaphore => Refusal::UnknownSemaphore(names()?),
+            Code::Exhausted if self.capacity == Some(0) => Refusal::Closed(names()?),
             Code::Exhausted => Refusal::Exhausted(names()?),
             Code::UnknownRequest => Refusal::UnknownRequest(external_id()?),
             Code::IdempotencyConflict => Refusal::IdempotencyConflict(external_id()?),

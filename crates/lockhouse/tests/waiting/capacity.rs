@@ -7,9 +7,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::house::{Caller, LONG, ask, grant, house, idle};
 
-/// Those who can't have what they ask for now may yet; those who come now are told at once.
+/// Closed means paused: asks that wait go on waiting, and asks that do not wait are refused.
 #[tokio::test(start_paused = true)]
-async fn who_waits_goes_on_waiting_when_the_semaphore_is_closed() {
+async fn a_waiter_goes_on_waiting_when_the_semaphore_is_closed() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let first = Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await;
@@ -23,11 +23,61 @@ async fn who_waits_goes_on_waiting_when_the_semaphore_is_closed() {
     lockhouse.release("held").await.unwrap();
     sleep(Duration::from_secs(30)).await;
     assert!(!first.is_answered() && !short.is_answered());
-    let new = lockhouse.acquire(ask("new", &[("a", 1)]), LONG).await;
-    assert_eq!(new.unwrap_err().code(), Code::ExceedsCapacity);
+    let new = grant(&lockhouse, ask("new", &[("a", 1)])).await;
+    assert_eq!(new.unwrap_err().code(), Code::Exhausted);
     assert_eq!(short.answer().await.unwrap_err().code(), Code::Exhausted);
     lockhouse.define("a", 1).await.unwrap();
     first.granted().await;
+}
+
+/// P11: in the order in which they came, before and after it was closed.
+#[tokio::test(start_paused = true)]
+async fn asks_on_a_closed_semaphore_wait_and_are_served_in_order_when_it_opens() {
+    let (lockhouse, _) = house(&[("a", 0)]).await;
+    let first = Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await;
+    let many = Caller::waits(&lockhouse, ask("many", &[("a", 3)]), LONG).await;
+    let last = Caller::waits(&lockhouse, ask("last", &[("a", 1)]), LONG).await;
+    assert_eq!(lockhouse.status("a").await.unwrap().waiting, 3);
+    sleep(Duration::from_secs(3600)).await;
+    assert!(!first.is_answered() && !many.is_answered() && !last.is_answered());
+
+    lockhouse.define("a", 3).await.unwrap();
+    first.granted().await;
+    idle().await;
+    assert!(!many.is_answered() && !last.is_answered(), "in their order");
+    lockhouse.release("first").await.unwrap();
+    many.granted().await;
+    idle().await;
+    assert!(!last.is_answered());
+    lockhouse.release("many").await.unwrap();
+    last.granted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_on_a_closed_semaphore_ends_as_exhausted() {
+    let (lockhouse, _) = house(&[("a", 0)]).await;
+    let asked = ask("short", &[("a", 1)]);
+    let refused = lockhouse.acquire(asked, Duration::from_secs(5)).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Exhausted);
+    assert_eq!(lockhouse.status("a").await.unwrap().waiting, 0);
+}
+
+/// P11: what it lacks comes from an operator, and may never come.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others() {
+    let (lockhouse, _) = house(&[("closed", 0), ("b", 1)]).await;
+    let both = ask("both", &[("closed", 1), ("b", 1)]);
+    let both = Caller::waits(&lockhouse, both, LONG).await;
+    grant(&lockhouse, ask("one", &[("b", 1)])).await.unwrap();
+    let two = Caller::waits(&lockhouse, ask("two", &[("b", 1)]), LONG).await;
+    lockhouse.release("one").await.unwrap();
+    two.granted().await;
+    lockhouse.define("closed", 1).await.unwrap();
+    idle().await;
+    let three = Caller::waits(&lockhouse, ask("three", &[("b", 1)]), LONG).await;
+    lockhouse.release("two").await.unwrap();
+    both.granted().await;
+    assert!(!three.is_answered(), "the first has its place again");
 }
 
 /// P11: one who asks for more than there is now keeps its place, and nobody else waiting.

@@ -128,7 +128,7 @@ impl Semaphore<'_> {
         last.is_none_or(|(_, done)| *done < defined)
     }
 
-    /// Whether it was surely never smaller all through the call.
+    /// Whether it was surely never smaller all through the call. A closed one is full, not too small.
     fn fits(&self, count: i64, during: &Operation) -> bool {
         let Some(defined) = self.defined_since(during.begun) else {
             return false;
@@ -139,6 +139,6 @@ impl Semaphore<'_> {
             .filter(|(define, _)| define.begun < during.ended && done_by(define) >= defined);
         in_force
             .map(|(_, capacity)| *capacity)
-            .all(|capacity| capacity >= count)
+            .all(|capacity| capacity >= count || capacity == 0)
     }
 }

@@ -45,6 +45,11 @@ impl Waiting {
                     self.in_room(name, |room| room.lacks(count.value()));
                 }
             }
+            Refusal::Closed(names) => {
+                for name in names {
+                    self.resize(name, Capacity::CLOSED);
+                }
+            }
             Refusal::ExceedsCapacity {
                 semaphore,
                 capacity,
@@ -71,12 +76,14 @@ impl Waiting {
         }
     }
 
-    /// Those who stepped aside and could have what they ask for now are back in their places.
+    /// Waiters that stepped aside and could have what they ask for now are back in their places.
     fn resize(&mut self, name: &SemaphoreName, capacity: Capacity) {
         let mut aside = BTreeSet::new();
         self.in_room(name, |room| {
-            room.resize(capacity.value());
-            aside.clone_from(&room.aside);
+            // Thousands may stand aside, and each look comes by here.
+            if room.resize(capacity.value()) {
+                aside.clone_from(&room.aside);
+            }
         });
         for place in aside {
             if self.in_all_rooms(place, Room::could_ever_have) {

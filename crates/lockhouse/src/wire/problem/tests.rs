@@ -16,6 +16,7 @@ fn refusals() -> Vec<Refusal> {
             capacity: Capacity::CLOSED,
         },
         Refusal::Exhausted(vec![name("a"), name("b")]),
+        Refusal::Closed(vec![name("a"), name("b")]),
         Refusal::IdempotencyConflict(id.clone()),
         Refusal::NoTtl(id),
         Refusal::SessionEnded(Owner::parse("ann").unwrap()),

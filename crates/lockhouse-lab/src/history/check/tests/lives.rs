@@ -232,6 +232,25 @@ fn what_is_there_and_large_enough_is_not_denied() {
     assert_eq!(small.found(), [Promise::P9]);
 }
 
+/// P9: a closed semaphore is full, and nothing is too much for it.
+#[test]
+fn a_closed_semaphore_is_exhausted_and_never_too_small() {
+    for (told, expected) in [
+        (Refused::TooMuch, vec![Promise::P9]),
+        (Refused::Exhausted(vec!["s".into()]), vec![]),
+    ] {
+        let mut closed = story();
+        closed.says(SECOND / 2, define(0), Answer::Done);
+        closed.rows.semaphores[0].capacity = 0;
+        let ask = Asked {
+            permits: vec![("s".into(), 3)],
+            ..ask("a")
+        };
+        closed.says(SECOND, Call::Acquire(ask), Answer::Refused(told));
+        assert_eq!(closed.found(), expected);
+    }
+}
+
 /// P5: a row is of the owner who asked for it.
 #[test]
 fn a_row_has_the_owner_of_its_ask() {

@@ -1,0 +1,138 @@
+//! The permit to do the upkeep, on a reserved semaphore of capacity 1.
+//!
+//! Callers cannot name that semaphore. Versions before that rule let them, so a database may hold a
+//! request on it that no process would make; a process that finds one ends it.
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Holders, Page};
+use lockhouse_core::{
+    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Owner, Request, SemaphoreName,
+    Ttl,
+};
+use tokio::sync::Mutex;
+
+use super::UpkeepState;
+use crate::engine::{Engine, is_our_own};
+use crate::service::Service;
+use crate::{Code, Error, Lockhouse, Permit};
+
+/// The reserved semaphore.
+const SEMAPHORE: &str = "lockhouse:upkeep";
+
+/// The longest that the work rests after its process died.
+pub(super) const MOST_TTL: Duration = Duration::from_secs(30);
+
+/// The shortest: a process that is merely slow should keep the permit.
+pub(super) const LEAST_TTL: Duration = Duration::from_secs(1);
+
+/// The permit, which the process that has it keeps.
+pub(super) struct Turn<'a> {
+    lockhouse: &'a Lockhouse,
+    engine: &'a Engine,
+    ttl: Duration,
+    permit: Mutex<Option<Permit>>,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(lockhouse: &'a Lockhouse, engine: &'a Engine, ttl: Duration) -> Self {
+        Self {
+            lockhouse,
+            engine,
+            ttl,
+            permit: Mutex::new(None),
+        }
+    }
+
+    /// The request of the permit, if this process has it; it takes it if nobody has.
+    pub(super) async fn ours(&self) -> Option<ExternalId> {
+        let mut permit = self.permit.lock().await;
+        if permit.as_ref().is_none_or(Permit::is_lost) {
+            let (taken, state) = match self.take().await {
+                Ok(Some(taken)) => (Some(taken), UpkeepState::Working),
+                Ok(None) => (None, UpkeepState::Standby),
+                Err(error) => (None, UpkeepState::Failing(error.to_string())),
+            };
+            *permit = taken;
+            self.engine.upkeep().turn(state);
+        }
+        permit.as_ref().map(|permit| permit.external_id().clone())
+    }
+
+    /// Gives the permit back, if this process has it. If that fails, it lapses.
+    pub(super) async fn leave(self) {
+        self.engine.upkeep().turn(UpkeepState::Off);
+        let Some(permit) = self.permit.into_inner() else {
+            return;
+        };
+        if let Err(error) = permit.release().await {
+            tracing::warn!(%error, "the upkeep's permit could not be given back, it lapses");
+        }
+    }
+
+    /// The permit; none if another process has it.
+    async fn take(&self) -> Result<Option<Permit>, Error> {
+        let name = SemaphoreName::stored(SEMAPHORE)?;
+        // Also undoes what a resize may have done to it.
+        let definition = Definition::new(name.clone(), Capacity::new(1)?);
+        self.engine.define(definition).await?;
+        match self.ask(&name).await {
+            Err(error) if error.code() == Code::Exhausted => {}
+            taken => return taken.map(Some),
+        }
+        if !self.end_strangers(&name).await? {
+            return Ok(None);
+        }
+        match self.ask(&name).await {
+            Err(error) if error.code() == Code::Exhausted => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
+    async fn ask(&self, name: &SemaphoreName) -> Result<Permit, Error> {
+        let id = ExternalId::parse(uuid::Uuid::now_v7().to_string())?;
+        let mut ask = Ask::new(id, [(name.clone(), Count::ONE)])?;
+        ask.ttl = Some(Ttl::new(self.ttl)?);
+        let builder = self.lockhouse.ask().ttl(self.ttl);
+        builder.hold(ask, Duration::ZERO).await
+    }
+
+    /// Ends requests on the reserved semaphore that no process made; whether there were any.
+    async fn end_strangers(&self, name: &SemaphoreName) -> Result<bool, Error> {
+        let page = Page {
+            after: None,
+            limit: 100,
+        };
+        let on = Holders::on(name.clone());
+        let holders = self.engine.holders(&on, &page).await?;
+        let mut found = false;
+        for stranger in holders.iter().filter(|request| !is_a_turn(request)) {
+            if !is_our_own(stranger) {
+                let text = format!(
+                    "request \"{}\" holds {name:?} together with other semaphores; release it",
+                    stranger.external_id
+                );
+                return Err(Error::Internal(text));
+            }
+            let end = Command::End {
+                external_id: stranger.external_id.clone(),
+                cause: Cause::Forced {
+                    by: Some(Owner::parse(SEMAPHORE)?),
+                },
+            };
+            self.engine.execute(end, Duration::ZERO).await?;
+            let (external_id, owner) = (&stranger.external_id, &stranger.owner);
+            tracing::warn!(%external_id, ?owner, "a request held the upkeep's reserved permit, and was ended");
+            found = true;
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a process that does upkeep may have made it.
+fn is_a_turn(request: &Request) -> bool {
+    let is_short = |ttl: Ttl| ttl.as_duration() <= MOST_TTL;
+    request.owner.is_none()
+        && request.ttl.is_some_and(is_short)
+        && matches!(&request.permits[..], [permit] if permit.count == Count::ONE)
+}
