@@ -29,8 +29,8 @@ const PRIMARY: &str = "SET SESSION group_replication_consistency='BEFORE_ON_PRIM
 const MEMBER: &str = "SELECT member_state FROM performance_schema.replication_group_members \
     WHERE member_id=@@server_uuid";
 
-/// For SELECT, and what begins a transaction.
-const GALERA: &str = "SET SESSION wsrep_sync_wait=@@wsrep_sync_wait|1";
+/// For SELECT, and what begins a transaction. A node that has lost its cluster answers no read.
+const GALERA: &str = "SET SESSION wsrep_sync_wait=@@wsrep_sync_wait|1, wsrep_dirty_reads=OFF";
 
 /// How a server stands in its group.
 #[derive(Clone, Copy, Debug)]

@@ -21,9 +21,16 @@ use crate::sql::{Driver, Pieces, configuration, rows};
 ///   one that has just grown, or that nobody has analyzed yet, is wrong. Such plans look so dear to
 ///   it that it would compile them, so not.
 /// - An answered COMMIT is on disk, even where the database is set to answer before.
+/// - Settings of the role or the database that would change a result or refuse a statement are
+///   undone: `docs/operations.md` lists each with its reason. With `row_security` off, a policy that
+///   would hide rows is an error.
 const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\
-    SET enable_seqscan=off;SET enable_bitmapscan=off;SET jit=off;\
+    SET enable_seqscan=off;SET enable_bitmapscan=off;SET enable_indexscan=on;SET jit=off;\
+    SET default_transaction_isolation='read committed';SET idle_session_timeout=0;\
+    SET row_security=off;SET transform_null_equals=off;\
+    SELECT set_config('transaction_timeout','0',false) \
+    WHERE current_setting('transaction_timeout',true) IS NOT NULL;\
     SELECT set_config('synchronous_commit','on',false) \
     WHERE current_setting('synchronous_commit')='off';\
     SHOW server_encoding";

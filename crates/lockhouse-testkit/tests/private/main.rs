@@ -1,0 +1,3 @@
+//! Stores on servers that are set up in ways that the shared ones are not.
+
+mod settings;
