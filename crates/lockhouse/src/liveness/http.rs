@@ -1,7 +1,10 @@
 //! A check by HTTP: `https://jobs.example/jobs/{owner}`.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use lockhouse_core::{Invalid, Owner};
+use lockhouse_stores::without_credentials;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{StatusCode, Url};
 
@@ -10,7 +13,6 @@ use crate::remote::exchange;
 
 /// Gets a URL that is made from a template: 2xx is alive, 404 and 410 are gone, and all else,
 /// from a redirect to no answer at all, is unknown.
-#[derive(Debug)]
 pub struct HttpCheck {
     template: String,
     client: reqwest::Client,
@@ -61,6 +63,13 @@ fn sample(template: &str) -> Option<Url> {
         && fixed(one.clone()) == fixed(other.clone())
         && asked(&one) != asked(&other);
     is_sound.then_some(one)
+}
+
+impl fmt::Debug for HttpCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = without_credentials(&self.template);
+        f.debug_tuple("HttpCheck").field(&shown).finish()
+    }
 }
 
 #[async_trait]
