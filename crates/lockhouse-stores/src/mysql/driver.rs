@@ -1,7 +1,5 @@
 //! How the servers are spoken to.
 
-use std::time::Duration;
-
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
@@ -20,7 +18,7 @@ use crate::sql::{Driver, Pieces, rows};
 /// A client that freezes in the middle of a transaction, or is cut off so that the server does not
 /// hear of it, loses the transaction within seconds, and its locks with it. MariaDB has a setting for
 /// that. MySQL ends sessions that say nothing, whether they are in a transaction or not; so none is
-/// kept for as long ([`IDLE`](Driver::IDLE)).
+/// kept for as long.
 ///
 /// The second statement undoes global settings that would change a result or refuse a statement:
 /// `docs/operations.md` lists each with its reason. Numbers are written out, since DEFAULT is the
@@ -39,16 +37,20 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
     SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet',\
     'group_replication_group_name','group_replication_single_primary_mode','read_only',\
-    'wsrep_on','wsrep_provider')";
+    'wsrep_on','wsrep_provider','innodb_flush_log_at_trx_commit','sync_binlog','log_bin')";
 
 impl Driver for MySqlServer {
     type Database = MySql;
     const SESSION: &'static str = SESSION;
-    const IDLE: Duration = Duration::from_secs(4);
+    const MAY_BE_POOLED: bool = false;
     const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
 
     fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {
         Ok(Node::of(session)?.max_allowed_packet()? - 1)
+    }
+
+    fn risk(session: &[MySqlRow]) -> Result<Option<String>, Error> {
+        Ok(Node::of(session)?.risk())
     }
 
     fn settings(session: &[MySqlRow]) -> Result<Option<String>, Error> {
