@@ -82,9 +82,26 @@ pub(crate) fn output_in(args: impl IntoIterator<Item = OsString>) -> Format {
     Format::Table
 }
 
+/// `text`, which may repeat some of `args`, without the credentials of URLs among them.
+pub(crate) fn without_credentials(text: &str, args: impl IntoIterator<Item = String>) -> String {
+    let urls = args
+        .into_iter()
+        .filter(|arg| arg.contains(':') && arg.contains('@'));
+    urls.fold(text.to_owned(), |text, url| {
+        text.replace(&url, &lockhouse::without_credentials(&url))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_argument_that_is_repeated_loses_its_credentials() {
+        let args = ["lockhouse", "mysql://app:s3cr3t@db/x"].map(String::from);
+        let told = without_credentials("unrecognized 'mysql://app:s3cr3t@db/x'", args);
+        assert_eq!(told, "unrecognized 'mysql://db/x'");
+    }
 
     #[test]
     fn the_output_is_known_without_the_rest() {

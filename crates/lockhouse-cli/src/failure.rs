@@ -37,6 +37,7 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
+            Failure::Lockhouse(error) if is_setting(error) => Exit::USAGE,
             Failure::Lockhouse(error) | Failure::Hinted { error, .. } => error.code().into(),
             Failure::Interrupted(signal) => Exit::of_signal(*signal),
             Failure::Other { exit, .. } => *exit,
@@ -59,7 +60,7 @@ impl Failure {
     /// The problem document.
     fn problem(&self) -> String {
         let problem = match self {
-            Failure::Lockhouse(Error::Store(error)) if error.kind() == Kind::Configuration => {
+            Failure::Lockhouse(error) if is_setting(error) => {
                 // A server would be to blame for its URL; here it is who typed it.
                 Problem::new(Code::InvalidRequest, error.to_string())
             }
@@ -113,11 +114,19 @@ impl From<Error> for Failure {
     }
 }
 
+/// Whether it stays so until somebody sets something right: the URL, the database, this program.
+fn is_setting(error: &Error) -> bool {
+    matches!(error, Error::Store(error)
+        if matches!(error.kind(), Kind::Configuration | Kind::Schema))
+}
+
 /// What to do, where there is something.
 fn hint(error: &Error) -> Option<String> {
     let Error::Refused(refusal) = error else {
         return match error.code() {
-            Code::StoreUnavailable => Some("the same again later; is --url right?".into()),
+            Code::StoreUnavailable if !is_setting(error) => {
+                Some("the same again later; is --url right?".into())
+            }
             _ => None,
         };
     };

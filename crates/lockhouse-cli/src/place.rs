@@ -2,9 +2,10 @@
 
 use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use lockhouse::{Invalid, Lockhouse};
-use url::Url;
+use lockhouse::store::Kind;
+use lockhouse::{Error, Invalid, Lockhouse};
 
 use crate::failure::Failure;
 use crate::output::{Format, complain};
@@ -81,6 +82,18 @@ impl Place {
         (!path.is_empty() && !path.contains('?')).then(|| Path::new(path))
     }
 
+    /// As [`connect`](Self::connect), and tries for as long as `wait` while the database has no connection left.
+    pub(crate) async fn connect_within(&self, wait: Duration) -> Result<Lockhouse, Failure> {
+        let begun = Instant::now();
+        loop {
+            match self.connect().await {
+                Err(Failure::Lockhouse(Error::Store(error)))
+                    if error.kind() == Kind::Crowded && begun.elapsed() < wait => {}
+                connected => return connected,
+            }
+        }
+    }
+
     /// The URL, password and all.
     pub(crate) fn url(&self) -> &str {
         &self.0
@@ -92,14 +105,9 @@ impl Place {
         scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
     }
 
-    /// The URL without its password, to be shown.
+    /// The URL without user and password, to be shown.
     pub(crate) fn public(&self) -> String {
-        let hidden = Url::parse(&self.0).ok().and_then(|mut url| {
-            url.password()?;
-            url.set_password(Some("***")).ok()?;
-            Some(url.into())
-        });
-        hidden.unwrap_or_else(|| self.0.clone())
+        lockhouse::without_credentials(&self.0)
     }
 }
 
@@ -141,15 +149,12 @@ mod tests {
         let public = |url: &str| Place(url.to_owned()).public();
         assert_eq!(
             public("mysql://app:s3cret@db:3306/lockhouse"),
-            "mysql://app:***@db:3306/lockhouse"
+            "mysql://db:3306/lockhouse"
         );
-        assert_eq!(
-            public("mysql://app@db/lockhouse"),
-            "mysql://app@db/lockhouse"
-        );
+        assert_eq!(public("mysql://app@db/lockhouse"), "mysql://db/lockhouse");
         assert_eq!(
             public("postgres://app:s3cret@db/lockhouse?sslmode=require"),
-            "postgres://app:***@db/lockhouse?sslmode=require"
+            "postgres://db/lockhouse"
         );
         assert_eq!(public("sqlite:/var/a b.db"), "sqlite:/var/a b.db");
         assert_eq!(public("memory:"), "memory:");

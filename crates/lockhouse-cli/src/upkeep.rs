@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use lockhouse::liveness::{HttpCheck, OwnerCheck, SqlCheck};
-use lockhouse::{OwnerPattern, Upkeep};
+use lockhouse::{Invalid, OwnerPattern, Upkeep};
 
 use crate::failure::Failure;
 
@@ -66,7 +66,8 @@ pub(crate) struct Intervals {
         value_name = "PATTERN=URL [QUERY]",
         value_delimiter = '\n'
     )]
-    checks: Vec<Check>,
+    // Read later: clap's errors repeat what was typed, which may have a password in it.
+    checks: Vec<String>,
 }
 
 /// What is old enough for what, and how it is deleted.
@@ -140,8 +141,8 @@ impl Intervals {
             checks: self
                 .checks
                 .iter()
-                .map(Check::made)
-                .collect::<Result<_, _>>()?,
+                .map(|check| check.parse::<Check>().map_err(invalid)?.made())
+                .collect::<Result<_, Failure>>()?,
             ..upkeep
         })
     }
@@ -192,25 +193,28 @@ impl Check {
     }
 }
 
+fn invalid(problem: &'static str) -> Failure {
+    lockhouse::Error::from(Invalid::new("--check", problem)).into()
+}
+
 impl FromStr for Check {
-    type Err = String;
+    type Err = &'static str;
 
     /// Either part may have an `=` in it.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let at = BEGINS.iter().filter_map(|begin| text.find(begin)).min();
         let Some((pattern, url)) = at.map(|at| (&text[..at], &text[at + 1..])) else {
-            return Err("takes PATTERN=URL, such as 'job-*=https://host/jobs/{owner}'".into());
+            return Err("takes PATTERN=URL, such as 'job-*=https://host/jobs/{owner}'");
         };
         if pattern.is_empty() {
-            return Err("the pattern is empty; * fits every owner".into());
+            return Err("has an empty pattern; * fits every owner");
         }
         let (url, query) = match url.split_once(' ') {
             _ if url.starts_with("http") => (url, None),
             Some((url, query)) => (url, Some(query.to_owned())),
             None => {
                 return Err("of a database takes PATTERN=URL QUERY, such as \
-                    'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'"
-                    .into());
+                    'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'");
             }
         };
         Ok(Self {

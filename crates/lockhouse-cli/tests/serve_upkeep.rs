@@ -112,6 +112,36 @@ fn owners_are_checked_where_the_settings_say() {
     }
 }
 
+/// A server that is asked for the parent of its jobs answers 404, which says nothing of any job.
+#[test]
+fn an_owner_named_dot_dot_is_not_taken_for_dead() {
+    let house = House::on_a_store();
+    let check = format!("*={}/jobs/{{owner}}", jobs());
+    let _server = serve(&house, &["--check-every", "1s", "--check", &check]);
+    house.text(&["create", "a", "9"]);
+    for owner in [".", "..", "gone"] {
+        house.text(&["acquire", "-s", "a", "--id", owner, "--owner", owner]);
+    }
+    until("one is freed", || house.in_use("a") == 2);
+    let held = house.json(&["holders"]);
+    let owners = held["holders"].as_array().unwrap();
+    let owners: Vec<_> = owners.iter().map(|request| &request["owner"]).collect();
+    assert_eq!(owners, [".", ".."]);
+}
+
+#[test]
+fn a_check_whose_host_an_owner_chooses_is_refused() {
+    let house = House::on_a_store();
+    let check = "*=http://{owner}.example/jobs/{owner}";
+    let refused = house
+        .command(&["serve", "--check", check])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(64));
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(told.contains("in its path or query"), "{told}");
+}
+
 /// By SQL, and beside a check that never answers about very many.
 #[test]
 fn a_check_that_hangs_holds_up_no_other() {

@@ -4,6 +4,7 @@
 //! what it says; none knows a rule of its own. To add one: a folder, a feature, a line in
 //! [`open`], and a line in the conformance suite.
 
+mod credentials;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind, Store};
 
+pub use credentials::{refuse_misplaced, without_credentials};
 pub use memory::Memory;
 #[cfg(feature = "sabotage")]
 pub use memory::Sabotage;
@@ -39,12 +41,7 @@ pub use sqlite::Sqlite;
 /// [`Kind::Configuration`] when the URL is malformed, or names a store that is unknown or was not
 /// built in.
 pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
-    let (scheme, rest) = url.split_once(':').ok_or_else(|| {
-        configuration(format!(
-            "\"{url}\" is not a URL; try sqlite:PATH, mysql://USER@HOST/NAME or \
-             postgres://USER@HOST/NAME"
-        ))
-    })?;
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
     match scheme {
         "memory" if rest.is_empty() => Ok(Arc::new(Memory::new())),
         #[cfg(feature = "sqlite")]
@@ -53,12 +50,14 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
         "mysql" | "mariadb" => Ok(Arc::new(MySql::open(url)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(url)?)),
-        _ => Err(configuration(format!(
-            "no store is called \"{scheme}:\" in this build"
-        ))),
+        // The URL is not repeated: it may have a password in it.
+        _ => Err(configuration(
+            "this build knows no store by such a URL; try sqlite:PATH, mysql://USER@HOST/NAME or \
+             postgres://USER@HOST/NAME",
+        )),
     }
 }
 
-fn configuration(context: String) -> Error {
+fn configuration(context: impl Into<String>) -> Error {
     Error::new(Kind::Configuration, context)
 }

@@ -4,6 +4,10 @@ use sqlx::{Connection, MySqlConnection, PgConnection};
 
 use crate::place::is_postgres;
 
+/// So that what a test reads does not depend on the server's global settings.
+const USUAL: &str = "SET time_zone='+00:00', autocommit=1, completion_type=0, \
+    sql_select_limit=18446744073709551615, max_join_size=18446744073709551615, sql_big_selects=1";
+
 /// A connection to the database of a store.
 pub enum Database {
     Sqlite(rusqlite::Connection),
@@ -26,8 +30,7 @@ impl Database {
             None if is_postgres(base) => Self::Postgres(PgConnection::connect(base).await.unwrap()),
             None => {
                 let mut connection = MySqlConnection::connect(base).await.unwrap();
-                let utc = "SET time_zone='+00:00'";
-                sqlx::raw_sql(utc).execute(&mut connection).await.unwrap();
+                sqlx::raw_sql(USUAL).execute(&mut connection).await.unwrap();
                 Self::MySql(connection)
             }
         }

@@ -15,6 +15,7 @@ pub mod life;
 pub mod linear;
 pub mod link;
 pub mod place;
+pub mod private_server;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;

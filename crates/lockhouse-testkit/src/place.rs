@@ -181,14 +181,21 @@ pub async fn postgres18() -> Option<Place> {
 }
 
 async fn database(variable: &str) -> Option<Place> {
-    let server = server_url(variable)?;
+    Some(on_server(&server_url(variable)?).await)
+}
+
+/// A new database on the server at the URL `server`.
+pub async fn on_server(server: &str) -> Place {
     let name = format!("lockhouse_{}", uuid::Uuid::new_v4().simple());
-    run(&server, &format!("CREATE DATABASE {name}")).await;
-    let mut url = url::Url::parse(&server).unwrap();
+    run(server, &format!("CREATE DATABASE {name}")).await;
+    let mut url = url::Url::parse(server).unwrap();
     url.set_path(&name);
     let mut place = Place::by_url(url.into(), ());
-    place.database = Some(Database { server, name });
-    Some(place)
+    place.database = Some(Database {
+        server: server.to_owned(),
+        name,
+    });
+    place
 }
 
 /// Makes the database `name` on `server` anew.
@@ -213,15 +220,20 @@ pub(crate) fn is_postgres(url: &str) -> bool {
 }
 
 async fn run(server: &str, statement: &str) {
+    try_run(server, statement).await.unwrap();
+}
+
+/// Runs `statement` on a connection of its own.
+pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
     let statement = sqlx::raw_sql(statement);
     if is_postgres(server) {
-        let mut connection = PgConnection::connect(server).await.unwrap();
-        statement.execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
+        let mut connection = PgConnection::connect(server).await?;
+        statement.execute(&mut connection).await?;
+        connection.close().await
     } else {
-        let mut connection = MySqlConnection::connect(server).await.unwrap();
-        statement.execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
+        let mut connection = MySqlConnection::connect(server).await?;
+        statement.execute(&mut connection).await?;
+        connection.close().await
     }
 }
 

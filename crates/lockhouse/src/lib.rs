@@ -57,6 +57,7 @@ pub use lockhouse_core::{
     Request, State, Timestamp, Ttl,
 };
 pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
+pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;
 pub use permit::Permit;
 pub use request::RequestBuilder;

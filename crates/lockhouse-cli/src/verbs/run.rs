@@ -92,7 +92,9 @@ impl Run {
         let owner = owner.clone();
         let ask = self.wanted.ask(Some(self.ttl))?;
 
-        let lockhouse = or_signal(global.place()?.connect(), &mut signals).await?;
+        let place = global.place()?;
+        let connecting = place.connect_within(self.wait());
+        let lockhouse = or_signal(connecting, &mut signals).await?;
         let waiter = Waiter {
             lockhouse: &lockhouse,
             ask: &ask,

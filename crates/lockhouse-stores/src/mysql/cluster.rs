@@ -29,8 +29,8 @@ const PRIMARY: &str = "SET SESSION group_replication_consistency='BEFORE_ON_PRIM
 const MEMBER: &str = "SELECT member_state FROM performance_schema.replication_group_members \
     WHERE member_id=@@server_uuid";
 
-/// For SELECT, and what begins a transaction.
-const GALERA: &str = "SET SESSION wsrep_sync_wait=@@wsrep_sync_wait|1";
+/// For SELECT, and what begins a transaction. A node that has lost its cluster answers no read.
+const GALERA: &str = "SET SESSION wsrep_sync_wait=@@wsrep_sync_wait|1, wsrep_dirty_reads=OFF";
 
 /// How a server stands in its group.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,27 @@ impl Node {
     pub(super) fn max_allowed_packet(&self) -> Result<usize, Error> {
         let number = self.get("max_allowed_packet").parse();
         number.map_err(|_| unclear())
+    }
+
+    /// How it may lose what it has answered, by a crash of its machine.
+    pub(super) fn risk(&self) -> Option<String> {
+        let flushes = self.get("innodb_flush_log_at_trx_commit");
+        let syncs = self.get("sync_binlog");
+        let mut set = Vec::new();
+        if !matches!(flushes, "" | "1") {
+            set.push(format!("innodb_flush_log_at_trx_commit={flushes}"));
+        }
+        if self.is_on("log_bin") && !matches!(syncs, "" | "1") {
+            set.push(format!("sync_binlog={syncs}"));
+        }
+        if set.is_empty() {
+            return None;
+        }
+        let set = set.join(" and ");
+        Some(format!(
+            "the server is set to {set}: a crash of its machine may lose grants and releases that it \
+             has answered; set 1"
+        ))
     }
 
     /// What else its sessions are set by; the last statement says how it stands in its group.
@@ -130,6 +151,28 @@ mod tests {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
         )
+    }
+
+    #[test]
+    fn a_server_that_may_lose_commits_is_told_by_its_settings() {
+        let flushes = ("innodb_flush_log_at_trx_commit", "1");
+        for (variables, told) in [
+            (vec![flushes, ("sync_binlog", "1"), ("log_bin", "ON")], ""),
+            (vec![flushes, ("sync_binlog", "0"), ("log_bin", "OFF")], ""),
+            (vec![], ""),
+            (
+                vec![("innodb_flush_log_at_trx_commit", "2")],
+                "innodb_flush_log_at_trx_commit=2",
+            ),
+            (
+                vec![flushes, ("sync_binlog", "100"), ("log_bin", "ON")],
+                "sync_binlog=100",
+            ),
+        ] {
+            let risk = server(&variables).risk();
+            assert_eq!(risk.is_some(), !told.is_empty(), "{variables:?}");
+            assert!(risk.unwrap_or_default().contains(told), "{variables:?}");
+        }
     }
 
     const GROUP: (&str, &str) = ("group_replication_group_name", "3f4c6f0e");

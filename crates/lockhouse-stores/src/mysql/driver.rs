@@ -1,7 +1,5 @@
 //! How the servers are spoken to.
 
-use std::time::Duration;
-
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
@@ -17,10 +15,14 @@ use crate::sql::{Driver, Pieces, rows};
 /// range, which locks just these rows and in their order: MySQL would give that up for want of
 /// memory, MariaDB could make a subquery of it.
 ///
-/// Who freezes in the middle of a transaction, or is cut off so that the server does not hear of it,
-/// loses it within seconds, and its locks with it. MariaDB has a setting for that. MySQL ends sessions
-/// that say nothing, whether they are in a transaction or not; so none is kept for as long
-/// ([`IDLE`](Driver::IDLE)).
+/// A client that freezes in the middle of a transaction, or is cut off so that the server does not
+/// hear of it, loses the transaction within seconds, and its locks with it. MariaDB has a setting for
+/// that. MySQL ends sessions that say nothing, whether they are in a transaction or not; so none is
+/// kept for as long.
+///
+/// The second statement undoes global settings that would change a result or refuse a statement:
+/// `docs/operations.md` lists each with its reason. Numbers are written out, since DEFAULT is the
+/// global value.
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     innodb_lock_wait_timeout=1, lock_wait_timeout=5, net_read_timeout=5, unique_checks=1, \
     sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,\
@@ -28,19 +30,27 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     /*!50709 , range_optimizer_max_mem_size=0, wait_timeout=6 */ \
     /*M! , in_predicate_conversion_threshold=0, optimizer_max_sel_arg_weight=0, \
     idle_transaction_timeout=5 */;\
+    SET completion_type=0, sql_select_limit=18446744073709551615, \
+    max_join_size=18446744073709551615, sql_big_selects=1, sql_safe_updates=0, sql_auto_is_null=0, \
+    max_sort_length=1024, timestamp=DEFAULT \
+    /*!50709 , max_execution_time=0 */ /*M! , max_statement_time=0, sql_if_exists=0 */;\
     SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
     SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet',\
     'group_replication_group_name','group_replication_single_primary_mode','read_only',\
-    'wsrep_on','wsrep_provider')";
+    'wsrep_on','wsrep_provider','innodb_flush_log_at_trx_commit','sync_binlog','log_bin')";
 
 impl Driver for MySqlServer {
     type Database = MySql;
     const SESSION: &'static str = SESSION;
-    const IDLE: Duration = Duration::from_secs(4);
+    const MAY_BE_POOLED: bool = false;
     const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
 
     fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {
         Ok(Node::of(session)?.max_allowed_packet()? - 1)
+    }
+
+    fn risk(session: &[MySqlRow]) -> Result<Option<String>, Error> {
+        Ok(Node::of(session)?.risk())
     }
 
     fn settings(session: &[MySqlRow]) -> Result<Option<String>, Error> {

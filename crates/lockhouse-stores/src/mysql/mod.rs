@@ -86,7 +86,7 @@ impl MySql {
     /// |---|---|---|
     /// | `connections` | 16 | the most connections to have at once |
     /// | `ssl-mode` | `preferred` | `disabled`, `preferred`, `required`, `verify_ca`, `verify_identity` |
-    /// | `ssl-ca`, `ssl-cert`, `ssl-key` | | PEM files: whom to trust, and who we are |
+    /// | `ssl-ca`, `ssl-cert`, `ssl-key` | | PEM files: whom to trust, and who we are. With `ssl-ca` the default of `ssl-mode` is `verify_identity`, and a mode that verifies nothing is refused |
     /// | `socket` | | a Unix socket to connect to instead of HOST |
     ///
     /// # Errors
@@ -105,6 +105,7 @@ impl Dialect for MySqlServer {
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const CLOCK: &'static str = sql::CLOCK;
     const SCHEMA: u32 = schema::VERSION;
+    const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
 
     fn text(text: &str) -> impl Display + '_ {
         Text(text)

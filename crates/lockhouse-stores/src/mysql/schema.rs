@@ -23,6 +23,9 @@ const MIGRATIONS: [&str; 4] = [
 /// The version that this code needs.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
+pub(super) const HAS_SCHEMA: &str = "SELECT COUNT(*) FROM information_schema.tables \
+    WHERE table_schema=DATABASE() AND table_name='lockhouse_schema_version'";
+
 /// How often a migration is tried again when others are in its way, and the longest pause between.
 const ATTEMPTS: u32 = 30;
 const PAUSE_MS: u64 = 1000;

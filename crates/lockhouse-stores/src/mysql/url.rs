@@ -2,15 +2,22 @@
 
 use lockhouse_core::store::Error;
 use sqlx::ConnectOptions as _;
-use sqlx::mysql::MySqlConnectOptions;
+use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
 use super::MySqlServer;
-use crate::sql::{Location, Parameters, configuration};
+use crate::sql::{Location, Parameters, check_files, configuration, names_a};
 
 /// The parameters that the driver reads, as they are spelt there.
 const DRIVER_PARAMETERS: [&str; 9] = [
     "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
+];
+
+/// Those of them that say how much is verified, whom to trust, and which files there are.
+const MODE: [&str; 2] = ["ssl-mode", "sslmode"];
+const CA: [&str; 2] = ["ssl-ca", "sslca"];
+const FILES: [&str; 6] = [
+    "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey",
 ];
 
 /// What may be in a URL.
@@ -24,8 +31,24 @@ pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
     if !url.has_authority() {
         return Err(names_no_database());
     }
-    let driver = MySqlConnectOptions::from_url(&url)
-        .map_err(|error| configuration("the URL makes no sense").caused_by(error))?;
+    check_files(&url, &FILES)?;
+    // The driver's own error repeats values.
+    let mut driver = MySqlConnectOptions::from_url(&url).map_err(|_| {
+        configuration(
+            "the URL makes no sense; ssl-mode is disabled, preferred, required, verify_ca or \
+             verify_identity",
+        )
+    })?;
+    if names_a(&url, &CA) {
+        if !names_a(&url, &MODE) {
+            driver = driver.ssl_mode(MySqlSslMode::VerifyIdentity);
+        } else if !verifies(driver.get_ssl_mode()) {
+            return Err(configuration(
+                "the URL has ssl-ca and an ssl-mode that verifies nothing; \
+                 write ssl-mode=verify_identity or verify_ca, or leave ssl-ca out",
+            ));
+        }
+    }
     let database = driver.get_database().unwrap_or_default();
     if database.is_empty() || database.contains('/') {
         return Err(names_no_database());
@@ -47,6 +70,10 @@ pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
         connections,
         locks,
     })
+}
+
+fn verifies(mode: MySqlSslMode) -> bool {
+    matches!(mode, MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity)
 }
 
 fn names_no_database() -> Error {

@@ -3,15 +3,14 @@
 //! By the simple query protocol: several statements in one packet, all answers in text. Packets
 //! that have no BEGIN of their own are a transaction each.
 
-use std::time::Duration;
-
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnection, PgRow, Postgres as Database};
 
 use super::{PostgresServer, error};
-use crate::sql::{Driver, Pieces, configuration, rows};
+use crate::sql::rows::TextRow;
+use crate::sql::{Driver, Pieces, configuration};
 
 /// What every session is set to, in one round trip.
 ///
@@ -21,33 +20,66 @@ use crate::sql::{Driver, Pieces, configuration, rows};
 ///   one that has just grown, or that nobody has analyzed yet, is wrong. Such plans look so dear to
 ///   it that it would compile them, so not.
 /// - An answered COMMIT is on disk, even where the database is set to answer before.
+/// - A session that has begun before is another client's. A pooler that lends sessions by transaction
+///   hands them on as they are; one that lends them whole resets them in between.
+/// - Settings of the role or the database that would change a result or refuse a statement are
+///   undone: `docs/operations.md` lists each with its reason. With `row_security` off, a policy that
+///   would hide rows is an error.
 const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\
-    SET enable_seqscan=off;SET enable_bitmapscan=off;SET jit=off;\
+    SET enable_seqscan=off;SET enable_bitmapscan=off;SET enable_indexscan=on;SET jit=off;\
+    SET default_transaction_isolation='read committed';SET idle_session_timeout=0;\
+    SET row_security=off;SET transform_null_equals=off;\
+    SELECT set_config('transaction_timeout','0',false) \
+    WHERE current_setting('transaction_timeout',true) IS NOT NULL;\
     SELECT set_config('synchronous_commit','on',false) \
     WHERE current_setting('synchronous_commit')='off';\
-    SHOW server_encoding";
+    SELECT current_setting('server_encoding'),current_setting('fsync'),\
+    current_setting('lockhouse.session',true),set_config('lockhouse.session','begun',false)";
 
 /// The longest message that the server takes is one byte short of a gibibyte.
 const LONGEST_SCRIPT: usize = (1 << 30) - 1024;
 
+/// A column of the row that the last statement of [`SESSION`] answers.
+fn column(session: &[PgRow], at: usize) -> Result<&str, Error> {
+    let unclear = || Error::new(Kind::Unavailable, "setting the session");
+    let [row] = session else {
+        return Err(unclear());
+    };
+    let text = TextRow::text(row, at).map_err(|error| unclear().caused_by(error))?;
+    Ok(text.unwrap_or_default())
+}
+
 impl Driver for PostgresServer {
     type Database = Database;
     const SESSION: &'static str = SESSION;
-    const IDLE: Duration = Duration::from_secs(300);
+    const MAY_BE_POOLED: bool = true;
     const LONGEST_SCRIPT_IS: &'static str = "1 GiB";
 
     fn longest_script(session: &[PgRow]) -> Result<usize, Error> {
-        let encoding = match session {
-            [row] => rows::text(row)?.unwrap_or_default(),
-            _ => return Err(Error::new(Kind::Unavailable, "setting the session")),
-        };
+        let encoding = column(session, 0)?;
         if encoding != "UTF8" {
             return Err(configuration(format!(
                 "the database's encoding is {encoding}; make one with ENCODING 'UTF8'"
             )));
         }
         Ok(LONGEST_SCRIPT)
+    }
+
+    fn risk(session: &[PgRow]) -> Result<Option<String>, Error> {
+        let risk = "the server is set to fsync=off: a crash of its machine may lose grants and \
+            releases that it has answered, and damage the database; set fsync=on";
+        Ok((column(session, 1)? == "off").then(|| risk.to_owned()))
+    }
+
+    fn check(session: &[PgRow], _: Option<&[PgRow]>) -> Result<(), Error> {
+        if column(session, 2)?.is_empty() {
+            return Ok(());
+        }
+        Err(configuration(
+            "a pooler gives the session of one client to another; have it pool by session \
+             (PgBouncer: pool_mode=session with its server_reset_query), or connect to the server",
+        ))
     }
 
     fn send<'c>(connection: &'c mut PgConnection, sql: &'c str) -> Pieces<'c, Self> {

@@ -61,7 +61,8 @@ use sql::{Text, Time};
 /// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the tables; for
 ///   [`migrate`](lockhouse_core::store::Store::migrate) also CREATE on the schema that comes first
 ///   in the user's `search_path`, where the tables are made.
-/// - **PgBouncer** must pool by session: each session is set when it begins.
+/// - **PgBouncer** must pool by session, as each session is set when it begins; another mode is
+///   refused when the store first connects.
 ///
 /// ```
 /// use lockhouse_stores::Postgres;
@@ -88,7 +89,7 @@ impl Postgres {
     /// |---|---|---|
     /// | `connections` | 16 | the most connections to have at once |
     /// | `sslmode` | `prefer` | `disable`, `prefer`, `require`, `verify-ca`, `verify-full` |
-    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are |
+    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are. With `sslrootcert` the default of `sslmode` is `verify-full`, and a mode that verifies nothing is refused |
     /// | `application_name` | `lockhouse` | what the server calls the sessions |
     ///
     /// # Errors
@@ -106,6 +107,7 @@ impl Dialect for PostgresServer {
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const CLOCK: &'static str = sql::CLOCK;
     const SCHEMA: u32 = schema::VERSION;
+    const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
 
     fn text(text: &str) -> impl Display + '_ {
         Text(text)

@@ -15,6 +15,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
 /// The version that this code needs.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
+pub(super) const HAS_SCHEMA: &str = "SELECT COUNT(to_regclass('lockhouse_schema_version'))";
+
 /// Any number that other programs do not lock: the letters `lockhous`.
 const LOCK: u64 = 0x6c6f_636b_686f_7573;
 

@@ -2,11 +2,11 @@
 
 use lockhouse_core::store::Error;
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::PostgresServer;
-use crate::sql::{Location, Parameters, configuration};
+use crate::sql::{Location, Parameters, check_files, configuration, names_a};
 
 /// The parameters that the driver reads.
 const DRIVER_PARAMETERS: [&str; 5] = [
@@ -16,6 +16,9 @@ const DRIVER_PARAMETERS: [&str; 5] = [
     "sslkey",
     "application_name",
 ];
+
+/// Those of them that name files.
+const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
 /// What may be in a URL.
 const TAKES: &str = "connections, sslmode, sslrootcert, sslcert, sslkey and application_name";
@@ -34,8 +37,23 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
             "the URL names no database; it reads postgres://USER@HOST/DATABASE",
         ));
     }
-    let driver = PgConnectOptions::from_url(&url)
-        .map_err(|error| configuration("the URL makes no sense").caused_by(error))?;
+    check_files(&url, &FILES)?;
+    // The driver's own error repeats values.
+    let mut driver = PgConnectOptions::from_url(&url).map_err(|_| {
+        configuration(
+            "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
+        )
+    })?;
+    if names_a(&url, &["sslrootcert"]) {
+        if !names_a(&url, &["sslmode"]) {
+            driver = driver.ssl_mode(PgSslMode::VerifyFull);
+        } else if !verifies(driver.get_ssl_mode()) {
+            return Err(configuration(
+                "the URL has sslrootcert and an sslmode that verifies nothing; \
+                 write sslmode=verify-full or verify-ca, or leave sslrootcert out",
+            ));
+        }
+    }
     let name = driver.get_application_name().unwrap_or(APPLICATION_NAME);
     let name = name.to_owned();
     // The driver looks an IPv6 address up by name while it has its brackets.
@@ -56,6 +74,10 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         connections,
         locks,
     })
+}
+
+fn verifies(mode: PgSslMode) -> bool {
+    matches!(mode, PgSslMode::VerifyCa | PgSslMode::VerifyFull)
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(crate) struct Connection<D: Driver> {
     longest_script: usize,
     /// Whether scripts are sent [`guarded`](Script::guarded), as nothing commits by itself.
     is_guarded: bool,
+    /// How the server may lose what it has answered, if it may.
+    risk: Option<String>,
 }
 
 /// On a node of a cluster. Whatever becomes of a transaction, what follows it commits only with a
@@ -50,11 +52,13 @@ impl<D: Driver> Connection<D> {
             driver,
             longest_script: usize::MAX,
             is_guarded: false,
+            risk: None,
         };
         let answers = connection.answers(D::SESSION).await;
         let failed = |failed: Failed| failed.trouble.before_commit::<D>(&context);
         let session = answers.map_err(failed)?.pop().unwrap_or_default();
         connection.longest_script = D::longest_script(&session)?;
+        connection.risk = D::risk(&session)?;
         let mut settled = None;
         if let Some(settings) = D::settings(&session)? {
             settled = match connection.answers(&settings).await.map_err(failed) {
@@ -75,6 +79,17 @@ impl<D: Driver> Connection<D> {
         self.is_guarded = true;
         self.longest_script -= GUARD;
         Ok(())
+    }
+
+    /// How the server may lose what it has answered, if it may.
+    pub(super) fn risk(&self) -> Option<&str> {
+        self.risk.as_deref()
+    }
+
+    /// Says goodbye to the server, for which it has as long as a ping.
+    pub(super) async fn close(self) {
+        // A connection that can't be closed is dropped, which closes it too.
+        let _ = timeout_at(Instant::now() + PING, self.driver.close()).await;
     }
 
     /// Whether the server still answers here.

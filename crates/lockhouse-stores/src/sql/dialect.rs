@@ -1,14 +1,12 @@
 //! What each kind of server has of its own.
 
-use std::collections::BTreeSet;
-use std::fmt::{self, Display};
-use std::time::Duration;
-
 use futures_util::stream::BoxStream;
 use lockhouse_core::store::{Error, Holders, Kind, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 use sqlx::Either;
 use sqlx::error::DatabaseError;
+use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 
 use super::due::Wanted;
 use super::load::RowIds;
@@ -39,8 +37,8 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// What every session is set to, in one round trip.
     const SESSION: &'static str;
 
-    /// After so long without use a connection is closed.
-    const IDLE: Duration;
+    /// Whether poolers that lend one session to several clients are usual.
+    const MAY_BE_POOLED: bool;
 
     /// What the server calls the most that it takes at once.
     const LONGEST_SCRIPT_IS: &'static str;
@@ -48,6 +46,9 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// How many bytes a script may have, from what the last statement of [`SESSION`](Self::SESSION)
     /// answered. A larger one would cost the connection, and look as if the server had gone.
     fn longest_script(session: &[RowOf<Self>]) -> Result<usize, Error>;
+
+    /// How the server may lose what it has answered, from the same, for the log; none if it can't.
+    fn risk(session: &[RowOf<Self>]) -> Result<Option<String>, Error>;
 
     /// What else the session is set by on a node of a cluster, in one more round trip, from what the last
     /// statement of [`SESSION`](Self::SESSION) answered. Such a session is sent its scripts
@@ -103,6 +104,9 @@ pub trait Dialect: Driver {
 
     /// The version of the schema that this code needs.
     const SCHEMA: u32;
+
+    /// Counts the tables called `lockhouse_schema_version` that the session finds: 0 or 1.
+    const HAS_SCHEMA: &'static str;
 
     /// `text` as a literal without a byte in it that a caller chose.
     fn text(text: &str) -> impl Display + '_;

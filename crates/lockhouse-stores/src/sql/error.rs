@@ -1,11 +1,33 @@
 //! Why a script did not get through, as [`store::Error`](Error).
 
+use std::fmt;
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind};
+use rustls::CertificateError;
 use sqlx::error::DatabaseError;
 
 use super::dialect::Driver;
+
+/// A script that is longer than the server takes at once.
+#[derive(Debug)]
+pub(crate) struct TooLong {
+    pub(crate) bytes: usize,
+    /// What the server calls its limit.
+    pub(crate) limit: &'static str,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, limit } = self;
+        write!(
+            f,
+            "{bytes} bytes of SQL are more than the server takes at once; raise its {limit}"
+        )
+    }
+}
+
+impl std::error::Error for TooLong {}
 
 /// Why a script did not get through.
 #[derive(Debug)]
@@ -49,6 +71,7 @@ impl Trouble {
             Trouble::Driver(sqlx::Error::Configuration(_) | sqlx::Error::Tls(_)) => {
                 Kind::Configuration
             }
+            _ if self.certificate().is_some() => Kind::Configuration,
             Trouble::Driver(_) => self.servers_word().map_or(Kind::Unavailable, D::kind),
         }
     }
@@ -60,8 +83,22 @@ impl Trouble {
         }
     }
 
+    /// What is wrong with the server's certificate.
+    fn certificate(&self) -> Option<&CertificateError> {
+        let Trouble::Driver(sqlx::Error::Io(error)) = self else {
+            return None;
+        };
+        match error.get_ref()?.downcast_ref()? {
+            rustls::Error::InvalidCertificate(error) => Some(error),
+            _ => None,
+        }
+    }
+
     fn with_kind<D: Driver>(self, kind: Kind, context: &str) -> Error {
-        let advice = self.servers_word().and_then(D::advice);
+        let advice = match self.certificate() {
+            Some(error) => Some(advice_on(error)),
+            None => self.servers_word().and_then(D::advice),
+        };
         match (self, advice) {
             (Trouble::Driver(source), Some(advice)) => {
                 Error::new(kind, format!("{context}: {advice}")).caused_by(source)
@@ -71,6 +108,31 @@ impl Trouble {
                 Error::new(kind, format!("{context}: no answer within {after:.1?}"))
             }
         }
+    }
+}
+
+fn advice_on(certificate: &CertificateError) -> &'static str {
+    match certificate {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for another host; write a host that it names into the URL"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired; renew it"
+        }
+        _ => {
+            "the server's certificate is not trusted; name the CA that signed it in the URL's \
+             ssl-ca (MySQL, MariaDB) or sslrootcert (PostgreSQL)"
+        }
+    }
+}
+
+/// The same error for one command alone: what is too long then can't be sent in pieces, and somebody
+/// has to set the server right.
+pub(crate) fn alone(error: Error) -> Error {
+    let source = std::error::Error::source(&error);
+    match source.and_then(|source| source.downcast_ref::<TooLong>()) {
+        Some(too_long) => Error::new(Kind::Configuration, too_long.to_string()),
+        None => error,
     }
 }
 

@@ -48,7 +48,7 @@ use known::Known;
 pub(crate) use load::RowIds;
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use script::{Script, list};
-pub(crate) use url::{Location, Parameters, configuration};
+pub(crate) use url::{Location, Parameters, check_files, configuration, names_a};
 
 /// A store on a database server; see [`MySql`](crate::MySql).
 ///

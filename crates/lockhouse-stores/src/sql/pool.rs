@@ -8,16 +8,21 @@
 //!   rolls back.
 //! - One that was idle for a second is pinged first. When one is found broken, the other idle ones
 //!   are dropped with it: if the server has restarted, that costs one attempt, not one each.
+//! - One that was idle for two seconds is closed, so that a process that only renews from time to
+//!   time leaves its place at the server to others.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::connection::{Answers, Connection, Failed};
 use super::dialect::Driver;
+use super::error::TooLong;
 use super::peer;
 use super::script::Script;
 use super::url::Location;
@@ -39,16 +44,22 @@ const ROLLBACK: Duration = Duration::from_millis(500);
 /// After so long without use a connection is pinged first.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// After so long without use a connection is closed.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// Lends connections to one database.
 pub(crate) struct Pool<D: Driver> {
     location: Location<D>,
     places: Arc<Semaphore>,
-    idle: Mutex<Vec<Idle<D>>>,
+    idle: Mutex<Idle<D>>,
+    /// Whether a first connection was made.
+    has_connected: AtomicBool,
 }
 
 struct Idle<D: Driver> {
-    connection: Connection<D>,
-    since: Instant,
+    connections: Vec<(Connection<D>, Instant)>,
+    /// Whether a task closes those that nobody uses.
+    is_watched: bool,
 }
 
 impl<D: Driver> Pool<D> {
@@ -57,7 +68,11 @@ impl<D: Driver> Pool<D> {
         Self {
             places: Arc::new(Semaphore::new(location.connections)),
             location,
-            idle: Mutex::default(),
+            idle: Mutex::new(Idle {
+                connections: Vec::new(),
+                is_watched: false,
+            }),
+            has_connected: AtomicBool::new(false),
         }
     }
 
@@ -79,7 +94,8 @@ impl<D: Driver> Pool<D> {
         };
         let connection = match self.reuse().await {
             Some(connection) => connection,
-            None => self.connect().await?,
+            None if self.has_connected.load(Relaxed) => self.connect().await?,
+            None => self.connect_first().await?,
         };
         Ok(Lease {
             pool: Arc::clone(self),
@@ -93,15 +109,34 @@ impl<D: Driver> Pool<D> {
     async fn reuse(&self) -> Option<Connection<D>> {
         let mut last = {
             let mut idle = self.idle();
-            let now = Instant::now();
-            idle.retain(|idle| now - idle.since < D::IDLE);
-            idle.pop()?
+            idle.connections.retain(|(_, since)| since.elapsed() < IDLE);
+            idle.connections.pop()?
         };
-        if last.since.elapsed() < FRESH || last.connection.is_alive().await {
-            return Some(last.connection);
+        let (connection, since) = &mut last;
+        if since.elapsed() < FRESH || connection.is_alive().await {
+            return Some(last.0);
         }
         self.drop_idle();
         None
+    }
+
+    /// The first connection, and what there is to say of the server. Where a pooler may stand in
+    /// between, another is opened and closed, since it takes two to see that they share a session.
+    async fn connect_first(&self) -> Result<Connection<D>, Error> {
+        let first = self.connect().await?;
+        if D::MAY_BE_POOLED {
+            match self.connect().await {
+                Ok(second) => second.close().await,
+                Err(error) if error.kind() == Kind::Configuration => return Err(error),
+                Err(_) => {}
+            }
+        }
+        if !self.has_connected.swap(true, Relaxed)
+            && let Some(risk) = first.risk()
+        {
+            tracing::warn!(store = self.location.display, "{risk}");
+        }
+        Ok(first)
     }
 
     async fn connect(&self) -> Result<Connection<D>, Error> {
@@ -131,12 +166,69 @@ impl<D: Driver> Pool<D> {
     }
 
     fn drop_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle());
+        let idle = std::mem::take(&mut self.idle().connections);
         drop(idle);
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle<D>>> {
+    /// Takes `connection`, which is clean, and has a task close it when nobody uses it.
+    fn give_back(self: &Arc<Self>, connection: Connection<D>) {
+        let mut idle = self.idle();
+        idle.connections.push((connection, Instant::now()));
+        if let (false, Ok(runtime)) = (idle.is_watched, Handle::try_current()) {
+            idle.is_watched = true;
+            let watching = Watching {
+                pool: Arc::downgrade(self),
+                is_on: true,
+            };
+            runtime.spawn(watching.close_unused());
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Idle<D>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task that closes connections that nobody uses. However it ends, another may begin.
+struct Watching<D: Driver> {
+    pool: Weak<Pool<D>>,
+    is_on: bool,
+}
+
+impl<D: Driver> Watching<D> {
+    /// Goes on until none is idle.
+    async fn close_unused(mut self) {
+        while let Some(at) = self.next() {
+            sleep_until(at).await;
+            let Some(pool) = self.pool.upgrade() else {
+                return;
+            };
+            let unused = |(_, since): &mut (_, Instant)| since.elapsed() >= IDLE;
+            let unused: Vec<_> = pool.idle().connections.extract_if(.., unused).collect();
+            for (connection, _) in unused {
+                connection.close().await;
+            }
+        }
+    }
+
+    /// When there is one to close.
+    fn next(&mut self) -> Option<Instant> {
+        let pool = self.pool.upgrade()?;
+        let mut idle = pool.idle();
+        let oldest = idle.connections.iter().map(|(_, since)| *since).min();
+        if oldest.is_none() {
+            idle.is_watched = false;
+            self.is_on = false;
+        }
+        Some(oldest? + IDLE)
+    }
+}
+
+impl<D: Driver> Drop for Watching<D> {
+    fn drop(&mut self) {
+        if let (true, Some(pool)) = (self.is_on, self.pool.upgrade()) {
+            pool.idle().is_watched = false;
+        }
     }
 }
 
@@ -164,6 +256,12 @@ impl<D: Driver> Lease<D> {
         connection.guard().await.expect("a session is set");
     }
 
+    /// Whether the server takes a script as long as this.
+    pub(crate) fn takes(&self, script: &Script) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.takes(script))
+    }
+
     /// Runs `script`, and cleans up when that fails: after an error no transaction is open, and
     /// unless the error is [`Kind::Unknown`] the script has changed nothing.
     pub(crate) async fn run(
@@ -174,12 +272,11 @@ impl<D: Driver> Lease<D> {
         let connection = self.connection.as_mut().ok_or_else(|| gone(context))?;
         if !connection.takes(script) {
             self.roll_back().await;
-            let too_large = format!(
-                "{context}: {} bytes of SQL are more than the server takes at once ({})",
-                script.text().len(),
-                D::LONGEST_SCRIPT_IS
-            );
-            return Err(Error::new(Kind::Rejected, too_large));
+            let too_long = TooLong {
+                bytes: script.text().len(),
+                limit: D::LONGEST_SCRIPT_IS,
+            };
+            return Err(Error::new(Kind::Rejected, context).caused_by(too_long));
         }
         self.clean = false;
         match connection.run(script, self.deadline).await {
@@ -232,8 +329,7 @@ impl<D: Driver> Lease<D> {
 impl<D: Driver> Drop for Lease<D> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take().filter(|_| self.clean) {
-            let since = Instant::now();
-            self.pool.idle().push(Idle { connection, since });
+            self.pool.give_back(connection);
         }
     }
 }

@@ -42,15 +42,22 @@ pub(crate) async fn migrate<D: Dialect>(store: &Inner<D>) -> Result<(), Error> {
 
 /// The version that is there; 0 before the first migration.
 pub(crate) async fn version<D: Dialect>(lease: &mut Lease<D>) -> Result<u32, Error> {
-    let script = Script::of("SELECT COALESCE(MAX(version),0) FROM lockhouse_schema_version");
+    if number(lease, D::HAS_SCHEMA).await? == 0 {
+        return Ok(0);
+    }
+    number(
+        lease,
+        "SELECT COALESCE(MAX(version),0) FROM lockhouse_schema_version",
+    )
+    .await
+}
+
+async fn number<D: Dialect>(lease: &mut Lease<D>, select_it: &str) -> Result<u32, Error> {
     let context = "reading the version of the schema";
-    match select(lease, &script, context).await {
-        Ok(found) => match found.as_slice() {
-            [row] => rows::number(row),
-            _ => Err(Error::new(Kind::Rejected, context)),
-        },
-        Err(error) if error.kind() == Kind::Schema => Ok(0),
-        Err(error) => Err(error),
+    let found = select(lease, &Script::of(select_it), context).await?;
+    match found.as_slice() {
+        [row] => rows::number(row),
+        _ => Err(Error::new(Kind::Rejected, context)),
     }
 }
 

@@ -16,7 +16,7 @@ use sqlx::error::DatabaseError;
 
 use super::Inner;
 use super::dialect::Dialect;
-use super::error::servers_word;
+use super::error::{alone, servers_word};
 use super::known::Known;
 use super::load::{self, RowIds, Snapshot};
 use super::locked;
@@ -58,6 +58,7 @@ pub(crate) async fn transact<D: Dialect>(
             let locked = locked::still_locked(&mut lease, &footprint).await?;
             Err(error.while_locked(locked))
         }
+        Err(error) if batch.commands.len() == 1 => Err(alone(error)),
         Err(error) => Err(error),
     }
 }

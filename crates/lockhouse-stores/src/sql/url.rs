@@ -1,11 +1,13 @@
 //! Where a database is, as its URL says.
 
 use std::fmt;
+use std::fs::File;
 
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Connection;
 
 use super::dialect::{ConnectionOf, Driver};
+use crate::refuse_misplaced;
 
 /// How many connections there are at most, unless the URL says.
 const CONNECTIONS: usize = 16;
@@ -35,9 +37,10 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Reads the parameters of `url`. Those that the driver reads are in `drivers`; `takes` names
+    /// Reads the parameters of `url`, which may hold a password nowhere but before its host. Those that the driver reads are in `drivers`; `takes` names
     /// all that there are.
     pub(crate) fn of(url: &url::Url, drivers: &[&str], takes: &str) -> Result<Self, Error> {
+        refuse_misplaced(url.as_str())?;
         let mut connections = CONNECTIONS;
         #[cfg_attr(not(feature = "sabotage"), expect(unused_mut))]
         let mut locks = true;
@@ -48,9 +51,9 @@ impl Parameters {
                 "sabotage" if value == "no_lock" => locks = false,
                 driver if drivers.contains(&driver) => {}
                 _ => {
-                    return Err(configuration(format!(
-                        "the URL has \"{key}\", and takes {takes}"
-                    )));
+                    // It is not repeated: it may be a piece of a password.
+                    let problem = format!("the URL has a parameter that is not one of {takes}");
+                    return Err(configuration(problem));
                 }
             }
         }
@@ -62,11 +65,26 @@ fn parse_connections(value: &str) -> Result<usize, Error> {
     let connections = value.parse().ok();
     connections
         .filter(|connections| (1..=1000).contains(connections))
-        .ok_or_else(|| {
-            configuration(format!(
-                "connections is \"{value}\", it goes from 1 to 1000"
-            ))
-        })
+        .ok_or_else(|| configuration("connections goes from 1 to 1000"))
+}
+
+/// Whether `url` has one of the parameters `keys`.
+pub(crate) fn names_a(url: &url::Url, keys: &[&str]) -> bool {
+    url.query_pairs().any(|(key, _)| keys.contains(&&*key))
+}
+
+/// Checks that the files that `url` names by its parameters `keys` can be read.
+///
+/// The driver reads them when it connects, where a file that is missing looks like a server that is.
+pub(crate) fn check_files(url: &url::Url, keys: &[&str]) -> Result<(), Error> {
+    for (key, file) in url.query_pairs() {
+        if keys.contains(&&*key) {
+            File::open(&*file).map_err(|error| {
+                configuration(format!("the file of {key} can't be read")).caused_by(error)
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// An error of the URL.

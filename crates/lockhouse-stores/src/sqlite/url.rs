@@ -20,38 +20,37 @@ pub(super) struct Location {
 pub(super) fn parse(url: &str) -> Result<Location, Error> {
     let rest = url
         .strip_prefix("sqlite:")
-        .ok_or_else(|| configuration(format!("\"{url}\" does not begin with sqlite:")))?;
+        .ok_or_else(|| configuration("the URL does not begin with sqlite:"))?;
     let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let file = match place.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
         Some(_) => {
-            return Err(configuration(format!(
-                "\"{url}\" names no file: write sqlite:///folder/file for an absolute path, \
-                 sqlite:folder/file for a relative one"
-            )));
+            // It is not repeated: a host may have a password before it.
+            return Err(configuration(
+                "the URL names no file: write sqlite:///folder/file for an absolute path, \
+                 sqlite:folder/file for a relative one",
+            ));
         }
         None => place,
     };
     if file.is_empty() {
-        return Err(configuration(format!(
-            "\"{url}\" names no file; try sqlite:lockhouse.db"
-        )));
+        return Err(configuration(
+            "the URL names no file; try sqlite:lockhouse.db",
+        ));
     }
     if file == ":memory:" {
         let problem = "SQLite in memory can't be shared by connections; use memory: instead";
-        return Err(configuration(problem.into()));
+        return Err(configuration(problem));
     }
     let file = path::absolute(file)
-        .map_err(|source| configuration(format!("\"{url}\" has no full path")).caused_by(source))?;
+        .map_err(|source| configuration("the URL's file has no full path").caused_by(source))?;
     #[cfg(feature = "sabotage")]
     if parameters == "sabotage=no_lock" {
         let no_lock = true;
         return Ok(Location { file, no_lock });
     }
     if !parameters.is_empty() {
-        return Err(configuration(format!(
-            "\"{parameters}\" is no parameter of an sqlite: URL"
-        )));
+        return Err(configuration("an sqlite: URL takes no parameters"));
     }
     Ok(Location {
         file,

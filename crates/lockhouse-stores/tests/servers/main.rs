@@ -11,6 +11,7 @@ mod database;
 mod due;
 mod locking;
 mod migrating;
+mod misconfigured;
 mod mysql;
 mod owners;
 mod postgres;

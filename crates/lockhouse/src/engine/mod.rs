@@ -194,11 +194,24 @@ impl Engine {
         Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
+    /// An ask that waits goes on while the server has no connection left: nothing was applied, and
+    /// one comes free before long.
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
-        let (command, wait) = (Command::Acquire(ask), Wait::of(wait));
-        if wait == Wait::No {
-            return self.submit(command).await;
+        if Wait::of(wait) == Wait::No {
+            return self.submit(Command::Acquire(ask)).await;
         }
+        let begun = Instant::now();
+        loop {
+            let left = wait.saturating_sub(begun.elapsed());
+            match self.acquire_waiting(ask.clone(), left).await {
+                Err(Error::Store(error)) if error.kind() == Kind::Crowded && !left.is_zero() => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn acquire_waiting(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+        let (command, wait) = (Command::Acquire(ask), Wait::of(wait));
         let deadline = attempt::deadline();
         let touches = self.touches(&command, deadline).await?;
         match self.lanes.ask(command, touches, wait, deadline).await? {

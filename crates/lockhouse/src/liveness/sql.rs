@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::{Invalid, Owner};
+use lockhouse_stores::{refuse_misplaced, without_credentials};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use tokio::time::timeout;
 
@@ -41,6 +42,8 @@ type Trouble = Box<dyn StdError + Send + Sync>;
 /// else is unknown: another value, NULL, more rows or columns, an error, no answer within 5 s.
 pub struct SqlCheck {
     database: Database,
+    /// The URL, for messages.
+    shown: String,
     query: String,
     /// Whether the last answer was none, which is told once.
     failing: AtomicBool,
@@ -105,8 +108,12 @@ impl SqlCheck {
             "?"
         };
         if !query.contains(parameter) {
-            let problem = format!("has no {parameter} for the owner in \"{query}\"");
+            let problem = format!("has no {parameter} for the owner in its query");
             return Err(Invalid::new("check", problem).into());
+        }
+        let misplaced = |error| Invalid::new("check", format!("has no good URL: {error}"));
+        if scheme != "sqlite" {
+            refuse_misplaced(url).map_err(misplaced)?;
         }
         let database = match scheme {
             #[cfg(feature = "mysql")]
@@ -115,11 +122,12 @@ impl SqlCheck {
             "postgres" | "postgresql" => postgres::Asked::new(url).map(Database::Postgres),
             #[cfg(feature = "sqlite")]
             "sqlite" => sqlite::Asked::new(rest).map(Database::Sqlite),
-            _ => Err(format!("this build knows no database \"{scheme}:\"").into()),
+            _ => Err("this build knows no such database".into()),
         };
         let malformed = |trouble| Invalid::new("check", format!("has no good URL: {trouble}"));
         Ok(Self {
             database: database.map_err(malformed)?,
+            shown: without_credentials(url),
             query,
             failing: AtomicBool::new(false),
         })
@@ -166,10 +174,10 @@ impl SqlCheck {
     }
 }
 
-/// Without the URL, which may have a password in it.
+/// Without the query: a piece of a password with a space in it would be taken for one.
 impl fmt::Debug for SqlCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SqlCheck").field(&self.query).finish()
+        f.debug_tuple("SqlCheck").field(&self.shown).finish()
     }
 }
 

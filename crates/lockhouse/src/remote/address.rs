@@ -7,6 +7,7 @@
 
 use lockhouse_core::store::{Error, Kind, Page};
 use lockhouse_core::{ExternalId, Invalid, Owner, SemaphoreName};
+use lockhouse_stores::refuse_misplaced;
 use reqwest::Url;
 
 use crate::wire;
@@ -26,6 +27,7 @@ struct Segment<'a> {
 
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
+        refuse_misplaced(url)?;
         let base = Url::parse(url).map_err(|error| {
             // The URL is not repeated: it may have a password in it.
             Error::new(Kind::Configuration, "the server's URL is malformed").caused_by(error)
@@ -41,7 +43,7 @@ impl Address {
         let _ = plain.set_password(None);
         let shown = plain.as_str().trim_end_matches('/').to_owned();
         if base.query().is_some() || base.fragment().is_some() {
-            let context = format!("{shown} has a query or a fragment, a server's URL has neither");
+            let context = "the server's URL has a query or a fragment, and takes neither";
             return Err(Error::new(Kind::Configuration, context));
         }
         Ok(Self { base, shown })
@@ -146,7 +148,14 @@ mod tests {
             rest in "[a-z0-9/:@?#&=%.\\[\\]\\\\ ]{0,24}",
             name in "\\PC{1,40}",
         ) {
-            for url in [text, format!("http:{rest}"), format!("https://ann:s3cr3t@{rest}")] {
+            let secret = "https://ann:s3cr3t";
+            for url in [
+                text,
+                format!("http:{rest}"),
+                format!("{secret}@{rest}"),
+                format!("{secret}{rest}@host"),
+                format!("https://ann:{rest}s3cr3t@host"),
+            ] {
                 let shown = match Address::parse(&url) {
                     Ok(address) => {
                         if let Ok(name) = SemaphoreName::parse(&name) {

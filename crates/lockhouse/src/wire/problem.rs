@@ -228,10 +228,10 @@ impl From<&Error> for Problem {
             Error::Invalid(invalid) => Self::invalid(invalid),
             Error::Refused(refusal) => Self::refused(refusal),
             Error::Store(error) => {
-                // A store that turns down what it is sent, or whose URL makes no sense, is not the
-                // caller's fault.
+                // A store that turns down what it is sent, or that somebody has to set right, is not
+                // the caller's fault.
                 let code = match error.kind() {
-                    Kind::Rejected | Kind::Configuration => Code::Internal,
+                    Kind::Rejected => Code::Internal,
                     _ => Code::StoreUnavailable,
                 };
                 Self {

@@ -25,7 +25,9 @@ pub(super) struct Asked {
 impl Asked {
     /// Of a URL from its `//` on.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
-        let options = MySqlConnectOptions::from_str(&format!("mysql:{rest}"))?;
+        // The driver's own error repeats values.
+        let options = MySqlConnectOptions::from_str(&format!("mysql:{rest}"));
+        let options = options.map_err(|_| "it is malformed")?;
         Ok(Self {
             // The session stays as the server has it: it is the asker's own SQL.
             options: options

@@ -24,7 +24,8 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(url: &str) -> Result<Self, Trouble> {
-        let options = PgConnectOptions::from_str(url)?;
+        // The driver's own error repeats values.
+        let options = PgConnectOptions::from_str(url).map_err(|_| "it is malformed")?;
         Ok(Self {
             options: options.disable_statement_logging(),
             idle: Mutex::new(None),

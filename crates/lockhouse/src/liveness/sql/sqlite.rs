@@ -18,7 +18,12 @@ pub(super) struct Asked {
 impl Asked {
     /// Of a URL from behind its `sqlite:` on.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
-        let file = rest.strip_prefix("//").unwrap_or(rest);
+        let file = match rest.strip_prefix("//") {
+            Some(absolute) if absolute.starts_with('/') => absolute,
+            // A host may have a password before it.
+            Some(_) => "",
+            None => rest,
+        };
         if file.is_empty() {
             return Err("it names no file; try sqlite:jobs.db".into());
         }

@@ -1,0 +1,117 @@
+//! A database server for one test, whose global settings the test may change.
+//!
+//! `scripts/services` starts it beside those that all tests share, and stops it again. Where the
+//! shared one is missing, so is this: a run without servers leaves both out.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sqlx::mysql::MySqlDatabaseError;
+use tempfile::TempDir;
+
+use crate::place::{Place, is_postgres, on_server, server_url};
+
+/// A database server, stopped when this is dropped.
+pub struct PrivateServer {
+    name: &'static str,
+    folder: TempDir,
+    url: String,
+}
+
+impl PrivateServer {
+    /// Starts the server that `scripts/services` calls `name`: `mysql`, `mariadb`, `postgres`.
+    pub fn start(name: &'static str) -> Option<Self> {
+        let variable = format!("LOCKHOUSE_TEST_{}_URL", name.to_uppercase());
+        server_url(&variable)?;
+        let folder = tempfile::tempdir().unwrap();
+        // PostgreSQL runs as a user of its own, who has to get there.
+        let status = Command::new("chmod").arg("755").arg(folder.path()).status();
+        assert!(status.unwrap().success());
+        let mut server = Self {
+            name,
+            folder,
+            url: String::new(),
+        };
+        server.services(&["up", name]);
+        let env = server.services(&["env"]);
+        let url = env.trim().rsplit('=').next();
+        url.unwrap().clone_into(&mut server.url);
+        Some(server)
+    }
+
+    /// Its administrator's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `HOST:PORT`.
+    pub fn address(&self) -> &str {
+        let (_, address) = self.url.rsplit_once('@').unwrap();
+        address.split('/').next().unwrap()
+    }
+
+    /// Where its data is.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join(self.name).join("data")
+    }
+
+    /// An empty database on it.
+    pub async fn place(&self) -> Place {
+        on_server(&self.url).await
+    }
+
+    /// Runs each of `settings`, but those that this server does not know.
+    pub async fn set(&self, settings: &[&str]) {
+        for setting in settings {
+            let ran = crate::place::try_run(&self.url, setting).await;
+            assert!(
+                ran.as_ref().map_or_else(is_unknown, |()| true),
+                "{setting}: {ran:?}"
+            );
+        }
+    }
+
+    /// Whether it is PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        is_postgres(&self.url)
+    }
+
+    fn services(&self, arguments: &[&str]) -> String {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/services");
+        let mut command = Command::new(script);
+        command
+            .args(arguments)
+            .env("LOCKHOUSE_SERVICES_DIR", self.folder.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "scripts/services {arguments:?}: {said}"
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Whether the server says that it has no such setting.
+fn is_unknown(error: &sqlx::Error) -> bool {
+    let Some(error) = error.as_database_error() else {
+        return false;
+    };
+    match error.try_downcast_ref::<MySqlDatabaseError>() {
+        Some(error) => error.number() == 1193,
+        None => error.code().is_some_and(|code| code == "42704"),
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // A second panic would hide the first.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                self.services(&["down"]);
+            }));
+            return;
+        }
+        self.services(&["down"]);
+    }
+}

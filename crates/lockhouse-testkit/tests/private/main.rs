@@ -1,0 +1,5 @@
+//! Stores on servers that are set up in ways that the shared ones are not.
+
+mod packets;
+mod pgbouncer;
+mod settings;
