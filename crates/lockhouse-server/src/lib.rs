@@ -24,7 +24,10 @@
 //! ```
 
 mod body;
+mod connection;
+mod connections;
 mod console;
+mod descriptors;
 mod ending;
 mod failure;
 mod health;
@@ -39,8 +42,10 @@ mod requests;
 mod router;
 mod semaphores;
 mod serve;
+mod socket;
 mod stopping;
 
+pub use descriptors::raise_open_files_limit;
 pub use openapi::OPENAPI;
 pub use router::router;
 pub use serve::serve;

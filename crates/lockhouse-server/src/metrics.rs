@@ -21,6 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::connections::Counts;
 use crate::failure::Failure;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -39,6 +40,7 @@ pub(crate) struct Metrics {
     calls: Family<Answered, Counter>,
     durations: Family<Route, Histogram>,
     upkeep_failing: Gauge,
+    connections: Counts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -81,12 +83,30 @@ impl Metrics {
             Unit::Seconds,
             durations.clone(),
         );
+        let connections = Counts::default();
+        http.register("connections", "Open connections", connections.open.clone());
+        http.register(
+            "connections_evicted",
+            "Connections without a call that were ended to make room for others",
+            connections.evicted.clone(),
+        );
+        http.register(
+            "waits_refused",
+            "Calls that were not let wait, as too many connections had calls that wait",
+            connections.waits_refused.clone(),
+        );
         Self {
             registry,
             calls,
             durations,
             upkeep_failing,
+            connections,
         }
+    }
+
+    /// What connections count.
+    pub(crate) fn connections(&self) -> Counts {
+        self.connections.clone()
     }
 }
 

@@ -10,6 +10,7 @@ use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
 use lockhouse::{Ask, Code, Error, ExternalId, Lockhouse, Owner, Request, SemaphoreName, Ttl};
 
 use crate::body::{Json, Nothing, OptionalJson};
+use crate::connection::Caller;
 use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::paging::Paging;
@@ -17,17 +18,18 @@ use crate::path::Named;
 use crate::query::{NoParameters, parameters};
 use crate::stopping::Stopping;
 
-/// Grants, waiting at most as long as asked. A caller that hangs up has this future dropped, and
-/// with it its place in the queue.
+/// Grants, waiting at most as long as asked. A caller that hangs up while it waits has this future
+/// dropped, and with it its place in the line.
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     State(stopping): State<Stopping>,
+    caller: Caller,
     Named(external_id): Named<ExternalId>,
     _: NoParameters,
     Json(body): Json<Acquire>,
 ) -> Result<(StatusCode, Json<wire::Request>), Failure> {
     let (ask, wait) = body.parse(external_id)?;
-    let (request, now) = acquire(&lockhouse, &stopping, ask, wait).await?;
+    let (request, now) = acquire(&lockhouse, &stopping, &caller, ask, wait).await?;
     let status = match now {
         true => StatusCode::CREATED,
         false => StatusCode::OK,
@@ -38,15 +40,23 @@ pub(crate) async fn put(
 async fn acquire(
     lockhouse: &Lockhouse,
     stopping: &Stopping,
+    caller: &Caller,
     ask: Ask,
     wait: Duration,
 ) -> Result<(Request, bool), Error> {
     if wait.is_zero() {
         return lockhouse.acquire(ask, wait).await;
     }
+    let Some(_place) = caller.may_wait() else {
+        return match lockhouse.acquire(ask, Duration::ZERO).await {
+            Err(error) if error.code() == Code::Exhausted => Err(Error::Overloaded),
+            answer => answer,
+        };
+    };
     tokio::select! {
         answer = lockhouse.acquire(ask.clone(), wait) => return answer,
         () = stopping.begun() => {}
+        () = caller.end_when_it_hangs_up() => {}
     }
     // The wait was dropped, perhaps in the very moment of its grant: one more look finds that.
     match lockhouse.acquire(ask, Duration::ZERO).await {

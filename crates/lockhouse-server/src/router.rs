@@ -39,14 +39,19 @@ pub(crate) struct App {
 /// that lets pages in whose names resolve to it (DNS rebinding): check `Host` in front of it.
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
-    with_stopping(lockhouse, never, Hosts::All)
+    with_stopping(lockhouse, never, Hosts::All, Metrics::new())
 }
 
-pub(crate) fn with_stopping(lockhouse: Lockhouse, stopping: Stopping, hosts: Hosts) -> Router {
+pub(crate) fn with_stopping(
+    lockhouse: Lockhouse,
+    stopping: Stopping,
+    hosts: Hosts,
+    metrics: Metrics,
+) -> Router {
     let app = App {
         lockhouse,
         stopping,
-        metrics: Arc::new(Metrics::new()),
+        metrics: Arc::new(metrics),
     };
     let mut router = Router::new();
     for (path, route) in routes() {

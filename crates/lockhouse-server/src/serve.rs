@@ -1,39 +1,33 @@
 //! Listening, and stopping without breaking off what is under way.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use axum::Router;
 use lockhouse::Lockhouse;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::connection;
+use crate::connections::Connections;
+use crate::descriptors::Bounds;
+use crate::metrics::Metrics;
 use crate::origin::Hosts;
 use crate::router::with_stopping;
+use crate::socket;
 use crate::stopping::Stopping;
-
-/// How long a caller may take to send the head of a request, and may leave a connection idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The longest head of a request, and the most of a body that is read ahead.
-const MOST_BUFFERED: usize = 64 * 1024;
-
-/// A caller's machine that has gone without a word is noticed within a minute, and its place in a
-/// queue given up.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
-const KEEPALIVE_TRIES: u32 = 3;
 
 /// How long calls may go on once the server is to stop. Each ends within 10 s by itself, as waits
 /// for room are then broken off.
 const DRAIN: Duration = Duration::from_secs(12);
+
+/// How long to wait when no connection can be taken, most likely for want of descriptors.
+const BACKOFF: Duration = Duration::from_secs(1);
 
 /// Serves `lockhouse` on `listener` until `shutdown` resolves.
 ///
@@ -44,6 +38,9 @@ const DRAIN: Duration = Duration::from_secs(12);
 /// end, and returns; within 12 s, whatever callers do. Dropping the future breaks everything off
 /// at once; every call is safe to repeat.
 ///
+/// The process's limit of open files bounds how many connections there are, and how many of them
+/// may be taken by calls that wait; see [`raise_open_files_limit`](crate::raise_open_files_limit).
+///
 /// # Errors
 /// When the listener is not one that connections can be taken from. One connection that fails
 /// ends nothing but itself.
@@ -52,69 +49,73 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future,
 ) -> io::Result<()> {
+    let bounds = Bounds::of_the_process()?;
     let (stop, stopping) = Stopping::new();
+    let metrics = Metrics::new();
+    let connections = Connections::new(bounds, metrics.connections());
     let hosts = Hosts::of(listener.local_addr()?);
-    let service = TowerToHyperService::new(with_stopping(lockhouse, stopping, hosts));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MOST_BUFFERED);
-    let graceful = GracefulShutdown::new();
-    let mut connections = JoinSet::new();
-    let mut shutdown = pin!(shutdown);
-    tracing::info!(address = %listener.local_addr()?, "serving");
-    loop {
-        let stream = tokio::select! {
-            stream = accept(&listener) => stream,
-            Some(_) = connections.join_next() => continue,
-            _ = &mut shutdown => break,
-        };
-        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
-        let connection = graceful.watch(connection);
-        connections.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection failed");
-            }
-        });
+    let router = with_stopping(lockhouse, stopping.clone(), hosts, metrics);
+    tracing::info!(address = %listener.local_addr()?, connections = bounds.connections, "serving");
+    let mut served = JoinSet::new();
+    tokio::select! {
+        never = take(&listener, &connections, &mut served, &router, &stopping) => match never {},
+        _ = shutdown => {}
     }
     drop(listener);
     // Without waiters nobody listens.
     let _ = stop.send(true);
-    if timeout(DRAIN, graceful.shutdown()).await.is_err() {
+    let drained = timeout(DRAIN, async { while served.join_next().await.is_some() {} });
+    if drained.await.is_err() {
         tracing::warn!(
-            calls = connections.len(),
+            connections = served.len(),
             "calls that did not end were broken off"
         );
     }
     Ok(())
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+/// Takes connections from `listener` and serves each in a task of its own.
+async fn take(
+    listener: &TcpListener,
+    connections: &Arc<Connections>,
+    served: &mut JoinSet<()>,
+    router: &Router,
+    stopping: &Stopping,
+) -> Infallible {
+    let mut accepting = pin!(accept(listener, connections));
     loop {
+        // The accept goes on while connections end, so that its backoff does.
+        let stream = tokio::select! {
+            stream = accepting.as_mut() => stream,
+            Some(_) = served.join_next() => continue,
+        };
+        let connection = connections.open(stream);
+        served.spawn(connection::serve(
+            connection,
+            router.clone(),
+            stopping.clone(),
+        ));
+        accepting.set(accept(listener, connections));
+    }
+}
+
+async fn accept(listener: &TcpListener, connections: &Connections) -> TcpStream {
+    loop {
+        connections.room().await;
         let error = match listener.accept().await {
-            Ok((stream, _)) => match set_up(&stream) {
+            Ok((stream, _)) => match socket::set_up(&stream) {
                 Ok(()) => return stream,
                 Err(error) => error,
             },
             Err(error) if of_the_caller(&error) => error,
             Err(error) => {
-                // Most likely too many open files: wait for some to be closed.
                 tracing::error!(%error, "no connection can be taken, trying again");
-                sleep(Duration::from_secs(1)).await;
+                sleep(BACKOFF).await;
                 continue;
             }
         };
         tracing::debug!(%error, "a connection failed before it was used");
     }
-}
-
-fn set_up(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE_AFTER)
-        .with_interval(KEEPALIVE_EVERY)
-        .with_retries(KEEPALIVE_TRIES);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
 fn of_the_caller(error: &io::Error) -> bool {

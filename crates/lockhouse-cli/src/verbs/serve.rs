@@ -68,6 +68,10 @@ impl Serve {
             .await
             .map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
+        match lockhouse_server::raise_open_files_limit() {
+            Ok(files) => tracing::debug!(files, "open files"),
+            Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
+        }
         let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;

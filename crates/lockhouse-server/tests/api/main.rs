@@ -15,6 +15,7 @@ mod ending;
 mod flaky;
 mod foreign;
 mod full;
+mod hanging_up;
 mod listings;
 mod observing;
 mod outages;

@@ -87,3 +87,26 @@ async fn who_never_ends_a_call_does_not_keep_the_server() {
         since.elapsed()
     );
 }
+
+/// Half a head is no call yet.
+#[tokio::test]
+async fn half_a_head_does_not_keep_the_server() {
+    for before in ["", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
+        let mut server = full().await;
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(before.as_bytes()).await.unwrap();
+        if !before.is_empty() {
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+        }
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost")
+            .await
+            .unwrap();
+        server.get("/healthz").await.is(200);
+        let since = Instant::now();
+        server.stop();
+        server.stopped().await;
+        let took = since.elapsed();
+        assert!(took < Duration::from_secs(3), "after {before:?}: {took:?}");
+    }
+}

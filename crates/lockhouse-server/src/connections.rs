@@ -1,0 +1,180 @@
+//! All connections: how many there may be, how many calls may wait on them, and which connection
+//! ends when there is no room for another.
+//!
+//! Each costs a descriptor, of which a process has only so many. Calls that wait may take most of
+//! them, but not all: the rest is for calls that end soon, such as releases and renewals. When all
+//! are taken, the connection that has been without a call for longest makes room.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::descriptors::Bounds;
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) open: Gauge,
+    pub(crate) evicted: Counter,
+    pub(crate) waits_refused: Counter,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connections {
+    most: usize,
+    waits: Arc<Semaphore>,
+    counts: Counts,
+    state: Mutex<State>,
+    /// Notified when one ends or becomes idle.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: usize,
+    next: u64,
+    /// Those without a call, the longest first, and how to end them.
+    idle: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Arc<TcpStream>,
+    /// How many calls are under way. Changed under the lock of the state.
+    calls: watch::Sender<usize>,
+    /// Its key among the idle ones, the last time that it was idle.
+    idle_as: Mutex<u64>,
+    end: Arc<Notify>,
+    connections: Arc<Connections>,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct Call(Arc<Connection>);
+
+impl Connections {
+    pub(crate) fn new(bounds: Bounds, counts: Counts) -> Arc<Self> {
+        Arc::new(Self {
+            most: bounds.connections,
+            waits: Arc::new(Semaphore::new(bounds.waits)),
+            counts,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Resolves when there may be one more.
+    pub(crate) async fn room(&self) {
+        loop {
+            {
+                let mut state = self.state();
+                if state.open < self.most {
+                    return;
+                }
+                if let Some((_, end)) = state.idle.pop_first() {
+                    end.notify_one();
+                    self.counts.evicted.inc();
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// One more. It is idle until its first call.
+    pub(crate) fn open(self: &Arc<Self>, stream: TcpStream) -> Arc<Connection> {
+        let end = Arc::new(Notify::new());
+        let mut state = self.state();
+        state.open += 1;
+        let idle_as = state.idle(&end);
+        drop(state);
+        self.counts.open.inc();
+        Arc::new(Connection {
+            stream: Arc::new(stream),
+            calls: watch::Sender::new(0),
+            idle_as: Mutex::new(idle_as),
+            end,
+            connections: Arc::clone(self),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn idle(&mut self, end: &Arc<Notify>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.idle.insert(number, Arc::clone(end));
+        number
+    }
+}
+
+impl Connection {
+    pub(crate) fn begin_call(self: &Arc<Self>) -> Call {
+        let mut state = self.connections.state();
+        if *self.calls.borrow() == 0 {
+            state.idle.remove(&self.idle_as());
+        }
+        self.calls.send_modify(|calls| *calls += 1);
+        Call(Arc::clone(self))
+    }
+
+    /// How many calls are under way.
+    pub(crate) fn calls(&self) -> watch::Receiver<usize> {
+        self.calls.subscribe()
+    }
+
+    /// A place among the calls that may wait, unless all are taken.
+    pub(crate) fn may_wait(&self) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.connections.waits).try_acquire_owned().ok();
+        if place.is_none() {
+            self.connections.counts.waits_refused.inc();
+        }
+        place
+    }
+
+    /// Ends it, with all its calls.
+    pub(crate) fn end(&self) {
+        self.end.notify_one();
+    }
+
+    /// Resolves when it is to end.
+    pub(crate) async fn to_end(&self) {
+        self.end.notified().await;
+    }
+
+    fn idle_as(&self) -> u64 {
+        *self.idle_as.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let Self(connection) = self;
+        let mut state = connection.connections.state();
+        connection.calls.send_modify(|calls| *calls -= 1);
+        if *connection.calls.borrow() == 0 {
+            let number = state.idle(&connection.end);
+            let idle_as = connection.idle_as.lock();
+            *idle_as.unwrap_or_else(PoisonError::into_inner) = number;
+            connection.connections.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut state = self.connections.state();
+        state.open -= 1;
+        state.idle.remove(&self.idle_as());
+        self.connections.counts.open.dec();
+        self.connections.changed.notify_one();
+    }
+}
