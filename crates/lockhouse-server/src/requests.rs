@@ -18,6 +18,12 @@ use crate::path::Named;
 use crate::query::{NoParameters, parameters};
 use crate::stopping::Stopping;
 
+/// About how long a page of a listing may be.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// How many requests of a page are read first, to see how long they are.
+const FIRST_PART: usize = 32;
+
 /// Grants, waiting at most as long as asked. A caller that hangs up while it waits has this future
 /// dropped, and with it its place in the line.
 pub(crate) async fn put(
@@ -141,6 +147,9 @@ pub(crate) async fn list(
 
 /// A piece of the live requests of `owner`, or of anybody, that hold permits of `on`, or of any
 /// semaphore; and where the next begins.
+///
+/// It has fewer than were asked for if it would be too long. It is read in parts, the first of them
+/// small, so that little more is read than is answered.
 pub(crate) async fn page(
     lockhouse: &Lockhouse,
     owner: Option<&Owner>,
@@ -151,12 +160,39 @@ pub(crate) async fn page(
         Some(owner) => lockhouse.held_by(owner, on, after, limit).await,
         None => lockhouse.holders(on, after, limit).await,
     };
-    let listed = held(paging.after.as_ref(), paging.limit).await?;
-    let mut next = None;
-    if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
-        let id = &last.external_id;
-        let more = held(Some(id), 1).await?;
-        next = (!more.is_empty()).then(|| wire::cursor(id.as_str()));
+    let mut page: Vec<wire::Request> = Vec::new();
+    let (mut bytes, mut after) = (0, paging.after.clone());
+    while bytes < MOST_BYTES && !paging.is_full(page.len()) {
+        let left = paging.limit as usize - page.len();
+        let fit = match page.len() {
+            0 => FIRST_PART,
+            read => (MOST_BYTES - bytes).div_ceil(bytes / read),
+        };
+        let many = fit.min(left);
+        let limit = u32::try_from(many).unwrap_or(u32::MAX);
+        let part = held(after.as_ref(), limit).await?;
+        let Some(last) = part.last() else {
+            return Ok((page, None));
+        };
+        after = Some(last.external_id.clone());
+        bytes += part.iter().map(size).sum::<usize>();
+        page.extend(part.iter().map(wire::Request::from));
+        if part.len() < many {
+            return Ok((page, None));
+        }
     }
-    Ok((listed.iter().map(wire::Request::from).collect(), next))
+    let more = held(after.as_ref(), 1).await?;
+    let next = after.filter(|_| !more.is_empty());
+    Ok((page, next.map(|after| wire::cursor(after.as_str()))))
+}
+
+/// About how long `request` is as JSON.
+fn size(request: &Request) -> usize {
+    let texts = [&request.owner, &request.ended_by];
+    let texts = texts.into_iter().flatten();
+    let permits = request.permits.iter();
+    let permits = permits.map(|permit| 64 + permit.semaphore.as_str().len());
+    256 + request.external_id.as_str().len()
+        + texts.map(|text| text.as_str().len()).sum::<usize>()
+        + permits.sum::<usize>()
 }

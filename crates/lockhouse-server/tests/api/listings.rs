@@ -165,3 +165,34 @@ async fn requests_are_filtered_by_owner_and_semaphore() {
         assert_eq!(problem["field"], field, "{query}");
     }
 }
+
+/// Long rows make short pages, and the client sees all of them.
+#[tokio::test]
+async fn a_page_is_bounded_by_its_length_too() {
+    let server = Server::start().await;
+    let names: Vec<_> = (0..64).map(|n| format!("{n:0>255}")).collect();
+    define(&server, names.clone()).await;
+    let mut ids: Vec<_> = (0..200).map(|n| format!("x{n}")).collect();
+    let permits = names
+        .iter()
+        .map(|name| serde_json::json!({"semaphore": name}));
+    let ask = serde_json::json!({"permits": permits.collect::<Vec<_>>()}).to_string();
+    for id in &ids {
+        server
+            .put(&format!("/v1/requests/{id}"), &ask)
+            .await
+            .is(201);
+    }
+    ids.sort();
+    let piece = server.get("/v1/requests?limit=1000").await;
+    let length = piece.is(200).body.len();
+    assert!(length < 1_500_000, "{length}");
+    assert!(piece.json()["requests"].as_array().unwrap().len() > 30);
+    let (all, pieces) = all(&server, "/v1/requests", "requests", "external_id", 1000).await;
+    assert_eq!(all, ids);
+    assert!((2..10).contains(&pieces), "{pieces}");
+    let client = server.client().await;
+    let listed = client.holders(None, None, 1000).await.unwrap();
+    assert_eq!(listed.len(), 200);
+    assert_eq!(client.holders(None, None, 150).await.unwrap().len(), 150);
+}

@@ -38,6 +38,37 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    /// At most as many as a page has, and the cursor of the next if there is one.
+    async fn part_of_holders(
+        &self,
+        of: &Holders,
+        page: &Page<ExternalId>,
+    ) -> Result<(Vec<Request>, Option<String>), Error> {
+        if let Holders {
+            on: Some(name),
+            owner: None,
+        } = of
+        {
+            let url = self.address.semaphore(name, &["holders"])?;
+            let answer = self.get(self.address.page(url, page)).await?;
+            let wire::Holders { holders, next } = self.json(&answer)?;
+            return Ok((self.made_all(holders)?, next));
+        }
+        let mut url = self.address.page(self.address.requests(), page);
+        let filters = [
+            ("owner", of.owner.as_ref().map(Owner::as_str)),
+            ("semaphore", of.on.as_ref().map(SemaphoreName::as_str)),
+        ];
+        for (filter, value) in filters {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(filter, value);
+            }
+        }
+        let answer = self.get(url).await?;
+        let wire::Requests { requests, next } = self.json(&answer)?;
+        Ok((self.made_all(requests)?, next))
+    }
+
     /// Nothing is connected to yet.
     pub(crate) fn new(url: &str) -> Result<Self, store::Error> {
         let address = Address::parse(url)?;
@@ -259,28 +290,20 @@ impl Service for Remote {
         self.read::<wire::Request, _>(&answer)
     }
 
+    /// A server may answer fewer than are asked for, and says then that there are more.
     async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        if let Holders {
-            on: Some(name),
-            owner: None,
-        } = of
-        {
-            let url = self.address.semaphore(name, &["holders"])?;
-            let answer = self.get(self.address.page(url, page)).await?;
-            return self.made_all(self.json::<wire::Holders>(&answer)?.holders);
-        }
-        let mut url = self.address.page(self.address.requests(), page);
-        let filters = [
-            ("owner", of.owner.as_ref().map(Owner::as_str)),
-            ("semaphore", of.on.as_ref().map(SemaphoreName::as_str)),
-        ];
-        for (filter, value) in filters {
-            if let Some(value) = value {
-                url.query_pairs_mut().append_pair(filter, value);
+        let mut rest = page.clone();
+        let mut all = Vec::new();
+        loop {
+            let (holders, next) = self.part_of_holders(of, &rest).await?;
+            let many = u32::try_from(holders.len()).unwrap_or(u32::MAX);
+            rest.limit = rest.limit.saturating_sub(many);
+            rest.after = holders.last().map(|last| last.external_id.clone());
+            all.extend(holders);
+            if next.is_none() || many == 0 || rest.limit == 0 {
+                return Ok(all);
             }
         }
-        let answer = self.get(url).await?;
-        self.made_all(self.json::<wire::Requests>(&answer)?.requests)
     }
 
     async fn history(
