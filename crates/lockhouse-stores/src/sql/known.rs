@@ -3,37 +3,101 @@
 //! A permit's row never changes, so what was read of it once is as true as the row. It spares a
 //! batch reading what it is about to give back. It may forget: what it does not know is read.
 
-use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::Permit;
 use lru::LruCache;
 
-/// A few megabytes when full.
-const MOST: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not 0");
+/// About how much memory it may take.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+/// About what a request takes, and beside its text a permit of it.
+const REQUEST_BYTES: usize = 96;
+const PERMIT_BYTES: usize = 64;
 
 /// By the id of the request's row, which no other request ever has.
-pub(crate) struct Known(Mutex<LruCache<u64, Vec<Permit>>>);
+pub(crate) struct Known(Mutex<Cache>);
+
+struct Cache {
+    permits: LruCache<u64, Vec<Permit>>,
+    bytes: usize,
+}
 
 impl Known {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(LruCache::new(MOST)))
+        Self(Mutex::new(Cache {
+            // Unbounded, so that it takes no memory beforehand; `insert` keeps the bound.
+            permits: LruCache::unbounded(),
+            bytes: 0,
+        }))
     }
 
     pub(crate) fn permits(&self, id: u64) -> Option<Vec<Permit>> {
-        self.cache().get(&id).cloned()
+        self.cache().permits.get(&id).cloned()
     }
 
     pub(crate) fn insert(&self, id: u64, permits: Vec<Permit>) {
-        self.cache().put(id, permits);
+        let mut cache = self.cache();
+        cache.remove(id);
+        cache.bytes += bytes(&permits);
+        cache.permits.put(id, permits);
+        while cache.bytes > MOST_BYTES
+            && let Some((_, oldest)) = cache.permits.pop_lru()
+        {
+            cache.bytes -= bytes(&oldest);
+        }
     }
 
     /// Forgets what has ended, as it is seldom asked for again.
     pub(crate) fn remove(&self, id: u64) {
-        self.cache().pop(&id);
+        self.cache().remove(id);
     }
 
-    fn cache(&self) -> MutexGuard<'_, LruCache<u64, Vec<Permit>>> {
+    fn cache(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cache {
+    fn remove(&mut self, id: u64) {
+        if let Some(permits) = self.permits.pop(&id) {
+            self.bytes -= bytes(&permits);
+        }
+    }
+}
+
+fn bytes(permits: &[Permit]) -> usize {
+    let permits = permits.iter();
+    let permits = permits.map(|permit| PERMIT_BYTES + permit.semaphore.as_str().len());
+    REQUEST_BYTES + permits.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockhouse_core::{Count, SemaphoreName};
+
+    #[test]
+    fn what_was_used_longest_ago_is_forgotten_for_want_of_memory() {
+        let known = Known::new();
+        let permits = |many: usize| -> Vec<Permit> {
+            let permits = (0..many).map(|n| Permit {
+                semaphore: SemaphoreName::parse(format!("{n:0>255}")).unwrap(),
+                count: Count::ONE,
+                fence: 1,
+            });
+            permits.collect()
+        };
+        for id in 0..1_000 {
+            known.insert(id, permits(64));
+        }
+        assert!(known.cache().bytes <= MOST_BYTES);
+        assert!(known.permits(999).is_some());
+        assert!(known.permits(0).is_none());
+        known.insert(999, permits(1));
+        for id in 0..1_000 {
+            known.remove(id);
+        }
+        assert_eq!(known.cache().bytes, 0);
     }
 }

@@ -1,7 +1,8 @@
 //! What requests that were asked for here lately are for, and when they expire.
 //!
 //! It spares a read before a release or a renewal, tells what a release will give back, and when to
-//! look for a holder that died. It may forget: what it does not know is read.
+//! look for a holder that died. It may forget: what it does not know is read. It forgets what was
+//! refused, and what was used longest ago when all of it takes too much memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +12,12 @@ use lockhouse_core::{Ask, Count, ExternalId, SemaphoreName};
 use lru::LruCache;
 use tokio::time::Instant;
 
-/// About 30 MB when full of requests on one semaphore each.
-const MOST: usize = 100_000;
+/// About how much memory it may take: that of 100,000 requests on one semaphore each.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+/// About what a request takes beside its texts, and a permit of it.
+const REQUEST_BYTES: usize = 192;
+const PERMIT_BYTES: usize = 128;
 
 /// The clocks of processes tell milliseconds at best.
 const TICK: Duration = Duration::from_millis(1);
@@ -23,6 +28,8 @@ pub(super) struct Request {
     pub(super) permits: Vec<(SemaphoreName, Count)>,
     /// Whether it was granted.
     pub(super) is_held: bool,
+    /// How many asks for it are not answered yet, while it is not.
+    asked: u32,
     /// When it is surely over, unless it is renewed.
     expires: Option<Instant>,
 }
@@ -43,6 +50,8 @@ pub(super) struct Known(Mutex<Requests>);
 struct Requests {
     by_id: LruCache<ExternalId, Request>,
     expiring: HashMap<SemaphoreName, BTreeSet<(Instant, ExternalId)>>,
+    /// About how much memory all of them take.
+    bytes: usize,
 }
 
 impl Known {
@@ -51,6 +60,7 @@ impl Known {
         Self(Mutex::new(Requests {
             by_id: LruCache::unbounded(),
             expiring: HashMap::new(),
+            bytes: 0,
         }))
     }
 
@@ -58,23 +68,33 @@ impl Known {
         self.requests().by_id.get(external_id).cloned()
     }
 
+    /// It is asked for, until it is held or [refused](Self::refuse).
     pub(super) fn insert(&self, ask: &Ask) {
         let mut requests = self.requests();
         let before = requests.by_id.get(&ask.external_id);
         if before.is_some_and(|before| before.is_held) {
             return;
         }
+        let asked = before.map_or(0, |before| before.asked);
         let permits = ask.permits().map(|(name, count)| (name.clone(), count));
-        let asked = Request {
+        let request = Request {
             permits: permits.collect(),
             is_held: false,
+            asked: asked + 1,
             expires: None,
         };
-        requests.by_id.put(ask.external_id.clone(), asked);
-        if requests.by_id.len() > MOST
-            && let Some((external_id, oldest)) = requests.by_id.pop_lru()
-        {
-            requests.expect_no_more(&external_id, &oldest);
+        requests.put(&ask.external_id, request);
+    }
+
+    /// One who asked for it was refused.
+    pub(super) fn refuse(&self, external_id: &ExternalId) {
+        let mut requests = self.requests();
+        let Some(request) = requests.by_id.peek_mut(external_id) else {
+            return;
+        };
+        request.asked = request.asked.saturating_sub(1);
+        if request.asked == 0 && !request.is_held {
+            requests.pop(external_id);
         }
     }
 
@@ -86,10 +106,9 @@ impl Known {
     /// Forgets it; what it held, if that was known.
     pub(super) fn remove(&self, external_id: &ExternalId) -> Vec<(SemaphoreName, Count)> {
         let mut requests = self.requests();
-        let Some(request) = requests.by_id.pop(external_id) else {
+        let Some(request) = requests.pop(external_id) else {
             return Vec::new();
         };
-        requests.expect_no_more(external_id, &request);
         if request.is_held {
             request.permits
         } else {
@@ -122,6 +141,30 @@ impl Known {
 }
 
 impl Requests {
+    /// In place of what was known of it, and of what was used longest ago if that is too much.
+    fn put(&mut self, external_id: &ExternalId, request: Request) {
+        self.pop(external_id);
+        self.bytes += bytes(external_id, &request);
+        self.by_id.put(external_id.clone(), request);
+        while self.bytes > MOST_BYTES
+            && let Some((oldest, request)) = self.by_id.pop_lru()
+        {
+            self.forget(&oldest, &request);
+        }
+    }
+
+    fn pop(&mut self, external_id: &ExternalId) -> Option<Request> {
+        let request = self.by_id.pop(external_id)?;
+        self.forget(external_id, &request);
+        Some(request)
+    }
+
+    /// `request` was taken out.
+    fn forget(&mut self, external_id: &ExternalId, request: &Request) {
+        self.bytes -= bytes(external_id, request);
+        self.expect_no_more(external_id, request);
+    }
+
     fn hold(&mut self, external_id: &ExternalId, lasts: Option<Duration>) {
         let Some(request) = self.by_id.get_mut(external_id) else {
             return;
@@ -154,6 +197,13 @@ impl Requests {
             }
         }
     }
+}
+
+/// About how much memory is taken by what is known of a request. It does not change while it is known.
+fn bytes(external_id: &ExternalId, request: &Request) -> usize {
+    let permits = request.permits.iter();
+    let permits = permits.map(|(name, _)| PERMIT_BYTES + name.as_str().len());
+    REQUEST_BYTES + external_id.as_str().len() + permits.sum::<usize>()
 }
 
 #[cfg(test)]
@@ -189,5 +239,48 @@ mod tests {
         assert_eq!(known.remove(&id("y")), [(a.clone(), Count::ONE)]);
         assert_eq!(known.expiry(&a, now), expiry(false, None));
         assert!(known.requests().expiring.is_empty());
+    }
+
+    #[test]
+    fn a_refused_ask_is_forgotten_when_nobody_else_asks_for_the_same() {
+        let known = Known::new();
+        let a = SemaphoreName::parse("a").unwrap();
+        let ask = Ask::new(id("x"), [(a, Count::ONE)]).unwrap();
+        known.insert(&ask);
+        known.insert(&ask);
+        known.refuse(&id("x"));
+        assert!(known.get(&id("x")).is_some(), "the other is not answered");
+        known.refuse(&id("x"));
+        assert!(known.get(&id("x")).is_none());
+        known.insert(&ask);
+        known.hold(&id("x"), None);
+        known.insert(&ask);
+        known.refuse(&id("x"));
+        assert!(known.get(&id("x")).is_some(), "it is held");
+        known.remove(&id("x"));
+        assert_eq!(known.requests().bytes, 0);
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_is_forgotten_for_want_of_memory() {
+        let known = Known::new();
+        let name = |n: usize| SemaphoreName::parse(format!("{n:0>255}")).unwrap();
+        for n in 0..2_000 {
+            let permits = (0..64).map(|n| (name(n), Count::ONE));
+            let ask = Ask::new(id(&format!("id-{n}")), permits).unwrap();
+            known.insert(&ask);
+            known.hold(&ask.external_id, Some(Duration::from_secs(60)));
+        }
+        let requests = known.requests();
+        assert!(requests.bytes <= MOST_BYTES);
+        assert!(requests.by_id.peek(&id("id-1999")).is_some());
+        assert!(requests.by_id.peek(&id("id-0")).is_none());
+        let expiring = &requests.expiring[&name(0)];
+        assert_eq!(expiring.len(), requests.by_id.len());
+        let bytes = requests
+            .by_id
+            .iter()
+            .map(|(id, request)| bytes(id, request));
+        assert_eq!(bytes.sum::<usize>(), requests.bytes);
     }
 }

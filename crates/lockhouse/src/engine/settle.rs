@@ -27,6 +27,11 @@ pub(super) enum Told {
 }
 
 impl Told {
+    /// Whether nothing more is to come of the command.
+    fn is_final(&self) -> bool {
+        !matches!(self, Told::Caller(_, Answer::Waits(_)))
+    }
+
     pub(super) fn tell(self) {
         // Whoever went away does not mind.
         match self {
@@ -48,13 +53,21 @@ pub(super) fn settle(
         let waiting = &mut state.waiting;
         waiting.expect_no_more(&done.frees);
         note(&done, known, waiting);
-        told.extend(match done.asker {
+        let refused = refusal(&done.answer).and(done.command.ask());
+        let refused = refused.map(|ask| ask.external_id.clone());
+        let one = match done.asker {
             Asker::Caller(caller) => {
                 answer_caller(lanes, waiting, caller, done.command, done.answer)
             }
             Asker::Waiter(place) => answer_waiter(waiting, place, done.answer),
             Asker::Nobody => None,
-        });
+        };
+        if let (Some(refused), Some(one)) = (refused, &one)
+            && one.is_final()
+        {
+            known.refuse(&refused);
+        }
+        told.extend(one);
     }
     state.call();
     told

@@ -9,6 +9,13 @@ use tokio::time::Instant;
 /// How long the place of one who left is kept.
 const KEPT: Duration = Duration::from_secs(5);
 
+/// How much memory the kept places may take, for each waiter that there may be.
+const BYTES_EACH: usize = 1024;
+
+/// About what a waiter takes beside its texts, and a permit that it asks for.
+const WAITER_BYTES: usize = 512;
+const PERMIT_BYTES: usize = 128;
+
 /// An ask's claim to a place.
 #[derive(Clone, Debug)]
 pub(super) struct Ticket {
@@ -57,6 +64,8 @@ pub(super) struct Tickets {
     began: Instant,
     number: u64,
     kept: LruCache<ExternalId, Kept>,
+    /// About how much memory the kept places take.
+    bytes: usize,
 }
 
 /// The place of one who left.
@@ -75,6 +84,7 @@ impl Tickets {
             number: 0,
             // Unbounded, so that it takes no memory beforehand; `keep` has a bound.
             kept: LruCache::unbounded(),
+            bytes: 0,
         }
     }
 
@@ -83,7 +93,7 @@ impl Tickets {
         let now = Instant::now();
         let kept = match wait {
             Wait::No => None,
-            _ => self.kept.pop(&ask.external_id),
+            _ => self.pop(&ask.external_id),
         };
         let kept = kept.filter(|kept| now < kept.until && is_the_same(&kept.ask, ask));
         let same = same.filter(|_| wait != Wait::No);
@@ -111,11 +121,33 @@ impl Tickets {
             number: ticket.number,
             until: Instant::now() + KEPT,
         };
+        self.pop(&ask.external_id);
+        self.bytes += bytes(ask);
         self.kept.put(ask.external_id.clone(), kept);
-        if self.kept.len() > most {
+        let now = Instant::now();
+        while let Some((_, oldest)) = self.kept.peek_lru()
+            && (oldest.until <= now
+                || self.kept.len() > most
+                || self.bytes > most.saturating_mul(BYTES_EACH))
+        {
+            self.bytes -= bytes(&oldest.ask);
             self.kept.pop_lru();
         }
     }
+
+    fn pop(&mut self, external_id: &ExternalId) -> Option<Kept> {
+        let kept = self.kept.pop(external_id)?;
+        self.bytes -= bytes(&kept.ask);
+        Some(kept)
+    }
+}
+
+/// About how much memory one takes who waits for `ask`.
+pub(super) fn bytes(ask: &Ask) -> usize {
+    let permits = ask.permits();
+    let permits = permits.map(|(name, _)| PERMIT_BYTES + name.as_str().len());
+    let owner = ask.owner.as_ref().map_or(0, |owner| owner.as_str().len());
+    WAITER_BYTES + ask.external_id.as_str().len() + owner + permits.sum::<usize>()
 }
 
 /// Whether it is the same ask as far as a grant would go (P5).

@@ -20,11 +20,14 @@ use tokio::time::Instant;
 
 use super::known::Known;
 use super::room::Room;
-use super::ticket::{Ticket, Tickets, Wait, is_the_same};
+use super::ticket::{Ticket, Tickets, Wait, bytes, is_the_same};
 use super::watch::Plan;
 
 /// How many may wait, unless said.
 const MOST: usize = 10_000;
+
+/// How much memory those who wait may take on average, when as many wait as may.
+const BYTES_EACH: usize = 8 * 1024;
 
 /// What a waiter is answered in the end.
 pub(super) type Answered = Result<Outcome, store::Error>;
@@ -57,6 +60,8 @@ pub(super) struct Waiting {
     pub(super) most: usize,
     tickets: Tickets,
     waiters: HashMap<Place, Waiter>,
+    /// About how much memory they take.
+    bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
     /// In one order always, so that whoever draws for each of them does so in it.
     rooms: BTreeMap<SemaphoreName, Room>,
@@ -72,6 +77,7 @@ impl Waiting {
             most: MOST,
             tickets: Tickets::new(),
             waiters: HashMap::new(),
+            bytes: 0,
             by_id: HashMap::new(),
             rooms: BTreeMap::new(),
             look_at: BTreeSet::new(),
@@ -123,7 +129,7 @@ impl Waiting {
         self.tickets.give(ask, wait, same)
     }
 
-    /// Puts one in its lines that was refused; false if too many wait. The next call of one who
+    /// Puts one in its lines that was refused; false if too many wait, or take too much memory. The next call of one who
     /// waits already is let in though.
     pub(super) fn park(
         &mut self,
@@ -134,7 +140,9 @@ impl Waiting {
     ) -> bool {
         let waits = self.by_id.get(&ask.external_id);
         let calls = waits.map_or(0, BTreeSet::len);
-        if self.waiters.len() >= self.most && calls != 1 {
+        let is_full =
+            self.waiters.len() >= self.most || self.bytes >= self.most.saturating_mul(BYTES_EACH);
+        if is_full && calls != 1 {
             return false;
         }
         let place = ticket.place;
@@ -154,6 +162,7 @@ impl Waiting {
             stands: Stands::InLane,
             is_called: false,
         };
+        self.bytes += bytes(&waiter.ask);
         self.waiters.insert(place, waiter);
         self.refuse_waiter(place, refusal);
         true
@@ -194,6 +203,7 @@ impl Waiting {
     pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
         self.set(place, Stands::Gone);
         let waiter = self.waiters.remove(&place)?;
+        self.bytes -= bytes(&waiter.ask);
         self.call_anyway.remove(&place);
         if let Some(same_id) = self.by_id.get_mut(&waiter.ask.external_id) {
             same_id.remove(&place);
