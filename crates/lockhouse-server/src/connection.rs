@@ -2,25 +2,24 @@
 
 use std::convert::Infallible;
 use std::future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::http::Request;
 use axum::http::request::Parts;
-use hyper::body::{Bytes, Frame, Incoming, SizeHint};
-use hyper::server::conn::http1;
+use axum::http::{Request, Version};
+use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
-use crate::connections::{Call, Connection};
+use crate::answer;
+use crate::connections::Connection;
 use crate::socket::{self, Socket};
 use crate::stopping::Stopping;
 
@@ -34,10 +33,18 @@ const LAST_QUIET: Duration = Duration::from_secs(1);
 /// The longest head of a request, and the most of a body that is read ahead.
 const MOST_BUFFERED: usize = 64 * 1024;
 
+/// How many calls one connection of HTTP/2 may have at once, and how long their heads may be.
+const MOST_STREAMS: u32 = 256;
+const MOST_HEADERS: u32 = 16 * 1024;
+
 /// The connection that a call came by; none if it came by other means than
 /// [`serve`](crate::serve()).
-#[derive(Clone, Debug)]
-pub(crate) struct Caller(Option<Arc<Connection>>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    connection: Option<Arc<Connection>>,
+    /// Whether its end has to be looked for while a call is under way.
+    is_watched: bool,
+}
 
 /// A place among the calls that may wait.
 #[derive(Debug)]
@@ -45,30 +52,34 @@ pub(crate) struct MayWait {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The body of an answer, whose call is under way until the HTTP library has all of it.
-struct Answer {
-    body: Body,
-    _call: Call,
-}
-
 /// Answers the calls that come by `connection` until it ends.
 pub(crate) async fn serve(connection: Arc<Connection>, router: Router, stopping: Stopping) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
         let call = connection.begin_call();
-        let caller = Caller(Some(Arc::clone(&connection)));
-        request.extensions_mut().insert(caller);
+        let connection = Arc::clone(&connection);
+        let version = request.version();
+        request.extensions_mut().insert(Caller {
+            connection: Some(Arc::clone(&connection)),
+            // By HTTP/2, the HTTP library reads on, and drops the calls of streams that end.
+            is_watched: version != Version::HTTP_2,
+        });
         let answering = router.call(request);
         async move {
             let answer = answering.await?;
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, _call: call }))
+            Ok::<_, Infallible>(answer::answer(answer, call, &connection, version))
         }
     });
-    let mut http = http1::Builder::new();
+    let mut http = auto::Builder::new(TokioExecutor::new());
     // The end of the caller's side is watched here. See `socket`.
-    http.half_close(true)
+    http.http1()
+        .half_close(true)
         .header_read_timeout(None)
         .max_buf_size(MOST_BUFFERED);
+    http.http2()
+        .max_concurrent_streams(MOST_STREAMS)
+        .max_header_list_size(MOST_HEADERS)
+        .max_send_buf_size(MOST_BUFFERED);
     let socket = Socket::new(Arc::clone(&connection.stream));
     let mut served = pin!(http.serve_connection(TokioIo::new(socket), service));
     let mut over = pin!(async {
@@ -110,7 +121,7 @@ async fn quiet(mut calls: watch::Receiver<usize>, so_long: Duration) {
 impl Caller {
     /// A place among the calls that may wait, unless all are taken.
     pub(crate) fn may_wait(&self) -> Option<MayWait> {
-        let place = match &self.0 {
+        let place = match &self.connection {
             Some(connection) => Some(connection.may_wait()?),
             None => None,
         };
@@ -119,7 +130,7 @@ impl Caller {
 
     /// Ends the connection when the caller hangs up, and with it the call that awaits this.
     pub(crate) async fn end_when_it_hangs_up(&self) {
-        if let Some(connection) = &self.0 {
+        if let Some(connection) = self.connection.as_ref().filter(|_| self.is_watched) {
             socket::hung_up(&connection.stream).await;
             connection.end();
         }
@@ -132,26 +143,6 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let caller = parts.extensions.get().cloned();
-        Ok(caller.unwrap_or(Self(None)))
-    }
-}
-
-impl hyper::body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        Ok(caller.unwrap_or_default())
     }
 }

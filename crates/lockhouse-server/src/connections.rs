@@ -15,6 +15,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::descriptors::Bounds;
 
+/// How many long answers may be on their way at once. Each takes about 1 MiB.
+const MOST_LONG_ANSWERS: usize = 128;
+
 /// What is counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
@@ -27,6 +30,7 @@ pub(crate) struct Counts {
 pub(crate) struct Connections {
     most: usize,
     waits: Arc<Semaphore>,
+    long_answers: Arc<Semaphore>,
     counts: Counts,
     state: Mutex<State>,
     /// Notified when one ends or becomes idle.
@@ -62,6 +66,7 @@ impl Connections {
         Arc::new(Self {
             most: bounds.connections,
             waits: Arc::new(Semaphore::new(bounds.waits)),
+            long_answers: Arc::new(Semaphore::new(MOST_LONG_ANSWERS)),
             counts,
             state: Mutex::default(),
             changed: Notify::new(),
@@ -138,6 +143,12 @@ impl Connection {
             self.connections.counts.waits_refused.inc();
         }
         place
+    }
+
+    /// A place for a long answer, unless all are taken.
+    pub(crate) fn long_answer(&self) -> Option<OwnedSemaphorePermit> {
+        let places = Arc::clone(&self.connections.long_answers);
+        places.try_acquire_owned().ok()
     }
 
     /// Ends it, with all its calls.

@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod answer;
 mod body;
 mod connection;
 mod connections;

@@ -16,6 +16,7 @@ mod flaky;
 mod foreign;
 mod full;
 mod hanging_up;
+mod http2;
 mod listings;
 mod observing;
 mod outages;

@@ -113,6 +113,15 @@ impl Server {
         served.expect("an end in time").unwrap().unwrap();
     }
 
+    /// How many connections are open, with the one that asks.
+    pub(crate) async fn connections(&self) -> u32 {
+        let metrics = self.get("/metrics").await;
+        let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+        let mut lines = text.lines();
+        let count = lines.find_map(|line| line.strip_prefix("lockhouse_http_connections "));
+        count.unwrap().parse().unwrap()
+    }
+
     pub(crate) async fn waiting(&self, semaphore: &str) -> u32 {
         self.lockhouse.status(semaphore).await.unwrap().waiting
     }
