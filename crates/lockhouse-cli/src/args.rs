@@ -84,9 +84,8 @@ pub(crate) fn output_in(args: impl IntoIterator<Item = OsString>) -> Format {
 
 /// `text`, which may repeat some of `args`, without the credentials of URLs among them.
 pub(crate) fn without_credentials(text: &str, args: impl IntoIterator<Item = String>) -> String {
-    let urls = args
-        .into_iter()
-        .filter(|arg| arg.contains(':') && arg.contains('@'));
+    let may_be_url = |arg: &String| arg.contains("://") || (arg.contains(':') && arg.contains('@'));
+    let urls = args.into_iter().filter(may_be_url);
     urls.fold(text.to_owned(), |text, url| {
         text.replace(&url, &lockhouse::without_credentials(&url))
     })

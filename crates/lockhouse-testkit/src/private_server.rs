@@ -3,23 +3,22 @@
 //! `scripts/services` starts it beside those that all tests share, and stops it again. Where the
 //! shared one is missing, so is this: a run without servers leaves both out.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use sqlx::mysql::MySqlDatabaseError;
 use tempfile::TempDir;
 
-use crate::place::{Place, is_postgres, on_server, server_url};
+use crate::place::{Place, on_server, server_url, try_run};
 
 /// A database server, stopped when this is dropped.
 pub struct PrivateServer {
-    name: &'static str,
     folder: TempDir,
     url: String,
 }
 
 impl PrivateServer {
-    /// Starts the server that `scripts/services` calls `name`: `mysql`, `mariadb`, `postgres`.
+    /// Starts the server that `scripts/services` calls `name`, such as `mysql`.
     pub fn start(name: &'static str) -> Option<Self> {
         let variable = format!("LOCKHOUSE_TEST_{}_URL", name.to_uppercase());
         server_url(&variable)?;
@@ -28,7 +27,6 @@ impl PrivateServer {
         let status = Command::new("chmod").arg("755").arg(folder.path()).status();
         assert!(status.unwrap().success());
         let mut server = Self {
-            name,
             folder,
             url: String::new(),
         };
@@ -39,22 +37,6 @@ impl PrivateServer {
         Some(server)
     }
 
-    /// Its administrator's URL.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// `HOST:PORT`.
-    pub fn address(&self) -> &str {
-        let (_, address) = self.url.rsplit_once('@').unwrap();
-        address.split('/').next().unwrap()
-    }
-
-    /// Where its data is.
-    pub fn data(&self) -> PathBuf {
-        self.folder.path().join(self.name).join("data")
-    }
-
     /// An empty database on it.
     pub async fn place(&self) -> Place {
         on_server(&self.url).await
@@ -63,17 +45,12 @@ impl PrivateServer {
     /// Runs each of `settings`, but those that this server does not know.
     pub async fn set(&self, settings: &[&str]) {
         for setting in settings {
-            let ran = crate::place::try_run(&self.url, setting).await;
+            let ran = try_run(&self.url, setting).await;
             assert!(
                 ran.as_ref().map_or_else(is_unknown, |()| true),
                 "{setting}: {ran:?}"
             );
         }
-    }
-
-    /// Whether it is PostgreSQL.
-    pub fn is_postgres(&self) -> bool {
-        is_postgres(&self.url)
     }
 
     fn services(&self, arguments: &[&str]) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse::store::{Page, Purge};
+use lockhouse::store::{Holders, Page, Purge};
 use lockhouse_testkit::private_server::PrivateServer;
 use lockhouse_testkit::{conformance, place::Place};
 
@@ -83,8 +83,20 @@ async fn global_settings_of_mariadb_change_no_result() {
 
 /// P1 to P7, and what upkeep reads and writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn global_settings_of_mariadb_11_change_no_result() {
+    changes_no_result("mariadb11", MYSQL).await;
+}
+
+/// P1 to P7, and what upkeep reads and writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_of_a_postgres_server_change_no_result() {
     changes_no_result("postgres", POSTGRES).await;
+}
+
+/// P1 to P7, and what upkeep reads and writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_a_postgres_18_server_change_no_result() {
+    changes_no_result("postgres18", POSTGRES).await;
 }
 
 /// On a database of its own each.
@@ -151,6 +163,13 @@ async fn counting_and_purging_see_every_row(place: &Place) {
         after: None,
         limit: 10,
     };
-    assert_eq!(store.holders(None, &page).await.unwrap().len(), 1);
+    assert_eq!(
+        store
+            .holders(&Holders::default(), &page)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     held.release().await.unwrap();
 }

@@ -72,6 +72,18 @@ where
     }
 }
 
+/// Whether the query of `url` has one of the parameters `keys`.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn names_a(url: &str, keys: &[&str]) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let mut named = query.split('&').filter_map(|pair| pair.split('=').next());
+    named.any(|key| keys.contains(&key))
+}
+
+/// A CA that verifies nothing, as the URL says that nothing is verified.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+const NO_USE: &str = "it names a CA and verifies nothing; say verify, or leave the CA out";
+
 /// A query that has no parameter would say the same of every owner.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn takes_one(parameters: usize) -> Result<(), Trouble> {
@@ -198,6 +210,17 @@ mod tests {
         ] {
             let refused = SqlCheck::new(url, query);
             assert!(refused.is_err(), "{url} {query}");
+        }
+    }
+
+    #[test]
+    fn a_ca_is_no_use_without_verification() {
+        for (url, parameter) in [
+            ("mysql://u@h/d?ssl-mode=required&ssl-ca=/ca.pem", "?"),
+            ("postgres://u@h/d?sslmode=prefer&sslrootcert=/ca.pem", "$1"),
+        ] {
+            let refused = SqlCheck::new(url, format!("SELECT {parameter}")).unwrap_err();
+            assert!(refused.to_string().contains(NO_USE), "{refused}");
         }
     }
 
