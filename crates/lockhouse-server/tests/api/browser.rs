@@ -238,7 +238,6 @@ async fn the_page_is_shown_under_the_servers_own_names_alone() {
     let (server, _) = held().await;
     let shown = async |host: &str| {
         let url = format!("http://{host}:{}/", server.address.port());
-        let chromium = chromium.clone();
         let shown = tokio::task::spawn_blocking(move || chromium.text_of(&url));
         shown.await.unwrap()
     };
