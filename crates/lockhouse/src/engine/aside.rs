@@ -128,7 +128,7 @@ impl Aside {
     }
 
     /// The semaphore to wait for next in the database's queue, if one has been locked for long.
-    pub(super) fn to_wait_for(&mut self) -> Option<SemaphoreName> {
+    pub(super) fn next_to_wait_for(&mut self) -> Option<SemaphoreName> {
         let now = Instant::now();
         let semaphores = self.rows.iter_mut().filter_map(|(row, locked)| match row {
             Row::Semaphore(name) => Some((name, locked)),

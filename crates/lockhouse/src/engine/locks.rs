@@ -80,7 +80,7 @@ impl Poller {
             }
             lanes.give_up();
             if waits.as_ref().is_none_or(|task| task.is_finished()) {
-                let name = lanes.state().aside.to_wait_for();
+                let name = lanes.state().aside.next_to_wait_for();
                 waits = name.map(|name| tokio::spawn(lanes.clone().wait_for(name)));
             }
         }

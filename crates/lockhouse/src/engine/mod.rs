@@ -35,8 +35,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{Holders, Kind, Page, Store};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Invalid, Owner, Refusal,
-    Reply, Request, Semaphore, SemaphoreName,
+    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
+    Request, Semaphore, SemaphoreName,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
