@@ -4,6 +4,8 @@
 //! what it says; none knows a rule of its own. To add one: a folder, a feature, a line in
 //! [`open`], and a line in the conformance suite.
 
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod lapsed;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -13,8 +13,8 @@ use super::dialect::Dialect;
 use super::load::RowIds;
 use super::script::{Maybe, list};
 
-/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by`, and
-/// `permit_request_id,semaphore_id,count,fence`.
+/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,
+/// only_semaphore_id`, and `permit_request_id,semaphore_id,count,fence`.
 pub(crate) fn granted<D: Dialect>(
     granted: &[Request],
     rows: &RowIds,
@@ -23,7 +23,11 @@ pub(crate) fn granted<D: Dialect>(
     let mut permits = Vec::with_capacity(granted.len());
     for request in granted {
         let id = rows.request(&request.external_id)?;
-        requests.push(request_row::<D>(request, id));
+        requests.push(request_row::<D>(
+            request,
+            id,
+            only_semaphore(request, rows)?,
+        ));
         for permit in &request.permits {
             permits.push(format!(
                 "({id},{},{},{})",
@@ -36,9 +40,17 @@ pub(crate) fn granted<D: Dialect>(
     Ok((list(requests), list(permits)))
 }
 
-fn request_row<D: Dialect>(request: &Request, id: u64) -> String {
+/// The id of the semaphore of a request that holds permits of one only, else 0.
+fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Error> {
+    match request.permits.as_slice() {
+        [only] => rows.semaphore(&only.semaphore),
+        _ => Ok(0),
+    }
+}
+
+fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> String {
     format!(
-        "({id},{},{},'{}',{},{},{},{},{},{})",
+        "({id},{},{},'{}',{},{},{},{},{},{},{only_semaphore})",
         D::text(request.external_id.as_str()),
         maybe_owner::<D>(request.owner.as_ref()),
         state(request.state),
