@@ -22,4 +22,5 @@ mod sabotage;
 mod schema;
 mod session;
 mod texts;
+mod upgrading;
 mod user;
