@@ -33,6 +33,7 @@ mod openapi;
 mod owners;
 mod paging;
 mod path;
+mod peer;
 mod requests;
 mod router;
 mod semaphores;

@@ -5,7 +5,10 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -15,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::peer::Peer;
 use crate::router::with_stopping;
 use crate::stopping::Stopping;
 
@@ -49,7 +53,7 @@ pub async fn serve(
     shutdown: impl Future,
 ) -> io::Result<()> {
     let (stop, stopping) = Stopping::new();
-    let service = TowerToHyperService::new(with_stopping(lockhouse, stopping));
+    let router = TowerToHyperService::new(with_stopping(lockhouse, stopping));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
@@ -64,7 +68,14 @@ pub async fn serve(
             Some(_) = connections.join_next() => continue,
             _ = &mut shutdown => break,
         };
-        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let (router, peer) = (router.clone(), Peer::of(&stream));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
+            router.call(request)
+        });
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         connections.spawn(async move {
             if let Err(error) = connection.await {

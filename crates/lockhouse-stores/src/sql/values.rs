@@ -144,21 +144,36 @@ pub(crate) fn ended<D: Dialect>(
     ended: &[Ended],
     rows: &RowIds,
 ) -> Result<Vec<([String; 3], String)>, Error> {
-    let mut alike: BTreeMap<(&str, Timestamp, Option<&Owner>), Vec<u64>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, Timestamp), Vec<(u64, Option<&Owner>)>> = BTreeMap::new();
     for ended in ended {
         let id = rows.request(&ended.external_id)?;
-        let how = (ended.reason.as_str(), ended.at, ended.by.as_ref());
-        alike.entry(how).or_default().push(id);
+        let how = (ended.reason.as_str(), ended.at);
+        alike.entry(how).or_default().push((id, ended.by.as_ref()));
     }
-    let sets = alike.into_iter().map(|((reason, at, by), ids)| {
+    let sets = alike.into_iter().map(|((reason, at), ended)| {
         let set = [
             format!("'{reason}'"),
             D::time(at).to_string(),
-            maybe_owner::<D>(by).to_string(),
+            ended_by::<D>(&ended),
         ];
-        (set, list(ids))
+        (set, list(ended.iter().map(|(id, _)| id)))
     });
     Ok(sets.collect())
+}
+
+/// The one who ended all of them; or an expression that tells by the `id`, so that holders who release at
+/// the same time share a statement.
+fn ended_by<D: Dialect>(ended: &[(u64, Option<&Owner>)]) -> String {
+    let mut by = ended.iter().map(|(_, by)| *by);
+    let first = by.next().flatten();
+    if by.all(|by| by == first) {
+        return maybe_owner::<D>(first).to_string();
+    }
+    let cases = ended.iter().filter_map(|(id, by)| {
+        let by = D::text((*by)?.as_str());
+        Some(format!(" WHEN {id} THEN {by}"))
+    });
+    format!("CASE id{} END", cases.collect::<String>())
 }
 
 const fn state(state: State) -> &'static str {

@@ -56,7 +56,12 @@ impl Outcome {
         );
         let ratio = self.ratio();
         let met = ratio <= TARGET_RATIO;
-        report.aim("ratio of the faster quarters", format!("{ratio:.2}"), "1.5", met);
+        report.aim(
+            "ratio of the faster quarters",
+            format!("{ratio:.2}"),
+            "1.5",
+            met,
+        );
         report
     }
 }

@@ -299,7 +299,10 @@ impl Service for Engine {
     }
 
     async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
-        self.end_owner(owner, || Cause::Released).await
+        let by_itself = || Cause::Released {
+            by: Some(owner.clone()),
+        };
+        self.end_owner(owner, by_itself).await
     }
 
     fn engine(&self) -> Option<&Engine> {
