@@ -140,9 +140,8 @@ impl Upkeep {
         };
         let suspects: Vec<Mutex<Suspects>> = self.checks.iter().map(|_| Mutex::default()).collect();
         let sweep = every(self.sweep_every, turn, |_| async {
-            said("lapsed requests ended", engine.sweep_lapsed().await);
-            let stale = engine.sweep_stale(self.stale_after).await;
-            said("stale requests ended", stale);
+            warn_of_failure(engine.sweep_lapsed().await);
+            warn_of_failure(engine.sweep_stale(self.stale_after).await);
             let sessions = self.purge_sessions(engine).await;
             said("sessions that lapsed deleted", sessions);
         });
@@ -150,8 +149,7 @@ impl Upkeep {
             every(self.check_every, turn, move |turn| async move {
                 let mut suspects = suspects.lock().await;
                 suspects.begin_round(&turn);
-                let gone = self.check(engine, nth, &mut suspects).await;
-                said("requests of gone owners ended", gone);
+                warn_of_failure(self.check(engine, nth, &mut suspects).await);
             })
         });
         let purge = every(self.purge_every, turn, |_| async {
@@ -270,7 +268,14 @@ fn said(what: &str, result: Result<u64, Error>) {
     match result {
         Ok(0) => tracing::debug!("no {what}"),
         Ok(count) => tracing::info!(count, "{what}"),
-        Err(error) => tracing::warn!(%error, "upkeep failed, it is tried again at its next turn"),
+        Err(_) => warn_of_failure(result),
+    }
+}
+
+/// Of what logs what it did by itself.
+fn warn_of_failure(result: Result<u64, Error>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "upkeep failed, it is tried again at its next turn");
     }
 }
 

@@ -20,6 +20,7 @@ mod room;
 mod seat;
 mod settle;
 mod ticket;
+mod tidy;
 mod upkeep;
 mod waiting;
 mod watch;
@@ -46,6 +47,7 @@ use known::Known;
 use lanes::Lanes;
 use lapsed::{Ending, Looked};
 use ticket::Wait;
+use tidy::Tidying;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.
 const LOOKS: u32 = 4;
@@ -66,6 +68,7 @@ struct Shared {
     known: Known,
     looked: Looked,
     ending: Ending,
+    tidying: Tidying,
     /// Rings when somebody begins to wait.
     someone_new: Notify,
 }
@@ -83,6 +86,7 @@ impl Engine {
             known: Known::new(),
             looked: Looked::default(),
             ending: Ending::default(),
+            tidying: Tidying::new(),
             someone_new: Notify::new(),
         });
         let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
@@ -173,6 +177,7 @@ impl Engine {
     }
 
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+        self.tidy();
         let (command, wait) = (Command::Acquire(ask), Wait::of(wait));
         if wait == Wait::No {
             return self.submit(command).await;
