@@ -85,6 +85,42 @@ fn force_ends_anybodys_hold_and_keeps_who_did_it() {
 }
 
 #[test]
+fn a_request_is_shown_with_its_end() {
+    on_a_store_and_through_a_server(|house| {
+        house.text(&["create", "a", "3"]);
+        held(house, "ann", &["live", "released", "forced"]);
+        house.text(&["release", "released", "--by", "bob@ops"]);
+        house.text(&["release", "forced", "--force"]);
+        let live = house.json(&["request", "live"]);
+        assert_eq!(
+            (&live["state"], &live["permits"][0]["semaphore"]),
+            (&json!("acquired"), &json!("a"))
+        );
+        assert!(live.get("ended_by").is_none(), "{live}");
+        let released = house.json(&["request", "released"]);
+        assert_eq!(
+            (&released["end_reason"], &released["ended_by"]),
+            (&json!("released"), &json!("bob@ops"))
+        );
+        let forced = house.text(&["request", "forced"]);
+        for line in [
+            "ID:         forced",
+            "Owner:      ann",
+            "Reason:     forced",
+        ] {
+            assert!(
+                forced.lines().any(|found| found == line),
+                "{line}: {forced}"
+            );
+        }
+        let by = forced.lines().find(|line| line.starts_with("Ended by:"));
+        assert!(by.unwrap().contains('@'), "{forced}");
+        let unknown = house.command(&["request", "nobody"]).output().unwrap();
+        assert_eq!(unknown.status.code(), Some(1));
+    });
+}
+
+#[test]
 fn a_command_whose_hold_is_ended_by_force_is_stopped() {
     let house = House::on_a_store();
     let mut running = house.run(&["--id", "job", "--ttl", "1s"], "echo up; sleep 60");

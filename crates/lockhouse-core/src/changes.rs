@@ -78,6 +78,6 @@ pub struct Ended {
     pub reason: EndReason,
     /// When.
     pub at: Timestamp,
-    /// Who ended it, where it was not its holder.
+    /// Who asked for its end.
     pub by: Option<Owner>,
 }

@@ -103,8 +103,11 @@ impl Definition {
 /// Why a request shall end. All but the first and the last are looked at again under the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its holder gives it back.
-    Released,
+    /// Its holder gives it back, or somebody else who knows its id.
+    Released {
+        /// Who.
+        by: Option<Owner>,
+    },
     /// Its time has passed.
     Expired,
     /// Its owner's session has lapsed.
@@ -135,7 +138,7 @@ impl Cause {
     /// The reason that is kept.
     pub fn reason(&self) -> EndReason {
         match self {
-            Cause::Released => EndReason::Released,
+            Cause::Released { .. } => EndReason::Released,
             Cause::Expired => EndReason::Expired,
             Cause::OwnerSilent { .. } | Cause::OwnerGone { .. } => EndReason::OwnerDead,
             Cause::Stale { .. } => EndReason::Stale,
@@ -143,26 +146,29 @@ impl Cause {
         }
     }
 
-    /// Who ends it, if it is not its holder and they said.
+    /// Who asks for the end. Nobody asks for one that time or the upkeep's rules bring.
     pub fn by(&self) -> Option<&Owner> {
         match self {
-            Cause::Forced { by } => by.as_ref(),
-            _ => None,
+            Cause::Released { by } | Cause::Forced { by } => by.as_ref(),
+            Cause::Expired
+            | Cause::OwnerSilent { .. }
+            | Cause::OwnerGone { .. }
+            | Cause::Stale { .. } => None,
         }
     }
 
     /// Whether it looks for what is due by itself, so that an expiry found on the way counts too.
     pub(crate) fn finds_what_is_due(&self) -> bool {
-        !matches!(self, Cause::Released | Cause::Forced { .. })
+        !matches!(self, Cause::Released { .. } | Cause::Forced { .. })
     }
 }
 
 impl Command {
-    /// A release by the holder.
+    /// A release by nobody that is named.
     pub fn release(external_id: ExternalId) -> Self {
         Command::End {
             external_id,
-            cause: Cause::Released,
+            cause: Cause::Released { by: None },
         }
     }
 

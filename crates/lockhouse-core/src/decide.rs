@@ -334,7 +334,7 @@ impl Scene {
     /// Whether a live request ends by `cause`. One whose time has passed was ended before this.
     fn is_due(&self, request: &Request, cause: &Cause) -> bool {
         match cause {
-            Cause::Released | Cause::Forced { .. } => true,
+            Cause::Released { .. } | Cause::Forced { .. } => true,
             Cause::Expired => false,
             Cause::OwnerGone { owner } => request.owner.as_ref() == Some(owner),
             Cause::OwnerSilent { owner } => {

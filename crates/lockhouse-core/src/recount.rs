@@ -9,7 +9,8 @@ use crate::{ExternalId, Semaphore, SemaphoreName};
 pub struct Recount {
     /// Every semaphore, deleted ones too.
     pub semaphores: Vec<Recounted>,
-    /// Requests whose state, end and permits contradict each other, in byte order; at most 1000.
+    /// Requests whose state, end, permits and semaphore to be found by contradict each other, in byte
+    /// order; at most 1000.
     pub torn: Vec<ExternalId>,
 }
 
@@ -51,7 +52,10 @@ impl Recount {
         let torn = self.torn.iter().map(|external_id| Finding {
             promise: "P3",
             semaphore: None,
-            text: format!("request \"{external_id}\" is neither whole nor ended"),
+            text: format!(
+                "request \"{external_id}\" is torn: its state, its end, its permits and the semaphore \
+                 that it is found by do not agree"
+            ),
             can_be_repaired: false,
         });
         self.semaphores

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::answer;
 use crate::connections::Connection;
+use crate::peer::Peer;
 use crate::socket::{self, Socket};
 use crate::stopping::Stopping;
 
@@ -55,6 +56,7 @@ pub(crate) struct MayWait {
 /// Answers the calls that come by `connection` until it ends.
 pub(crate) async fn serve(connection: Arc<Connection>, router: Router, stopping: Stopping) {
     let router = TowerToHyperService::new(router);
+    let peer = Peer::of(&connection.stream);
     let service = service_fn(|mut request: Request<Incoming>| {
         let call = connection.begin_call();
         let connection = Arc::clone(&connection);
@@ -64,6 +66,9 @@ pub(crate) async fn serve(connection: Arc<Connection>, router: Router, stopping:
             // By HTTP/2, the HTTP library reads on, and drops the calls of streams that end.
             is_watched: version != Version::HTTP_2,
         });
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let answering = router.call(request);
         async move {
             let answer = answering.await?;

@@ -1,18 +1,19 @@
-//! `?force=true&by=…`: whether a request is released, or ended over its holder's head.
+//! `?force=true&by=…`: whether a request is released, or ended over its holder's head, and by whom.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use lockhouse::{Invalid, Owner};
+use lockhouse::Owner;
 
 use crate::failure::Failure;
+use crate::peer::Peer;
 use crate::query::parameters;
 
 /// Who ends a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Its holder.
-    Released,
-    /// An operator, and who that is, if they said.
+    /// Its holder, or somebody else who knows its id.
+    Released { by: Option<Owner> },
+    /// An operator.
     Forced { by: Option<Owner> },
 }
 
@@ -31,10 +32,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Ending {
         };
         let by = by.map(Owner::parse).transpose();
         let by = by.map_err(|invalid| invalid.on("by"))?;
-        match (force, by) {
-            (true, by) => Ok(Self::Forced { by }),
-            (false, None) => Ok(Self::Released),
-            (false, Some(_)) => Err(Invalid::new("by", "goes with force=true alone").into()),
-        }
+        let by = by.or_else(|| Peer::name(&parts.extensions));
+        Ok(match force {
+            true => Self::Forced { by },
+            false => Self::Released { by },
+        })
     }
 }

@@ -38,6 +38,7 @@ mod origin;
 mod owners;
 mod paging;
 mod path;
+mod peer;
 mod query;
 mod requests;
 mod router;

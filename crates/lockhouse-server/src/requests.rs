@@ -103,7 +103,8 @@ pub(crate) async fn delete(
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<Json<Released>, Failure> {
     let released = match ending {
-        Ending::Released => lockhouse.release(&external_id).await?,
+        Ending::Released { by: Some(by) } => lockhouse.release_by(&external_id, by).await?,
+        Ending::Released { by: None } => lockhouse.release(&external_id).await?,
         Ending::Forced { by } => {
             let by = by.as_ref().map(Owner::as_str);
             lockhouse.force_release(&external_id, by).await?

@@ -5,6 +5,8 @@
 //! [`open`], and a line in the conformance suite.
 
 mod credentials;
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod lapsed;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;

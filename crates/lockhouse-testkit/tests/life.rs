@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockhouse_testkit::life::{held, killed, past, silent, soak};
+use lockhouse_testkit::life::{elsewhere, held, killed, past, silent, soak};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
@@ -11,6 +11,8 @@ on_each_store!(
     killed_holders_permits_go_to_those_who_wait,
     a_silent_owner_loses_all_at_once,
     what_is_due_is_found_among_all_that_is_held,
+    a_refusal_costs_nothing_for_what_has_expired_elsewhere,
+    a_refusal_costs_nothing_for_silent_owners_elsewhere,
     the_past_is_purged_while_clients_acquire,
     a_whole_life_keeps_the_promises,
 );
@@ -49,6 +51,31 @@ async fn what_is_due_is_found_among_all_that_is_held(place: Place) {
     let outcome = held::run(&place, held::Size { held: 20_000 }).await;
     println!("{}", outcome.report());
     assert_eq!((outcome.expired, outcome.stale), (10, 10));
+    place.clear().await;
+}
+
+/// P12: at this size, and beside other tests, only that nothing is scanned; `life refused` tells how flat
+/// it is beside 200,000.
+async fn a_refusal_costs_nothing_for_what_has_expired_elsewhere(place: Place) {
+    let size = elsewhere::Size {
+        lapsed: 50_000,
+        owners: 0,
+        refusals: 100,
+    };
+    let outcome = elsewhere::run(&place, size).await;
+    assert!(outcome.ratio() < 4.0, "{}", outcome.report());
+    place.clear().await;
+}
+
+/// P12.
+async fn a_refusal_costs_nothing_for_silent_owners_elsewhere(place: Place) {
+    let size = elsewhere::Size {
+        lapsed: 50_000,
+        owners: 2_000,
+        refusals: 100,
+    };
+    let outcome = elsewhere::run(&place, size).await;
+    assert!(outcome.ratio() < 4.0, "{}", outcome.report());
     place.clear().await;
 }
 

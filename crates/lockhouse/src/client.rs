@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::upkeep::{Maintaining, Swept, Upkeep, UpkeepState};
 use crate::{
     Define, Error, Heard, Raised, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session,
-    wire,
+    who, wire,
 };
 
 /// A way to semaphores: in a database that this process talks to, or behind a server.
@@ -160,17 +160,41 @@ impl Lockhouse {
         }
     }
 
-    /// Ends a live request and gives its permits back. Again is no error: it then says that the
-    /// request had ended before.
+    /// Ends a live request and gives its permits back, in the name of this process, by its host and
+    /// pid. Again is no error: it then says that the request had ended before.
     ///
     /// # Errors
     /// `unknown_request`, `store_unavailable`.
     pub async fn release(&self, external_id: impl AsRef<str>) -> Result<Released, Error> {
-        let release = Command::release(ExternalId::parse(external_id)?);
+        let external_id = ExternalId::parse(external_id)?;
+        self.release_as(external_id, who::this_process()).await
+    }
+
+    /// The same in the name of `by`, which is kept as the request's `ended_by`.
+    ///
+    /// # Errors
+    /// `invalid_request`, `unknown_request`, `store_unavailable`.
+    pub async fn release_by(
+        &self,
+        external_id: impl AsRef<str>,
+        by: impl AsRef<str>,
+    ) -> Result<Released, Error> {
+        let by = Owner::parse(by).map_err(|invalid| invalid.on("by"))?;
+        self.release_as(ExternalId::parse(external_id)?, Some(by))
+            .await
+    }
+
+    pub(crate) async fn release_as(
+        &self,
+        external_id: ExternalId,
+        by: Option<Owner>,
+    ) -> Result<Released, Error> {
+        let cause = Cause::Released { by };
+        let release = Command::End { external_id, cause };
         Released::of(self.service.execute(release, Duration::ZERO).await?)
     }
 
-    /// Ends anybody's live request, as `forced`, in the name of `by`. Its holder is told when it
+    /// Ends anybody's live request, as `forced`, in the name of `by`, or without it of this process. Its holder is told when it
     /// next renews; until then it may go on with what the permits were for.
     ///
     /// # Errors
@@ -184,7 +208,9 @@ impl Lockhouse {
         let force = Command::End {
             external_id: ExternalId::parse(external_id)?,
             cause: Cause::Forced {
-                by: by.map_err(|invalid| invalid.on("by"))?,
+                by: by
+                    .map_err(|invalid| invalid.on("by"))?
+                    .or_else(who::this_process),
             },
         };
         Released::of(self.service.execute(force, Duration::ZERO).await?)

@@ -43,6 +43,7 @@ mod service;
 mod session;
 mod suspects;
 mod upkeep;
+mod who;
 pub mod wire;
 
 pub use client::Lockhouse;

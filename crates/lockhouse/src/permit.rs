@@ -3,13 +3,13 @@
 use std::future::pending;
 use std::sync::{Arc, mpsc};
 
-use lockhouse_core::{ExternalId, Request};
+use lockhouse_core::{ExternalId, Owner, Request};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::background::Dropped;
 use crate::holding::{Held, Holding};
-use crate::{Error, Lockhouse, Lost, Released};
+use crate::{Error, Lockhouse, Lost, Released, who};
 
 /// Permits that are held: renewed in the background, given back by
 /// [`release`](Permit::release) or on drop.
@@ -147,10 +147,16 @@ impl Permit {
         if let Some(own) = &self.own {
             own.stop();
         }
-        let released = self.lockhouse.release(&self.request.external_id).await;
+        let (external_id, by) = (self.external_id().clone(), self.holder());
+        let released = self.lockhouse.release_as(external_id, by).await;
         // Otherwise, or if this future is dropped before, the drop of the permit gives it back.
         self.held = !matches!(released, Ok(_) | Err(Error::Refused(_)));
         released
+    }
+
+    /// Who releases it: its owner, or this process if it has none.
+    fn holder(&self) -> Option<Owner> {
+        self.request.owner.clone().or_else(who::this_process)
     }
 
     /// Lets go without giving back. Nothing renews the hold any more, so it ends with its time to
@@ -175,6 +181,7 @@ impl Permit {
     fn release_in_background(&self) -> mpsc::Receiver<()> {
         let dropped = Dropped {
             external_id: self.external_id().clone(),
+            by: self.holder(),
             is_anonymous: self.is_anonymous,
             ends_at: self.own.as_ref().map(Holding::held_until),
             may_come_yet: false,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::background::Dropped;
 use crate::session::Keeper;
-use crate::{Error, Lockhouse, Permit};
+use crate::{Error, Lockhouse, Permit, who};
 
 /// The time to live of a hold that says nothing else.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -229,6 +229,7 @@ struct Abandoned {
     /// Whether the library made the id.
     is_anonymous: bool,
     ttl: Option<Duration>,
+    owner: Option<Owner>,
     external_id: Option<ExternalId>,
 }
 
@@ -239,6 +240,7 @@ impl Abandoned {
             runtime: Handle::current(),
             is_anonymous,
             ttl: ask.ttl.map(Ttl::as_duration),
+            owner: ask.owner.clone(),
             external_id: is_anonymous.then(|| ask.external_id.clone()),
         }
     }
@@ -259,6 +261,7 @@ impl Drop for Abandoned {
         };
         let dropped = Dropped {
             external_id,
+            by: self.owner.take().or_else(who::this_process),
             is_anonymous: self.is_anonymous,
             ends_at: self.ttl.map(|ttl| Instant::now() + ttl),
             may_come_yet: self.is_anonymous && self.ttl.is_none() && self.lockhouse.is_remote(),

@@ -137,11 +137,14 @@ impl Upkeep {
     /// Each task goes round by itself, so that a slow one holds up none of the others.
     async fn run(&self, engine: &Engine, turn: &Turn<'_>) {
         let said = |what, result| said(engine, what, result);
+        let note = |what, result| note(engine, what, result);
         let suspects: Vec<Mutex<Suspects>> = self.checks.iter().map(|_| Mutex::default()).collect();
         let sweep = every(self.sweep_every, turn, |_| async {
-            said("lapsed requests ended", engine.sweep_lapsed().await);
-            let stale = engine.sweep_stale(self.stale_after).await;
-            said("stale requests ended", stale);
+            note("lapsed requests ended", engine.sweep_lapsed().await);
+            note(
+                "stale requests ended",
+                engine.sweep_stale(self.stale_after).await,
+            );
             let sessions = self.purge_sessions(engine).await;
             said("sessions that lapsed deleted", sessions);
         });
@@ -149,8 +152,8 @@ impl Upkeep {
             every(self.check_every, turn, move |turn| async move {
                 let mut suspects = suspects.lock().await;
                 suspects.begin_round(&turn);
-                let gone = self.check(engine, nth, &mut suspects).await;
-                said("requests of gone owners ended", gone);
+                let ended = self.check(engine, nth, &mut suspects).await;
+                note("requests of gone owners ended", ended);
             })
         });
         let purge = every(self.purge_every, turn, |_| async {
@@ -265,11 +268,20 @@ async fn every<F: Future<Output = ()>>(
     }
 }
 
+/// Logs and notes what a task came to.
 fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     match &result {
         Ok(0) => tracing::debug!("no {what}"),
         Ok(count) => tracing::info!(count, "{what}"),
-        Err(error) => tracing::warn!(%error, "upkeep failed, it is tried again at its next turn"),
+        Err(_) => {}
+    }
+    note(engine, what, result);
+}
+
+/// The same of a task that logs by itself what it did.
+fn note(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
+    if let Err(error) = &result {
+        tracing::warn!(%error, "upkeep failed, it is tried again at its next turn");
     }
     engine.upkeep().did(what, result.err());
 }

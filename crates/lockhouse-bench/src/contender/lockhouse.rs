@@ -131,7 +131,7 @@ impl LockhouseContender {
             if i >= shape.held {
                 commands.push(Command::End {
                     external_id: id,
-                    cause: Cause::Released,
+                    cause: Cause::Released { by: None },
                 });
             }
             Ok(commands)

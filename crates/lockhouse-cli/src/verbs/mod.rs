@@ -15,6 +15,7 @@ mod list;
 mod migrate;
 mod release;
 mod renew;
+mod request;
 mod resize;
 mod run;
 mod serve;
@@ -45,6 +46,7 @@ pub(crate) enum Verb {
     Renew(renew::Renew),
     Release(release::Release),
     Holders(holders::Holders),
+    Request(request::RequestVerb),
     Heartbeat(heartbeat::Heartbeat),
     Goodbye(goodbye::Goodbye),
     Sweep(sweep::Sweep),
@@ -71,6 +73,7 @@ impl Verb {
             Verb::Renew(verb) => verb.perform(global).await,
             Verb::Release(verb) => verb.perform(global).await,
             Verb::Holders(verb) => verb.perform(global).await,
+            Verb::Request(verb) => verb.perform(global).await,
             Verb::Heartbeat(verb) => verb.perform(global).await,
             Verb::Goodbye(verb) => verb.perform(global).await,
             Verb::Sweep(verb) => verb.perform(global).await,

@@ -17,24 +17,26 @@ use crate::who;
 #[command(after_help = "\
 Examples:
   lockhouse release job-abc-123
-  lockhouse release job-abc-123 --force
+  lockhouse release job-abc-123 --force --by ann@ops
   lockhouse release job-abc-123 -o json | jq .released")]
 pub(crate) struct Release {
     /// The request
     id: String,
-    /// End it as `forced`, and keep who did
+    /// End it as `forced`
     #[arg(long)]
     force: bool,
+    /// Who ends it, kept as its `ended_by`; unless said, the user and the host
+    #[arg(long, value_name = "WHO")]
+    by: Option<String>,
 }
 
 impl Release {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
         let lockhouse = global.place()?.connect().await?;
-        let released = if self.force {
-            let who = who::user_and_host();
-            lockhouse.force_release(&self.id, Some(&who)).await?
-        } else {
-            lockhouse.release(&self.id).await?
+        let by = self.by.unwrap_or_else(who::user_and_host);
+        let released = match self.force {
+            true => lockhouse.force_release(&self.id, Some(&by)).await?,
+            false => lockhouse.release_by(&self.id, &by).await?,
         };
         global.output.print(
             || wire::Released {

@@ -87,7 +87,11 @@ fn after_its_end_an_id_is_never_granted_again() {
 fn ended_in_the_same_batch_is_ended() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let acquire = Command::Acquire(ask("one", &[("a", 1)]));
-    let batch = [acquire.clone(), end("one", Cause::Released), acquire];
+    let batch = [
+        acquire.clone(),
+        end("one", Cause::Released { by: None }),
+        acquire,
+    ];
     let outcomes = keeper.batch(&batch).outcomes;
     assert_eq!(outcomes[2], Err(request_ended("one", EndReason::Released)));
 }
@@ -110,7 +114,7 @@ fn a_different_ask_under_the_same_id_is_a_conflict() {
             let conflict = Refusal::IdempotencyConflict(id("one"));
             assert_eq!(keeper.acquire(other), Err(conflict), "{other:?}");
         }
-        keeper.end("one", Cause::Released).unwrap();
+        keeper.end("one", Cause::Released { by: None }).unwrap();
     }
 }
 

@@ -50,12 +50,12 @@ fn a_resize_below_what_is_in_use_revokes_nothing_and_grants_nothing_until_there_
         (3, 0)
     );
 
-    keeper.end("two", Cause::Released).unwrap();
+    keeper.end("two", Cause::Released { by: None }).unwrap();
     assert_eq!(
         keeper.acquire(&ask("three", &[("a", 1)])),
         Err(exhausted(&["a"]))
     );
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     keeper.grant(&ask("three", &[("a", 1)]));
 }
 
@@ -111,7 +111,7 @@ fn a_held_semaphore_is_not_deleted() {
         in_use: 2,
     };
     assert_eq!(keeper.run(delete("a")), Err(in_use));
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     assert_eq!(keeper.run(delete("a")), Ok(Reply::Deleted));
     assert_eq!(
         keeper.acquire(&ask("two", &[("a", 1)])),
@@ -129,7 +129,7 @@ fn an_ask_on_several_semaphores_takes_from_none_when_one_lacks_room() {
     assert_eq!((keeper.in_use("a"), keeper.in_use("c")), (0, 0));
     assert_eq!(keeper.semaphore("a").fence, 0);
 
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     assert_eq!(keeper.grant(&all).permits.len(), 3);
     assert_eq!(
         (keeper.in_use("a"), keeper.in_use("b"), keeper.in_use("c")),
@@ -143,7 +143,10 @@ fn room_given_back_in_a_batch_is_there_for_the_next_ask_in_it() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);
     keeper.grant(&ask("one", &[("a", 1), ("b", 1)]));
     let next = ask("two", &[("b", 1), ("a", 1)]);
-    let batch = [end("one", Cause::Released), Command::Acquire(next)];
+    let batch = [
+        end("one", Cause::Released { by: None }),
+        Command::Acquire(next),
+    ];
     assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
     assert!(keeper.is_live("two") && !keeper.is_live("one"));
 }

@@ -49,7 +49,21 @@ fn what_seems_to_be_from_the_future_is_not_stale() {
     assert!(!keeper.end("one", stale(0)).unwrap().1);
 }
 
-/// P3: only force names who ended it.
+/// P3: a release names who released, be it the holder or a stranger.
+#[test]
+fn a_release_is_marked_with_who_released() {
+    for by in [Some("x"), Some("a stranger"), None] {
+        let mut keeper = Keeper::with(&[("a", 1)]);
+        keeper.grant(&owned_by("x", ask("one", &[("a", 1)])));
+        let released = Cause::Released { by: by.map(owner) };
+        let (request, now) = keeper.end("one", released).unwrap();
+        assert!(now);
+        assert_eq!(request.end_reason(), Some(EndReason::Released));
+        assert_eq!(request.ended_by, by.map(owner));
+    }
+}
+
+/// P3.
 #[test]
 fn a_forced_end_is_marked_with_who_forced_it() {
     for by in [Some("op"), None] {
@@ -88,7 +102,7 @@ fn what_has_expired_ends_as_expired_by_every_cause() {
         let mut keeper = Keeper::with(&[("a", 1)]);
         keeper.grant(&owned_by("x", for_ms(10, ask("one", &[("a", 1)]))));
         keeper.wait_ms(10);
-        let looks = !matches!(cause, Cause::Released | Cause::Forced { .. });
+        let looks = !matches!(cause, Cause::Released { .. } | Cause::Forced { .. });
         let (request, now) = keeper.end("one", cause.clone()).unwrap();
         assert_eq!(now, looks, "{cause:?}");
         assert_eq!(request.end_reason(), Some(EndReason::Expired), "{cause:?}");

@@ -14,10 +14,13 @@ fn a_second_release_says_so_and_gives_nothing_back() {
     let mut keeper = Keeper::with(&[("a", 2)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.grant(&ask("two", &[("a", 1)]));
-    let (first, ended) = keeper.end("one", Cause::Released).unwrap();
+    let (first, ended) = keeper.end("one", Cause::Released { by: None }).unwrap();
     assert!(ended);
     keeper.wait_ms(5);
-    assert_eq!(keeper.end("one", Cause::Released), Ok((first, false)));
+    assert_eq!(
+        keeper.end("one", Cause::Released { by: None }),
+        Ok((first, false))
+    );
     assert_eq!(keeper.in_use("a"), 1);
 }
 
@@ -48,7 +51,10 @@ fn two_ends_in_a_batch_end_it_once() {
     let mut keeper = Keeper::with(&[("a", 3)]);
     keeper.grant(&owned_by("x", ask("one", &[("a", 2)])));
     keeper.grant(&ask("two", &[("a", 1)]));
-    let batch = [end("one", gone("x")), end("one", Cause::Released)];
+    let batch = [
+        end("one", gone("x")),
+        end("one", Cause::Released { by: None }),
+    ];
     let decision = keeper.batch(&batch);
     assert_eq!(decision.changes.ended.len(), 1);
     assert_eq!(keeper.in_use("a"), 1);

@@ -33,7 +33,7 @@ fn an_expired_request_is_not_renewed_swept_or_not() {
 #[test]
 fn releasing_an_expired_request_says_that_it_expired() {
     let mut keeper = overdue();
-    let (request, now) = keeper.end("one", Cause::Released).unwrap();
+    let (request, now) = keeper.end("one", Cause::Released { by: None }).unwrap();
     assert!(!now);
     assert_eq!(request.end_reason(), Some(EndReason::Expired));
     assert_expired(&keeper);

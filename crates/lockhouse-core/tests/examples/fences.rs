@@ -21,7 +21,7 @@ fn each_grant_on_a_semaphore_has_a_higher_fence() {
         };
         assert!(fence > last);
         last = fence;
-        keeper.end(&id, Cause::Released).unwrap();
+        keeper.end(&id, Cause::Released { by: None }).unwrap();
     }
 }
 
@@ -55,7 +55,7 @@ fn semaphores_count_their_grants_apart() {
 fn a_semaphore_that_comes_back_continues_its_fence() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     assert_eq!(fences(&keeper.grant(&ask("one", &[("a", 1)]))), [1]);
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     keeper.run(delete("a")).unwrap();
     keeper.run(define("a", 1)).unwrap();
     assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [2]);
@@ -66,7 +66,7 @@ fn a_semaphore_that_comes_back_continues_its_fence() {
 fn deleting_and_defining_in_a_batch_continues_the_fence() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     let outcomes = keeper.batch(&[delete("a"), define("a", 5)]).outcomes;
     assert!(outcomes.iter().all(Result::is_ok));
     assert_eq!(fences(&keeper.grant(&ask("two", &[("a", 1)]))), [2]);

@@ -74,7 +74,7 @@ fn it_grows_by_what_a_live_request_holds_that_is_ended() {
     assert!(!grow(&mut footprint, &command, &loaded));
     assert!(footprint.owners.into_iter().eq([owner("x")]));
 
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     let loaded = keeper.load(&command);
     assert!(!grow(&mut of(command.clone()), &command, &loaded));
     assert!(loaded.semaphores.is_empty());

@@ -178,7 +178,7 @@ pub(crate) fn forced(by: Option<&str>) -> Cause {
 /// A cause of every kind, for a request of `x`.
 pub(crate) fn every_cause() -> [Cause; 6] {
     [
-        Cause::Released,
+        Cause::Released { by: None },
         Cause::Expired,
         silent("x"),
         gone("x"),
@@ -189,7 +189,12 @@ pub(crate) fn every_cause() -> [Cause; 6] {
 
 /// Those that end a request of `x` without a time to live at once, whatever else is there.
 pub(crate) fn causes_that_hold() -> [Cause; 4] {
-    [Cause::Released, gone("x"), stale_of("x", 0), forced(None)]
+    [
+        Cause::Released { by: None },
+        gone("x"),
+        stale_of("x", 0),
+        forced(None),
+    ]
 }
 
 pub(crate) fn ask(text: &str, permits: &[(&str, u32)]) -> Ask {

@@ -78,7 +78,7 @@ fn asking_again_saves_nothing() {
     keeper.grant(&ask("one", &[("a", 1)]));
     let again = [Command::Acquire(ask("one", &[("a", 1)])), define("a", 1)];
     assert!(keeper.batch(&again).changes.is_empty());
-    keeper.end("one", Cause::Released).unwrap();
+    keeper.end("one", Cause::Released { by: None }).unwrap();
     assert!(
         keeper
             .batch(&[Command::release(id("one"))])

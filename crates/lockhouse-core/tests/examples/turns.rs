@@ -59,7 +59,7 @@ fn what_comes_back_goes_to_the_first() {
     keeper.grant(&ask("held", &[("a", 1)]));
     let batch = [
         tries(3, "late", &[("a", 1)]),
-        end("held", Cause::Released),
+        end("held", Cause::Released { by: None }),
         waits(1, "first", &[("a", 1)]),
         waits(2, "second", &[("a", 1)]),
     ];

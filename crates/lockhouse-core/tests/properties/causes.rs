@@ -17,7 +17,7 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
         };
         let expired = row.end_reason() == Some(EndReason::Expired);
         let holds = match cause {
-            Cause::Released | Cause::Forced { .. } => !expired,
+            Cause::Released { .. } | Cause::Forced { .. } => !expired,
             _ if expired => commit.was_due(id),
             Cause::Expired => false,
             Cause::OwnerGone { owner } => row.owner.as_ref() == Some(owner),
@@ -41,22 +41,22 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P3: an end names its operator, and nobody else.
+/// P3: an end names who asked for it, and nobody else.
 pub(crate) fn says_who_ended_it(commit: &Commit<'_>) -> Check {
     for (id, row) in &commit.after.requests {
-        let forced = matches!(
+        let asked_for = matches!(
             row.state,
             State::Released {
-                reason: EndReason::Forced,
+                reason: EndReason::Released | EndReason::Forced,
                 ..
             }
         );
-        ensure(forced || row.ended_by.is_none(), "P3", || {
+        ensure(asked_for || row.ended_by.is_none(), "P3", || {
             format!("{id} was not ended by {:?}", row.ended_by)
         })?;
     }
     for (_, cause, answered) in commit.ends_now() {
-        let (Cause::Forced { by }, Some(row)) =
+        let (Cause::Released { by } | Cause::Forced { by }, Some(row)) =
             (cause, commit.after.requests.get(&answered.external_id))
         else {
             continue;

@@ -93,7 +93,7 @@ fn ended(command: &Command, request: &Request, now: bool) -> &'static str {
         _ if !now && !request.is_live() => "ended before",
         Cause::Expired if now => "ended now: expired, found by an expiry",
         _ if now && expired => "ended now: expired, found by another cause",
-        Cause::Released => "ended now: released",
+        Cause::Released { .. } => "ended now: released",
         Cause::Forced { .. } => "ended now: forced",
         Cause::OwnerGone { .. } if now => "ended now: owner gone",
         Cause::OwnerSilent { .. } if now => "ended now: owner silent",

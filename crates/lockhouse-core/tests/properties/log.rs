@@ -79,7 +79,7 @@ pub(crate) fn end<'a>(log: &'a [Entry], id: &ExternalId) -> Option<(&'a Cause, T
 /// The word for how it ended.
 pub(crate) fn reason(cause: &Cause) -> EndReason {
     match cause {
-        Cause::Released => EndReason::Released,
+        Cause::Released { .. } => EndReason::Released,
         Cause::Expired => EndReason::Expired,
         Cause::OwnerSilent { .. } | Cause::OwnerGone { .. } => EndReason::OwnerDead,
         Cause::Stale { .. } => EndReason::Stale,
@@ -87,10 +87,10 @@ pub(crate) fn reason(cause: &Cause) -> EndReason {
     }
 }
 
-/// Who ended it, if an operator did and said so.
+/// Who ended it, if somebody asked for the end and said so.
 pub(crate) fn ended_by(cause: &Cause) -> Option<Owner> {
     match cause {
-        Cause::Forced { by } => by.clone(),
+        Cause::Released { by } | Cause::Forced { by } => by.clone(),
         _ => None,
     }
 }

@@ -42,7 +42,7 @@ impl Model {
             Command::Acquire(ask) => self.acquire(now, ask),
             Command::Renew { external_id, ttl } => self.renew(now, external_id, *ttl),
             Command::End { external_id, cause } => {
-                let asked_for_it = !matches!(cause, Cause::Released | Cause::Forced { .. });
+                let asked_for_it = !matches!(cause, Cause::Released { .. } | Cause::Forced { .. });
                 let found = due.is_some() && asked_for_it;
                 let holds = self.is_live(external_id) && self.holds(now, external_id, cause);
                 if holds {
@@ -82,7 +82,7 @@ impl Model {
     fn holds(&self, now: Timestamp, id: &ExternalId, cause: &Cause) -> bool {
         let ask = log::grant(&self.log, id).expect("it is live");
         match cause {
-            Cause::Released | Cause::Forced { .. } => true,
+            Cause::Released { .. } | Cause::Forced { .. } => true,
             Cause::Expired => false,
             Cause::OwnerGone { owner } => ask.owner.iter().any(|its| its == owner),
             Cause::OwnerSilent { owner } => {

@@ -44,11 +44,26 @@ async fn a_forced_end_is_marked_with_who_did_it() {
 }
 
 #[tokio::test]
-async fn who_forces_need_not_say_so() {
+async fn an_end_that_names_nobody_is_by_the_address_that_it_came_from() {
+    for (query, reason) in [("", "released"), ("?force=true", "forced")] {
+        let server = server().await;
+        let ended = delete(&server, query).await.is(200).json();
+        assert_eq!(ended["end_reason"], reason);
+        assert_eq!(ended["ended_by"], "127.0.0.1");
+    }
+}
+
+/// P3.
+#[tokio::test]
+async fn a_release_by_a_stranger_is_marked_with_who_did_it() {
     let server = server().await;
-    let ended = delete(&server, "?force=true").await.is(200).json();
-    assert_eq!(ended["end_reason"], "forced");
-    assert!(ended.get("ended_by").is_none(), "{ended}");
+    let ended = delete(&server, "?by=bob%40ops").await.is(200).json();
+    assert_eq!(ended["end_reason"], "released");
+    assert_eq!(ended["ended_by"], "bob@ops");
+    assert_eq!(
+        server.get("/v1/requests/x").await.json()["ended_by"],
+        "bob@ops"
+    );
 }
 
 #[tokio::test]
@@ -69,7 +84,7 @@ async fn what_can_not_be_read_ends_nothing() {
         ("?force=true&force=true", 400, "force"),
         ("?forced=true", 400, "forced"),
         ("?force=true&x=1", 400, "x"),
-        ("?by=bob", 422, "by"),
+        ("?by=", 422, "by"),
         ("?force=true&by=", 422, "by"),
         ("?force=true&by=%20bob", 422, "by"),
     ] {

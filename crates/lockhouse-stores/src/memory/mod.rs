@@ -1,5 +1,6 @@
 //! A store in this process's memory: for tests, and for trying things out. It forgets on exit.
 
+mod due;
 mod rows;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -153,13 +154,12 @@ impl Store for Memory {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         let now = (self.clock)();
         let rows = self.rows();
-        let live = rows.requests.values().filter(|request| request.is_live());
         #[cfg(feature = "sabotage")]
         if self.looks_are_stale() {
+            let live = rows.requests.values().filter(|request| request.is_live());
             return Ok(live.take(limit as usize).cloned().collect());
         }
-        let due = live.filter(|request| rows.is_due(request, which, now));
-        Ok(due.take(limit as usize).cloned().collect())
+        Ok(rows.due(which, limit as usize, now))
     }
 
     async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {

@@ -10,12 +10,15 @@ use lockhouse_core::{
     Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
 };
 
+use super::due::Live;
+
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) semaphores: BTreeMap<SemaphoreName, Semaphore>,
     pub(super) requests: BTreeMap<ExternalId, Request>,
     pub(super) capacity_changes: Vec<CapacityChange>,
     pub(super) owners: BTreeMap<Owner, OwnerSession>,
+    live: Live,
 }
 
 impl Rows {
@@ -49,16 +52,22 @@ impl Rows {
             self.semaphores.insert(semaphore.name.clone(), semaphore);
         }
         for request in changes.granted {
+            if request.is_live() {
+                self.live.add(&request);
+            }
             self.requests.insert(request.external_id.clone(), request);
         }
         for renewed in changes.renewed {
             if let Some(request) = self.requests.get_mut(&renewed.external_id) {
+                self.live.remove(request);
                 request.ttl = Some(renewed.ttl);
                 request.expires_at = Some(renewed.expires_at);
+                self.live.add(request);
             }
         }
         for ended in changes.ended {
             if let Some(request) = self.requests.get_mut(&ended.external_id) {
+                self.live.remove(request);
                 request.ended_by = ended.by;
                 request.state = State::Released {
                     reason: ended.reason,
@@ -68,26 +77,25 @@ impl Rows {
         }
         self.capacity_changes.extend(changes.capacity_changes);
         for session in changes.heartbeats {
-            self.owners.insert(session.owner.clone(), session);
+            self.live.add_session(&session);
+            if let Some(was) = self.owners.insert(session.owner.clone(), session.clone())
+                && was.expires_at != session.expires_at
+            {
+                self.live.remove_session(&was);
+            }
         }
         for owner in changes.goodbyes {
-            self.owners.remove(&owner);
+            if let Some(was) = self.owners.remove(&owner) {
+                self.live.remove_session(&was);
+            }
         }
     }
 
-    pub(super) fn is_due(&self, request: &Request, which: Due<'_>, now: Timestamp) -> bool {
-        let session = || {
-            let owner = request.owner.as_ref()?;
-            self.owners.get(owner)
-        };
-        match which {
-            Due::OwnedBy(owner) => request.owner.as_ref() == Some(owner),
-            Due::Lapsed { on } => {
-                let silent = session().is_some_and(|session| session.expires_at <= now);
-                let held = |name: &SemaphoreName| holds(request, name);
-                (silent || request.has_expired(now)) && on.is_none_or(|on| on.iter().any(held))
-            }
-        }
+    /// At most `limit` live requests that are due at `now`.
+    pub(super) fn due(&self, which: Due<'_>, limit: usize, now: Timestamp) -> Vec<Request> {
+        let due = self.live.due(which, now);
+        let due = due.iter().filter_map(|id| self.requests.get(id));
+        due.take(limit).cloned().collect()
     }
 
     pub(super) fn stale(&self, age: Duration, page: &Page<Timestamp>, now: Timestamp) -> Stale {
@@ -139,7 +147,11 @@ impl Rows {
                 let live = self.requests.values().filter(|request| request.is_live());
                 let holding: BTreeSet<_> = live.filter_map(|r| r.owner.clone()).collect();
                 self.owners.retain(|owner, row| {
-                    !gone(row.expires_at <= cutoff && !holding.contains(owner))
+                    let goes = gone(row.expires_at <= cutoff && !holding.contains(owner));
+                    if goes {
+                        self.live.remove_session(row);
+                    }
+                    !goes
                 });
             }
         }

@@ -4,21 +4,100 @@
 //! held and what has ended cost nothing.
 
 use lockhouse_core::store::Page;
-use lockhouse_core::{Owner, SemaphoreName, Timestamp};
+use lockhouse_core::{Owner, Timestamp};
 
 use super::sql::{Text, Time};
-use crate::sql::{Script, Wanted, list};
+use crate::lapsed::{LASTING, SEVERAL, bucket, buckets};
+use crate::sql::{Look, Script, list};
 
-/// The SELECT that chooses what is `wanted` at `now`.
-pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
-    match wanted {
-        Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
-        Wanted::OwnedBy(owner) => format!(
-            "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (held_by) \
-             WHERE r.held_by={} LIMIT {limit}",
-            Text(owner.as_str())
-        ),
-    }
+/// The SELECT that chooses what is live of `owner`.
+pub(super) fn owned_by(owner: &Owner, limit: u32) -> String {
+    format!(
+        "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (held_by) \
+         WHERE r.held_by={} LIMIT {limit}",
+        Text(owner.as_str())
+    )
+}
+
+/// The SELECT that chooses what has lapsed at `now`.
+pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
+    let now = Time(now);
+    chosen(
+        &[
+            format!(
+                "{EXPIRED} AND r.due_bucket IN ({}) AND r.due_at<={now}",
+                list(buckets())
+            ),
+            format!(
+                "SELECT r.id FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
+                 STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (held_by) \
+                 ON r.held_by=w.owner WHERE w.expires_at<={now}"
+            ),
+        ],
+        limit,
+    )
+}
+
+/// The SELECT that chooses what of that a `look` is for: by request and by session, each of one semaphore
+/// and of several.
+pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
+    let now = Time(now);
+    let ids = list(look.on);
+    let own = list(look.on.iter().map(|id| bucket(*id)));
+    let holds = format!(
+        "STRAIGHT_JOIN lockhouse_permit h FORCE INDEX (PRIMARY) \
+         ON h.permit_request_id=r.id AND h.semaphore_id IN ({ids})"
+    );
+    let sessions = format!(
+        "w.expires_at<={now} AND (w.expires_at>{} OR w.expires_at={})",
+        Time(look.left_out),
+        Time(Timestamp::UNIX_EPOCH)
+    );
+    chosen(
+        &[
+            format!(
+                "{EXPIRED} AND r.due_bucket IN ({own}) AND r.due_at<={now} \
+                 AND r.only_semaphore_id IN ({ids})"
+            ),
+            format!(
+                "SELECT DISTINCT r.id FROM lockhouse_permit_request r FORCE INDEX (due) {holds} \
+                 WHERE r.state='ACQUIRED' AND r.due_bucket={SEVERAL} AND r.due_at<={now}"
+            ),
+            format!(
+                "SELECT r.id FROM lockhouse_semaphore o FORCE INDEX (PRIMARY) \
+                 STRAIGHT_JOIN lockhouse_owner_session w FORCE INDEX (lapsed) \
+                 STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (held_by) \
+                 ON r.held_by=w.owner AND r.only_semaphore_id=o.id \
+                 WHERE o.id IN ({ids}) AND {sessions}"
+            ),
+            format!(
+                "SELECT DISTINCT r.id FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
+                 STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (held_by) \
+                 ON r.held_by=w.owner AND r.only_semaphore_id=0 {holds} WHERE {sessions}"
+            ),
+        ],
+        limit,
+    )
+}
+
+const EXPIRED: &str = "SELECT r.id FROM lockhouse_permit_request r FORCE INDEX (due) \
+    WHERE r.state='ACQUIRED'";
+
+/// The requests whose ids are chosen by any of `ways`, at most `limit`.
+fn chosen(ways: &[String], limit: u32) -> String {
+    let ways = ways.iter().map(|way| format!("({way} LIMIT {limit})"));
+    format!(
+        "SELECT r.* FROM ({} LIMIT {limit}) d \
+         STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) ON r.id=d.id",
+        ways.collect::<Vec<_>>().join(" UNION ")
+    )
+}
+
+pub(super) fn lapsed_sessions(limit: u32) -> String {
+    format!(
+        "SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
+         WHERE w.expires_at<=NOW(6) LIMIT {limit}"
+    )
 }
 
 pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {
@@ -41,34 +120,10 @@ pub(super) fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> String {
 fn of_age(after: Timestamp, to: Timestamp) -> String {
     format!(
         "FROM lockhouse_permit_request r FORCE INDEX (due) \
-         WHERE r.state='ACQUIRED' AND r.due_at IS NULL AND r.created_at>{} AND r.created_at<={}",
+         WHERE r.state='ACQUIRED' AND r.due_bucket={LASTING} AND r.due_at IS NULL \
+         AND r.created_at>{} AND r.created_at<={}",
         Time(after),
         Time(to)
-    )
-}
-
-fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
-    let held = match on {
-        Some(on) => format!(
-            "STRAIGHT_JOIN lockhouse_permit h FORCE INDEX (PRIMARY) ON h.permit_request_id=r.id \
-             STRAIGHT_JOIN lockhouse_semaphore o FORCE INDEX (PRIMARY) \
-             ON o.id=h.semaphore_id AND o.name IN ({})",
-            list(on.iter().map(|name| Text(name.as_str())))
-        ),
-        None => String::new(),
-    };
-    let now = Time(now);
-    format!(
-        "SELECT r.* FROM (\
-         (SELECT DISTINCT r.id FROM lockhouse_permit_request r FORCE INDEX (due) {held} \
-         WHERE r.state='ACQUIRED' AND r.due_at<={now} LIMIT {limit}) \
-         UNION \
-         (SELECT DISTINCT r.id FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
-         STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (held_by) \
-         ON r.held_by=w.owner {held} \
-         WHERE w.expires_at<={now} LIMIT {limit}) \
-         LIMIT {limit}) d \
-         STRAIGHT_JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) ON r.id=d.id"
     )
 }
 

@@ -15,7 +15,7 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     Script::of(match what {
         Purge::Requests { .. } => format!(
             "SELECT r.external_id FROM lockhouse_permit_request r FORCE INDEX (due) \
-             WHERE r.state='RELEASED' AND r.due_at<={cutoff} ORDER BY r.due_at LIMIT {limit}"
+             WHERE r.state='RELEASED' AND r.due_bucket=0 AND r.due_at<={cutoff} ORDER BY r.due_at LIMIT {limit}"
         ),
         Purge::CapacityChanges { .. } => format!(
             "SELECT c.id FROM lockhouse_capacity_change c FORCE INDEX (changed) \

@@ -27,6 +27,7 @@ pub(super) fn count(torn: usize) -> Script {
          OR (r.state='RELEASED')<>(r.released_at IS NOT NULL) \
          OR (r.state='RELEASED')<>(r.end_reason IS NOT NULL) \
          OR (r.state='ACQUIRED' AND r.ended_by IS NOT NULL) \
+         OR (r.only_semaphore_id<>0 AND r.only_semaphore_id<>p.semaphore_id) \
          ORDER BY r.external_id LIMIT {torn}"
     ));
     script.add("COMMIT");

@@ -14,7 +14,7 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
         let (requests, permits) = values::granted::<MySqlServer>(&changes.granted, rows)?;
         script.add(format_args!(
             "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,ttl_ms,\
-             expires_at,created_at,released_at,ended_by) VALUES {requests}"
+             expires_at,created_at,released_at,ended_by,only_semaphore_id) VALUES {requests}"
         ));
         script.add(format_args!(
             "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence) \

@@ -3,21 +3,95 @@
 //! Each begins at what is due, so that what is held and what has ended cost nothing.
 
 use lockhouse_core::store::Page;
-use lockhouse_core::{Owner, SemaphoreName, Timestamp};
+use lockhouse_core::{Owner, Timestamp};
 
 use super::sql::{Text, Time};
-use crate::sql::{Script, Wanted, list};
+use crate::lapsed::{LASTING, SEVERAL, bucket, buckets};
+use crate::sql::{Look, Script, list};
 
-/// The SELECT that chooses what is `wanted` at `now`.
-pub(super) fn chosen(wanted: &Wanted, now: Timestamp, limit: u32) -> String {
-    match wanted {
-        Wanted::Lapsed { on } => lapsed(on.as_deref(), now, limit),
-        Wanted::OwnedBy(owner) => format!(
-            "SELECT r.* FROM lockhouse_permit_request r \
-             WHERE r.state='ACQUIRED' AND r.owner={} LIMIT {limit}",
-            Text(owner.as_str())
-        ),
-    }
+/// The bucket of a request, as the index has it.
+const BUCKET: &str = "(CASE WHEN r.expires_at IS NULL THEN 1 WHEN r.only_semaphore_id=0 THEN 2 \
+    ELSE 3+r.only_semaphore_id%256 END)";
+
+/// The SELECT that chooses what is live of `owner`.
+pub(super) fn owned_by(owner: &Owner, limit: u32) -> String {
+    format!(
+        "SELECT r.* FROM lockhouse_permit_request r \
+         WHERE r.state='ACQUIRED' AND r.owner={} LIMIT {limit}",
+        Text(owner.as_str())
+    )
+}
+
+/// The SELECT that chooses what has lapsed at `now`.
+pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
+    let now = Time(now);
+    chosen(
+        &[
+            format!(
+                "{LIVE} AND {BUCKET} IN ({}) AND r.expires_at<={now}",
+                list(buckets())
+            ),
+            format!(
+                "SELECT r.id FROM lockhouse_owner_session w \
+                 CROSS JOIN LATERAL ({LIVE} AND r.owner=w.owner OFFSET 0) r \
+                 WHERE w.expires_at<={now}"
+            ),
+        ],
+        limit,
+    )
+}
+
+/// The SELECT that chooses what of that a `look` is for: by request and by session, each of one semaphore
+/// and of several.
+pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
+    let now = Time(now);
+    let ids = list(look.on);
+    let own = list(look.on.iter().map(|id| bucket(*id)));
+    let holds = format!(
+        "EXISTS (SELECT FROM lockhouse_permit h WHERE h.permit_request_id=r.id \
+         AND h.semaphore_id IN ({ids}) OFFSET 0)"
+    );
+    let of_owner = |which: &str| {
+        format!(
+            "SELECT r.id FROM (SELECT w.owner FROM lockhouse_owner_session w WHERE w.expires_at={} \
+             UNION ALL SELECT w.owner FROM lockhouse_owner_session w \
+             WHERE w.expires_at>{} AND w.expires_at<={now} OFFSET 0) w \
+             CROSS JOIN LATERAL ({LIVE} AND r.owner=w.owner AND {which} OFFSET 0) r",
+            Time(Timestamp::UNIX_EPOCH),
+            Time(look.left_out)
+        )
+    };
+    chosen(
+        &[
+            format!(
+                "{LIVE} AND {BUCKET} IN ({own}) AND r.expires_at<={now} \
+                 AND r.only_semaphore_id IN ({ids})"
+            ),
+            format!("{LIVE} AND {BUCKET}={SEVERAL} AND r.expires_at<={now} AND {holds}"),
+            of_owner(&format!("r.only_semaphore_id IN ({ids})")),
+            of_owner(&format!("r.only_semaphore_id=0 AND {holds}")),
+        ],
+        limit,
+    )
+}
+
+const LIVE: &str = "SELECT r.id FROM lockhouse_permit_request r WHERE r.state='ACQUIRED'";
+
+/// The requests whose ids are chosen by any of `ways`, at most `limit`.
+fn chosen(ways: &[String], limit: u32) -> String {
+    let ways = ways.iter().map(|way| format!("({way} LIMIT {limit})"));
+    format!(
+        "SELECT r.* FROM ({} LIMIT {limit}) d \
+         CROSS JOIN LATERAL (SELECT r.* FROM lockhouse_permit_request r WHERE r.id=d.id OFFSET 0) r",
+        ways.collect::<Vec<_>>().join(" UNION ")
+    )
+}
+
+pub(super) fn lapsed_sessions(limit: u32) -> String {
+    format!(
+        "SELECT 1 FROM lockhouse_owner_session w \
+         WHERE w.expires_at<=statement_timestamp() LIMIT {limit}"
+    )
 }
 
 pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {
@@ -41,34 +115,10 @@ pub(super) fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> String {
 fn of_age(after: Timestamp, to: Timestamp) -> String {
     format!(
         "FROM lockhouse_permit_request r \
-         WHERE r.state='ACQUIRED' AND r.expires_at IS NULL AND r.created_at>{} AND r.created_at<={}",
+         WHERE r.state='ACQUIRED' AND {BUCKET}={LASTING} AND r.expires_at IS NULL \
+         AND r.created_at>{} AND r.created_at<={}",
         Time(after),
         Time(to)
-    )
-}
-
-fn lapsed(on: Option<&[SemaphoreName]>, now: Timestamp, limit: u32) -> String {
-    let held = match on {
-        Some(on) => format!(
-            "AND EXISTS (SELECT FROM lockhouse_permit h WHERE h.permit_request_id=r.id \
-             AND h.semaphore_id=ANY(ARRAY(SELECT o.id FROM lockhouse_semaphore o \
-             WHERE o.name IN ({}))) OFFSET 0)",
-            list(on.iter().map(|name| Text(name.as_str())))
-        ),
-        None => String::new(),
-    };
-    let now = Time(now);
-    format!(
-        "SELECT r.* FROM (\
-         (SELECT r.id FROM lockhouse_permit_request r \
-         WHERE r.state='ACQUIRED' AND r.expires_at<={now} {held} LIMIT {limit}) \
-         UNION \
-         (SELECT r.id FROM lockhouse_owner_session w \
-         CROSS JOIN LATERAL (SELECT r.id FROM lockhouse_permit_request r \
-         WHERE r.state='ACQUIRED' AND r.owner=w.owner {held} OFFSET 0) r \
-         WHERE w.expires_at<={now} LIMIT {limit}) \
-         LIMIT {limit}) d \
-         CROSS JOIN LATERAL (SELECT r.* FROM lockhouse_permit_request r WHERE r.id=d.id OFFSET 0) r"
     )
 }
 

@@ -50,7 +50,7 @@ use std::fmt::Display;
 use lockhouse_core::store::{Error, Holders, Page, Purge};
 use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
 
-use crate::sql::{ByKey, Dialect, Lease, OptionsOf, RowIds, Script, Sql, Wanted, values};
+use crate::sql::{ByKey, Dialect, Lease, Look, OptionsOf, RowIds, Script, Sql, values};
 use bell::Bell;
 use sql::{Text, Time};
 
@@ -162,8 +162,20 @@ impl Dialect for PostgresServer {
         read::history(name, limit)
     }
 
-    fn due(wanted: &Wanted, now: Timestamp, limit: u32) -> Script {
-        read::with_permits(&due::chosen(wanted, now, limit))
+    fn lapsed(now: Timestamp, limit: u32) -> Script {
+        read::with_permits(&due::lapsed(now, limit))
+    }
+
+    fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> Script {
+        read::with_permits(&due::lapsed_on(look, now, limit))
+    }
+
+    fn lapsed_sessions(limit: u32) -> String {
+        due::lapsed_sessions(limit)
+    }
+
+    fn owned_by(owner: &Owner, limit: u32) -> Script {
+        read::with_permits(&due::owned_by(owner, limit))
     }
 
     fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {

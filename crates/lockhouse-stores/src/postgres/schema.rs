@@ -10,7 +10,10 @@ use super::sql::BEGIN;
 use crate::sql::{Lease, Script, rows};
 
 /// The migrations, in order. The first takes the schema to version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_due_by_semaphore.sql"),
+];
 
 /// The version that this code needs.
 pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;

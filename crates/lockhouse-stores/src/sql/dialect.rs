@@ -8,7 +8,7 @@ use sqlx::error::DatabaseError;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
-use super::due::Wanted;
+use super::due::Look;
 use super::load::RowIds;
 use super::pool::Lease;
 use super::rows::TextRow;
@@ -146,8 +146,17 @@ pub trait Dialect: Driver {
     /// Capacity changes, newest first.
     fn history(name: &SemaphoreName, limit: u32) -> Script;
 
-    /// What is `wanted` at `now`, with its permits.
-    fn due(wanted: &Wanted, now: Timestamp, limit: u32) -> Script;
+    /// What has lapsed at `now`, with its permits.
+    fn lapsed(now: Timestamp, limit: u32) -> Script;
+
+    /// What of that a `look` is for, with its permits.
+    fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> Script;
+
+    /// A SELECT of a row for each session that has lapsed by now, at most `limit`.
+    fn lapsed_sessions(limit: u32) -> String;
+
+    /// What is live of `owner`, with its permits.
+    fn owned_by(owner: &Owner, limit: u32) -> Script;
 
     /// When the one after `skipped` others was made, of the live requests without a time to live
     /// that were made after `after`, but not after `cutoff`, from the oldest on.

@@ -7,17 +7,21 @@ use lockhouse_core::{Owner, Request, SemaphoreName, Timestamp};
 
 use super::Inner;
 use super::dialect::Dialect;
+use super::pool::Lease;
 use super::read::{READ, clock, requests, select};
 use super::rows;
+use super::script::Script;
+use crate::lapsed::FEW_SESSIONS;
+
+const CONTEXT: &str = "looking for what is due";
 
 /// A [`Due`] that owns what it names.
 #[derive(Debug)]
-pub enum Wanted {
-    /// Their time has passed, or their owner's session has.
-    Lapsed {
-        /// Only those that hold permits of one of these.
-        on: Option<Vec<SemaphoreName>>,
-    },
+pub(crate) enum Wanted {
+    /// All whose time has passed, or whose owner's session has.
+    Lapsed,
+    /// Those of them that hold permits of one of these.
+    LapsedOn(Vec<SemaphoreName>),
     /// They are this owner's.
     OwnedBy(Owner),
 }
@@ -25,12 +29,20 @@ pub enum Wanted {
 impl From<Due<'_>> for Wanted {
     fn from(due: Due<'_>) -> Self {
         match due {
-            Due::Lapsed { on } => Wanted::Lapsed {
-                on: on.map(<[_]>::to_vec),
-            },
+            Due::Lapsed { on: None } => Wanted::Lapsed,
+            Due::Lapsed { on: Some(on) } => Wanted::LapsedOn(on.to_vec()),
             Due::OwnedBy(owner) => Wanted::OwnedBy(owner.clone()),
         }
     }
+}
+
+/// A look for what has lapsed on some semaphores.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// The ids of their rows.
+    pub(crate) on: &'a [u64],
+    /// The sessions that lapsed by then are left out; but for those whose silence has ended something.
+    pub(crate) left_out: Timestamp,
 }
 
 pub(crate) async fn due<D: Dialect>(
@@ -38,13 +50,51 @@ pub(crate) async fn due<D: Dialect>(
     wanted: &Wanted,
     limit: u32,
 ) -> Result<Vec<Request>, Error> {
-    if matches!(wanted, Wanted::Lapsed { on: Some(on) } if on.is_empty()) {
+    if matches!(wanted, Wanted::LapsedOn(on) if on.is_empty()) {
         return Ok(Vec::new());
     }
-    let context = "looking for what is due";
     let mut lease = store.pool.lend(READ).await?;
-    let now = clock(&mut lease, context).await?;
-    requests(&mut lease, &D::due(wanted, now, limit), context).await
+    match wanted {
+        Wanted::Lapsed => {
+            let now = clock(&mut lease, CONTEXT).await?;
+            requests(&mut lease, &D::lapsed(now, limit), CONTEXT).await
+        }
+        Wanted::LapsedOn(on) => lapsed_on(&mut lease, store, on, limit).await,
+        Wanted::OwnedBy(owner) => requests(&mut lease, &D::owned_by(owner, limit), CONTEXT).await,
+    }
+}
+
+/// The ids of the semaphores and the time are literals in the second packet, as servers make a range of
+/// an index of nothing else.
+async fn lapsed_on<D: Dialect>(
+    lease: &mut Lease<D>,
+    store: &Inner<D>,
+    on: &[SemaphoreName],
+    limit: u32,
+) -> Result<Vec<Request>, Error> {
+    let mut script = Script::of(D::lapsed_sessions(FEW_SESSIONS + 1));
+    script.add(D::named(on).text());
+    script.add(D::CLOCK);
+    let mut answers = lease.run(&script, CONTEXT).await?;
+    let mut last = || answers.pop().unwrap_or_default();
+    let (now, semaphores, sessions) = (last(), last(), last());
+    let now = rows::clock(&now)?;
+    let ids = semaphores.iter().map(|row| Ok(rows::semaphore(row)?.0));
+    let ids = ids.collect::<Result<Vec<_>, Error>>()?;
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let few = sessions.len() <= FEW_SESSIONS as usize;
+    let left_out = store.looks.left_out(&ids, now).filter(|_| !few);
+    let look = Look {
+        on: &ids,
+        left_out: left_out.unwrap_or(Timestamp::UNIX_EPOCH),
+    };
+    let found = requests(lease, &D::lapsed_on(&look, now, limit), CONTEXT).await?;
+    if found.is_empty() && left_out.is_none() {
+        store.looks.found_nothing(&ids, now);
+    }
+    Ok(found)
 }
 
 pub(crate) async fn stale<D: Dialect>(

@@ -73,10 +73,7 @@ pub(crate) fn snapshot(
             owners.insert(session.owner.clone(), session);
         }
     }
-    let now = match next().as_slice() {
-        [row] => rows::moment(row)?,
-        _ => return Err(Error::new(Kind::Rejected, "the server told no time")),
-    };
+    let now = rows::clock(&next())?;
     for (id, request) in &requests {
         ids.requests.insert(request.external_id.clone(), *id);
     }

@@ -40,8 +40,9 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind};
 
+use crate::lapsed::Looks;
 pub(crate) use dialect::{ByKey, Dialect, Driver, OptionsOf, Pieces};
-pub(crate) use due::Wanted;
+pub(crate) use due::Look;
 pub(crate) use error::servers_word;
 use ids::Ids;
 use known::Known;
@@ -68,6 +69,7 @@ pub(crate) struct Inner<D: Dialect> {
     pub(crate) pool: Arc<Pool<D>>,
     pub(crate) ids: Ids,
     known: Known,
+    looks: Looks,
     bell: D::Bell,
     /// Whether to lock what is loaded. Only tests say no.
     locks: bool,
@@ -80,6 +82,7 @@ impl<D: Dialect> Sql<D> {
             locks: location.locks,
             ids: Ids::new(),
             known: Known::new(),
+            looks: Looks::default(),
             bell: D::bell(&location.driver),
             pool: Arc::new(Pool::new(location)),
         }))

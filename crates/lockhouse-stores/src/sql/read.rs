@@ -3,7 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Holders, Kind, Page};
+use lockhouse_core::store::{Error, Holders, Page};
 use lockhouse_core::{
     CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp,
 };
@@ -124,10 +124,7 @@ pub(crate) async fn clock<D: Dialect>(
     context: &str,
 ) -> Result<Timestamp, Error> {
     let found = select(lease, &Script::of(D::CLOCK), context).await?;
-    match found.as_slice() {
-        [row] => rows::moment(row),
-        _ => Err(Error::new(Kind::Rejected, "the server told no time")),
-    }
+    rows::clock(&found)
 }
 
 /// The rows of the last statement of `script`.

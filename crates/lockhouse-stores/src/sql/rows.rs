@@ -178,6 +178,14 @@ pub(crate) fn text(row: &impl TextRow) -> Result<Option<&str>, Error> {
     Columns(row).nullable(0)
 }
 
+/// The one row that the clock answers.
+pub(crate) fn clock(rows: &[impl TextRow]) -> Result<Timestamp, Error> {
+    match rows {
+        [row] => moment(row),
+        _ => Err(Error::new(Kind::Rejected, "the server told no time")),
+    }
+}
+
 /// A row of one time.
 pub(crate) fn moment(row: &impl TextRow) -> Result<Timestamp, Error> {
     Columns(row).checked(0, time)

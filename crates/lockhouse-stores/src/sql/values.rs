@@ -13,8 +13,8 @@ use super::dialect::Dialect;
 use super::load::RowIds;
 use super::script::{Maybe, list};
 
-/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by`, and
-/// `permit_request_id,semaphore_id,count,fence`.
+/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,
+/// only_semaphore_id`, and `permit_request_id,semaphore_id,count,fence`.
 pub(crate) fn granted<D: Dialect>(
     granted: &[Request],
     rows: &RowIds,
@@ -23,7 +23,11 @@ pub(crate) fn granted<D: Dialect>(
     let mut permits = Vec::with_capacity(granted.len());
     for request in granted {
         let id = rows.request(&request.external_id)?;
-        requests.push(request_row::<D>(request, id));
+        requests.push(request_row::<D>(
+            request,
+            id,
+            only_semaphore(request, rows)?,
+        ));
         for permit in &request.permits {
             permits.push(format!(
                 "({id},{},{},{})",
@@ -36,9 +40,17 @@ pub(crate) fn granted<D: Dialect>(
     Ok((list(requests), list(permits)))
 }
 
-fn request_row<D: Dialect>(request: &Request, id: u64) -> String {
+/// The id of the semaphore of a request that holds permits of one only, else 0.
+fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Error> {
+    match request.permits.as_slice() {
+        [only] => rows.semaphore(&only.semaphore),
+        _ => Ok(0),
+    }
+}
+
+fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> String {
     format!(
-        "({id},{},{},'{}',{},{},{},{},{},{})",
+        "({id},{},{},'{}',{},{},{},{},{},{},{only_semaphore})",
         D::text(request.external_id.as_str()),
         maybe_owner::<D>(request.owner.as_ref()),
         state(request.state),
@@ -132,21 +144,36 @@ pub(crate) fn ended<D: Dialect>(
     ended: &[Ended],
     rows: &RowIds,
 ) -> Result<Vec<([String; 3], String)>, Error> {
-    let mut alike: BTreeMap<(&str, Timestamp, Option<&Owner>), Vec<u64>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, Timestamp), Vec<(u64, Option<&Owner>)>> = BTreeMap::new();
     for ended in ended {
         let id = rows.request(&ended.external_id)?;
-        let how = (ended.reason.as_str(), ended.at, ended.by.as_ref());
-        alike.entry(how).or_default().push(id);
+        let how = (ended.reason.as_str(), ended.at);
+        alike.entry(how).or_default().push((id, ended.by.as_ref()));
     }
-    let sets = alike.into_iter().map(|((reason, at, by), ids)| {
+    let sets = alike.into_iter().map(|((reason, at), ended)| {
         let set = [
             format!("'{reason}'"),
             D::time(at).to_string(),
-            maybe_owner::<D>(by).to_string(),
+            ended_by::<D>(&ended),
         ];
-        (set, list(ids))
+        (set, list(ended.iter().map(|(id, _)| id)))
     });
     Ok(sets.collect())
+}
+
+/// The one who ended all of them; or an expression that tells by the `id`, so that holders who release at
+/// the same time share a statement.
+fn ended_by<D: Dialect>(ended: &[(u64, Option<&Owner>)]) -> String {
+    let mut by = ended.iter().map(|(_, by)| *by);
+    let first = by.next().flatten();
+    if by.all(|by| by == first) {
+        return maybe_owner::<D>(first).to_string();
+    }
+    let cases = ended.iter().filter_map(|(id, by)| {
+        let by = D::text((*by)?.as_str());
+        Some(format!(" WHEN {id} THEN {by}"))
+    });
+    format!("CASE id{} END", cases.collect::<String>())
 }
 
 const fn state(state: State) -> &'static str {

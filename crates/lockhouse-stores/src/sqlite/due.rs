@@ -1,5 +1,6 @@
 //! Live requests that seem due to end. Each way of being due has an index in the order of time or
-//! by owner, so the cost is that of what is due, not of what is held.
+//! by owner, so the cost is that of what is due, not of what is held. `crate::lapsed` says how those
+//! on one semaphore are found.
 
 use std::time::Duration;
 
@@ -9,40 +10,67 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::error::cannot;
 use super::{load, read, rows};
+use crate::lapsed::{FEW_SESSIONS, Looks, SEVERAL, bucket, buckets};
 
-/// Of all, or of those that hold permits of the semaphores whose ids are in the JSON array ?2.
+/// In the buckets of the JSON array ?2.
 pub(super) const EXPIRED: &str = "
-    SELECT request.external_id FROM lockhouse_permit_request AS request
+    SELECT request.external_id FROM json_each(?2) AS bucket
+    CROSS JOIN lockhouse_permit_request AS request ON request.due_bucket = bucket.value
     WHERE request.state = 'ACQUIRED' AND request.expires_at <= ?1
-        AND (?2 IS NULL OR EXISTS (
-            SELECT 1 FROM lockhouse_permit AS permit
-            WHERE permit.permit_request_id = request.id
-                AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
-    ORDER BY request.expires_at LIMIT ?3";
+    LIMIT ?3";
 
-/// The same of those that are not expired themselves.
+/// In the buckets of ?2, those that hold permits of the semaphores whose ids are in the JSON array ?3.
+pub(super) const EXPIRED_ON: &str = "
+    SELECT request.external_id FROM json_each(?2) AS bucket
+    CROSS JOIN lockhouse_permit_request AS request ON request.due_bucket = bucket.value
+    WHERE request.state = 'ACQUIRED' AND request.expires_at <= ?1
+        AND CASE request.only_semaphore_id
+            WHEN 0 THEN EXISTS (
+                SELECT 1 FROM lockhouse_permit AS permit
+                WHERE permit.permit_request_id = request.id
+                    AND permit.semaphore_id IN (SELECT value FROM json_each(?3)))
+            ELSE request.only_semaphore_id IN (SELECT value FROM json_each(?3)) END
+    LIMIT ?4";
+
+/// Those of silent owners that are not expired themselves.
 pub(super) const SILENT: &str = "
     SELECT request.external_id
     FROM lockhouse_owner_session AS session
     CROSS JOIN lockhouse_permit_request AS request ON request.owner = session.owner
     WHERE session.expires_at <= ?1 AND request.state = 'ACQUIRED'
         AND (request.expires_at IS NULL OR request.expires_at > ?1)
-        AND (?2 IS NULL OR EXISTS (
+    ORDER BY session.expires_at LIMIT ?2";
+
+/// The same on the semaphores of ?2, and for 0 in it, of several semaphores with one of ?2. Sessions that lapsed by ?3 are left out, but for those whose silence has ended something.
+pub(super) const SILENT_ON: &str = "
+    SELECT request.external_id
+    FROM json_each(?2) AS semaphore
+    CROSS JOIN lockhouse_owner_session AS session
+    CROSS JOIN lockhouse_permit_request AS request
+        ON request.owner = session.owner AND request.only_semaphore_id = semaphore.value
+    WHERE (session.expires_at = 0 OR (session.expires_at > ?3 AND session.expires_at <= ?1))
+        AND request.state = 'ACQUIRED'
+        AND (request.expires_at IS NULL OR request.expires_at > ?1)
+        AND (request.only_semaphore_id <> 0 OR EXISTS (
             SELECT 1 FROM lockhouse_permit AS permit
             WHERE permit.permit_request_id = request.id
                 AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
-    ORDER BY session.expires_at LIMIT ?3";
+    LIMIT ?4";
+
+/// At most ?2 of the sessions that have lapsed.
+pub(super) const LAPSED_SESSIONS: &str = "
+    SELECT owner FROM lockhouse_owner_session WHERE expires_at <= ?1 LIMIT ?2";
 
 /// When the last was made of so many that have no time to live, from the oldest on.
 pub(super) const LAST_OF_AGE: &str = "
     SELECT created_at FROM lockhouse_permit_request
-    WHERE state = 'ACQUIRED' AND expires_at IS NULL AND created_at > ?1 AND created_at <= ?2
+    WHERE state = 'ACQUIRED' AND due_bucket = 1 AND expires_at IS NULL AND created_at > ?1 AND created_at <= ?2
     ORDER BY created_at LIMIT 1 OFFSET ?3";
 
 /// Those among them that no session keeps.
 pub(super) const STALE: &str = "
     SELECT external_id FROM lockhouse_permit_request AS request
-    WHERE state = 'ACQUIRED' AND expires_at IS NULL AND ttl_ms IS NULL
+    WHERE state = 'ACQUIRED' AND due_bucket = 1 AND expires_at IS NULL AND ttl_ms IS NULL
         AND created_at > ?1 AND created_at <= ?2
         AND NOT EXISTS (
             SELECT 1 FROM lockhouse_owner_session AS session
@@ -57,7 +85,10 @@ const SELECT_SEMAPHORE_ID: &str = "SELECT id FROM lockhouse_semaphore WHERE name
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     EXPIRED,
+    EXPIRED_ON,
     SILENT,
+    SILENT_ON,
+    LAPSED_SESSIONS,
     LAST_OF_AGE,
     STALE,
     OWNED_BY,
@@ -65,16 +96,43 @@ pub(super) const STATEMENTS: &[&str] = &[
 ];
 
 /// Those past their time first, then those whose owner has been silent too long.
-pub(super) fn lapsed(
+pub(super) fn lapsed(connection: &Connection, limit: u32) -> Result<Vec<Request>, Error> {
+    let now = load::now()?.as_microsecond();
+    let expiring = json(buckets());
+    let mut ids = external_ids(connection, EXPIRED, params![now, expiring, limit])?;
+    let left = limit.saturating_sub(ids.len() as u32);
+    ids.extend(external_ids(connection, SILENT, params![now, left])?);
+    requests(connection, &ids)
+}
+
+/// Those of them that hold permits of `on`.
+pub(super) fn lapsed_on(
     connection: &Connection,
-    on: Option<&[SemaphoreName]>,
+    looks: &Looks,
+    on: &[SemaphoreName],
     limit: u32,
 ) -> Result<Vec<Request>, Error> {
-    let now = load::now()?.as_microsecond();
-    let on = on.map(|names| json_ids(connection, names)).transpose()?;
-    let mut ids = external_ids(connection, EXPIRED, params![now, on, limit])?;
+    let moment = load::now()?;
+    let now = moment.as_microsecond();
+    let semaphores = semaphore_ids(connection, on)?;
+    let own = semaphores.iter().map(|id| bucket(*id)).chain([SEVERAL]);
+    let on = semaphores.iter().copied().chain([0]);
+    let (own, on) = (json(own), json(on));
+    let mut ids = external_ids(connection, EXPIRED_ON, params![now, own, on, limit])?;
     let left = limit.saturating_sub(ids.len() as u32);
-    ids.extend(external_ids(connection, SILENT, params![now, on, left])?);
+    let left_out = match are_few_silent(connection, now)? {
+        true => None,
+        false => looks.left_out(&semaphores, moment),
+    };
+    let since = left_out.unwrap_or(Timestamp::UNIX_EPOCH).as_microsecond();
+    ids.extend(external_ids(
+        connection,
+        SILENT_ON,
+        params![now, on, since, left],
+    )?);
+    if ids.is_empty() && left_out.is_none() {
+        looks.found_nothing(&semaphores, moment);
+    }
     requests(connection, &ids)
 }
 
@@ -134,8 +192,8 @@ fn requests(connection: &Connection, ids: &[ExternalId]) -> Result<Vec<Request>,
         .collect()
 }
 
-/// The ids of the semaphores that there are, as a JSON array.
-fn json_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<String, Error> {
+/// The ids of the semaphores of `names` that there are.
+fn semaphore_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<Vec<u64>, Error> {
     let cannot = cannot("look up semaphores");
     let mut select = connection
         .prepare_cached(SELECT_SEMAPHORE_ID)
@@ -143,7 +201,18 @@ fn json_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<String, 
     let mut ids = Vec::with_capacity(names.len());
     for name in names {
         let found = select.query_row([name.as_str()], |row| row.get::<_, i64>(0));
-        ids.extend(found.optional().map_err(&cannot)?);
+        ids.extend(found.optional().map_err(&cannot)?.map(i64::unsigned_abs));
     }
-    Ok(format!("{ids:?}"))
+    Ok(ids)
+}
+
+/// Whether so few sessions have lapsed that a look goes through all of them.
+fn are_few_silent(connection: &Connection, now: i64) -> Result<bool, Error> {
+    let key = params![now, FEW_SESSIONS + 1];
+    let found = read::list(connection, LAPSED_SESSIONS, key, rows::owner)?;
+    Ok(found.len() <= FEW_SESSIONS as usize)
+}
+
+fn json(numbers: impl IntoIterator<Item = u64>) -> String {
+    format!("{:?}", numbers.into_iter().collect::<Vec<_>>())
 }

@@ -20,6 +20,7 @@ mod schema;
 mod tests;
 mod url;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,6 +30,7 @@ use lockhouse_core::{
     SemaphoreName, Timestamp, decide,
 };
 
+use crate::lapsed::Looks;
 use connections::Connections;
 use load::Snapshot;
 
@@ -52,6 +54,7 @@ use load::Snapshot;
 #[derive(Debug)]
 pub struct Sqlite {
     connections: Connections,
+    looks: Arc<Looks>,
     #[cfg(feature = "sabotage")]
     no_lock: bool,
 }
@@ -71,6 +74,7 @@ impl Sqlite {
         let location = url::parse(url)?;
         Ok(Self {
             connections: Connections::new(&location.file),
+            looks: Arc::default(),
             #[cfg(feature = "sabotage")]
             no_lock: location.no_lock,
         })
@@ -174,9 +178,13 @@ impl Store for Sqlite {
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         match which {
-            Due::Lapsed { on } => {
-                let on = on.map(<[_]>::to_vec);
-                let work = move |snapshot: &_| due::lapsed(snapshot, on.as_deref(), limit);
+            Due::Lapsed { on: None } => {
+                let work = move |snapshot: &_| due::lapsed(snapshot, limit);
+                self.connections.read(work).await
+            }
+            Due::Lapsed { on: Some(on) } => {
+                let (on, looks) = (on.to_vec(), Arc::clone(&self.looks));
+                let work = move |snapshot: &_| due::lapsed_on(snapshot, &looks, &on, limit);
                 self.connections.read(work).await
             }
             Due::OwnedBy(owner) => {

@@ -32,6 +32,10 @@ const LIST_TORN: &str = "
     WHERE (state = 'RELEASED') <> (end_reason IS NOT NULL)
         OR (state = 'RELEASED') <> (released_at IS NOT NULL)
         OR (state = 'ACQUIRED' AND ended_by IS NOT NULL)
+        OR (only_semaphore_id <> 0 AND EXISTS (
+            SELECT 1 FROM lockhouse_permit AS permit
+            WHERE permit.permit_request_id = request.id
+                AND permit.semaphore_id <> request.only_semaphore_id))
         OR NOT EXISTS (
             SELECT 1 FROM lockhouse_permit AS permit
             WHERE permit.permit_request_id = request.id)

@@ -34,8 +34,8 @@ const UPSERT_SEMAPHORE: &str = "
 const INSERT_REQUEST: &str = "
     INSERT OR FAIL INTO lockhouse_permit_request
         (id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        ended_by, only_semaphore_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 const INSERT_PERMIT: &str = "
     INSERT OR FAIL INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence)
@@ -121,7 +121,15 @@ pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) ->
 /// SQLite chooses the id of the first, larger than any that it ever chose. The others follow it:
 /// nobody else writes meanwhile.
 fn insert_requests(connection: &Connection, granted: &[Request]) -> Result<(), Error> {
-    let Some((first, others)) = granted.split_first() else {
+    let mut semaphores = SemaphoreIds::default();
+    let only = granted
+        .iter()
+        .map(|request| match request.permits.as_slice() {
+            [only] => Ok((request, semaphores.find(connection, &only.semaphore)?)),
+            _ => Ok((request, 0)),
+        });
+    let rows = only.collect::<Result<Vec<_>, Error>>()?;
+    let Some((first, others)) = rows.split_first() else {
         return Ok(());
     };
     let doing = "save requests";
@@ -130,7 +138,7 @@ fn insert_requests(connection: &Connection, granted: &[Request]) -> Result<(), E
         INSERT_REQUEST,
         &[first],
         doing,
-        |values, first| bind_request(values, None, first),
+        |values, (first, only)| bind_request(values, None, first, *only),
     )?;
     let first_id = connection.last_insert_rowid();
     let mut ids = first_id + 1..;
@@ -139,15 +147,16 @@ fn insert_requests(connection: &Connection, granted: &[Request]) -> Result<(), E
         INSERT_REQUEST,
         others,
         doing,
-        |values, request| bind_request(values, ids.next(), request),
+        |values, (request, only)| bind_request(values, ids.next(), request, *only),
     )?;
-    insert_permits(connection, (first_id..).zip(granted))
+    insert_permits(connection, &mut semaphores, (first_id..).zip(granted))
 }
 
 fn bind_request(
     values: &mut Values<'_, '_>,
     id: Option<i64>,
     request: &Request,
+    only_semaphore: i64,
 ) -> Result<(), Error> {
     let state = if request.is_live() {
         ACQUIRED
@@ -165,15 +174,16 @@ fn bind_request(
         us(request.created_at),
         request.released_at().map(us),
         request.ended_by.as_ref().map(|owner| owner.as_str()),
+        only_semaphore,
     ])
 }
 
 /// Those of `requests`, whose rows have these ids.
 fn insert_permits<'a>(
     connection: &Connection,
+    semaphores: &mut SemaphoreIds<'a>,
     requests: impl Iterator<Item = (i64, &'a Request)>,
 ) -> Result<(), Error> {
-    let mut semaphores = SemaphoreIds::default();
     let mut rows = Vec::new();
     for (id, request) in requests {
         for permit in &request.permits {

@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_semaphores_and_requests.sql"),
     include_str!("migrations/0002_owner_sessions_and_upkeep.sql"),
     include_str!("migrations/0003_permits_never_change.sql"),
+    include_str!("migrations/0004_due_by_semaphore.sql"),
 ];
 
 /// The version that this code needs.

@@ -23,4 +23,5 @@ mod sabotage;
 mod schema;
 mod session;
 mod texts;
+mod upgrading;
 mod user;

@@ -6,10 +6,11 @@ use lockhouse_core::EndReason;
 use lockhouse_core::store::{Due, Kind};
 
 use crate::database::{
-    Database, Server, acquire, define, granted, heartbeat, id, insist, name, on_mysql_and_mariadb,
-    one, owner, release, semaphore,
+    Database, acquire, define, granted, heartbeat, id, insist, name, on_mysql_and_mariadb, one,
+    owner, release, semaphore,
 };
 use crate::session::Session;
+use crate::upgrading;
 
 on_mysql_and_mariadb! {
     a_database_of_version_1_goes_on_with_its_live_requests,
@@ -20,10 +21,7 @@ on_mysql_and_mariadb! {
 
 /// The schema as version 1 left it.
 async fn version_1(database: &Database) -> Session {
-    let collation = match database.server {
-        Server::MySql => "utf8mb4_0900_bin",
-        _ => "utf8mb4_nopad_bin",
-    };
+    let collation = upgrading::collation(database);
     let mut session = database.session().await;
     let first = include_str!("../../src/mysql/migrations/0001_first.sql");
     session.run(&first.replace("{collation}", collation)).await;

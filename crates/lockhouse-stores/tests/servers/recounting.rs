@@ -115,6 +115,7 @@ async fn torn_requests_are_named(database: &Database) {
         "UPDATE lockhouse_permit_request SET ended_by='o' WHERE external_id='z'",
         "UPDATE lockhouse_permit_request SET end_reason=NULL WHERE external_id='y'",
         "UPDATE lockhouse_permit_request SET released_at=NULL WHERE external_id='y'",
+        "UPDATE lockhouse_permit_request SET only_semaphore_id=99 WHERE external_id='z'",
         "DELETE FROM lockhouse_permit WHERE fence=2",
     ] {
         session
@@ -134,7 +135,9 @@ async fn torn_requests_are_named(database: &Database) {
              end_reason=(SELECT k.end_reason FROM kept_r k WHERE k.id=lockhouse_permit_request.id),\
              released_at=(SELECT k.released_at FROM kept_r k \
              WHERE k.id=lockhouse_permit_request.id),\
-             ended_by=(SELECT k.ended_by FROM kept_r k WHERE k.id=lockhouse_permit_request.id); \
+             ended_by=(SELECT k.ended_by FROM kept_r k WHERE k.id=lockhouse_permit_request.id),\
+             only_semaphore_id=(SELECT k.only_semaphore_id FROM kept_r k \
+             WHERE k.id=lockhouse_permit_request.id); \
              DROP TABLE kept_r,kept_p",
             )
             .await;

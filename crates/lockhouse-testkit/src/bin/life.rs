@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lockhouse::Upkeep;
-use lockhouse_testkit::life::{Report, held, killed, past, processes, silent, soak};
+use lockhouse_testkit::life::{Report, elsewhere, held, killed, past, processes, silent, soak};
 use lockhouse_testkit::place::{self, Place, STORES};
 
 const USAGE: &str = "\
@@ -18,13 +18,14 @@ runs (all, unless named):
   killed    holders are killed at once while others wait       holders=100 holding_processes=100 waiting_processes=100
   silent    an owner of thousands falls silent                  requests=10000 beats=20
   held      what is due is found among very many              held=1000000
+  refused   a refusal beside what has lapsed elsewhere        lapsed=200000 owners=0 refusals=200
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6 batch pause_ms
   soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
 
 stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
 eval \"$(scripts/services env)\" tells of them.";
 
-const RUNS: [&str; 5] = ["killed", "silent", "held", "past", "soak"];
+const RUNS: [&str; 6] = ["killed", "silent", "held", "refused", "past", "soak"];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -57,13 +58,16 @@ async fn main() -> ExitCode {
 
 struct Options(Vec<String>);
 
-const NUMBERS: [&str; 15] = [
+const NUMBERS: [&str; 18] = [
     "holders",
     "holding_processes",
     "waiting_processes",
     "requests",
     "beats",
     "held",
+    "lapsed",
+    "owners",
+    "refusals",
     "ended",
     "clients",
     "rounds",
@@ -101,6 +105,14 @@ impl Options {
                     held: self.number("held", 1_000_000),
                 };
                 held::run(place, size).await.report()
+            }
+            "refused" => {
+                let size = elsewhere::Size {
+                    lapsed: self.number("lapsed", 200_000),
+                    owners: self.number("owners", 0),
+                    refusals: self.number("refusals", 200),
+                };
+                elsewhere::run(place, size).await.report()
             }
             "past" => {
                 let usual = Upkeep::default();

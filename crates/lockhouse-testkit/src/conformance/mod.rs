@@ -127,6 +127,8 @@ macro_rules! conformance {
             a_semaphore_with_only_lapsed_permits_can_be_deleted,
             a_grant_is_never_returned_that_had_expired,
             force_ends_a_hold_and_says_who,
+            a_release_says_who_released,
+            a_client_that_acquires_sweeps_what_has_lapsed_elsewhere,
             a_conditional_resize_that_lost_is_refused,
             upkeep_ends_what_is_due_and_nothing_else,
             // what went wrong elsewhere

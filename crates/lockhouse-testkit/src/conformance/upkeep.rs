@@ -86,6 +86,77 @@ pub async fn force_ends_a_hold_and_says_who(place: &Place) {
     grant(&one, "b", &[("s", 1)]).await.unwrap();
 }
 
+/// P3: the holder, a stranger, or the owner who says goodbye; nobody where time ended it.
+pub async fn a_release_says_who_released(place: &Place) {
+    let (one, two) = (place.client().await, place.client().await);
+    one.define("s", 9).await.unwrap();
+    let by = async |id: &str| {
+        let ended = one.find(id).await.unwrap();
+        ended.ended_by.map(|by| by.to_string())
+    };
+    for id in ["by holder", "by drop", "by stranger", "by goodbye", "by id"] {
+        let held = one.request(id).permits("s", 1).owner("ann");
+        let permit = held.acquire().await.unwrap();
+        match id {
+            "by holder" => assert!(permit.release().await.unwrap().now),
+            "by drop" => {
+                drop(permit);
+                super::eventually("it is given back", async || by(id).await.is_some()).await;
+            }
+            "by stranger" => {
+                let ended = two.release_by(permit.forget(), "bob").await.unwrap();
+                assert_eq!(ended.request.end_reason(), Some(EndReason::Released));
+            }
+            "by goodbye" => {
+                permit.forget();
+                assert_eq!(two.goodbye("ann").await.unwrap(), 1);
+            }
+            _ => assert!(two.release(permit.forget()).await.unwrap().now),
+        }
+    }
+    for (id, expected) in [
+        ("by holder", "ann"),
+        ("by drop", "ann"),
+        ("by stranger", "bob"),
+        ("by goodbye", "ann"),
+    ] {
+        assert_eq!(by(id).await.as_deref(), Some(expected), "{id}");
+    }
+    let process = by("by id").await.unwrap();
+    assert!(
+        process.ends_with(&std::process::id().to_string()),
+        "{process}"
+    );
+    let ttl = Duration::from_millis(1);
+    let brief = with_ttl(ask("expired", &[("s", 1)]), ttl);
+    // It may have expired before it is answered.
+    one.acquire(brief, Duration::ZERO).await.ok();
+    tokio::time::sleep(20 * ttl).await;
+    assert!(!two.release("expired").await.unwrap().now);
+    assert_eq!(by("expired").await, None);
+}
+
+/// P10, P12: where nobody does the upkeep, what nobody asks for does not stay for ever either.
+pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("full", 1).await.unwrap();
+    lockhouse.define("elsewhere", 9).await.unwrap();
+    let brief = Duration::from_secs(1);
+    for (id, name) in [("a", "elsewhere"), ("b", "elsewhere"), ("c", "full")] {
+        let dead = with_ttl(ask(id, &[(name, 1)]), brief);
+        lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
+    }
+    super::eventually("what lapsed elsewhere is ended", async || {
+        // The first that finds "c" in its way knows that nobody sweeps.
+        let full = lockhouse.semaphore("full").try_acquire().await;
+        drop(full);
+        in_use(&lockhouse, "elsewhere").await == 0
+    })
+    .await;
+    let ended = lockhouse.find("a").await.unwrap();
+    assert_eq!(ended.end_reason(), Some(EndReason::Expired));
+}
+
 /// Of two who change it from the same value, one is told to look again.
 pub async fn a_conditional_resize_that_lost_is_refused(place: &Place) {
     let lockhouse = place.client().await;

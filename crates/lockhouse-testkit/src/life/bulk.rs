@@ -37,6 +37,12 @@ pub(super) fn scattered(prefix: &str) -> String {
 pub(super) fn permits_of(name: &str) -> String {
     format!(
         "lockhouse_permit (permit_request_id, semaphore_id, count, fence) \
-         SELECT n + 1, (SELECT MIN(id) FROM lockhouse_semaphore WHERE name = '{name}'), 1, n + 1"
+         SELECT n + 1, {}, 1, n + 1",
+        id_of(name)
     )
+}
+
+/// The id of the semaphore called `name`.
+pub(super) fn id_of(name: &str) -> String {
+    format!("(SELECT MIN(id) FROM lockhouse_semaphore WHERE name = '{name}')")
 }

@@ -152,9 +152,11 @@ async fn hold(url: &str, count: u32) -> u64 {
     ]);
     let owner = of_kind(&[("'kept'", &format!("CONCAT('w-', n % {OWNERS})"))]);
     let requests = format!(
-        "lockhouse_permit_request (id, external_id, owner, state, ttl_ms, expires_at, created_at) \
-         SELECT n + 1, {}, {owner}, 'ACQUIRED', {ttl}, {expires_at}, {created_at}",
-        bulk::scattered("held")
+        "lockhouse_permit_request (id, external_id, owner, state, ttl_ms, expires_at, created_at, \
+         only_semaphore_id) \
+         SELECT n + 1, {}, {owner}, 'ACQUIRED', {ttl}, {expires_at}, {created_at}, {}",
+        bulk::scattered("held"),
+        bulk::id_of("all")
     );
     bulk::insert(&mut database, count, &[requests, bulk::permits_of("all")]).await;
     let counters = format!("UPDATE lockhouse_semaphore SET in_use = {count}, fence = {count}");

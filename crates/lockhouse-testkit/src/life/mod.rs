@@ -6,6 +6,7 @@
 //! small one.
 
 mod bulk;
+pub mod elsewhere;
 pub mod held;
 pub mod killed;
 pub mod past;

@@ -224,9 +224,10 @@ async fn insert_past(url: &str, count: u32) -> u32 {
     let ended_at = database.seconds_ago(&format!("8 * 86400 + {count} - n"));
     let requests = format!(
         "lockhouse_permit_request (id, external_id, owner, state, end_reason, \
-         ttl_ms, expires_at, created_at, released_at) \
-         SELECT n + 1, {}, NULL, 'RELEASED', 'released', 30000, {ended_at}, {ended_at}, {ended_at}",
-        bulk::scattered("past")
+         ttl_ms, expires_at, created_at, released_at, only_semaphore_id) \
+         SELECT n + 1, {}, NULL, 'RELEASED', 'released', 30000, {ended_at}, {ended_at}, {ended_at}, {}",
+        bulk::scattered("past"),
+        bulk::id_of("lock-0")
     );
     bulk::insert(
         &mut database,

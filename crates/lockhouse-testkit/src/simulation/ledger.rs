@@ -252,7 +252,7 @@ impl Ledger {
         let id = &request.external_id;
         let was_live = self.grants.get(id).is_some_and(|g| g.ended.is_none());
         let is_due = was_live && self.is_due(cause, now);
-        let finds = expired_now && !matches!(cause, Cause::Released | Cause::Forced { .. });
+        let finds = expired_now && !matches!(cause, Cause::Released { .. } | Cause::Forced { .. });
         ensure(is_now == (is_due || finds), "P3", || {
             let grant = self.grants.get(id);
             format!("{id} is told that it ended by {cause:?} now: {is_now}; it was {grant:?}")
@@ -276,7 +276,7 @@ impl Ledger {
 
     fn is_due(&self, cause: &Cause, now: Timestamp) -> bool {
         match cause {
-            Cause::Released | Cause::Forced { .. } | Cause::OwnerGone { .. } => true,
+            Cause::Released { .. } | Cause::Forced { .. } | Cause::OwnerGone { .. } => true,
             Cause::OwnerSilent { owner } => self.is_heard(owner, now) == Some(false),
             // No run is as long as what is stale is old.
             Cause::Expired | Cause::Stale { .. } => false,

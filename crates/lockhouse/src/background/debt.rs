@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use lockhouse_core::ExternalId;
+use lockhouse_core::{ExternalId, Owner};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -20,6 +20,8 @@ const COMES_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Dropped {
     pub(crate) external_id: ExternalId,
+    /// Who gives it back.
+    pub(crate) by: Option<Owner>,
     /// Whether the library made the id, so that nobody else knows it. One of the caller's own may be asked for
     /// again, here or elsewhere, by who is to have it then: it is tried but once.
     pub(crate) is_anonymous: bool,
@@ -53,11 +55,12 @@ impl Debt {
     pub(super) async fn pay(mut self, lockhouse: Lockhouse, dropped: Dropped) {
         let Dropped {
             external_id,
+            by,
             is_anonymous,
             ends_at,
             may_come_yet,
         } = dropped;
-        while !is_given_back(&lockhouse, &external_id).await {
+        while !is_given_back(&lockhouse, &external_id, &by).await {
             if !is_anonymous {
                 return;
             }
@@ -73,7 +76,7 @@ impl Debt {
         drop(self);
         if may_come_yet {
             sleep(COMES_WITHIN).await;
-            is_given_back(&lockhouse, &external_id).await;
+            is_given_back(&lockhouse, &external_id, &by).await;
         }
     }
 
@@ -102,8 +105,12 @@ impl Drop for Debt {
 }
 
 /// Whether it is, or was nobody's.
-async fn is_given_back(lockhouse: &Lockhouse, external_id: &ExternalId) -> bool {
-    match lockhouse.release(external_id).await {
+async fn is_given_back(
+    lockhouse: &Lockhouse,
+    external_id: &ExternalId,
+    by: &Option<Owner>,
+) -> bool {
+    match lockhouse.release_as(external_id.clone(), by.clone()).await {
         Ok(_) | Err(Error::Refused(_)) => true,
         Err(error) => {
             tracing::warn!(%external_id, %error, "a dropped permit could not be given back");

@@ -208,6 +208,7 @@ impl Engine {
         let lapsed = Due::Lapsed { on: Some(names) };
         let ended = self.end_all(lapsed, lapse, || deadline).await?;
         if ended.over > 0 {
+            self.shared.tidying.go_on();
             return Ok(Found {
                 is_over: true,
                 semaphores: Vec::new(),
@@ -300,6 +301,9 @@ impl Engine {
         for one in join_all(ends).await {
             ended += one?;
         }
+        if ended.by_us > 0 {
+            tracing::info!(count = ended.by_us, "requests were ended");
+        }
         Ok(ended)
     }
 
@@ -325,7 +329,7 @@ impl Engine {
                 if now {
                     let external_id = &request.external_id;
                     let reason = request.end_reason().map(EndReason::as_str);
-                    tracing::info!(%external_id, reason, "a request was ended");
+                    tracing::debug!(%external_id, reason, "a request was ended");
                 }
                 Ok(Ended {
                     by_us: now.into(),

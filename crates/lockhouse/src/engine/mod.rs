@@ -24,6 +24,7 @@ mod room;
 mod seat;
 mod settle;
 mod ticket;
+mod tidy;
 mod upkeep;
 mod waiting;
 mod watch;
@@ -51,6 +52,7 @@ use lanes::Lanes;
 use lapsed::{Ending, Looked};
 use listings::Listings;
 use ticket::Wait;
+use tidy::Tidying;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.
 const LOOKS: u32 = 4;
@@ -72,6 +74,7 @@ struct Shared {
     known: Known,
     looked: Looked,
     ending: Ending,
+    tidying: Tidying,
     /// Rings when somebody begins to wait.
     someone_new: Notify,
     upkeep: Mutex<Health>,
@@ -90,6 +93,7 @@ impl Engine {
             known: Known::new(),
             looked: Looked::default(),
             ending: Ending::default(),
+            tidying: Tidying::new(),
             someone_new: Notify::new(),
             upkeep: Mutex::default(),
         });
@@ -197,6 +201,7 @@ impl Engine {
     /// An ask that waits goes on while the server has no connection left: nothing was applied, and
     /// one comes free before long.
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+        self.tidy();
         if Wait::of(wait) == Wait::No {
             return self.submit(Command::Acquire(ask)).await;
         }
@@ -342,7 +347,10 @@ impl Service for Engine {
     }
 
     async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
-        self.end_owner(owner, || Cause::Released).await
+        let by_itself = || Cause::Released {
+            by: Some(owner.clone()),
+        };
+        self.end_owner(owner, by_itself).await
     }
 
     fn engine(&self) -> Option<&Engine> {

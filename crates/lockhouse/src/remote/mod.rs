@@ -135,18 +135,17 @@ impl Remote {
     async fn end(&self, external_id: &ExternalId, cause: &Cause) -> Result<Asked, Error> {
         let mut url = self.address.request(external_id, &[])?;
         match cause {
-            Cause::Released => {}
-            Cause::Forced { by } => {
-                let mut query = url.query_pairs_mut();
-                query.append_pair("force", "true");
-                if let Some(by) = by {
-                    query.append_pair("by", by.as_str());
-                }
+            Cause::Released { .. } => {}
+            Cause::Forced { .. } => {
+                url.query_pairs_mut().append_pair("force", "true");
             }
             other => {
                 let text = format!("no server can be asked to end a request as {other:?}");
                 return Err(Error::Internal(text));
             }
+        }
+        if let Some(by) = cause.by() {
+            url.query_pairs_mut().append_pair("by", by.as_str());
         }
         let build = || self.client().delete(url.clone());
         Ok(self.ask(Instant::now() + PATIENCE, build).await)

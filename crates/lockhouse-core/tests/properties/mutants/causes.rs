@@ -156,7 +156,7 @@ fn ending_as_stale_a_request_of_another_owner_is_caught() {
 fn ending_what_seemed_due_without_looking_again_is_caught() {
     assert_caught("P3", |loaded, commands| {
         on_causes(loaded, commands, |_, _, cause| {
-            if !matches!(cause, Cause::Released | Cause::Expired) {
+            if !matches!(cause, Cause::Released { .. } | Cause::Expired) {
                 *cause = Cause::Forced { by: None };
             }
         })

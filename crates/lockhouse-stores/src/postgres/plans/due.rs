@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
-use lockhouse_core::{Owner, SemaphoreName, Timestamp};
+use lockhouse_core::{Owner, Timestamp};
 
 use super::super::sql::CLOCK;
 use super::{Postgres, PostgresServer, database, explain, lend, remove, run};
-use crate::sql::{Dialect as _, Wanted, list, rows};
+use crate::sql::{Dialect as _, Look, list, rows};
 
 /// P12. Neither what is held nor what has ended is read: of 2000 each, all on one semaphore, the
 /// few that are due are found by reading few rows, whether the server knows how many there are or
@@ -21,16 +21,20 @@ async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
     let mut lease = lend(&store).await;
     let now = rows::moment(&run(&mut lease, CLOCK).await[0]).unwrap();
     let day = Duration::from_secs(86_400);
-    let on = |name| Wanted::Lapsed {
-        on: Some(vec![SemaphoreName::parse(name).unwrap()]),
+    let on = |id| {
+        let look = Look {
+            on: &[id],
+            left_out: Timestamp::UNIX_EPOCH,
+        };
+        PostgresServer::lapsed_on(&look, now, 800)
     };
+    let of_an_owner = Owner::parse("w000002").unwrap();
     let due = [
-        (Wanted::Lapsed { on: None }, 4),
-        (on("s"), 4),
-        (on("t"), 0),
-        (Wanted::OwnedBy(Owner::parse("w000002").unwrap()), 1),
+        (PostgresServer::lapsed(now, 800), 4),
+        (on(1), 4),
+        (on(2), 0),
+        (PostgresServer::owned_by(&of_an_owner, 800), 1),
     ];
-    let due = due.map(|(wanted, found)| (PostgresServer::due(&wanted, now, 800), found));
     let purges = [
         (Purge::Requests { age: day }, 3),
         (Purge::CapacityChanges { age: day }, 3),
@@ -69,6 +73,25 @@ async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
             assert!(read < 120.0, "{knows}: {read} rows: {statement}\n{plan}");
         }
     }
+    // All that is live and held by one semaphore's requests only has lapsed, one way or the other.
+    let lapse = "UPDATE lockhouse_permit_request SET only_semaphore_id=1,\
+        expires_at=CASE WHEN id%2=0 THEN now()-INTERVAL '1 DAY' END WHERE id<=2000";
+    run(&mut lease, lapse).await;
+    let silence = "UPDATE lockhouse_owner_session SET expires_at=now()-INTERVAL '1 DAY'";
+    run(&mut lease, silence).await;
+    let look = Look {
+        on: &[2],
+        left_out: now.checked_sub(Duration::from_secs(3_600)).unwrap(),
+    };
+    let script = PostgresServer::lapsed_on(&look, now, 800);
+    let how = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)";
+    let plan = explain(&mut lease, how, script.text()).await;
+    assert!(run(&mut lease, script.text()).await.is_empty());
+    let read = rows_read(&plan);
+    assert!(
+        read < 120.0,
+        "{read} rows of what has lapsed elsewhere\n{plan}"
+    );
     drop(lease);
     remove(&base, &database).await;
 }
@@ -107,11 +130,12 @@ async fn fill_with_the_past(store: &Postgres) {
             _ if i % 2 == 0 => format!("1000,{ahead}"),
             _ => "NULL,NULL".to_owned(),
         };
-        format!("({i},'l{i}','w{i:06}','{live}',NULL,{ends},{made},NULL,NULL)")
+        let only = i / 2 % 2;
+        format!("({i},'l{i}','w{i:06}','{live}',NULL,{ends},{made},NULL,NULL,{only})")
     });
     let ended = rows(&|i| {
         let at = ago(if i <= 3 { 2 } else { 0 });
-        format!("({i}+5000,'o{i}','v{i:06}','{over}','stale',NULL,NULL,{at},{at},NULL)")
+        format!("({i}+5000,'o{i}','v{i:06}','{over}','stale',NULL,NULL,{at},{at},NULL,1)")
     });
     let permits = |from: usize| rows(&|i| format!("({i}+{from},1,1,{i}+{from})"));
     let sessions = rows(&|i| match i {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockhouse_core::store::{Kind, Purge};
+use lockhouse_core::store::{Due, Kind, Purge};
 use lockhouse_core::{EndReason, Timestamp};
 
 use super::*;
@@ -102,4 +102,31 @@ async fn what_version_1_wrote_goes_on_after_migrating() {
     let changes = Purge::CapacityChanges { age };
     assert_eq!(store.purge(changes, 9).await.unwrap(), 1);
     assert!(store.recount().await.unwrap().findings().is_empty());
+}
+
+/// P10, P12. Requests of older versions do not say which semaphore they are found by.
+#[tokio::test]
+async fn what_has_lapsed_is_found_after_an_upgrade_from_each_version_before() {
+    for version in 1..MIGRATIONS.len() {
+        let (place, store) = place_of_version_1();
+        let connection = place.connect();
+        for (number, migration) in (1..=version).zip(MIGRATIONS).skip(1) {
+            connection.execute_batch(migration).unwrap();
+            let applied = "INSERT INTO lockhouse_schema_version VALUES (?1, 5)";
+            connection.execute(applied, [number as i64]).unwrap();
+        }
+        let lapse =
+            "UPDATE lockhouse_permit_request SET expires_at = 50 WHERE external_id = 'live'";
+        connection.execute(lapse, ()).unwrap();
+        store.migrate().await.unwrap();
+        granted(run(&store, acquire("next", "a")).await);
+        let on = [name("a")];
+        let due = store.due(Due::Lapsed { on: Some(&on) }, 9).await.unwrap();
+        assert_eq!(ids(&due), ["live"], "version {version}");
+        let only =
+            "SELECT only_semaphore_id FROM lockhouse_permit_request WHERE external_id = 'next'";
+        let only: i64 = connection.query_row(only, (), |row| row.get(0)).unwrap();
+        assert_eq!(only, 1, "version {version}");
+        assert!(store.recount().await.unwrap().findings().is_empty());
+    }
 }

@@ -112,6 +112,10 @@ async fn each_torn_request_is_found() {
             "small",
         ),
         (
+            format!("{requests} only_semaphore_id = 99 WHERE external_id = 'small'"),
+            "small",
+        ),
+        (
             "DELETE FROM lockhouse_permit WHERE count = 3".into(),
             "large",
         ),

@@ -1,0 +1,85 @@
+//! A process that acquires also sweeps a little, so that what has lapsed does not pile up where nobody
+//! does the upkeep.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockhouse_core::store::{Due, Purge};
+use tokio::time::Instant;
+
+use super::lapsed::lapse;
+use super::{Engine, attempt};
+use crate::{Error, Upkeep};
+
+/// How often a process that acquires looks for what has lapsed anywhere.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// The same while it finds some.
+const WHILE_THERE_IS_SOME: Duration = Duration::from_secs(1);
+
+/// How many requests it ends at once, and how many sessions it deletes. It takes a few milliseconds.
+const SOME: u32 = 100;
+
+/// When the next look is.
+#[derive(Debug)]
+pub(super) struct Tidying(Mutex<Instant>);
+
+impl Tidying {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Instant::now() + EVERY))
+    }
+
+    /// There is something to end.
+    pub(super) fn go_on(&self) {
+        let mut next = self.next();
+        *next = (*next).min(Instant::now() + WHILE_THERE_IS_SOME);
+    }
+
+    /// Whether it is time for a look, which the caller then has to do.
+    fn is_due(&self) -> bool {
+        let now = Instant::now();
+        let mut next = self.next();
+        let is_due = *next <= now;
+        if is_due {
+            *next = now + EVERY;
+        }
+        is_due
+    }
+
+    fn next(&self) -> MutexGuard<'_, Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Ends some of what has lapsed, on whatever semaphore, in the background; if it is time for that.
+    pub(super) fn tidy(&self) {
+        if !self.shared.tidying.is_due() {
+            return;
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            match engine.end_some().await {
+                Ok(true) => engine.shared.tidying.go_on(),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "what has lapsed was not ended, trying later")
+                }
+            }
+        });
+    }
+
+    /// Whether there may be more.
+    async fn end_some(&self) -> Result<bool, Error> {
+        let deadline = attempt::deadline();
+        let lapsed = Due::Lapsed { on: None };
+        let due = attempt::read(deadline, || self.store.due(lapsed, SOME)).await?;
+        let found = due.len();
+        self.end_each(due, lapse, deadline).await?;
+        let sessions = Purge::Sessions {
+            age: Upkeep::default().sessions_after,
+        };
+        let gone = attempt::read(deadline, || self.store.purge(sessions, SOME)).await?;
+        Ok(found == SOME as usize || gone == u64::from(SOME))
+    }
+}
