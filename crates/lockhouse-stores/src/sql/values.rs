@@ -139,12 +139,15 @@ pub(crate) fn renewed(
     Ok(alike)
 }
 
+/// A request's id, and who asked for its end.
+type EndedBy<'a> = (u64, Option<&'a Owner>);
+
 /// The ids of those requests that ended alike, by what `end_reason,released_at,ended_by` are set to.
 pub(crate) fn ended<D: Dialect>(
     ended: &[Ended],
     rows: &RowIds,
 ) -> Result<Vec<([String; 3], String)>, Error> {
-    let mut alike: BTreeMap<(&str, Timestamp), Vec<(u64, Option<&Owner>)>> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, Timestamp), Vec<EndedBy<'_>>> = BTreeMap::new();
     for ended in ended {
         let id = rows.request(&ended.external_id)?;
         let how = (ended.reason.as_str(), ended.at);
@@ -163,7 +166,7 @@ pub(crate) fn ended<D: Dialect>(
 
 /// The one who ended all of them; or an expression that tells by the `id`, so that holders who release at
 /// the same time share a statement.
-fn ended_by<D: Dialect>(ended: &[(u64, Option<&Owner>)]) -> String {
+fn ended_by<D: Dialect>(ended: &[EndedBy<'_>]) -> String {
     let mut by = ended.iter().map(|(_, by)| *by);
     let first = by.next().flatten();
     if by.all(|by| by == first) {
