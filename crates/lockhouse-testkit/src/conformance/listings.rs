@@ -80,7 +80,8 @@ pub async fn live_requests_are_listed_by_owner(place: &Place) {
     for semaphore in ["s", "t"] {
         lockhouse.define(semaphore, 20).await.unwrap();
     }
-    let holds: [(&str, &str, &[(&str, u32)]); 7] = [
+    type Permits = &'static [(&'static str, u32)];
+    let holds: [(&str, &str, Permits); 7] = [
         ("a", "job", &[("s", 1)]),
         ("b", "job", &[("t", 1)]),
         ("c", "job", &[("s", 1), ("t", 1)]),
@@ -97,7 +98,8 @@ pub async fn live_requests_are_listed_by_owner(place: &Place) {
     lockhouse.release("f").await.unwrap();
 
     let (s, t) = (name("s"), name("t"));
-    let expected: [(&str, Option<&SemaphoreName>, &[&str]); 7] = [
+    type Listed<'a> = (&'a str, Option<&'a SemaphoreName>, &'a [&'a str]);
+    let expected: [Listed<'_>; 7] = [
         ("job", None, &["a", "b", "c", "g"]),
         ("job", Some(&s), &["a", "c", "g"]),
         ("job", Some(&t), &["b", "c"]),
