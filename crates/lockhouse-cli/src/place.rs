@@ -75,10 +75,14 @@ impl Place {
         Ok(Lockhouse::connect(&self.0).await?)
     }
 
-    /// The SQLite file, if it is one.
+    /// The SQLite file, if it is one. What has a host, and so perhaps credentials, is none.
     fn file(&self) -> Option<&Path> {
         let path = self.0.strip_prefix("sqlite:")?;
-        let path = path.strip_prefix("//").unwrap_or(path);
+        let path = match path.strip_prefix("//") {
+            Some(path) if path.contains('@') && !path.starts_with('/') => return None,
+            Some(path) => path,
+            None => path,
+        };
         (!path.is_empty() && !path.contains('?')).then(|| Path::new(path))
     }
 

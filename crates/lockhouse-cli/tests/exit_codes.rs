@@ -149,8 +149,9 @@ fn what_makes_no_sense_is_64() {
         &["resize", "a", "1", "--expect", "-1"],
         "expected_capacity is -1",
     );
-    refused(&["list", "--url", "oracle://db"], "oracle");
-    refused(&["list", "--url", "nowhere"], "is not a URL");
+    // An unknown scheme may be a user: it is not repeated.
+    refused(&["list", "--url", "oracle://db"], "try sqlite:PATH");
+    refused(&["list", "--url", "nowhere"], "try sqlite:PATH");
     refused(&["list", "--url", ""], "--url is empty; leave it out");
     refused(&["list", "--url="], "--url is empty; leave it out");
     for verb in [
