@@ -61,6 +61,8 @@ async fn locked_rows_are_found_without_waiting(database: &Database) {
     let store = database.migrated().await;
     for semaphore in ["a", "b"] {
         one(&store, define(semaphore, 9)).await.unwrap().unwrap();
+    }
+    for semaphore in ["a", "b"] {
         one(&store, acquire(semaphore, &["a", "b"]))
             .await
             .unwrap()

@@ -67,7 +67,7 @@ pub(super) const VARIANTS: &[Variant] = &[
                 for command in commands {
                     if let Command::End {
                         external_id,
-                        cause: Cause::Released { by: None },
+                        cause: Cause::Released { .. },
                     } = command
                     {
                         unexpire(loaded, external_id);

@@ -112,7 +112,7 @@ impl Breaking {
                 }
                 Command::End {
                     external_id,
-                    cause: Cause::Released { by: None },
+                    cause: Cause::Released { .. },
                 } if self.is(Break::LosesRelease) => {
                     let request = self.rows.request(external_id).await?;
                     if request.is_some_and(|r| r.is_live()) && self.now_and_then() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockhouse::{Ask, ExternalId, Request, SemaphoreName, Timestamp};
+use lockhouse_core::Footprint;
 
 use super::ledger::{Check, Ledger, ensure};
 
@@ -13,6 +14,9 @@ const SOON: Duration = Duration::from_millis(1_100);
 /// What a step of priority is worth.
 const STEP_US: i64 = 10_000_000;
 
+/// How long it may take until a server that polls finds a row free, on a store that is slow or cut off.
+const FOUND_FREE_US: i64 = 3_000_000;
+
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     last: u64,
@@ -20,6 +24,8 @@ pub(super) struct Turns {
     served: Vec<Served>,
     /// When an id was first asked for at a server: it may have that place still.
     came: BTreeMap<(String, ExternalId), Place>,
+    /// Rows that a transaction keeps locked, and until when if it is over.
+    locked: Vec<(u64, Footprint, Option<i64>)>,
 }
 
 /// When one came, moved by its priority; and its number.
@@ -34,6 +40,8 @@ struct Waiter {
     earliest: Place,
     waits: bool,
     is_new: bool,
+    /// Whether a row that it needs was locked, so that others may have passed (P13).
+    met_lock: bool,
     since: u64,
     /// Since when it could have been served.
     fits: Option<Timestamp>,
@@ -71,11 +79,35 @@ impl Turns {
             earliest: *first,
             waits,
             is_new,
+            met_lock: self.is_locked(ask, now_us),
             since: commit,
             fits: None,
         };
         self.waiting.insert(self.last, waiter);
         self.last
+    }
+
+    /// The transaction of `key` keeps `rows` locked from now on.
+    pub(super) fn lock(&mut self, key: u64, rows: &Footprint) {
+        for waiter in self.waiting.values_mut() {
+            waiter.met_lock |= needs(&waiter.ask).overlaps(rows);
+        }
+        self.locked.push((key, rows.clone(), None));
+    }
+
+    pub(super) fn unlock(&mut self, key: u64, now_us: i64) {
+        for (_, _, until) in self.locked.iter_mut().filter(|(its, ..)| *its == key) {
+            *until = Some(now_us);
+        }
+    }
+
+    /// Whether a server may take a row of `ask` for locked.
+    fn is_locked(&self, ask: &Ask, now_us: i64) -> bool {
+        let mut locked = self.locked.iter();
+        locked.any(|(_, rows, until)| {
+            let may_be = until.is_none_or(|until| now_us < until + FOUND_FREE_US);
+            may_be && needs(ask).overlaps(rows)
+        })
     }
 
     /// It was answered, or went away.
@@ -120,7 +152,8 @@ impl Turns {
 
     /// P11: of two that want the same at one server, the first has the lower fence, if it waited.
     pub(super) fn check_order(&self, ledger: &Ledger) -> Check {
-        for first in self.served.iter().filter(|served| served.waiter.waits) {
+        let waited = |served: &&Served| served.waiter.waits && !served.waiter.met_lock;
+        for first in self.served.iter().filter(waited) {
             let place = first.waiter.place;
             let later = self.served.iter().filter(|later| {
                 later.waiter.server == first.waiter.server
@@ -163,6 +196,14 @@ impl Served {
             let mut its = other.request.permits.iter();
             its.any(|its| its.semaphore == permit.semaphore && permit.fence < its.fence)
         })
+    }
+}
+
+fn needs(ask: &Ask) -> Footprint {
+    Footprint {
+        semaphores: ask.permits().map(|(name, _)| name.clone()).collect(),
+        requests: [ask.external_id.clone()].into(),
+        ..Footprint::default()
     }
 }
 

@@ -336,11 +336,15 @@ impl World {
         locks.last += 1;
         let key = locks.last;
         locks.held.insert(key, batch.footprint.clone());
+        drop(locks);
+        self.notes().turns.lock(key, &batch.footprint);
         key
     }
 
     pub(super) fn unlock(&self, key: u64) {
         self.locks().held.remove(&key);
+        let now_us = self.now().as_microsecond();
+        self.notes().turns.unlock(key, now_us);
         self.unlocked.notify_waiters();
     }
 

@@ -218,7 +218,7 @@ fn what_is_there_and_large_enough_is_not_denied() {
             let is_deleted = matches!(call, Call::Delete { .. });
             lost.says(SECOND / 2, call, Answer::Unknown);
             let expected = match (&told, is_deleted) {
-                (Refused::UnknownSemaphore, true) | (Refused::TooMuch, false) => vec![],
+                (Refused::UnknownSemaphore, true) => vec![],
                 _ => vec![Promise::P9],
             };
             assert_eq!(lost.found(), expected);
