@@ -151,7 +151,11 @@ async fn heartbeats_at_once_of_the_same_owners_are_all_heard(database: &Database
                     match store.transact(&batch).await {
                         Ok(outcomes) => break outcomes,
                         // Those who are new are not locked before they are inserted.
-                        Err(error) => assert_eq!(error.kind(), Kind::Conflict, "{error}"),
+                        Err(error) => {
+                            // Two that insert one row can deadlock, or time out before that is found.
+                            let may_be = [Kind::Conflict, Kind::Locked];
+                            assert!(may_be.contains(&error.kind()), "{error}");
+                        }
                     }
                 };
                 assert!(outcomes.iter().all(Result::is_ok));
