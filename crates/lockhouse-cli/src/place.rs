@@ -75,7 +75,7 @@ impl Place {
         Ok(Lockhouse::connect(&self.0).await?)
     }
 
-    /// The SQLite file, if it is one. What has a host, and so perhaps credentials, is none.
+    /// The SQLite file, if the URL names one. A URL with a host may have credentials, and names none.
     fn file(&self) -> Option<&Path> {
         let path = self.0.strip_prefix("sqlite:")?;
         let path = match path.strip_prefix("//") {

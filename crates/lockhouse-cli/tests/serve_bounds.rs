@@ -1,4 +1,4 @@
-//! What strangers can make a server take: descriptors and memory.
+//! Bounds on the descriptors and the memory that strangers can make a server take.
 
 #![allow(clippy::unwrap_used)]
 

@@ -78,6 +78,6 @@ pub struct Ended {
     pub reason: EndReason,
     /// When.
     pub at: Timestamp,
-    /// Who asked for its end.
+    /// The caller that asked for its end.
     pub by: Option<Owner>,
 }

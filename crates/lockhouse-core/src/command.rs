@@ -146,7 +146,7 @@ impl Cause {
         }
     }
 
-    /// Who asks for the end. Nobody asks for one that time or the upkeep's rules bring.
+    /// The caller that asks for the end. An end by time, or by the upkeep's rules, has none.
     pub fn by(&self) -> Option<&Owner> {
         match self {
             Cause::Released { by } | Cause::Forced { by } => by.as_ref(),

@@ -21,7 +21,7 @@ pub struct Request {
     pub expires_at: Option<Timestamp>,
     /// When it was granted, by the store's clock.
     pub created_at: Timestamp,
-    /// Who asked for its end, if it was released or ended by force and they said.
+    /// The caller that asked for its end, if it was released or ended by force and the caller said so.
     pub ended_by: Option<Owner>,
 }
 
