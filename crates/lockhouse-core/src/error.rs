@@ -192,10 +192,6 @@ codes! {
     Unauthenticated = "unauthenticated",
     /// Who is asking may not.
     Forbidden = "forbidden",
-    /// The HTTP API has no such path.
-    NotFound = "not_found",
-    /// The HTTP API's path does not take that method.
-    MethodNotAllowed = "method_not_allowed",
     /// The store did not answer; try again.
     StoreUnavailable = "store_unavailable",
     /// Too much is asked at once; try again.

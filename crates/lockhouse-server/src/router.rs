@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRef, Request};
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderName, HeaderValue, Method, Uri};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post, put};
@@ -102,7 +102,7 @@ fn routes() -> [(&'static str, MethodRouter<App>); 13] {
 
 async fn no_such_path(uri: Uri) -> Failure {
     let detail = format!("there is no {}; see /openapi.json", uri.path());
-    Failure::new(Code::NotFound, detail)
+    Failure::malformed("path", detail).under(StatusCode::NOT_FOUND)
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Failure {
@@ -110,7 +110,7 @@ async fn no_such_method(method: Method, uri: Uri) -> Failure {
         "{} does not take {method}; see the Allow header",
         uri.path()
     );
-    Failure::new(Code::MethodNotAllowed, detail)
+    Failure::malformed("method", detail).under(StatusCode::METHOD_NOT_ALLOWED)
 }
 
 fn panicked(panic: Box<dyn Any + Send>) -> Response {

@@ -73,7 +73,7 @@ async fn a_path_that_there_is_not_is_404() {
         "/v1/semaphores/a/b",
         "/V1/semaphores",
     ] {
-        server.get(path).await.is_problem(404, "not_found");
+        server.get(path).await.is_problem(404, "invalid_request");
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_method_that_a_path_does_not_take_is_405() {
     ];
     for (method, path, allow) in calls {
         let answer = server.call(method, path, "").await;
-        answer.is_problem(405, "method_not_allowed");
+        answer.is_problem(405, "invalid_request");
         let mut allowed: Vec<_> = answer.header("allow").unwrap().split(',').collect();
         let mut expected: Vec<_> = allow.split(',').collect();
         allowed.sort_unstable();

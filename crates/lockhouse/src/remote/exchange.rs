@@ -173,8 +173,11 @@ impl Remote {
     fn failure(&self, status: StatusCode, hint: &Hint, body: &[u8], lost: Kind) -> Failure {
         let busy = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(hint.retry_after);
         let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
-        let of_no_api = [Code::NotFound, Code::MethodNotAllowed].map(Code::as_str);
-        if !problem.code.is_empty() && !of_no_api.contains(&problem.code.as_str()) {
+        let is_of_the_api = match status {
+            StatusCode::NOT_FOUND => problem.code != Code::InvalidRequest.as_str(),
+            status => status != StatusCode::METHOD_NOT_ALLOWED,
+        };
+        if !problem.code.is_empty() && is_of_the_api {
             return Failure {
                 error: problem.into(),
                 busy,

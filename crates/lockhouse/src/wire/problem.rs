@@ -206,8 +206,6 @@ fn status_and_title(code: Code) -> (u16, &'static str) {
         Code::ExceedsCapacity => (422, "More is asked for than there is at all"),
         Code::UnknownSemaphore => (404, "There is no such semaphore"),
         Code::UnknownRequest => (404, "There is no such request"),
-        Code::NotFound => (404, "There is no such path"),
-        Code::MethodNotAllowed => (405, "The path does not take this method"),
         Code::SemaphoreInUse => (409, "The semaphore is held"),
         Code::CapacityChanged => (409, "The capacity is another by now"),
         Code::IdempotencyConflict => (409, "The id stands for another ask"),

@@ -95,7 +95,7 @@ pub struct Request {
     /// When it ended, once it has.
     pub released_at: Option<Timestamp>,
     /// Who ended it, where that was not its holder and they said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub ended_by: Option<String>,
 }
 

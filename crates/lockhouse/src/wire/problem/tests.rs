@@ -124,8 +124,6 @@ fn statuses_are_those_of_the_contract() {
         ("exhausted", 423),
         ("unauthenticated", 401),
         ("forbidden", 403),
-        ("not_found", 404),
-        ("method_not_allowed", 405),
         ("store_unavailable", 503),
         ("overloaded", 503),
         ("internal", 500),
