@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
 use lockhouse::store::Store;
 use lockhouse_stores::Memory;
-use sqlx::{Connection, MySqlConnection, PgConnection};
+use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use tokio::net::TcpListener;
 
 use crate::watched::Watched;
@@ -232,6 +232,10 @@ pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::E
         connection.close().await
     } else {
         let mut connection = MySqlConnection::connect(server).await?;
+        // Where the server's own limit is short, which a test may have set.
+        connection
+            .execute("SET SESSION /*M! max_statement_time=0, */ lock_wait_timeout=60")
+            .await?;
         statement.execute(&mut connection).await?;
         connection.close().await
     }
