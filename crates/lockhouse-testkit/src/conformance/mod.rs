@@ -107,6 +107,8 @@ macro_rules! conformance {
             a_caller_who_goes_away_breaks_nothing,
             a_thousand_calls_at_once_are_all_answered,
             a_dropped_permit_is_given_back,
+            a_dropped_permit_comes_before_a_later_try_acquire,
+            a_release_under_way_comes_before_a_later_try_acquire,
             a_release_that_is_given_up_on_releases,
             a_held_permit_renews_itself,
             a_permit_ended_by_another_is_lost,
