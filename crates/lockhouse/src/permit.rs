@@ -103,6 +103,27 @@ impl Permit {
             .map(|permit| (permit.semaphore.as_str(), permit.fence))
     }
 
+    /// How many permits are held, on all its semaphores together.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let permit = lockhouse.semaphore("backup-slots").acquire_many(3).await?;
+    /// assert_eq!(permit.num_permits(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn num_permits(&self) -> u64 {
+        let counts = self
+            .request
+            .permits
+            .iter()
+            .map(|permit| permit.count.value());
+        counts.map(u64::from).sum()
+    }
+
     /// Resolves when the hold is lost: ended by somebody else, or not renewed in time. Stop what
     /// the permit was for.
     ///

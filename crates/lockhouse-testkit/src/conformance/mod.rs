@@ -167,6 +167,7 @@ macro_rules! conformance {
             what_is_let_go_of_comes_back_with_its_ttl,
             // the words of tokio
             a_handle_has_the_words_of_tokio,
+            permits_added_at_once_all_count,
             a_mutex_is_for_one_at_a_time,
             a_mutex_is_made_once_by_many_at_once,
             a_name_is_a_mutex_or_a_readers_writer_lock,
