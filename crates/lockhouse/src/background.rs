@@ -1,11 +1,12 @@
 //! What goes on after its caller has let go: giving back what was dropped.
 
 mod debt;
+mod returning;
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use lockhouse_core::Owner;
+use lockhouse_core::{Owner, SemaphoreName};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -13,13 +14,18 @@ use tokio::time::timeout;
 use crate::Lockhouse;
 use debt::Debt;
 pub(crate) use debt::Dropped;
+use returning::Returning;
+pub(crate) use returning::UnderWay;
 
 /// A little longer than any call takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(11);
 
 /// What a client and its clones have going on in the background.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Background(Arc<watch::Sender<Counts>>);
+pub(crate) struct Background {
+    counts: Arc<watch::Sender<Counts>>,
+    returning: Arc<Returning>,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Counts {
@@ -39,6 +45,23 @@ struct Leaving {
 }
 
 impl Background {
+    /// A release of permits of `semaphores` begins, and is under way until the answer is dropped.
+    pub(crate) fn release_begins(
+        &self,
+        semaphores: impl IntoIterator<Item = SemaphoreName>,
+    ) -> UnderWay {
+        self.returning.begin(semaphores)
+    }
+
+    /// Waits until the releases of permits of `semaphores` that began before are answered, for a
+    /// second at most.
+    pub(crate) async fn releases_settle<'a>(
+        &self,
+        semaphores: impl IntoIterator<Item = &'a SemaphoreName>,
+    ) {
+        self.returning.settle(semaphores).await;
+    }
+
     /// Has `runtime` give back what was dropped; under an id that nobody else knows again and again for as
     /// long as the store does not answer, since a session may keep it for as long as that goes on.
     ///
@@ -51,7 +74,7 @@ impl Background {
         dropped: Dropped,
     ) -> mpsc::Receiver<()> {
         let (paid, is_paid) = mpsc::channel();
-        let debt = Debt::of(&self.0, paid);
+        let debt = Debt::of(&self.counts, paid);
         runtime.spawn(debt.pay(lockhouse.clone(), dropped));
         is_paid
     }
@@ -63,12 +86,12 @@ impl Background {
         owner: Owner,
         goodbye: impl Future<Output = bool> + Send + 'static,
     ) {
-        self.0.send_modify(|counts| {
+        self.counts.send_modify(|counts| {
             counts.under_way += 1;
             counts.leaving.push(owner.clone());
         });
         let mut leaving = Leaving {
-            counts: Arc::clone(&self.0),
+            counts: Arc::clone(&self.counts),
             owner,
             done: false,
         };
@@ -80,7 +103,7 @@ impl Background {
 
     /// Waits until no goodbye of `owner` is under way: it would end what comes after it too.
     pub(crate) async fn has_left(&self, owner: &Owner) {
-        let mut counts = self.0.subscribe();
+        let mut counts = self.counts.subscribe();
         let left = counts.wait_for(|counts| !counts.leaving.contains(owner));
         // The sender is in `self`; only the time can run out.
         let _ = timeout(PATIENCE, left).await;
@@ -122,11 +145,11 @@ impl Lockhouse {
     /// # }
     /// ```
     pub async fn close(self) -> usize {
-        let mut counts = self.background().0.subscribe();
+        let mut counts = self.background().counts.subscribe();
         let idle = counts.wait_for(|counts| counts.under_way == 0);
         // The sender is in `self`; only the time can run out.
         let _ = timeout(PATIENCE, idle).await;
-        let counts = self.background().0.borrow();
+        let counts = self.background().counts.borrow();
         counts.under_way + counts.failed + counts.overdue
     }
 }

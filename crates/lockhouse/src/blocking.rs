@@ -292,6 +292,24 @@ impl Semaphore {
         let call = async |_: &_| self.semaphore.resize(capacity).await;
         self.lockhouse.wait(call)
     }
+
+    /// See [`crate::Semaphore::add_permits`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_permits(&self, count: u32) -> Result<u32, Error> {
+        let call = async |_: &_| self.semaphore.add_permits(count).await;
+        self.lockhouse.wait(call)
+    }
+
+    /// See [`crate::Semaphore::forget_permits`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn forget_permits(&self, count: u32) -> Result<u32, Error> {
+        let call = async |_: &_| self.semaphore.forget_permits(count).await;
+        self.lockhouse.wait(call)
+    }
 }
 
 /// A mutex by name; see [`crate::Mutex`].
@@ -390,6 +408,11 @@ impl Permit {
     /// See [`crate::Permit::request`].
     pub fn request(&self) -> &Request {
         self.permit().request()
+    }
+
+    /// See [`crate::Permit::num_permits`].
+    pub fn num_permits(&self) -> u64 {
+        self.permit().num_permits()
     }
 
     /// See [`crate::Permit::fence`].

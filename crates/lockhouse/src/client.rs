@@ -124,6 +124,9 @@ impl Lockhouse {
     /// Grants all of `ask` or nothing, waiting at most `wait` for room; also says whether it was
     /// granted by this call rather than before.
     ///
+    /// Without a `wait`, it first waits until the releases that this client, or a clone, has begun on the
+    /// same semaphores are answered, for a second at most.
+    ///
     /// This is what [`request`](Lockhouse::request) comes to, without a [`Permit`](crate::Permit):
     /// nothing renews the hold, and only [`release`](Lockhouse::release) or its time ends it.
     ///
@@ -131,6 +134,10 @@ impl Lockhouse {
     /// `unknown_semaphore`, `exceeds_capacity`, `exhausted`, `idempotency_conflict`,
     /// `request_ended`, `store_unavailable`, `overloaded`.
     pub async fn acquire(&self, ask: Ask, wait: Duration) -> Result<(Request, bool), Error> {
+        if wait.is_zero() {
+            let semaphores = ask.permits().map(|(semaphore, _)| semaphore);
+            self.background.releases_settle(semaphores).await;
+        }
         match self.service.execute(Command::Acquire(ask), wait).await? {
             Reply::Granted { request, now, .. } => Ok((request, now)),
             other => Err(unexpected(&other)),

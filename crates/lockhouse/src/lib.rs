@@ -34,6 +34,7 @@ pub mod liveness;
 mod mutex;
 mod permit;
 mod pool;
+mod relative;
 #[cfg(feature = "remote")]
 mod remote;
 mod request;

@@ -7,7 +7,7 @@ use lockhouse_core::{ExternalId, Owner, Request};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::background::Dropped;
+use crate::background::{Dropped, UnderWay};
 use crate::holding::{Held, Holding};
 use crate::{Error, Lockhouse, Lost, Released, who};
 
@@ -18,10 +18,13 @@ use crate::{Error, Lockhouse, Lost, Released, who};
 /// can be [lost](Permit::lost): the store ends a hold that it hears nothing of, as it can't tell a
 /// slow holder from a dead one.
 ///
-/// Dropping it gives the permits back in the background, on the runtime that it was acquired on. One whose
-/// id the library made is tried again for as long as the store does not answer; one whose id is the
-/// caller's own stays then, for who asks again by it, until its time to live or its session ends it.
-/// [`Lockhouse::close`] waits for the first try. If that runtime is gone, nothing can be given back.
+/// Dropping it gives the permits back in the background, on the runtime that it was acquired on. A later
+/// [`try_acquire`](crate::Semaphore::try_acquire) of the same client, or of a clone, waits until they are
+/// back, for a second at most.
+///
+/// If the store does not answer, the library tries again to give back a permit whose id it made. A permit
+/// whose id is the caller's own stays then, for a retry with that id, until its time to live or its session
+/// ends it. [`Lockhouse::close`] waits for the first try. If that runtime is gone, nothing can be given back.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -35,6 +38,8 @@ pub struct Permit {
     /// Whether the library made the id.
     is_anonymous: bool,
     held: bool,
+    /// From when its release begins.
+    under_way: Option<UnderWay>,
 }
 
 impl Permit {
@@ -59,6 +64,7 @@ impl Permit {
             runtime: Handle::current(),
             is_anonymous,
             held: true,
+            under_way: None,
         }
     }
 
@@ -95,6 +101,27 @@ impl Permit {
             .permits
             .iter()
             .map(|permit| (permit.semaphore.as_str(), permit.fence))
+    }
+
+    /// How many permits are held, on all its semaphores together.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let permit = lockhouse.semaphore("backup-slots").acquire_many(3).await?;
+    /// assert_eq!(permit.num_permits(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn num_permits(&self) -> u64 {
+        let counts = self
+            .request
+            .permits
+            .iter()
+            .map(|permit| permit.count.value());
+        counts.map(u64::from).sum()
     }
 
     /// Resolves when the hold is lost: ended by somebody else, or not renewed in time. Stop what
@@ -147,6 +174,7 @@ impl Permit {
         if let Some(own) = &self.own {
             own.stop();
         }
+        self.release_begins();
         let (external_id, by) = (self.external_id().clone(), self.holder());
         let released = self.lockhouse.release_as(external_id, by).await;
         // Otherwise, or if this future is dropped before, the drop of the permit gives it back.
@@ -178,12 +206,23 @@ impl Permit {
         self.release_in_background()
     }
 
-    fn release_in_background(&self) -> mpsc::Receiver<()> {
+    /// Asks that do not wait and begin from now on come after it.
+    fn release_begins(&mut self) {
+        if self.under_way.is_none() {
+            let permits = self.request.permits.iter();
+            let semaphores = permits.map(|permit| permit.semaphore.clone());
+            self.under_way = Some(self.lockhouse.background().release_begins(semaphores));
+        }
+    }
+
+    fn release_in_background(&mut self) -> mpsc::Receiver<()> {
+        self.release_begins();
         let dropped = Dropped {
             external_id: self.external_id().clone(),
             by: self.holder(),
             is_anonymous: self.is_anonymous,
             ends_at: self.own.as_ref().map(Holding::held_until),
+            under_way: self.under_way.take(),
             may_come_yet: false,
         };
         let background = self.lockhouse.background();

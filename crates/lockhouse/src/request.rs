@@ -264,6 +264,7 @@ impl Drop for Abandoned {
             by: self.owner.take().or_else(who::this_process),
             is_anonymous: self.is_anonymous,
             ends_at: self.ttl.map(|ttl| Instant::now() + ttl),
+            under_way: None,
             may_come_yet: self.is_anonymous && self.ttl.is_none() && self.lockhouse.is_remote(),
         };
         let background = self.lockhouse.background();

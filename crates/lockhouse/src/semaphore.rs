@@ -1,5 +1,7 @@
 //! A handle on one semaphore, in the manner of `tokio::sync::Semaphore`.
 
+use lockhouse_core::SemaphoreName;
+
 use crate::session::Keeper;
 use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 
@@ -16,10 +18,11 @@ use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 /// | holding | for ever | as long as it is renewed: a [`Permit`] can be [lost](Permit::lost) |
 /// | order | first come, first served | so too, among those who wait in this process or at one server |
 /// | dropping a waiting future | gives the place up | so too; what was granted in that moment is given back |
-/// | dropping a permit | gives it back at once | gives it back in the background, in a moment |
+/// | dropping a permit | gives it back at once | gives it back in the background; a later `try_acquire` of the same client comes after it |
 /// | `forget` | takes a permit away for good | it comes back with its time to live |
-/// | `add_permits`, `forget_permits` | add and take | [`resize`](Semaphore::resize) sets |
-/// | `close` | wakes all who wait, with an error | resize to 0; who waits goes on waiting |
+/// | `add_permits`, `forget_permits` | add and take | so too, in a few calls; [`resize`](Semaphore::resize) sets, and is safe to repeat |
+/// | `merge`, `split` of a permit | join and part | not here: a permit is one request, with one id and one fence, that ends once |
+/// | `close` | wakes all waiters, with an error | not here: a semaphore outlives every process. Resized to 0 it is paused, and waiters wait |
 /// | | | every grant has a [fence](Permit::fence) |
 ///
 /// Every acquire makes a request of its own under a fresh id (a UUID), so none is confused with
@@ -73,6 +76,9 @@ impl Semaphore {
     }
 
     /// One permit if there is room now, and nobody waits for it. It asks the store, so it is async.
+    ///
+    /// A permit that this client, or a clone, dropped or began to release before is back by then: the call
+    /// waits for such releases, for a second at most.
     ///
     /// # Errors
     /// `exhausted`, and as [`acquire`](Semaphore::acquire).
@@ -134,21 +140,19 @@ impl Semaphore {
     }
 
     /// How many permits could be granted now. By the time that you read it, it may be otherwise.
+    /// Releases that this client or a clone has begun come first, as with
+    /// [`try_acquire`](Semaphore::try_acquire).
     ///
     /// # Errors
     /// `unknown_semaphore`, `store_unavailable`.
     pub async fn available_permits(&self) -> Result<u32, Error> {
-        Ok(self
-            .lockhouse
-            .status(&self.name)
-            .await?
-            .semaphore
-            .available())
+        let name = SemaphoreName::parse(&self.name)?;
+        self.lockhouse.background().releases_settle([&name]).await;
+        Ok(self.lockhouse.status(&name).await?.semaphore.available())
     }
 
-    /// Sets the capacity of the semaphore, which must exist; 0 closes it. It takes the place of
-    /// tokio's `add_permits` and `forget_permits`: setting is safe to repeat when an answer was
-    /// lost, adding is not.
+    /// Sets the capacity of the semaphore, which must exist; 0 pauses it. It is safe
+    /// to repeat when an answer was lost; [`add_permits`](Semaphore::add_permits) is not.
     ///
     /// A capacity below what is held revokes nothing; nothing is granted until there is room. To
     /// say who did it and why, or to set it only from a value that you know: [`Lockhouse::define`].

@@ -86,7 +86,7 @@ impl MySql {
     /// |---|---|---|
     /// | `connections` | 16 | the most connections to have at once |
     /// | `ssl-mode` | `preferred` | `disabled`, `preferred`, `required`, `verify_ca`, `verify_identity` |
-    /// | `ssl-ca`, `ssl-cert`, `ssl-key` | | PEM files: whom to trust, and who we are. With `ssl-ca` the default of `ssl-mode` is `verify_identity`, and a mode that verifies nothing is refused |
+    /// | `ssl-ca`, `ssl-cert`, `ssl-key` | | PEM files: whom to trust, and who we are. With `ssl-ca` the default of `ssl-mode` is `verify_identity`, and a mode that verifies nothing is refused. `verify_ca` checks the host name too |
     /// | `socket` | | a Unix socket to connect to instead of HOST |
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Postgres {
     /// |---|---|---|
     /// | `connections` | 16 | the most connections to have at once |
     /// | `sslmode` | `prefer` | `disable`, `prefer`, `require`, `verify-ca`, `verify-full` |
-    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are. With `sslrootcert` the default of `sslmode` is `verify-full`, and a mode that verifies nothing is refused |
+    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are. With `sslrootcert` the default of `sslmode` is `verify-full`, and a mode that verifies nothing is refused. `verify-ca` checks the host name too |
     /// | `application_name` | `lockhouse` | what the server calls the sessions |
     ///
     /// # Errors

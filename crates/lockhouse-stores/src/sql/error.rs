@@ -114,7 +114,9 @@ impl Trouble {
 fn advice_on(certificate: &CertificateError) -> &'static str {
     match certificate {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the server's certificate is for another host; write a host that it names into the URL"
+            "the server's certificate is for another host; write a host that it names into the URL, \
+             or give the server a certificate that names this host (verify-ca and verify_ca check \
+             the host name too)"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the server's certificate has expired; renew it"
@@ -140,4 +142,29 @@ pub(crate) fn alone(error: Error) -> Error {
 pub(crate) fn servers_word(error: &Error) -> Option<&dyn DatabaseError> {
     let source = std::error::Error::source(error)?;
     source.downcast_ref::<sqlx::Error>()?.as_database_error()
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::io;
+
+    use rustls::pki_types::ServerName;
+
+    use super::*;
+    use crate::postgres::PostgresServer;
+
+    #[test]
+    fn a_certificate_for_another_host_says_that_verify_ca_checks_the_host_too() {
+        let mismatch =
+            rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+                expected: ServerName::try_from("10.0.0.1").unwrap(),
+                presented: vec!["DnsName(\"db.example\")".into()],
+            });
+        let error = sqlx::Error::Io(io::Error::new(io::ErrorKind::InvalidData, mismatch));
+        let told = Trouble::Driver(error).before_commit::<PostgresServer>("no connection");
+        assert_eq!(told.kind(), Kind::Configuration);
+        let text = told.to_string();
+        assert!(text.contains("a host that it names"), "{text}");
+        assert!(text.contains("verify-ca"), "{text}");
+    }
 }

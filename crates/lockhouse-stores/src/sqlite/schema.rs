@@ -80,6 +80,7 @@ fn migrate_once(file: &Path, deadline: Instant) -> Result<(), Error> {
     let connection = connections::open(file, Access::Create, deadline)?;
     let version_now = version(&connection)?;
     refuse_newer(version_now)?;
+    refuse_utf_16(&connection)?;
     turn_to_wal(&connection)?;
     if version_now == VERSION {
         return Ok(());
@@ -98,6 +99,18 @@ fn migrate_once(file: &Path, deadline: Instant) -> Result<(), Error> {
         tracing::info!(file = %file.display(), version = number, "migrated");
     }
     transaction.commit().map_err(error::commit)
+}
+
+/// Names are compared byte by byte, and UTF-16 has another order of bytes.
+fn refuse_utf_16(connection: &Connection) -> Result<(), Error> {
+    let encoding: String = connection
+        .pragma_query_value(None, "encoding", |row| row.get(0))
+        .map_err(cannot("read the file's encoding"))?;
+    if encoding != "UTF-8" {
+        let problem = format!("the file's encoding is {encoding}; use a file of its own, in UTF-8");
+        return Err(Error::new(Kind::Configuration, problem));
+    }
+    Ok(())
 }
 
 /// WAL, so that reads wait for no write. The file remembers it.

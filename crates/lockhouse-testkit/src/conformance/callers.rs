@@ -1,5 +1,7 @@
 //! Callers share transactions, and must not feel it.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -124,6 +126,41 @@ pub async fn a_dropped_permit_is_given_back(place: &Place) {
     let kept = lockhouse.semaphore("s").acquire().await.unwrap().forget();
     assert_eq!(in_use(&lockhouse, "s").await, 1);
     assert!(lockhouse.release(kept).await.unwrap().now);
+}
+
+/// In one process, as with tokio's semaphore.
+pub async fn a_dropped_permit_comes_before_a_later_try_acquire(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    lockhouse.define("t", 1).await.unwrap();
+    for _ in 0..20 {
+        let ask = lockhouse.ask().permits("s", 1).permits("t", 1);
+        drop(ask.try_acquire().await.unwrap());
+        let semaphore = lockhouse.clone().semaphore("t");
+        drop(semaphore.try_acquire().await.unwrap());
+        assert_eq!(semaphore.available_permits().await.unwrap(), 1);
+    }
+}
+
+/// The same of a release that has begun, and one that its caller gives up on.
+pub async fn a_release_under_way_comes_before_a_later_try_acquire(place: &Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let semaphore = lockhouse.semaphore("s");
+    for i in 0..20 {
+        let permit = semaphore.try_acquire().await.unwrap();
+        let mut release = Box::pin(permit.release());
+        // It begins when it is first polled.
+        let begun = poll_fn(|context| Poll::Ready(release.as_mut().poll(context))).await;
+        if i % 2 == 0 {
+            drop(release);
+            drop(semaphore.try_acquire().await.unwrap());
+        } else if begun.is_pending() {
+            let (permit, released) = join(semaphore.try_acquire(), release).await;
+            assert!(released.unwrap().now);
+            drop(permit.unwrap());
+        }
+    }
 }
 
 /// P10: releasing and giving up on the answer still releases.

@@ -1,5 +1,6 @@
 //! The words of tokio's semaphore, mutexes, and readers and writers.
 
+use futures_util::future::join;
 use lockhouse::{Capacity, Code, Lockhouse, Refusal};
 use tokio::task::JoinHandle;
 
@@ -36,6 +37,24 @@ pub async fn a_handle_has_the_words_of_tokio(place: &Place) {
     all.release().await.unwrap();
     let nowhere = lockhouse.semaphore("nowhere").resize(1).await;
     assert_eq!(refusal(nowhere).code(), Code::UnknownSemaphore);
+}
+
+/// P9: relative changes from the same value at once each count.
+pub async fn permits_added_at_once_all_count(place: &Place) {
+    let lockhouse = place.client().await;
+    let other = place.client().await;
+    lockhouse.define("s", 4).await.unwrap();
+    let add = async |lockhouse: &Lockhouse| {
+        for _ in 0..3 {
+            lockhouse.semaphore("s").add_permits(1).await.unwrap();
+        }
+    };
+    join(join(add(&lockhouse), add(&lockhouse)), add(&other)).await;
+    let s = lockhouse.semaphore("s");
+    assert_eq!(s.available_permits().await.unwrap(), 13);
+    let (one, two) = join(s.forget_permits(2), s.forget_permits(3)).await;
+    assert_eq!((one.unwrap(), two.unwrap()), (2, 3));
+    assert_eq!(s.available_permits().await.unwrap(), 8);
 }
 
 /// Made by whoever comes first; one at a time, in the order of coming.

@@ -107,6 +107,8 @@ macro_rules! conformance {
             a_caller_who_goes_away_breaks_nothing,
             a_thousand_calls_at_once_are_all_answered,
             a_dropped_permit_is_given_back,
+            a_dropped_permit_comes_before_a_later_try_acquire,
+            a_release_under_way_comes_before_a_later_try_acquire,
             a_release_that_is_given_up_on_releases,
             a_held_permit_renews_itself,
             a_permit_ended_by_another_is_lost,
@@ -165,6 +167,7 @@ macro_rules! conformance {
             what_is_let_go_of_comes_back_with_its_ttl,
             // the words of tokio
             a_handle_has_the_words_of_tokio,
+            permits_added_at_once_all_count,
             a_mutex_is_for_one_at_a_time,
             a_mutex_is_made_once_by_many_at_once,
             a_name_is_a_mutex_or_a_readers_writer_lock,

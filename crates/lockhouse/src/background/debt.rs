@@ -7,7 +7,7 @@ use lockhouse_core::{ExternalId, Owner};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::Counts;
+use super::{Counts, UnderWay};
 use crate::{Error, Lockhouse};
 
 /// How long after a try that the store did not answer the next one comes.
@@ -27,6 +27,8 @@ pub(crate) struct Dropped {
     pub(crate) is_anonymous: bool,
     /// From when on its time to live has ended it, if it has one.
     pub(crate) ends_at: Option<Instant>,
+    /// Says to later asks that it is under way, until the first try is over.
+    pub(crate) under_way: Option<UnderWay>,
     /// Whether the ask for it may come to a server only after this.
     pub(crate) may_come_yet: bool,
 }
@@ -58,9 +60,12 @@ impl Debt {
             by,
             is_anonymous,
             ends_at,
+            under_way,
             may_come_yet,
         } = dropped;
-        while !is_given_back(&lockhouse, &external_id, &by).await {
+        let mut is_back = is_given_back(&lockhouse, &external_id, &by).await;
+        drop(under_way);
+        while !is_back {
             if !is_anonymous {
                 return;
             }
@@ -69,6 +74,7 @@ impl Debt {
             if ends_at.is_some_and(|at| at <= Instant::now()) {
                 return;
             }
+            is_back = is_given_back(&lockhouse, &external_id, &by).await;
         }
         self.is_paid = true;
         // Most callers do not wait for it.

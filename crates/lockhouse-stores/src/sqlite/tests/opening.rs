@@ -146,6 +146,17 @@ async fn what_is_no_database_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_file_in_utf_16_is_refused() {
+    let place = Place::new();
+    let file = rusqlite::Connection::open(&place.file).unwrap();
+    file.execute_batch("PRAGMA encoding = 'UTF-16'; CREATE TABLE t (x)")
+        .unwrap();
+    let error = place.store().migrate().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Configuration, "{error}");
+    assert!(error.to_string().contains("in UTF-8"), "{error}");
+}
+
+#[tokio::test]
 #[cfg(unix)]
 async fn nothing_is_granted_on_a_file_that_was_removed_or_replaced() {
     let (place, store) = Place::migrated().await;

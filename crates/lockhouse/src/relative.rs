@@ -1,0 +1,106 @@
+//! Relative resizing: adding permits to a semaphore, and taking some away.
+//!
+//! The store sets a capacity, also on the condition that it is what the caller saw. That condition accepts
+//! a capacity that is already the new one, so that a call whose answer was lost can be repeated. So two
+//! callers who both add 1 to 5 are both told 6. Each change therefore has a unique note, and a caller whose
+//! note is not in the history begins again.
+
+use lockhouse_core::{Capacity, Code, SemaphoreName};
+
+use crate::{Error, Semaphore};
+
+/// How far back a caller looks for its note.
+const CHANGES: u32 = 1000;
+
+impl Semaphore {
+    /// The most permits that a semaphore has.
+    pub const MAX_PERMITS: u32 = i32::MAX as u32;
+
+    /// Adds `count` permits to the semaphore, and returns its new capacity.
+    ///
+    /// Any number of callers may do so at once: none of what they add is lost. Other than
+    /// [`resize`](Semaphore::resize) this is not safe to repeat after an
+    /// [ambiguous error](Error::maybe_applied): look at the [history](crate::Lockhouse::history) first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let slots = lockhouse.semaphore("backup-slots");
+    /// assert_eq!(slots.add_permits(2).await?, 12);
+    /// assert_eq!(slots.available_permits().await?, 12);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with [`Code::UnknownSemaphore`], [`Error::Invalid`] beyond
+    /// [`MAX_PERMITS`](Semaphore::MAX_PERMITS), and [`Error::Store`].
+    pub async fn add_permits(&self, count: u32) -> Result<u32, Error> {
+        let add = |capacity: u32, _available| i64::from(capacity) + i64::from(count);
+        let (_, capacity) = self.change(add).await?;
+        Ok(capacity)
+    }
+
+    /// Takes up to `count` of the available permits away for good, and returns how many it took.
+    ///
+    /// Held permits stay held. A permit that is acquired while this call is under way may be among those
+    /// that are taken: it is then not granted again after its release. Repeating it is as unsafe as
+    /// repeating [`add_permits`](Semaphore::add_permits).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let slots = lockhouse.semaphore("backup-slots");
+    /// let permit = slots.acquire_many(7).await?;
+    /// assert_eq!(slots.forget_permits(5).await?, 3);
+    /// permit.release().await?;
+    /// assert_eq!(slots.available_permits().await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with [`Code::UnknownSemaphore`], and [`Error::Store`].
+    pub async fn forget_permits(&self, count: u32) -> Result<u32, Error> {
+        let forget =
+            |capacity: u32, available: u32| i64::from(capacity) - i64::from(available.min(count));
+        let (old, new) = self.change(forget).await?;
+        Ok(old - new)
+    }
+
+    /// Sets the capacity to what `change` makes of the capacity and the available permits; the old
+    /// and the new capacity.
+    async fn change(&self, change: impl Fn(u32, u32) -> i64) -> Result<(u32, u32), Error> {
+        let name = SemaphoreName::parse(self.name())?;
+        loop {
+            self.lockhouse().background().releases_settle([&name]).await;
+            let semaphore = self.lockhouse().status(&name).await?.semaphore;
+            let old = semaphore.capacity.value();
+            let capacity = Capacity::new(change(old, semaphore.available()))?;
+            if capacity == semaphore.capacity {
+                return Ok((old, old));
+            }
+            if self.change_from(&name, old, capacity.value()).await? {
+                return Ok((old, capacity.value()));
+            }
+        }
+    }
+
+    /// Sets the capacity from `old` to `new`, and says whether this call did so.
+    async fn change_from(&self, name: &SemaphoreName, old: u32, new: u32) -> Result<bool, Error> {
+        let note = format!("{old} to {new}, {}", uuid::Uuid::now_v7());
+        let define = self.lockhouse().define(name, new).must_exist();
+        match define.expected(old).note(&*note).await {
+            Ok(_) => {}
+            Err(error) if error.code() == Code::CapacityChanged => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let changes = self.lockhouse().history(name, CHANGES).await?;
+        let mut notes = changes.iter().filter_map(|change| change.note.as_ref());
+        Ok(notes.any(|own| own.as_str() == note))
+    }
+}
