@@ -1,5 +1,7 @@
 //! What keeps the permits: the [`Store`] trait and its errors.
 
+mod layer;
+
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,6 +13,8 @@ use crate::{
     CapacityChange, Command, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
 };
+
+pub use layer::{Call, Layer};
 
 /// Commands to decide and save in one commit.
 #[derive(Clone, Debug)]

@@ -22,9 +22,7 @@ use std::sync::Arc;
 use lockhouse_core::store::{Error, Kind, Store};
 
 pub use credentials::{refuse_misplaced, without_credentials};
-pub use memory::Memory;
-#[cfg(feature = "sabotage")]
-pub use memory::Sabotage;
+pub use memory::{Memory, MemoryTransaction};
 #[cfg(feature = "mysql")]
 pub use mysql::MySql;
 #[cfg(feature = "postgres")]

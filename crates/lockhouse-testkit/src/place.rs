@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
 use lockhouse::store::Store;
 use lockhouse_stores::Memory;
-use sqlx::{Connection, MySqlConnection, PgConnection};
+use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use tokio::net::TcpListener;
 
 use crate::watched::Watched;
@@ -225,14 +225,13 @@ async fn run(server: &str, statement: &str) {
 
 /// Runs `statement` on a connection of its own.
 pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
-    let statement = sqlx::raw_sql(statement);
     if is_postgres(server) {
         let mut connection = PgConnection::connect(server).await?;
-        statement.execute(&mut connection).await?;
+        connection.execute(statement).await?;
         connection.close().await
     } else {
         let mut connection = MySqlConnection::connect(server).await?;
-        statement.execute(&mut connection).await?;
+        connection.execute(statement).await?;
         connection.close().await
     }
 }

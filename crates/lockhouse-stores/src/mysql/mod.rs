@@ -115,8 +115,8 @@ impl Dialect for MySqlServer {
         Time(time)
     }
 
-    fn load(footprint: &Footprint, locks: bool) -> Script {
-        load::script(footprint, locks)
+    fn load(footprint: &Footprint) -> Script {
+        load::script(footprint)
     }
 
     fn known(ids: &BTreeSet<&ExternalId>) -> String {

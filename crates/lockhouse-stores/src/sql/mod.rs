@@ -49,7 +49,7 @@ use known::Known;
 pub(crate) use load::RowIds;
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use script::{Script, list};
-pub(crate) use url::{Location, Parameters, check_files, configuration, names_a};
+pub(crate) use url::{Location, check_files, configuration, connections, names_a};
 
 /// A store on a database server; see [`MySql`](crate::MySql).
 ///
@@ -71,15 +71,12 @@ pub(crate) struct Inner<D: Dialect> {
     known: Known,
     looks: Looks,
     bell: D::Bell,
-    /// Whether to lock what is loaded. Only tests say no.
-    locks: bool,
 }
 
 impl<D: Dialect> Sql<D> {
     /// A store that has not connected yet.
     pub(crate) fn at(location: Location<D>) -> Self {
         Self(Arc::new(Inner {
-            locks: location.locks,
             ids: Ids::new(),
             known: Known::new(),
             looks: Looks::default(),

@@ -55,8 +55,6 @@ use load::Snapshot;
 pub struct Sqlite {
     connections: Connections,
     looks: Arc<Looks>,
-    #[cfg(feature = "sabotage")]
-    no_lock: bool,
 }
 
 impl Sqlite {
@@ -71,30 +69,11 @@ impl Sqlite {
     /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL names no
     /// file or has parameters.
     pub fn open(url: &str) -> Result<Self, Error> {
-        let location = url::parse(url)?;
+        let file = url::parse(url)?;
         Ok(Self {
-            connections: Connections::new(&location.file),
+            connections: Connections::new(&file),
             looks: Arc::default(),
-            #[cfg(feature = "sabotage")]
-            no_lock: location.no_lock,
         })
-    }
-
-    /// A store that forgets the lock: it loads on one connection, saves on another, and does not
-    /// look what happened in between.
-    #[cfg(feature = "sabotage")]
-    async fn transact_without_lock(&self, batch: Batch) -> Result<Vec<Outcome>, Error> {
-        let decide = move |snapshot: &rusqlite::Connection| {
-            let Snapshot { loaded, ids } = load::snapshot(snapshot, &batch)?;
-            Ok((decide(loaded, &batch.commands), ids))
-        };
-        let (decision, ids) = self.connections.read(decide).await?;
-        let save = move |transaction: rusqlite::Transaction<'_>| {
-            save::changes(&transaction, &decision.changes, &ids)?;
-            transaction.commit().map_err(error::commit)?;
-            Ok(decision.outcomes)
-        };
-        self.connections.write(save).await
     }
 }
 
@@ -102,10 +81,6 @@ impl Sqlite {
 impl Store for Sqlite {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let batch = batch.clone();
-        #[cfg(feature = "sabotage")]
-        if self.no_lock {
-            return self.transact_without_lock(batch).await;
-        }
         let work = move |transaction: rusqlite::Transaction<'_>| {
             let Snapshot { loaded, ids } = load::snapshot(&transaction, &batch)?;
             let decision = decide(loaded, &batch.commands);
