@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
-use lockhouse::store::Store;
+use lockhouse::store::FullStore;
 use lockhouse_stores::Memory;
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use tokio::net::TcpListener;
@@ -48,7 +48,7 @@ impl Place {
 
     /// Another client, to whose engine, or to whose server's, the store's grants come so late.
     pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
-        let store: Arc<dyn Store> = match &self.memory {
+        let store: Arc<dyn FullStore> = match &self.memory {
             Some(memory) => memory.clone(),
             None => lockhouse_stores::open(self.url()).unwrap(),
         };

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use lockhouse::Lockhouse;
 use lockhouse_core::Outcome;
-use lockhouse_core::store::{Batch, Error, Layer, Purge, Store};
+use lockhouse_core::store::{Batch, Error, FullStore, Layer, Purge};
 use tokio::time::sleep;
 
 /// A store between an engine and the true store.
 #[derive(Debug)]
 pub struct Watched {
-    store: Arc<dyn Store>,
+    store: Arc<dyn FullStore>,
     seen: Mutex<Seen>,
     /// How long after its commit a batch is answered that asks for permits.
     late_by: Duration,
@@ -48,12 +48,12 @@ impl Watched {
             late_by: Duration::ZERO,
         });
         watched.store.migrate().await.unwrap();
-        let lockhouse = Lockhouse::with_store(Arc::clone(&watched) as Arc<dyn Store>);
+        let lockhouse = Lockhouse::with_store(Arc::clone(&watched) as Arc<dyn FullStore>);
         (watched, lockhouse)
     }
 
     /// The same store, which answers whoever asks for permits so long after it has granted them.
-    pub(crate) fn late(store: Arc<dyn Store>, late_by: Duration) -> Arc<dyn Store> {
+    pub(crate) fn late(store: Arc<dyn FullStore>, late_by: Duration) -> Arc<dyn FullStore> {
         Arc::new(Self {
             store,
             seen: Mutex::default(),
@@ -72,7 +72,7 @@ impl Watched {
 }
 
 impl Layer for Watched {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.store
     }
 

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use lockhouse_core::Outcome;
-use lockhouse_core::store::{Batch, Error, Layer, Store};
+use lockhouse_core::store::{Batch, Error, FullStore, Layer};
 
 use crate::measured::Work;
 
 /// Counts the transactions on a store.
 #[derive(Debug)]
 pub(super) struct Counted {
-    store: Arc<dyn Store>,
+    store: Arc<dyn FullStore>,
     count: Arc<Count>,
 }
 
@@ -36,13 +36,13 @@ impl Count {
 }
 
 impl Counted {
-    pub(super) fn new(store: Arc<dyn Store>, count: Arc<Count>) -> Self {
+    pub(super) fn new(store: Arc<dyn FullStore>, count: Arc<Count>) -> Self {
         Self { store, count }
     }
 }
 
 impl Layer for Counted {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.store
     }
 

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
+use super::{
+    Batch, Due, Error, FullStore, Holders, Listing, Migration, Notification, Page, Purge, Stale,
+    Store, Upkeep,
+};
 use crate::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
 };
 
-/// A call to a store, other than [`Store::transact`] and [`Store::changed`].
+/// A call to a store, other than [`Store::transact`] and [`Notification::changed`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Call<'a> {
@@ -26,38 +29,38 @@ pub enum Call<'a> {
     Request,
     /// [`Store::ready`].
     Ready,
-    /// [`Store::semaphores`].
+    /// [`Listing::semaphores`].
     Semaphores,
-    /// [`Store::semaphores_ever`].
+    /// [`Listing::semaphores_ever`].
     SemaphoresEver,
-    /// [`Store::holders`].
+    /// [`Listing::holders`].
     Holders,
-    /// [`Store::history`].
+    /// [`Listing::history`].
     History,
-    /// [`Store::due`].
+    /// [`Upkeep::due`].
     Due,
-    /// [`Store::stale`].
+    /// [`Upkeep::stale`].
     Stale,
-    /// [`Store::owners`].
+    /// [`Upkeep::owners`].
     Owners(&'a Page<Owner>),
-    /// [`Store::purge`].
+    /// [`Upkeep::purge`].
     Purge,
-    /// [`Store::recount`].
+    /// [`Upkeep::recount`].
     Recount,
-    /// [`Store::repair`].
+    /// [`Upkeep::repair`].
     Repair,
-    /// [`Store::migrate`].
+    /// [`Migration::migrate`].
     Migrate,
 }
 
-/// A decorator of a store. Whatever implements it is a [`Store`], which passes each call on to
+/// A decorator of a store. Whatever implements it is a [`FullStore`], which passes each call on to
 /// [`inner`](Layer::inner) unless the layer says otherwise.
 ///
 /// A layer that observes, delays or fails calls implements [`around`](Layer::around). One that changes what is
 /// asked or answered implements the method of that call.
 pub trait Layer: fmt::Debug + Send + Sync + 'static {
     /// The store that calls are passed on to.
-    fn inner(&self) -> &dyn Store;
+    fn inner(&self) -> &dyn FullStore;
 
     /// Comes around each call but `transact` and `changed`: `answer` is the call, not yet begun.
     fn around<T: Send>(
@@ -74,7 +77,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         async move { self.inner().transact(batch).await }
     }
 
-    /// Instead of [`Store::changed`].
+    /// Instead of [`Notification::changed`].
     fn changed(
         &self,
         on: &BTreeSet<SemaphoreName>,
@@ -103,7 +106,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         async move { self.inner().named(names).await }
     }
 
-    /// Instead of [`Store::due`], within [`around`](Layer::around).
+    /// Instead of [`Upkeep::due`], within [`around`](Layer::around).
     fn due(
         &self,
         which: Due<'_>,
@@ -112,7 +115,7 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         async move { self.inner().due(which, limit).await }
     }
 
-    /// Instead of [`Store::purge`], within [`around`](Layer::around).
+    /// Instead of [`Upkeep::purge`], within [`around`](Layer::around).
     fn purge(&self, what: Purge, limit: u32) -> impl Future<Output = Result<u64, Error>> + Send {
         async move { self.inner().purge(what, limit).await }
     }
@@ -122,6 +125,10 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
 impl<L: Layer> Store for L {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         Layer::transact(self, batch).await
+    }
+
+    fn max_batch(&self) -> usize {
+        self.inner().max_batch()
     }
 
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
@@ -145,7 +152,10 @@ impl<L: Layer> Store for L {
     async fn ready(&self) -> Result<(), Error> {
         self.around(Call::Ready, self.inner().ready()).await
     }
+}
 
+#[async_trait]
+impl<L: Layer> Listing for L {
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         self.around(Call::Semaphores, self.inner().semaphores(page))
             .await
@@ -169,7 +179,10 @@ impl<L: Layer> Store for L {
         self.around(Call::History, self.inner().history(name, limit))
             .await
     }
+}
 
+#[async_trait]
+impl<L: Layer> Upkeep for L {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         self.around(Call::Due, Layer::due(self, which, limit)).await
     }
@@ -196,11 +209,17 @@ impl<L: Layer> Store for L {
     async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
         self.around(Call::Repair, self.inner().repair(name)).await
     }
+}
 
+#[async_trait]
+impl<L: Layer> Notification for L {
     async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
         Layer::changed(self, on).await
     }
+}
 
+#[async_trait]
+impl<L: Layer> Migration for L {
     async fn migrate(&self) -> Result<(), Error> {
         self.around(Call::Migrate, self.inner().migrate()).await
     }

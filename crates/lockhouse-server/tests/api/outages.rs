@@ -7,7 +7,7 @@ use crate::server::Server;
 
 use lockhouse::Lockhouse;
 use lockhouse_core::Outcome;
-use lockhouse_core::store::{Batch, Call, Error, Kind, Layer, Store};
+use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
 use lockhouse_stores::Memory;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Unreliable {
 }
 
 impl Layer for Unreliable {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &self.memory
     }
 

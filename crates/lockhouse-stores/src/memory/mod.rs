@@ -11,12 +11,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
+use lockhouse_core::store::{
+    Batch, Due, Error, Holders, Listing, Migration, Notification, Page, Purge, Stale, Store, Upkeep,
+};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp, decide,
 };
 
+use crate::MAX_BATCH;
 use rows::{Rows, after, is_listed};
 pub use transaction::MemoryTransaction;
 
@@ -76,6 +79,10 @@ impl Store for Memory {
         Ok(decision.outcomes)
     }
 
+    fn max_batch(&self) -> usize {
+        MAX_BATCH
+    }
+
     /// It has no row locks.
     async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
         Ok(Footprint::default())
@@ -90,6 +97,26 @@ impl Store for Memory {
             .cloned())
     }
 
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let rows = self.rows();
+        let found = names.iter().filter_map(|name| rows.semaphores.get(name));
+        Ok(found
+            .filter(|semaphore| semaphore.exists())
+            .cloned()
+            .collect())
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        Ok(self.rows().requests.get(external_id).cloned())
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Listing for Memory {
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let rows = self.rows();
         let rest = rows.semaphores.range((after(page), Bound::Unbounded));
@@ -104,10 +131,6 @@ impl Store for Memory {
         let rest = rows.semaphores.range((after(page), Bound::Unbounded));
         let rest = rest.map(|(_, semaphore)| semaphore);
         Ok(rest.take(page.limit as usize).cloned().collect())
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        Ok(self.rows().requests.get(external_id).cloned())
     }
 
     async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
@@ -129,7 +152,10 @@ impl Store for Memory {
         let of_it = newest_first.filter(|change| change.semaphore == *name);
         Ok(of_it.take(limit as usize).cloned().collect())
     }
+}
 
+#[async_trait]
+impl Upkeep for Memory {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         let now = (self.clock)();
         let rows = self.rows();
@@ -179,12 +205,19 @@ impl Store for Memory {
         rows.semaphores.insert(name.clone(), is);
         Ok(off.then_some(was))
     }
+}
 
-    async fn migrate(&self) -> Result<(), Error> {
-        Ok(())
+#[async_trait]
+impl Notification for Memory {
+    /// It is told of nothing.
+    async fn changed(&self, _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        std::future::pending().await
     }
+}
 
-    async fn ready(&self) -> Result<(), Error> {
+#[async_trait]
+impl Migration for Memory {
+    async fn migrate(&self) -> Result<(), Error> {
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ mod due;
 use std::io::Write as _;
 use std::time::Duration;
 
-use lockhouse_core::store::{Purge, Store as _};
+use lockhouse_core::store::{Migration as _, Purge};
 use lockhouse_core::{
     Changes, EndReason, Ended, ExternalId, Footprint, Owner, SemaphoreName, Timestamp,
 };

@@ -59,9 +59,9 @@ pub(crate) use url::{Location, check_files, configuration, connections, names_a}
 ///   to its end.
 /// - **Time**: every call ends within 10 s; a lock wait of a batch after half a second, as
 ///   [`Kind::Locked`](lockhouse_core::store::Kind::Locked). Only
-///   [`migrate`](lockhouse_core::store::Store::migrate),
-///   [`recount`](lockhouse_core::store::Store::recount) and
-///   [`repair`](lockhouse_core::store::Store::repair), which read whole tables, may take 10 min;
+///   [`migrate`](lockhouse_core::store::Migration::migrate),
+///   [`recount`](lockhouse_core::store::Upkeep::recount) and
+///   [`repair`](lockhouse_core::store::Upkeep::repair), which read whole tables, may take 10 min;
 ///   batches go on meanwhile.
 pub struct Sql<D: Dialect>(pub(crate) Arc<Inner<D>>);
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Due, Error, Holders, Layer, Page, Store};
+use lockhouse_core::store::{
+    Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
+};
 use lockhouse_core::{Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName};
 use lockhouse_stores::Memory;
 
@@ -79,7 +81,7 @@ impl fmt::Debug for Broken {
 }
 
 impl Layer for Broken {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.memory
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::{Error, Lockhouse};
-use lockhouse_core::store::{self, Batch, Layer, Store};
+use lockhouse_core::store::{self, Batch, FullStore, Layer};
 use lockhouse_core::{Outcome, Reply, Semaphore};
 use tokio::time::sleep;
 
@@ -36,7 +36,7 @@ pub async fn connect(url: &str) -> Result<Lockhouse, Error> {
 
 #[derive(Debug)]
 struct Unlocked {
-    store: Arc<dyn Store>,
+    store: Arc<dyn FullStore>,
     url: String,
 }
 
@@ -53,7 +53,7 @@ impl Unlocked {
 }
 
 impl Layer for Unlocked {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.store
     }
 

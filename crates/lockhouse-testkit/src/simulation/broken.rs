@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lockhouse::store::{Batch, Due, Error, Layer, Store};
+use lockhouse::store::{Batch, Due, Error, FullStore, Layer};
 use lockhouse::{
     Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
     SemaphoreName,
@@ -64,7 +64,7 @@ impl Break {
 /// Rows in memory behind what is broken.
 #[derive(Debug)]
 pub(super) struct Breaking {
-    rows: Arc<dyn Store>,
+    rows: Arc<dyn FullStore>,
     breaks: Option<Break>,
     count: AtomicU32,
     fences: Mutex<BTreeMap<SemaphoreName, u64>>,
@@ -74,7 +74,7 @@ pub(super) struct Breaking {
 const EVERY: u32 = 4;
 
 impl Breaking {
-    pub(super) fn new(rows: Arc<dyn Store>, breaks: Option<Break>) -> Self {
+    pub(super) fn new(rows: Arc<dyn FullStore>, breaks: Option<Break>) -> Self {
         Self {
             rows,
             breaks,
@@ -229,7 +229,7 @@ fn end(external_id: ExternalId, cause: Cause) -> Command {
 }
 
 impl Layer for Breaking {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.rows
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Call, Error, Kind, Layer, Purge, Store};
+use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer, Purge};
 use lockhouse::{Command, Outcome, SemaphoreName};
 use lockhouse_core::Footprint;
 use tokio::sync::Notify;
@@ -216,7 +216,7 @@ fn lost() -> Error {
 }
 
 impl Layer for Faulty {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         self.world.store()
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Error, Store};
+use lockhouse::store::{Batch, Error, FullStore, Store};
 use lockhouse::{
     Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Timestamp,
 };
@@ -44,7 +44,7 @@ impl Clock {
 pub(super) struct World {
     clock: Arc<Clock>,
     /// What servers talk to, which may be broken on purpose.
-    store: Box<dyn Store>,
+    store: Box<dyn FullStore>,
     /// Its rows.
     pub(super) rows: Arc<Memory>,
     locks: Mutex<Locks>,
@@ -110,7 +110,7 @@ impl World {
         });
         let its_clock = Arc::clone(&clock);
         let rows = Arc::new(Memory::with_clock(move || its_clock.now()));
-        let decided: Arc<dyn Store> = match breaks.and_then(Break::sabotage) {
+        let decided: Arc<dyn FullStore> = match breaks.and_then(Break::sabotage) {
             Some(sabotage) => Arc::new(Broken::new(Arc::clone(&rows), sabotage)),
             None => rows.clone(),
         };
@@ -150,7 +150,7 @@ impl World {
         self.notes().jumps += 1;
     }
 
-    pub(super) fn store(&self) -> &dyn Store {
+    pub(super) fn store(&self) -> &dyn FullStore {
         &*self.store
     }
 

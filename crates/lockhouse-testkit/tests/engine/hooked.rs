@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Call, Error, Kind, Layer, Store};
+use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
 use lockhouse_core::{Command, Outcome};
 use lockhouse_stores::Memory;
 
@@ -93,7 +93,7 @@ impl fmt::Debug for Hooked {
 }
 
 impl Layer for Hooked {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &self.memory
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Call, Error, Kind, Layer, Page, Store};
+use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Page, Store};
 use lockhouse_core::{Outcome, Owner};
 use lockhouse_stores::Memory;
 
@@ -44,7 +44,7 @@ impl fmt::Debug for Odd {
 }
 
 impl Layer for Odd {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.memory
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Due, Error as StoreError, Kind, Layer, Store};
+use lockhouse::store::{
+    Batch, Due, Error as StoreError, FullStore, Kind, Layer, Store, Upkeep as _,
+};
 use lockhouse::{
     Ask, Command, Count, Error, ExternalId, Lockhouse, Outcome, Priority, Request, SemaphoreName,
     Ttl,
@@ -54,7 +56,7 @@ impl Watched {
 }
 
 impl Layer for Watched {
-    fn inner(&self) -> &dyn Store {
+    fn inner(&self) -> &dyn FullStore {
         &*self.memory
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockhouse_core::Timestamp;
-use lockhouse_core::store::Kind;
+use lockhouse_core::store::{Kind, Listing as _};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

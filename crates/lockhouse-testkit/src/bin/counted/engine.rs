@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use lockhouse::Lockhouse;
-use lockhouse::store::{Batch, Store};
+use lockhouse::store::{Batch, FullStore, Store};
 use lockhouse_core::{
     Capacity, Changes, Command, Count, Definition, EndReason, ExternalId, Permit, Reply, Request,
     Semaphore, SemaphoreName, State, Timestamp, decide,
@@ -85,7 +85,7 @@ async fn make_pairs(lockhouse: Lockhouse, ids: Range<usize>) {
 }
 
 /// A store on which those requests are: one by one they would take minutes.
-fn store(runtime: &Runtime, among: &Among, slip: Slip) -> Arc<dyn Store> {
+fn store(runtime: &Runtime, among: &Among, slip: Slip) -> Arc<dyn FullStore> {
     let (rows, held) = (among.rows(), among.held);
     let memory = Arc::new(Memory::new());
     let definition = Definition::new(name(), Capacity::new(1_000_000).unwrap());
@@ -139,7 +139,7 @@ fn row(n: usize, is_held: bool) -> Request {
 }
 
 /// How many permits are held, by a count of the rows.
-fn held(runtime: &Runtime, store: &dyn Store) -> usize {
+fn held(runtime: &Runtime, store: &dyn FullStore) -> usize {
     let recounted = runtime.block_on(store.recount()).unwrap().semaphores;
     recounted.iter().map(|found| found.live as usize).sum()
 }
