@@ -6,16 +6,13 @@
 
 pub mod contender;
 pub mod load;
-#[cfg(feature = "yardsticks")]
 pub mod machine;
 pub mod measured;
 pub mod options;
 pub mod print;
 pub mod progress;
-#[cfg(feature = "yardsticks")]
 pub mod report;
 pub mod shape;
-#[cfg(feature = "yardsticks")]
 pub mod suite;
 
 use std::error::Error;

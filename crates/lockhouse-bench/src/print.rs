@@ -107,7 +107,6 @@ fn or_none(values: &BTreeMap<String, u64>) -> String {
 }
 
 /// All of a suite, shortly.
-#[cfg(feature = "yardsticks")]
 pub fn report(report: &crate::suite::Report) -> String {
     let mut text = String::new();
     for row in &report.rows {
@@ -131,7 +130,6 @@ pub fn report(report: &crate::suite::Report) -> String {
 }
 
 /// A number to three digits or so, with its unit.
-#[cfg(feature = "yardsticks")]
 pub fn number(value: f64, unit: &str) -> String {
     let text = match value.abs() {
         0.0 => "0".to_owned(),

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::{env, fs};
 
 use lockhouse_bench::suite::{Report, Verdict};
 use lockhouse_testkit::place::server_url;
@@ -17,7 +17,11 @@ fn run(options: &[&str]) -> Output {
     for name in ["MYSQL", "MARIADB", "POSTGRES", "REDIS", "ETCD"] {
         command.env_remove(format!("LOCKHOUSE_TEST_{name}_URL"));
     }
-    let output = command.args(options).output().unwrap();
+    command.args(options);
+    if let (["suite", ..], Some(program)) = (options, env::var_os("LOCKHOUSE_TEST_BINARY")) {
+        command.arg("--lockhouse").arg(program);
+    }
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     output
 }
@@ -78,7 +82,8 @@ fn a_quick_suite_runs_on_mysql_and_makes_a_page() {
     assert_held(&report, "hot-1", &["floor"]);
     assert_held(&report, "flat", &["empty", "full"]);
     // The program is beside this one where the whole workspace is built.
-    if Path::new(BENCH).with_file_name("lockhouse").exists() {
+    let beside = Path::new(BENCH).with_file_name("lockhouse");
+    if env::var_os("LOCKHOUSE_TEST_BINARY").is_some() || beside.exists() {
         assert_held(&report, "hot-64", &["http"]);
         assert_held(&report, "two", &["one", "two"]);
     } else {

@@ -81,7 +81,7 @@ fn perform(verb: Verb, global: args::Global) -> Result<Exit, Failure> {
         Format::Json => "off",
     });
     // A verb does one thing; and the hold's renewals must not depend on a second core.
-    let mut runtime = if serves || matches!(verb, Verb::Bench(_) | Verb::Lab(_)) {
+    let mut runtime = if serves {
         runtime::Builder::new_multi_thread()
     } else {
         runtime::Builder::new_current_thread()

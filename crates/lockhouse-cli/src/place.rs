@@ -98,11 +98,6 @@ impl Place {
         }
     }
 
-    /// The URL, password and all.
-    pub(crate) fn url(&self) -> &str {
-        &self.0
-    }
-
     /// Whether it is a server rather than a store.
     pub(crate) fn is_server(&self) -> bool {
         let scheme = self.0.split(':').next().unwrap_or_default();

@@ -3,11 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod binary;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use binary::lockhouse;
 use lockhouse::{
     Ask, Code, Count, EndReason, Error, ExternalId, Lockhouse, Request, SemaphoreName,
 };
@@ -140,7 +143,7 @@ struct Server {
 
 impl Server {
     fn start(store: &str, listen: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_lockhouse"))
+        let mut process = Command::new(lockhouse())
             .args(["--url", store, "serve", "--listen", listen])
             .stdout(Stdio::piped())
             .spawn()

@@ -1,7 +1,7 @@
 //! The README does what it says: each of its command blocks is run here, as printed.
 //!
-//! Three things differ from a reader's machine: `cargo` builds without optimizing, which takes
-//! minutes less; the port is a free one; and the state folder is a fresh one.
+//! Three things differ from a reader's machine: `cargo install`, and `cargo run` outside `scripts/test`, build
+//! without optimizing, which takes minutes less; the port is a free one; and the state folder is a fresh one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -166,10 +166,15 @@ impl Home {
             "#!/bin/sh\n\
              case $1 in\n\
              install) exec {real} \"$@\" --debug --quiet --root {home:?} ;;\n\
-             run) shift 2; exec {real} run --quiet \"$@\" ;;\n\
+             run) {shift}; exec {real} run --quiet \"$@\" ;;\n\
              *) exit 1 ;;\n\
              esac\n",
             home = folder.path(),
+            // `scripts/test` has built it as printed.
+            shift = match std::env::var_os("LOCKHOUSE_TEST_BINARY") {
+                Some(_) => "shift",
+                None => "shift 2",
+            },
         );
         fs::write(&cargo, shim).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();

@@ -6,7 +6,7 @@ mod house;
 
 use std::time::{Duration, Instant};
 
-use house::{Done, House, runs, until};
+use house::{Done, House, lockhouse, runs, until};
 use serde_json::{Value, json};
 
 fn done(house: &House, script: &str) -> Done {
@@ -163,10 +163,10 @@ fn the_hold_ends_with_the_command_and_not_with_what_it_left_running() {
 fn a_run_in_a_run_is_another_hold() {
     let house = House::on_a_store();
     house.text(&["create", "a", "2"]);
-    let lockhouse = env!("CARGO_BIN_EXE_lockhouse");
+    let lockhouse = lockhouse();
     let inner = format!("echo $LOCKHOUSE_FENCE; {lockhouse} show a -o json");
     let run = [
-        "run", "-s", "a", "--", lockhouse, "run", "-s", "a", "--", "sh", "-c", &inner,
+        "run", "-s", "a", "--", &lockhouse, "run", "-s", "a", "--", "sh", "-c", &inner,
     ];
     let text = house.text(&run);
     let (fence, shown) = text.split_once('\n').unwrap();

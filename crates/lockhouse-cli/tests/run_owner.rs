@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use house::{House, until};
+use house::{House, lockhouse, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn running(house: &House, options: &[&str]) -> house::Running {
     let run = ["run", "-s", "a", "--ttl", "1s"];
     let args = [&run, options, &["--", "sh", "-c", TAKES_MORE]].concat();
     let mut command = house.command(&args);
-    command.env("LOCKHOUSE", env!("CARGO_BIN_EXE_lockhouse"));
+    command.env("LOCKHOUSE", lockhouse());
     let mut running = house::Running::new(command);
     assert_eq!(running.line(), "up");
     running

@@ -7,7 +7,7 @@ mod house;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use house::{House, Running, runs, until};
+use house::{House, Running, lockhouse, runs, until};
 use nix::sys::signal::Signal;
 
 #[test]
@@ -40,7 +40,7 @@ fn what_is_ignored_from_the_start_stays_ignored() {
     let mut shell = Command::new("sh");
     shell
         .args(["-c", script])
-        .env("LOCKHOUSE", env!("CARGO_BIN_EXE_lockhouse"))
+        .env("LOCKHOUSE", lockhouse())
         .env("LOCKHOUSE_URL", house.url());
     let mut run = Running::new(shell);
     assert_eq!(run.line(), "up");

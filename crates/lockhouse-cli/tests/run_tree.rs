@@ -7,7 +7,7 @@ mod house;
 
 use std::time::{Duration, Instant};
 
-use house::{House, Running, runs, until};
+use house::{House, Running, lockhouse, runs, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::Signal;
 
@@ -82,7 +82,7 @@ fn a_daemon_that_an_inner_run_left_is_stopped_when_the_outer_one_is_killed() {
     let script = "\"$LOCKHOUSE\" run -s b -- sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!'
                   echo left; cat";
     let mut command = house.command(&["run", "-s", "a", "--ttl", "2s", "--", "sh", "-c", script]);
-    command.env("LOCKHOUSE", env!("CARGO_BIN_EXE_lockhouse"));
+    command.env("LOCKHOUSE", lockhouse());
     let mut run = Running::new(command);
     let daemon = run.line();
     assert_eq!(run.line(), "left");
@@ -135,7 +135,7 @@ fn who_was_there_before_is_left_alone() {
     let house = House::on_a_store();
     house.text(&["create", "a", "1"]);
     let mut shell = std::process::Command::new("sh");
-    let lockhouse = env!("CARGO_BIN_EXE_lockhouse");
+    let lockhouse = lockhouse();
     let script = format!(
         "sleep 1000 & echo $!; sleep 0.1
          exec {lockhouse} run -s a --id job --ttl 1s -- sh -c 'echo up; exec sleep 1000'"

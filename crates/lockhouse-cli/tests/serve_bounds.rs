@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use house::{House, Running, until};
+use house::{House, Running, lockhouse, until};
 
 /// How long a call may take that waits for nothing.
 const SOON: Duration = Duration::from_secs(5);
@@ -18,10 +18,10 @@ const MIB: u64 = 1024 * 1024;
 /// A server that was started under `ulimit` with `limit`, and its address.
 fn serve(house: &House, limit: &str) -> (Running, String) {
     let script = format!("ulimit {limit} && exec \"$@\"");
-    let lockhouse = env!("CARGO_BIN_EXE_lockhouse");
+    let lockhouse = lockhouse();
     let mut command = std::process::Command::new("sh");
     command
-        .args(["-c", &script, "sh", lockhouse, "serve"])
+        .args(["-c", &script, "sh", &lockhouse, "serve"])
         .args(["--listen", "127.0.0.1:0"])
         .env("LOCKHOUSE_URL", house.url());
     let mut server = Running::new(command);

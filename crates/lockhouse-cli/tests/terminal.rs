@@ -13,7 +13,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use house::{House, eventually, until};
+use house::{House, eventually, lockhouse, until};
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
@@ -35,7 +35,7 @@ impl Terminal {
         let shell = Command::new("env")
             .args(["--default-signal", "setsid", "--ctty", "--wait"])
             .args(["bash", "--norc", "--noprofile", "-i"])
-            .env("lockhouse", env!("CARGO_BIN_EXE_lockhouse"))
+            .env("lockhouse", lockhouse())
             .env("LOCKHOUSE_URL", house.url())
             .env("PS1", "$ ")
             .env("TERM", "dumb")

@@ -36,7 +36,7 @@ pub struct Finding {
     pub semaphore: Option<SemaphoreName>,
     /// What is off, in words.
     pub text: String,
-    /// Whether [`Store::repair`](crate::store::Store::repair) mends it.
+    /// Whether [`Upkeep::repair`](crate::store::Upkeep::repair) mends it.
     pub can_be_repaired: bool,
 }
 

@@ -4,7 +4,8 @@
 //! [`strategy`] has the locks that people write, a file each; [`lab`] puts them through the same
 //! scenes as Lockhouse, on any database.
 //!
-//! The command `lockhouse lab` and the tests share it, so a reader sees what the tests see.
+//! The program `lockhouse-lab` and the tests share it, so a reader sees what the tests see. Nothing of it is in the
+//! operator's `lockhouse`.
 
 pub mod history;
 pub mod lab;

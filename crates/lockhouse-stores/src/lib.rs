@@ -19,12 +19,10 @@ mod sqlite;
 
 use std::sync::Arc;
 
-use lockhouse_core::store::{Error, Kind, Store};
+use lockhouse_core::store::{Error, FullStore, Kind};
 
 pub use credentials::{refuse_misplaced, without_credentials};
-pub use memory::Memory;
-#[cfg(feature = "sabotage")]
-pub use memory::Sabotage;
+pub use memory::{Memory, MemoryTransaction};
 #[cfg(feature = "mysql")]
 pub use mysql::MySql;
 #[cfg(feature = "postgres")]
@@ -34,6 +32,9 @@ pub use sql::Sql;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
+/// The most commands that a batch may have, on each of these stores: they lock one row after the other.
+const MAX_BATCH: usize = 512;
+
 /// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…` or
 /// `postgresql://…`.
 ///
@@ -42,7 +43,7 @@ pub use sqlite::Sqlite;
 /// # Errors
 /// [`Kind::Configuration`] when the URL is malformed, or names a store that is unknown or was not
 /// built in.
-pub fn open(url: &str) -> Result<Arc<dyn Store>, Error> {
+pub fn open(url: &str) -> Result<Arc<dyn FullStore>, Error> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     match scheme {
         "memory" if rest.is_empty() => Ok(Arc::new(Memory::new())),

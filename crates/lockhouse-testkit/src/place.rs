@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
-use lockhouse::store::Store;
+use lockhouse::store::FullStore;
 use lockhouse_stores::Memory;
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use tokio::net::TcpListener;
@@ -48,7 +48,7 @@ impl Place {
 
     /// Another client, to whose engine, or to whose server's, the store's grants come so late.
     pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
-        let store: Arc<dyn Store> = match &self.memory {
+        let store: Arc<dyn FullStore> = match &self.memory {
             Some(memory) => memory.clone(),
             None => lockhouse_stores::open(self.url()).unwrap(),
         };
@@ -225,10 +225,9 @@ async fn run(server: &str, statement: &str) {
 
 /// Runs `statement` on a connection of its own.
 pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
-    let statement = sqlx::raw_sql(statement);
     if is_postgres(server) {
         let mut connection = PgConnection::connect(server).await?;
-        statement.execute(&mut connection).await?;
+        connection.execute(statement).await?;
         connection.close().await
     } else {
         let mut connection = MySqlConnection::connect(server).await?;
@@ -236,7 +235,7 @@ pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::E
         connection
             .execute("SET SESSION /*M! max_statement_time=0, */ lock_wait_timeout=60")
             .await?;
-        statement.execute(&mut connection).await?;
+        connection.execute(statement).await?;
         connection.close().await
     }
 }

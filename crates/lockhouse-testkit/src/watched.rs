@@ -1,22 +1,17 @@
 //! A store that takes note of what it is asked to do, and how long that takes; or is late with it.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
-use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp,
-};
+use lockhouse_core::Outcome;
+use lockhouse_core::store::{Batch, Error, FullStore, Layer, Purge};
 use tokio::time::sleep;
 
 /// A store between an engine and the true store.
 #[derive(Debug)]
 pub struct Watched {
-    store: Arc<dyn Store>,
+    store: Arc<dyn FullStore>,
     seen: Mutex<Seen>,
     /// How long after its commit a batch is answered that asks for permits.
     late_by: Duration,
@@ -52,13 +47,13 @@ impl Watched {
             seen: Mutex::default(),
             late_by: Duration::ZERO,
         });
-        watched.migrate().await.unwrap();
-        let lockhouse = Lockhouse::with_store(Arc::clone(&watched) as Arc<dyn Store>);
+        watched.store.migrate().await.unwrap();
+        let lockhouse = Lockhouse::with_store(Arc::clone(&watched) as Arc<dyn FullStore>);
         (watched, lockhouse)
     }
 
     /// The same store, which answers whoever asks for permits so long after it has granted them.
-    pub(crate) fn late(store: Arc<dyn Store>, late_by: Duration) -> Arc<dyn Store> {
+    pub(crate) fn late(store: Arc<dyn FullStore>, late_by: Duration) -> Arc<dyn FullStore> {
         Arc::new(Self {
             store,
             seen: Mutex::default(),
@@ -76,8 +71,11 @@ impl Watched {
     }
 }
 
-#[async_trait]
-impl Store for Watched {
+impl Layer for Watched {
+    fn inner(&self) -> &dyn FullStore {
+        &*self.store
+    }
+
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let begun = Instant::now();
         let outcomes = self.store.transact(batch).await;
@@ -95,65 +93,5 @@ impl Store for Watched {
         let took = begun.elapsed();
         self.see(|seen| seen.purges.push((purged, took)));
         Ok(purged)
-    }
-
-    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
-        self.store.changed(on).await
-    }
-
-    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
-        self.store.locked(rows).await
-    }
-
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.store.semaphore(name).await
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        self.store.semaphores(page).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        self.store.request(external_id).await
-    }
-
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        self.store.holders(of, page).await
-    }
-
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error> {
-        self.store.history(name, limit).await
-    }
-
-    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
-        self.store.due(which, limit).await
-    }
-
-    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
-        self.store.stale(age, page).await
-    }
-
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        self.store.owners(page).await
-    }
-
-    async fn recount(&self) -> Result<Recount, Error> {
-        self.store.recount().await
-    }
-
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.store.repair(name).await
-    }
-
-    async fn migrate(&self) -> Result<(), Error> {
-        self.store.migrate().await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.store.ready().await
     }
 }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockhouse_testkit::broken::UNLOCKED;
 use lockhouse_testkit::clock::Clock;
 use lockhouse_testkit::place::{self, Place};
 use lockhouse_testkit::{audit, rows};
@@ -156,7 +157,7 @@ async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
 async fn forget_the_lock(place: Option<Place>) {
     let Some(place) = place else { return };
     define(&place).await;
-    let mut hammers = start(&format!("{}?sabotage=no_lock", place.url()), 20_000, &[]);
+    let mut hammers = start(&format!("{UNLOCKED}{}", place.url()), 20_000, &[]);
     let mut found = Vec::new();
     let mut missing = vec!["P1", "P2", "P7"];
     // The hammers may fail or not; the rows tell.

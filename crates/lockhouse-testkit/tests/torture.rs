@@ -18,15 +18,13 @@ static TURN: Semaphore = Semaphore::const_new(2);
 /// How long a run may take until each fault has come.
 const AT_MOST: Duration = Duration::from_secs(300);
 
-async fn torture(store: &str, faults: &[Fault], sabotage: Option<&str>) -> Report {
+async fn torture_without_locks(store: &str, faults: &[Fault]) -> Report {
     torture_as(store, faults, |size| {
-        if let Some(sabotage) = sabotage {
-            size.sabotage = Some(sabotage.to_owned());
-            size.duration = Duration::from_secs(60);
-            size.rounds = 1;
-            size.once = false;
-            size.until_broken = true;
-        }
+        size.without_locks = true;
+        size.duration = Duration::from_secs(60);
+        size.rounds = 1;
+        size.once = false;
+        size.until_broken = true;
     })
     .await
 }
@@ -54,7 +52,7 @@ async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size))
         folder: folder.path().to_owned(),
         fill: false,
         scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts"),
-        sabotage: None,
+        without_locks: false,
         mends_late: false,
         rounds: 4,
         once: true,
@@ -62,7 +60,7 @@ async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size))
         says: true,
     };
     sets(&mut size);
-    let is_true = size.sabotage.is_none() && !size.mends_late;
+    let is_true = !size.without_locks && !size.mends_late;
     let report = run(Path::new(TORTURE), &size).await;
     println!("{report}");
     if is_true && !report.violations.is_empty() {
@@ -84,7 +82,7 @@ const DATABASE: [Fault; 8] = [
 ];
 
 async fn breaks_nothing(store: &str, faults: &[Fault]) {
-    let report = torture(store, faults, None).await;
+    let report = torture_as(store, faults, |_| ()).await;
     assert!(report.violations.is_empty(), "see above");
     for fault in faults {
         assert!(report.times(*fault) > 0, "{fault} did not come");
@@ -145,7 +143,7 @@ async fn a_store_without_its_locks_is_found_out() {
         return;
     }
     let faults = [Fault::KillClient, Fault::LostReplies];
-    let report = torture("postgres", &faults, Some("&sabotage=no_lock")).await;
+    let report = torture_without_locks("postgres", &faults).await;
     let promises = ["P1", "P2", "P7"];
     let named = |violation: &String| {
         promises

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{Holders, Page, Store};
+use lockhouse_core::store::{FullStore, Holders, Page};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Epoch, ExternalId, Finding, Invalid, Owner, OwnerSession,
     Reply, Request, SemaphoreName, Ttl,
@@ -55,7 +55,7 @@ impl Lockhouse {
 
     /// An engine of its own on any store. The store must have been
     /// [migrated](Lockhouse::migrate).
-    pub fn with_store(store: Arc<dyn Store>) -> Self {
+    pub fn with_store(store: Arc<dyn FullStore>) -> Self {
         Self::with_service(Engine::new(store))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse::{Ask as LockhouseAsk, Error, ExternalId, Lockhouse, SemaphoreName, Ttl};
-use lockhouse_core::store::{Batch, Store};
+use lockhouse_core::store::{Batch, FullStore};
 use lockhouse_core::{Capacity, Cause, Command, Count as Permits, Definition};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -35,7 +35,7 @@ pub struct LockhouseContender {
     name: String,
     engines: Vec<Lockhouse>,
     /// The store of an engine here, for what is faster without it.
-    store: Option<Arc<dyn Store>>,
+    store: Option<Arc<dyn FullStore>>,
     count: Option<Arc<Count>>,
     /// What semaphores' names begin with, so that they are nobody else's.
     prefix: String,
@@ -115,7 +115,7 @@ impl LockhouseContender {
     }
 
     /// The quick way: large batches, past the engine.
-    async fn prepare_in_store(&self, store: &dyn Store, shape: &Shape) -> Result<(), Failed> {
+    async fn prepare_in_store(&self, store: &dyn FullStore, shape: &Shape) -> Result<(), Failed> {
         let names = self.semaphores(shape)?;
         let capacity = Capacity::new(shape.capacity())?;
         let defined = names.iter().map(|name| {
@@ -286,7 +286,7 @@ fn is_server(url: &str) -> bool {
 
 /// Has `groups` of commands, each of which stays together, decided in large batches.
 async fn transact(
-    store: &dyn Store,
+    store: &dyn FullStore,
     groups: impl Iterator<Item = Result<Vec<Command>, Failed>>,
 ) -> Result<(), Failed> {
     let mut commands = Vec::new();
@@ -299,7 +299,7 @@ async fn transact(
     decided(store, commands).await
 }
 
-async fn decided(store: &dyn Store, commands: Vec<Command>) -> Result<(), Failed> {
+async fn decided(store: &dyn FullStore, commands: Vec<Command>) -> Result<(), Failed> {
     if commands.is_empty() {
         return Ok(());
     }

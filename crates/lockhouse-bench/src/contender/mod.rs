@@ -1,23 +1,15 @@
 //! Who can be put under load: Lockhouse, and what it is held against, a file each.
 
-#[cfg(feature = "yardsticks")]
 mod advisory;
-#[cfg(feature = "yardsticks")]
 mod article;
 mod counted;
-#[cfg(feature = "yardsticks")]
 mod database;
-#[cfg(feature = "yardsticks")]
 mod etcd;
-#[cfg(feature = "yardsticks")]
 mod floor;
-#[cfg(feature = "yardsticks")]
 mod kind;
 mod lockhouse;
-#[cfg(feature = "yardsticks")]
 mod redis;
 pub(crate) mod settings;
-#[cfg(feature = "yardsticks")]
 mod single;
 
 use std::collections::BTreeMap;
@@ -28,9 +20,7 @@ use crate::Failed;
 use crate::measured::{Server, Work};
 use crate::shape::{Ask, Shape};
 
-#[cfg(feature = "yardsticks")]
 pub use database::Database;
-#[cfg(feature = "yardsticks")]
 pub use kind::Kind;
 pub use lockhouse::LockhouseContender;
 

@@ -1,7 +1,6 @@
 //! The verbs, one file each.
 
 mod acquire;
-mod bench;
 mod completions;
 mod create;
 mod delete;
@@ -10,7 +9,6 @@ mod goodbye;
 mod heartbeat;
 mod history;
 mod holders;
-mod lab;
 mod list;
 mod migrate;
 mod release;
@@ -53,8 +51,6 @@ pub(crate) enum Verb {
     Verify(verify::Verify),
     Epoch(epoch::EpochVerb),
     Migrate(migrate::Migrate),
-    Bench(bench::Bench),
-    Lab(lab::Lab),
     Completions(completions::Completions),
 }
 
@@ -80,8 +76,6 @@ impl Verb {
             Verb::Verify(verb) => verb.perform(global).await,
             Verb::Epoch(verb) => verb.perform(global).await,
             Verb::Migrate(verb) => verb.perform(global).await,
-            Verb::Bench(verb) => verb.perform(global).await,
-            Verb::Lab(verb) => verb.perform(global).await,
             Verb::Completions(verb) => verb.perform(),
         }
     }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../binary/mod.rs"]
+mod binary;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -11,6 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use binary::lockhouse;
 use lockhouse::Timestamp;
 use lockhouse_testkit::clock::Clock;
 use nix::sys::signal::{Signal, kill};
@@ -95,7 +99,7 @@ impl House {
         // Tests in the background of a script have signals ignored, and hand that on.
         let mut command = Command::new("env");
         command
-            .args(["--default-signal", env!("CARGO_BIN_EXE_lockhouse")])
+            .args(["--default-signal", &lockhouse()])
             .args(args)
             .env("LOCKHOUSE_URL", &self.url)
             .env_remove("RUST_LOG");

@@ -4,15 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::contract::Contract;
 use crate::server::Server;
-use std::time::Duration;
 
-use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
-use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp,
-};
+use lockhouse_core::Outcome;
+use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
 use lockhouse_stores::Memory;
 
 #[derive(Debug, Default)]
@@ -34,83 +29,23 @@ impl Unreliable {
     }
 }
 
-#[async_trait]
-impl Store for Unreliable {
+impl Layer for Unreliable {
+    fn inner(&self) -> &dyn FullStore {
+        &self.memory
+    }
+
+    async fn around<T: Send>(
+        &self,
+        _: Call<'_>,
+        answer: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        self.check()?;
+        answer.await
+    }
+
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         self.check()?;
         self.memory.transact(batch).await
-    }
-
-    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
-        self.check()?;
-        self.memory.locked(rows).await
-    }
-
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.check()?;
-        self.memory.semaphore(name).await
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        self.check()?;
-        self.memory.semaphores(page).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        self.check()?;
-        self.memory.request(external_id).await
-    }
-
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        self.check()?;
-        self.memory.holders(of, page).await
-    }
-
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error> {
-        self.check()?;
-        self.memory.history(name, limit).await
-    }
-
-    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
-        self.check()?;
-        self.memory.due(which, limit).await
-    }
-
-    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
-        self.check()?;
-        self.memory.stale(age, page).await
-    }
-
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        self.check()?;
-        self.memory.owners(page).await
-    }
-
-    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        self.check()?;
-        self.memory.purge(what, limit).await
-    }
-
-    async fn recount(&self) -> Result<Recount, Error> {
-        self.check()?;
-        self.memory.recount().await
-    }
-
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.check()?;
-        self.memory.repair(name).await
-    }
-
-    async fn migrate(&self) -> Result<(), Error> {
-        self.check()
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.check()
     }
 }
 

@@ -2,8 +2,7 @@
 
 mod due;
 mod rows;
-#[cfg(feature = "sabotage")]
-mod sabotage;
+mod transaction;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,22 +11,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
+use lockhouse_core::store::{
+    Batch, Due, Error, Holders, Listing, Migration, Notification, Page, Purge, Stale, Store, Upkeep,
+};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Loaded, Outcome, Owner, Recount, Request, Semaphore,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp, decide,
 };
 
-use rows::{Rows, after, is_listed, make_ready};
-#[cfg(feature = "sabotage")]
-pub use sabotage::Sabotage;
+use crate::MAX_BATCH;
+use rows::{Rows, after, is_listed};
+pub use transaction::MemoryTransaction;
 
 /// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock
 /// unless it is given another.
 pub struct Memory {
     rows: Mutex<Rows>,
-    #[cfg(feature = "sabotage")]
-    sabotage: Option<std::sync::Arc<Sabotage>>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -41,8 +40,6 @@ impl Memory {
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             rows: Mutex::default(),
-            #[cfg(feature = "sabotage")]
-            sabotage: None,
             clock: Box::new(clock),
         }
     }
@@ -53,16 +50,9 @@ impl Memory {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a batch touches.
-    fn load(&self, rows: &Rows, batch: &Batch) -> Loaded {
-        let now = (self.clock)();
-        let mut footprint = batch.footprint.clone();
-        let mut loaded = rows.load(&footprint, now);
-        if footprint.grow(&batch.commands, &loaded) {
-            loaded = rows.load(&footprint, now);
-        }
-        make_ready(&batch.commands, &mut loaded);
-        loaded
+    /// Takes the lock. Whatever else the store is asked waits until the transaction is dropped.
+    pub fn begin(&self) -> MemoryTransaction<'_> {
+        MemoryTransaction::new(self.rows(), &*self.clock)
     }
 }
 
@@ -83,14 +73,14 @@ impl fmt::Debug for Memory {
 #[async_trait]
 impl Store for Memory {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
-        #[cfg(feature = "sabotage")]
-        if let Some(sabotage) = &self.sabotage {
-            return Ok(self.transact_wrongly(batch, sabotage).await);
-        }
-        let mut rows = self.rows();
-        let decision = decide(self.load(&rows, batch), &batch.commands);
-        rows.save(decision.changes);
+        let mut transaction = self.begin();
+        let decision = decide(transaction.load(batch), &batch.commands);
+        transaction.save(decision.changes);
         Ok(decision.outcomes)
+    }
+
+    fn max_batch(&self) -> usize {
+        MAX_BATCH
     }
 
     /// It has no row locks.
@@ -99,10 +89,6 @@ impl Store for Memory {
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        #[cfg(feature = "sabotage")]
-        if let Some(semaphore) = self.as_it_was(name) {
-            return Ok(Some(semaphore));
-        }
         Ok(self
             .rows()
             .semaphores
@@ -111,6 +97,26 @@ impl Store for Memory {
             .cloned())
     }
 
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let rows = self.rows();
+        let found = names.iter().filter_map(|name| rows.semaphores.get(name));
+        Ok(found
+            .filter(|semaphore| semaphore.exists())
+            .cloned()
+            .collect())
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        Ok(self.rows().requests.get(external_id).cloned())
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Listing for Memory {
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let rows = self.rows();
         let rest = rows.semaphores.range((after(page), Bound::Unbounded));
@@ -125,10 +131,6 @@ impl Store for Memory {
         let rest = rows.semaphores.range((after(page), Bound::Unbounded));
         let rest = rest.map(|(_, semaphore)| semaphore);
         Ok(rest.take(page.limit as usize).cloned().collect())
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        Ok(self.rows().requests.get(external_id).cloned())
     }
 
     async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
@@ -150,15 +152,13 @@ impl Store for Memory {
         let of_it = newest_first.filter(|change| change.semaphore == *name);
         Ok(of_it.take(limit as usize).cloned().collect())
     }
+}
 
+#[async_trait]
+impl Upkeep for Memory {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         let now = (self.clock)();
         let rows = self.rows();
-        #[cfg(feature = "sabotage")]
-        if self.looks_are_stale() {
-            let live = rows.requests.values().filter(|request| request.is_live());
-            return Ok(live.take(limit as usize).cloned().collect());
-        }
         Ok(rows.due(which, limit as usize, now))
     }
 
@@ -205,12 +205,19 @@ impl Store for Memory {
         rows.semaphores.insert(name.clone(), is);
         Ok(off.then_some(was))
     }
+}
 
-    async fn migrate(&self) -> Result<(), Error> {
-        Ok(())
+#[async_trait]
+impl Notification for Memory {
+    /// It is told of nothing.
+    async fn changed(&self, _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        std::future::pending().await
     }
+}
 
-    async fn ready(&self) -> Result<(), Error> {
+#[async_trait]
+impl Migration for Memory {
+    async fn migrate(&self) -> Result<(), Error> {
         Ok(())
     }
 }

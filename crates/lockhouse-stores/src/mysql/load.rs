@@ -32,13 +32,12 @@ const SELECT: &str = "/*M! SET STATEMENT max_statement_time=0.5 FOR */ \
 
 /// Begins a transaction that locks `footprint`, in its order, and reads the clock last. READ COMMITTED
 /// locks no gaps, so what is missing locks nothing.
-pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
-    let lock = if locks { "FOR UPDATE" } else { "" };
+pub(super) fn script(footprint: &Footprint) -> Script {
     let mut script = Script::transaction(BEGIN);
     let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
         if !keys.is_empty() {
             script.add(format_args!(
-                "{SELECT} {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} {lock}"
+                "{SELECT} {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} FOR UPDATE"
             ));
         }
     };

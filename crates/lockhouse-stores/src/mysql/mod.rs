@@ -61,7 +61,7 @@ use sql::{Text, Time};
 /// - **Clock**: the server's.
 /// - **Fairness, cancellation, time**: those of [`Sql`].
 /// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the database; for
-///   [`migrate`](lockhouse_core::store::Store::migrate) also CREATE, ALTER and INDEX.
+///   [`migrate`](lockhouse_core::store::Migration::migrate) also CREATE, ALTER and INDEX.
 ///
 /// ```
 /// use lockhouse_stores::MySql;
@@ -79,7 +79,7 @@ impl MySql {
     /// A store in the database of `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `mariadb://…`,
     /// which is the same.
     ///
-    /// Nothing is connected to yet. The database must exist; [`migrate`](lockhouse_core::store::Store::migrate) makes the
+    /// Nothing is connected to yet. The database must exist; [`migrate`](lockhouse_core::store::Migration::migrate) makes the
     /// tables in it. Parameters of the URL:
     ///
     /// | parameter | default | |
@@ -115,8 +115,8 @@ impl Dialect for MySqlServer {
         Time(time)
     }
 
-    fn load(footprint: &Footprint, locks: bool) -> Script {
-        load::script(footprint, locks)
+    fn load(footprint: &Footprint) -> Script {
+        load::script(footprint)
     }
 
     fn known(ids: &BTreeSet<&ExternalId>) -> String {

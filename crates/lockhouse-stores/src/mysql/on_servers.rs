@@ -7,7 +7,7 @@ mod transactions;
 use std::io::Write as _;
 use std::time::Duration;
 
-use lockhouse_core::store::Store as _;
+use lockhouse_core::store::Migration as _;
 use sqlx::mysql::MySqlRow;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, Row as _};
 

@@ -6,7 +6,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
 use super::MySqlServer;
-use crate::sql::{Location, Parameters, check_files, configuration, names_a};
+use crate::sql::{Location, check_files, configuration, connections, names_a};
 
 /// The parameters that the driver reads, as they are spelt there.
 const DRIVER_PARAMETERS: [&str; 9] = [
@@ -27,7 +27,7 @@ const TAKES: &str = "connections, ssl-mode, ssl-ca, ssl-cert, ssl-key and socket
 pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
     let url =
         Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
-    let Parameters { connections, locks } = Parameters::of(&url, &DRIVER_PARAMETERS, TAKES)?;
+    let connections = connections(&url, &DRIVER_PARAMETERS, TAKES)?;
     if !url.has_authority() {
         return Err(names_no_database());
     }
@@ -68,7 +68,6 @@ pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
         driver,
         display,
         connections,
-        locks,
     })
 }
 
@@ -100,7 +99,6 @@ mod tests {
         let location = location.unwrap();
         assert_eq!(location.display, "db:3307/permits");
         assert_eq!(location.connections, 4);
-        assert!(location.locks);
     }
 
     #[test]

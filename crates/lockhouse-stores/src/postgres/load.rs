@@ -27,13 +27,12 @@ pub(super) const BY_KEY: [ByKey; 3] = [
 /// Rows are locked as they leave the sort, so in byte order. A row that somebody else had locked is
 /// read again once it is ours; a semaphore whose row appears during that wait is not seen, as if
 /// the batch had come before it.
-pub(super) fn script(footprint: &Footprint, locks: bool) -> Script {
-    let lock = if locks { "FOR UPDATE" } else { "" };
+pub(super) fn script(footprint: &Footprint) -> Script {
     let mut script = Script::transaction(BEGIN);
     let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
         if !keys.is_empty() {
             script.add(format_args!(
-                "SELECT {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} {lock}"
+                "SELECT {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} FOR UPDATE"
             ));
         }
     };

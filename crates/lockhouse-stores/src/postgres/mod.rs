@@ -59,7 +59,7 @@ use sql::{Text, Time};
 /// - **Clock**: the server's.
 /// - **Fairness, cancellation, time**: those of [`Sql`].
 /// - **Rights**: SELECT, INSERT, UPDATE and DELETE on the tables; for
-///   [`migrate`](lockhouse_core::store::Store::migrate) also CREATE on the schema that comes first
+///   [`migrate`](lockhouse_core::store::Migration::migrate) also CREATE on the schema that comes first
 ///   in the user's `search_path`, where the tables are made.
 /// - **PgBouncer** must pool by session, as each session is set when it begins; another mode is
 ///   refused when the store first connects.
@@ -81,7 +81,7 @@ impl Postgres {
     /// `postgresql://…`, which is the same.
     ///
     /// Nothing is connected to yet. The database must exist;
-    /// [`migrate`](lockhouse_core::store::Store::migrate) makes the tables in it. A HOST that is
+    /// [`migrate`](lockhouse_core::store::Migration::migrate) makes the tables in it. A HOST that is
     /// a path, with `%2F` for each `/`, is the folder of a Unix socket. Without a password, that of
     /// `PGPASSWORD` or of the password file is taken. Parameters of the URL:
     ///
@@ -117,8 +117,8 @@ impl Dialect for PostgresServer {
         Time(time)
     }
 
-    fn load(footprint: &Footprint, locks: bool) -> Script {
-        load::script(footprint, locks)
+    fn load(footprint: &Footprint) -> Script {
+        load::script(footprint)
     }
 
     fn known(ids: &BTreeSet<&ExternalId>) -> String {

@@ -5,7 +5,7 @@ mod due;
 use std::io::Write as _;
 use std::time::Duration;
 
-use lockhouse_core::store::{Purge, Store as _};
+use lockhouse_core::store::{Migration as _, Purge};
 use lockhouse_core::{
     Changes, EndReason, Ended, ExternalId, Footprint, Owner, SemaphoreName, Timestamp,
 };
@@ -30,7 +30,7 @@ async fn what_is_locked_is_found_by_the_unique_indexes_and_sorted_before() {
         rows += more;
         for asked in [1, 2, 64, 1500, 12_000] {
             let mut lease = lend(&store).await;
-            let load = load::script(&footprint(asked), true);
+            let load = load::script(&footprint(asked));
             let save = ended(asked);
             let purges = purged(asked);
             let permits = load::permits(&(1..=asked as u64).collect::<Vec<_>>());

@@ -6,7 +6,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::PostgresServer;
-use crate::sql::{Location, Parameters, check_files, configuration, names_a};
+use crate::sql::{Location, check_files, configuration, connections, names_a};
 
 /// The parameters that the driver reads.
 const DRIVER_PARAMETERS: [&str; 5] = [
@@ -30,7 +30,7 @@ const APPLICATION_NAME: &str = "lockhouse";
 pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
     let url =
         Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
-    let Parameters { connections, locks } = Parameters::of(&url, &DRIVER_PARAMETERS, TAKES)?;
+    let connections = connections(&url, &DRIVER_PARAMETERS, TAKES)?;
     let database = url.path().trim_start_matches('/');
     if !url.has_host() || database.is_empty() || database.contains('/') {
         return Err(configuration(
@@ -72,7 +72,6 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         driver,
         display,
         connections,
-        locks,
     })
 }
 
@@ -98,7 +97,6 @@ mod tests {
         let location = parse(url).unwrap();
         assert_eq!(location.display, "db:5433/permits");
         assert_eq!(location.connections, 4);
-        assert!(location.locks);
     }
 
     #[test]

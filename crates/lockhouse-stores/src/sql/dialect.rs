@@ -116,7 +116,7 @@ pub trait Dialect: Driver {
 
     /// Begins a transaction that locks `footprint` in its order, and reads the clock last. Answers
     /// the semaphores, requests and sessions that there are, each if any are asked for.
-    fn load(footprint: &Footprint, locks: bool) -> Script;
+    fn load(footprint: &Footprint) -> Script;
 
     /// The SELECT of those of `ids` that there are; locks nothing.
     fn known(ids: &BTreeSet<&ExternalId>) -> String;

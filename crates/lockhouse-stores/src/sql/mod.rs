@@ -49,7 +49,7 @@ use known::Known;
 pub(crate) use load::RowIds;
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use script::{Script, list};
-pub(crate) use url::{Location, Parameters, check_files, configuration, names_a};
+pub(crate) use url::{Location, check_files, configuration, connections, names_a};
 
 /// A store on a database server; see [`MySql`](crate::MySql).
 ///
@@ -59,9 +59,9 @@ pub(crate) use url::{Location, Parameters, check_files, configuration, names_a};
 ///   to its end.
 /// - **Time**: every call ends within 10 s; a lock wait of a batch after half a second, as
 ///   [`Kind::Locked`](lockhouse_core::store::Kind::Locked). Only
-///   [`migrate`](lockhouse_core::store::Store::migrate),
-///   [`recount`](lockhouse_core::store::Store::recount) and
-///   [`repair`](lockhouse_core::store::Store::repair), which read whole tables, may take 10 min;
+///   [`migrate`](lockhouse_core::store::Migration::migrate),
+///   [`recount`](lockhouse_core::store::Upkeep::recount) and
+///   [`repair`](lockhouse_core::store::Upkeep::repair), which read whole tables, may take 10 min;
 ///   batches go on meanwhile.
 pub struct Sql<D: Dialect>(pub(crate) Arc<Inner<D>>);
 
@@ -71,15 +71,12 @@ pub(crate) struct Inner<D: Dialect> {
     known: Known,
     looks: Looks,
     bell: D::Bell,
-    /// Whether to lock what is loaded. Only tests say no.
-    locks: bool,
 }
 
 impl<D: Dialect> Sql<D> {
     /// A store that has not connected yet.
     pub(crate) fn at(location: Location<D>) -> Self {
         Self(Arc::new(Inner {
-            locks: location.locks,
             ids: Ids::new(),
             known: Known::new(),
             looks: Looks::default(),

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
+use lockhouse_core::store::{
+    Batch, Due, Error, Holders, Kind, Listing, Migration, Notification, Page, Purge, Stale, Store,
+    Upkeep,
+};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
@@ -12,6 +15,7 @@ use lockhouse_core::{
 
 use super::dialect::Dialect;
 use super::{Sql, due, locked, purge, read, recount, schema, transact};
+use crate::MAX_BATCH;
 
 #[async_trait]
 impl<D: Dialect> Store for Sql<D> {
@@ -21,6 +25,10 @@ impl<D: Dialect> Store for Sql<D> {
             transact::transact(&store, &batch).await
         })
         .await
+    }
+
+    fn max_batch(&self) -> usize {
+        MAX_BATCH
     }
 
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
@@ -39,6 +47,32 @@ impl<D: Dialect> Store for Sql<D> {
         .await
     }
 
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let names = names.to_vec();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::named(&store, &names).await
+        })
+        .await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        let external_id = external_id.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            read::request(&store, &external_id).await
+        })
+        .await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            schema::ready(&store).await
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Listing for Sql<D> {
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let page = page.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
@@ -51,26 +85,6 @@ impl<D: Dialect> Store for Sql<D> {
         let page = page.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
             read::semaphores(&store, &page, true).await
-        })
-        .await
-    }
-
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
-        let names = names.to_vec();
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            read::named(&store, &names).await
-        })
-        .await
-    }
-
-    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
-        D::rung(&self.0.bell, on).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        let external_id = external_id.clone();
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            read::request(&store, &external_id).await
         })
         .await
     }
@@ -94,7 +108,10 @@ impl<D: Dialect> Store for Sql<D> {
         })
         .await
     }
+}
 
+#[async_trait]
+impl<D: Dialect> Upkeep for Sql<D> {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         let wanted = which.into();
         self.in_own_task(Kind::Unavailable, move |store| async move {
@@ -140,17 +157,20 @@ impl<D: Dialect> Store for Sql<D> {
         })
         .await
     }
+}
 
+#[async_trait]
+impl<D: Dialect> Notification for Sql<D> {
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        D::rung(&self.0.bell, on).await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Migration for Sql<D> {
     async fn migrate(&self) -> Result<(), Error> {
         self.in_own_task(Kind::Unavailable, |store| async move {
             schema::migrate(&store).await
-        })
-        .await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.in_own_task(Kind::Unavailable, |store| async move {
-            schema::ready(&store).await
         })
         .await
     }

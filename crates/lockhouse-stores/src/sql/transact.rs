@@ -152,7 +152,7 @@ async fn load<D: Dialect>(
     for _ in 0..LOADS {
         let mut there = footprint.clone();
         there.requests.retain(|id| !new.contains(id));
-        let script = D::load(&there, store.locks);
+        let script = D::load(&there);
         let answers = lease.run(&script, CONTEXT).await?;
         let mut snapshot = load::snapshot(&there, answers)?;
         add_permits(lease, &store.known, &mut snapshot).await?;

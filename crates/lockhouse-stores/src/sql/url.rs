@@ -20,8 +20,6 @@ pub(crate) struct Location<D: Driver> {
     pub(crate) display: String,
     /// At most so many connections.
     pub(crate) connections: usize,
-    /// Whether to lock what is loaded. Only tests say no.
-    pub(crate) locks: bool,
 }
 
 impl<D: Driver> fmt::Debug for Location<D> {
@@ -30,35 +28,23 @@ impl<D: Driver> fmt::Debug for Location<D> {
     }
 }
 
-/// The parameters of a URL that are the same for all kinds of servers.
-pub(crate) struct Parameters {
-    pub(crate) connections: usize,
-    pub(crate) locks: bool,
-}
-
-impl Parameters {
-    /// Reads the parameters of `url`, which may hold a password nowhere but before its host. Those that the driver reads are in `drivers`; `takes` names
-    /// all that there are.
-    pub(crate) fn of(url: &url::Url, drivers: &[&str], takes: &str) -> Result<Self, Error> {
-        refuse_misplaced(url.as_str())?;
-        let mut connections = CONNECTIONS;
-        #[cfg_attr(not(feature = "sabotage"), expect(unused_mut))]
-        let mut locks = true;
-        for (key, value) in url.query_pairs() {
-            match &*key {
-                "connections" => connections = parse_connections(&value)?,
-                #[cfg(feature = "sabotage")]
-                "sabotage" if value == "no_lock" => locks = false,
-                driver if drivers.contains(&driver) => {}
-                _ => {
-                    // It is not repeated: it may be a piece of a password.
-                    let problem = format!("the URL has a parameter that is not one of {takes}");
-                    return Err(configuration(problem));
-                }
+/// How many connections `url` allows. It may hold a password nowhere but before its host. The parameters that
+/// the driver reads are in `drivers`; `takes` names all that there are.
+pub(crate) fn connections(url: &url::Url, drivers: &[&str], takes: &str) -> Result<usize, Error> {
+    refuse_misplaced(url.as_str())?;
+    let mut connections = CONNECTIONS;
+    for (key, value) in url.query_pairs() {
+        match &*key {
+            "connections" => connections = parse_connections(&value)?,
+            driver if drivers.contains(&driver) => {}
+            _ => {
+                // It is not repeated: it may be a piece of a password.
+                let problem = format!("the URL has a parameter that is not one of {takes}");
+                return Err(configuration(problem));
             }
         }
-        Ok(Self { connections, locks })
     }
+    Ok(connections)
 }
 
 fn parse_connections(value: &str) -> Result<usize, Error> {

@@ -20,16 +20,20 @@ mod schema;
 mod tests;
 mod url;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
+use lockhouse_core::store::{
+    Batch, Due, Error, Holders, Listing, Migration, Notification, Page, Purge, Stale, Store, Upkeep,
+};
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
     SemaphoreName, Timestamp, decide,
 };
 
+use crate::MAX_BATCH;
 use crate::lapsed::Looks;
 use connections::Connections;
 use load::Snapshot;
@@ -55,8 +59,6 @@ use load::Snapshot;
 pub struct Sqlite {
     connections: Connections,
     looks: Arc<Looks>,
-    #[cfg(feature = "sabotage")]
-    no_lock: bool,
 }
 
 impl Sqlite {
@@ -64,37 +66,18 @@ impl Sqlite {
     /// `sqlite:///PATH`, where it is absolute. PATH is taken as it is: `%20` is no space; it can
     /// have no `?`.
     ///
-    /// Nothing is opened yet. [`migrate`](Store::migrate) creates the file, and its folder if
+    /// Nothing is opened yet. [`migrate`](Migration::migrate) creates the file, and its folder if
     /// that is missing; before that the other calls fail.
     ///
     /// # Errors
     /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL names no
     /// file or has parameters.
     pub fn open(url: &str) -> Result<Self, Error> {
-        let location = url::parse(url)?;
+        let file = url::parse(url)?;
         Ok(Self {
-            connections: Connections::new(&location.file),
+            connections: Connections::new(&file),
             looks: Arc::default(),
-            #[cfg(feature = "sabotage")]
-            no_lock: location.no_lock,
         })
-    }
-
-    /// A store that forgets the lock: it loads on one connection, saves on another, and does not
-    /// look what happened in between.
-    #[cfg(feature = "sabotage")]
-    async fn transact_without_lock(&self, batch: Batch) -> Result<Vec<Outcome>, Error> {
-        let decide = move |snapshot: &rusqlite::Connection| {
-            let Snapshot { loaded, ids } = load::snapshot(snapshot, &batch)?;
-            Ok((decide(loaded, &batch.commands), ids))
-        };
-        let (decision, ids) = self.connections.read(decide).await?;
-        let save = move |transaction: rusqlite::Transaction<'_>| {
-            save::changes(&transaction, &decision.changes, &ids)?;
-            transaction.commit().map_err(error::commit)?;
-            Ok(decision.outcomes)
-        };
-        self.connections.write(save).await
     }
 }
 
@@ -102,10 +85,6 @@ impl Sqlite {
 impl Store for Sqlite {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let batch = batch.clone();
-        #[cfg(feature = "sabotage")]
-        if self.no_lock {
-            return self.transact_without_lock(batch).await;
-        }
         let work = move |transaction: rusqlite::Transaction<'_>| {
             let Snapshot { loaded, ids } = load::snapshot(&transaction, &batch)?;
             let decision = decide(loaded, &batch.commands);
@@ -120,6 +99,10 @@ impl Store for Sqlite {
         self.connections.write(work).await
     }
 
+    fn max_batch(&self) -> usize {
+        MAX_BATCH
+    }
+
     /// It has no row locks.
     async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
         Ok(Footprint::default())
@@ -130,18 +113,6 @@ impl Store for Sqlite {
         let work = move |snapshot: &_| load::semaphore(snapshot, &name);
         let found = self.connections.read(work).await?;
         Ok(found.filter(Semaphore::exists))
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        let page = page.clone();
-        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_SEMAPHORES);
-        self.connections.read(work).await
-    }
-
-    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        let page = page.clone();
-        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_EVER);
-        self.connections.read(work).await
     }
 
     async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
@@ -160,6 +131,25 @@ impl Store for Sqlite {
         self.connections.read(work).await
     }
 
+    async fn ready(&self) -> Result<(), Error> {
+        self.connections.read(|_| Ok(())).await
+    }
+}
+
+#[async_trait]
+impl Listing for Sqlite {
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_SEMAPHORES);
+        self.connections.read(work).await
+    }
+
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_EVER);
+        self.connections.read(work).await
+    }
+
     async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
         let (of, page) = (of.clone(), page.clone());
         let work = move |snapshot: &_| read::holders(snapshot, &of, &page);
@@ -175,7 +165,10 @@ impl Store for Sqlite {
         let work = move |snapshot: &_| read::history(snapshot, &name, limit);
         self.connections.read(work).await
     }
+}
 
+#[async_trait]
+impl Upkeep for Sqlite {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         match which {
             Due::Lapsed { on: None } => {
@@ -229,12 +222,19 @@ impl Store for Sqlite {
         };
         self.connections.write_long(work).await
     }
+}
 
+#[async_trait]
+impl Notification for Sqlite {
+    /// It is told of nothing.
+    async fn changed(&self, _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl Migration for Sqlite {
     async fn migrate(&self) -> Result<(), Error> {
         self.connections.migrate().await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.connections.read(|_| Ok(())).await
     }
 }

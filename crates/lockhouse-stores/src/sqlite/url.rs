@@ -6,18 +6,9 @@ use lockhouse_core::store::Error;
 
 use crate::configuration;
 
-/// What a URL says.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Location {
-    /// Absolute, so that it stays the same file when the process changes its folder.
-    pub(super) file: PathBuf,
-    /// Whether to forget the lock, for tests.
-    #[cfg(feature = "sabotage")]
-    pub(super) no_lock: bool,
-}
-
-/// Everything between `sqlite:` and the first `?` is the path, as it is: `%20` is no space.
-pub(super) fn parse(url: &str) -> Result<Location, Error> {
+/// The file that `url` names. Everything between `sqlite:` and the first `?` is the path, as it is:
+/// `%20` is no space. The path is absolute, so that it stays the same file when the process changes its folder.
+pub(super) fn parse(url: &str) -> Result<PathBuf, Error> {
     let rest = url
         .strip_prefix("sqlite:")
         .ok_or_else(|| configuration("the URL does not begin with sqlite:"))?;
@@ -44,19 +35,10 @@ pub(super) fn parse(url: &str) -> Result<Location, Error> {
     }
     let file = path::absolute(file)
         .map_err(|source| configuration("the URL's file has no full path").caused_by(source))?;
-    #[cfg(feature = "sabotage")]
-    if parameters == "sabotage=no_lock" {
-        let no_lock = true;
-        return Ok(Location { file, no_lock });
-    }
     if !parameters.is_empty() {
         return Err(configuration("an sqlite: URL takes no parameters"));
     }
-    Ok(Location {
-        file,
-        #[cfg(feature = "sabotage")]
-        no_lock: false,
-    })
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -67,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_path_may_be_absolute_or_relative_and_is_taken_as_it_is() {
-        let file = |url| parse(url).unwrap().file;
+        let file = |url| parse(url).unwrap();
         let here = std::env::current_dir().unwrap();
         assert_eq!(file("sqlite:/var/lib/a.db"), PathBuf::from("/var/lib/a.db"));
         assert_eq!(file("sqlite:///var/lib/a.db"), file("sqlite:/var/lib/a.db"));
@@ -79,12 +61,6 @@ mod tests {
         assert_eq!(file("sqlite:file:a.db"), here.join("file:a.db"));
     }
 
-    #[cfg(not(feature = "sabotage"))]
-    #[test]
-    fn sabotage_is_built_for_tests_only() {
-        assert!(parse("sqlite:a.db?sabotage=no_lock").is_err());
-    }
-
     #[test]
     fn a_url_without_a_file_or_with_an_unknown_parameter_is_refused() {
         for url in [
@@ -94,7 +70,7 @@ mod tests {
             "sqlite::memory:",
             "sqlite:?",
             "sqlite:a.db?mode=rwc",
-            "sqlite:a.db?sabotage=all",
+            "sqlite:a.db?cache=shared",
             "mysql://host/a",
         ] {
             assert_eq!(parse(url).unwrap_err().kind(), Kind::Configuration, "{url}");

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Error, Store};
+use lockhouse_core::store::{Batch, Error, FullStore};
 use lockhouse_core::{
     Ask, Capacity, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
     Semaphore, SemaphoreName, Timestamp, Ttl,
@@ -28,7 +28,7 @@ pub(crate) struct Database {
 }
 
 /// A store on a server.
-pub(crate) type Served = Arc<dyn Store>;
+pub(crate) type Served = Arc<dyn FullStore>;
 
 /// Stamps one test for each of the functions on one server.
 macro_rules! on_server {

@@ -18,8 +18,6 @@ mod postgres;
 mod proxy;
 mod purging;
 mod recounting;
-#[cfg(feature = "sabotage")]
-mod sabotage;
 mod schema;
 mod session;
 mod texts;

@@ -2,11 +2,12 @@
 //! semaphores as fast as they can, in every way that a client may.
 //!
 //! Prints how many grants there were. Fails on an answer that can't be right; what is transient
-//! is counted and gone past.
+//! is counted and gone past. A URL that begins with `unlocked+` has the store without its locks.
 
 use std::time::Duration;
 
 use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Request, SemaphoreName, Ttl};
+use lockhouse_testkit::broken;
 use tokio::time::{Instant, sleep};
 
 const SEMAPHORES: [&str; 3] = ["north", "middle", "south"];
@@ -17,7 +18,7 @@ async fn main() {
     let [url, tasks, ms, seed] = &arguments[..] else {
         panic!("usage: hammer URL TASKS MILLISECONDS SEED")
     };
-    let lockhouse = Lockhouse::connect(url).await.unwrap();
+    let lockhouse = broken::connect(url).await.unwrap();
     let until = Instant::now() + Duration::from_millis(ms.parse().unwrap());
     let seed: u64 = seed.parse().unwrap();
     let mut hammering = tokio::task::JoinSet::new();

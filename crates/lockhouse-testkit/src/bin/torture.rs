@@ -29,8 +29,7 @@ while one fault after the other is begun and mended. Checkers decide over all th
   -o json              print the report as JSON, and no progress
   --folder FOLDER      where data and notes are kept [a new one under /tmp, removed if all is well]
   --disk-may-be-filled FOLDER/data is a file system of the run's own, on which disk-full may come
-  --sabotage TEXT      added to the store's URL, to see that a broken store is found out:
-                       ?sabotage=no_lock for sqlite, &sabotage=no_lock for the others
+  --without-locks      clients and servers do without the store's locks, to see that it is found out
 
 While it runs, a line tells of each round: seconds, operations, faults so far, violations, what is on,
 and how long it took until all were at work again, which must not be more than 10 s. What the database
@@ -109,7 +108,7 @@ impl Options {
                 folder: PathBuf::new(),
                 fill: false,
                 scripts: here.join("../../scripts"),
-                sabotage: None,
+                without_locks: false,
                 rounds: 5,
                 once: false,
                 until_broken: false,
@@ -136,7 +135,7 @@ impl Options {
                 "--seed" => options.size.seed = number(word, value()?)?,
                 "--folder" => options.size.folder = value()?.into(),
                 "--disk-may-be-filled" => options.size.fill = true,
-                "--sabotage" => options.size.sabotage = Some(value()?.clone()),
+                "--without-locks" => options.size.without_locks = true,
                 "--once" => options.size.once = true,
                 "--until-broken" => options.size.until_broken = true,
                 "--plan" => options.plan = true,

@@ -6,9 +6,8 @@ use lockhouse_core::{
     Ask, Capacity, Changes, Command, Count, Loaded, Permit, Refusal, Reply, Request, SemaphoreName,
     State, decide,
 };
-use lockhouse_stores::Sabotage;
 
-use super::{Variant, after, before, granted_now};
+use super::{Sabotage, Variant, after, before, granted_now};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

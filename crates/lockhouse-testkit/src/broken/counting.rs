@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use lockhouse_core::{Capacity, Command, Decision, Loaded, decide};
-use lockhouse_stores::Sabotage;
 
-use super::{Variant, after};
+use super::{Sabotage, Variant, after};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

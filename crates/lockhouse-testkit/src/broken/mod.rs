@@ -8,14 +8,17 @@ mod asking;
 mod counting;
 mod ending;
 mod fencing;
+mod sabotage;
 mod timing;
+mod unlocked;
 
 use std::sync::Arc;
 
 use lockhouse_core::{Command, Decision, Loaded, Reply, Request, decide};
-use lockhouse_stores::Sabotage;
 
 use crate::history::Promise;
+pub use sabotage::{Broken, Sabotage};
+pub use unlocked::{UNLOCKED, connect};
 
 /// A broken store.
 pub struct Variant {

@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockhouse_core::{Timestamp, decide};
-use lockhouse_stores::Sabotage;
 
-use super::{Variant, before};
+use super::{Sabotage, Variant, before};
 use crate::drill::FAST;
 use crate::history::Promise;
 

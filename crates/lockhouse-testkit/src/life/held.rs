@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use lockhouse::{Lockhouse, Upkeep};
-use lockhouse_core::store::{Due, Page, Store};
+use lockhouse_core::store::{Due, FullStore, Page};
 
 use super::{Durations, Report, bulk, ms, say, timed};
 use crate::database::Database;
@@ -165,7 +165,7 @@ async fn hold(url: &str, count: u32) -> u64 {
 }
 
 /// Goes through all that is old and kept by a session; how long each piece took.
-async fn look_at_all(store: &dyn Store) -> Durations {
+async fn look_at_all(store: &dyn FullStore) -> Durations {
     let mut page = Page {
         after: None,
         limit: PIECE,

@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error, Holders, Page, Purge, Stale, Store};
+use lockhouse::store::{Batch, Due, Error, FullStore, Layer};
 use lockhouse::{
-    Ask, Capacity, CapacityChange, Cause, Command, Definition, ExternalId, Outcome, Owner, Refusal,
-    Reply, Request, SemaphoreName, Timestamp,
+    Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
+    SemaphoreName,
 };
-use lockhouse_core::{Footprint, Recount, Semaphore};
-use lockhouse_stores::{Memory, Sabotage};
+use lockhouse_core::Semaphore;
 
-use crate::broken::variants;
+use crate::broken::{Sabotage, variants};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +64,7 @@ impl Break {
 /// Rows in memory behind what is broken.
 #[derive(Debug)]
 pub(super) struct Breaking {
-    rows: Arc<Memory>,
+    rows: Arc<dyn FullStore>,
     breaks: Option<Break>,
     count: AtomicU32,
     fences: Mutex<BTreeMap<SemaphoreName, u64>>,
@@ -77,7 +74,7 @@ pub(super) struct Breaking {
 const EVERY: u32 = 4;
 
 impl Breaking {
-    pub(super) fn new(rows: Arc<Memory>, breaks: Option<Break>) -> Self {
+    pub(super) fn new(rows: Arc<dyn FullStore>, breaks: Option<Break>) -> Self {
         Self {
             rows,
             breaks,
@@ -231,8 +228,11 @@ fn end(external_id: ExternalId, cause: Cause) -> Command {
     Command::End { external_id, cause }
 }
 
-#[async_trait]
-impl Store for Breaking {
+impl Layer for Breaking {
+    fn inner(&self) -> &dyn FullStore {
+        &*self.rows
+    }
+
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         if self.breaks.is_none() {
             return self.rows.transact(batch).await;
@@ -267,61 +267,5 @@ impl Store for Breaking {
                 .for_each(|row| row.in_use = row.in_use.max(row.capacity.value()));
         }
         Ok(found)
-    }
-
-    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
-        self.rows.locked(rows).await
-    }
-
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.rows.semaphore(name).await
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        self.rows.semaphores(page).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        self.rows.request(external_id).await
-    }
-
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        self.rows.holders(of, page).await
-    }
-
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error> {
-        self.rows.history(name, limit).await
-    }
-
-    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
-        self.rows.stale(age, page).await
-    }
-
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        self.rows.owners(page).await
-    }
-
-    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        self.rows.purge(what, limit).await
-    }
-
-    async fn recount(&self) -> Result<Recount, Error> {
-        self.rows.recount().await
-    }
-
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.rows.repair(name).await
-    }
-
-    async fn migrate(&self) -> Result<(), Error> {
-        self.rows.migrate().await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.rows.ready().await
     }
 }

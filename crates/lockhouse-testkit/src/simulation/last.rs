@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::store::Store;
+use lockhouse::store::Upkeep as _;
 use lockhouse::{Ask, Count, ExternalId, SemaphoreName, Timestamp, Ttl};
 use tokio::time::{sleep, timeout};
 

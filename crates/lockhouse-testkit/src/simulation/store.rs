@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
-use lockhouse::{
-    CapacityChange, Command, ExternalId, Outcome, Owner, Request, SemaphoreName, Timestamp,
-};
-use lockhouse_core::{Footprint, Recount, Semaphore};
+use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer, Purge};
+use lockhouse::{Command, Outcome, SemaphoreName};
+use lockhouse_core::Footprint;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
@@ -218,8 +215,19 @@ fn lost() -> Error {
     Error::new(Kind::Unknown, "the reply was lost")
 }
 
-#[async_trait]
-impl Store for Faulty {
+impl Layer for Faulty {
+    fn inner(&self) -> &dyn FullStore {
+        self.world.store()
+    }
+
+    async fn around<T: Send>(
+        &self,
+        _: Call<'_>,
+        answer: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        self.read(answer).await
+    }
+
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         self.reach().await?;
         if !self.world.lock_wait(batch).await {
@@ -245,10 +253,6 @@ impl Store for Faulty {
         }
     }
 
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
-        self.read(self.world.store().named(names)).await
-    }
-
     async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
         loop {
             let freed = std::mem::take(&mut self.wire().freed);
@@ -261,70 +265,15 @@ impl Store for Faulty {
     }
 
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
-        self.read(async { Ok(self.world.locked(rows)) }).await
-    }
-
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.read(self.world.store().semaphore(name)).await
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        self.read(self.world.store().semaphores(page)).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        self.read(self.world.store().request(external_id)).await
-    }
-
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        self.read(self.world.store().holders(of, page)).await
-    }
-
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error> {
-        self.read(self.world.store().history(name, limit)).await
-    }
-
-    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
-        self.read(self.world.store().due(which, limit)).await
-    }
-
-    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
-        self.read(self.world.store().stale(age, page)).await
-    }
-
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        self.read(self.world.store().owners(page)).await
+        Ok(self.world.locked(rows))
     }
 
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        let purge = async {
-            let purged = self.world.store().purge(what, limit).await;
-            if let Purge::Sessions { age } = what {
-                let now = self.world.now();
-                self.world.notes().ledger.purge_sessions(age, now);
-            }
-            purged
-        };
-        self.read(purge).await
-    }
-
-    async fn recount(&self) -> Result<Recount, Error> {
-        self.read(self.world.store().recount()).await
-    }
-
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.read(self.world.store().repair(name)).await
-    }
-
-    async fn migrate(&self) -> Result<(), Error> {
-        self.read(self.world.store().migrate()).await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.read(self.world.store().ready()).await
+        let purged = self.world.store().purge(what, limit).await;
+        if let Purge::Sessions { age } = what {
+            let now = self.world.now();
+            self.world.notes().ledger.purge_sessions(age, now);
+        }
+        purged
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lockhouse::store::{Batch, Error, Store};
+use lockhouse::store::{Batch, Error, FullStore, Store};
 use lockhouse::{
     Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Timestamp,
 };
@@ -21,6 +21,7 @@ use super::broken::{Break, Breaking};
 use super::ledger::{Check, Ledger, Violation, ensure};
 use super::store::Faulty;
 use super::turns::Turns;
+use crate::broken::Broken;
 
 /// When every run begins, by the store's clock.
 const BEGINNING_US: i64 = 1_800_000_000_000_000;
@@ -43,7 +44,7 @@ impl Clock {
 pub(super) struct World {
     clock: Arc<Clock>,
     /// What servers talk to, which may be broken on purpose.
-    store: Box<dyn Store>,
+    store: Box<dyn FullStore>,
     /// Its rows.
     pub(super) rows: Arc<Memory>,
     locks: Mutex<Locks>,
@@ -108,19 +109,18 @@ impl World {
             set_us: AtomicI64::new(0),
         });
         let its_clock = Arc::clone(&clock);
-        let rows = Memory::with_clock(move || its_clock.now());
-        let rows = match breaks.and_then(Break::sabotage) {
-            Some(sabotage) => rows.with_sabotage(sabotage),
-            None => rows,
+        let rows = Arc::new(Memory::with_clock(move || its_clock.now()));
+        let decided: Arc<dyn FullStore> = match breaks.and_then(Break::sabotage) {
+            Some(sabotage) => Arc::new(Broken::new(Arc::clone(&rows), sabotage)),
+            None => rows.clone(),
         };
-        let rows = Arc::new(rows);
         let notes = Notes {
             log: is_logged.then(Vec::new),
             ..Notes::default()
         };
         Arc::new(Self {
             clock,
-            store: Box::new(Breaking::new(Arc::clone(&rows), breaks)),
+            store: Box::new(Breaking::new(decided, breaks)),
             rows,
             locks: Mutex::default(),
             hanging: AtomicUsize::new(0),
@@ -150,7 +150,7 @@ impl World {
         self.notes().jumps += 1;
     }
 
-    pub(super) fn store(&self) -> &dyn Store {
+    pub(super) fn store(&self) -> &dyn FullStore {
         &*self.store
     }
 

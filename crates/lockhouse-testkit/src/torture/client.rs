@@ -17,6 +17,7 @@ use super::life::{Life, Who};
 use super::notes::Notes;
 use super::probe;
 use super::segment::Segment;
+use crate::broken;
 use crate::history::Recorded;
 
 /// How often calls are begun that depend on no others: so that whoever waits for the answer of one
@@ -98,7 +99,7 @@ impl Home {
     pub(super) async fn live(&self, first: u32) {
         let lockhouse = loop {
             // It may be born in bad times.
-            match Lockhouse::connect(&self.url).await {
+            match broken::connect(&self.url).await {
                 Ok(lockhouse) => break lockhouse,
                 Err(error) => eprintln!("client {}: {error}", self.number),
             }

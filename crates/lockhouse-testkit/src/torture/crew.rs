@@ -18,6 +18,7 @@ use super::proxy::Proxy;
 use super::run::Size;
 use super::segment::Segment;
 use super::sql::Sql;
+use crate::broken::UNLOCKED;
 use crate::place::is_postgres;
 
 /// How many there are of each.
@@ -64,6 +65,8 @@ pub(super) struct Crew {
     folder: PathBuf,
     seed: u64,
     tasks: u32,
+    /// Whether clients and servers do without the store's locks.
+    without_locks: bool,
     born: u32,
 }
 
@@ -77,8 +80,8 @@ impl Crew {
     ) -> Self {
         let (database, direct_url) = match store_url {
             StoreUrl::File(url) => (None, url),
-            StoreUrl::Server(server, parameter) => {
-                let url = server.url(None) + &parameter;
+            StoreUrl::Server(server) => {
+                let url = server.url(None);
                 (Some(server), url)
             }
         };
@@ -93,6 +96,7 @@ impl Crew {
             folder: size.folder.clone(),
             seed: size.seed,
             tasks: size.tasks,
+            without_locks: size.without_locks,
             born: 0,
         };
         for _ in 0..SERVERS {
@@ -287,14 +291,22 @@ impl Crew {
 
     async fn way_to_database(&self) -> (String, Option<Proxy>) {
         let Some(database) = &self.database else {
-            return (self.direct_url.clone(), None);
+            return (self.as_tortured(self.direct_url.clone()), None);
         };
         let proxy = Proxy::before(&database.address()).await;
         let direct = format!(":{}/", database.address().rsplit(':').next().unwrap());
         let url = self
             .direct_url
             .replace(&direct, &format!(":{}/", proxy.port()));
-        (url, Some(proxy))
+        (self.as_tortured(url), Some(proxy))
+    }
+
+    /// The URL that clients and servers are given for the store at `url`.
+    fn as_tortured(&self, url: String) -> String {
+        match self.without_locks {
+            true => format!("{UNLOCKED}{url}"),
+            false => url,
+        }
     }
 
     /// Where those servers listen that were just started, and tells the proxies.
@@ -332,6 +344,6 @@ fn time_query(url: &str) -> &'static str {
 pub(super) enum StoreUrl {
     /// An SQLite file.
     File(String),
-    /// A server, and what is added to the URL of its database.
-    Server(Server, String),
+    /// A server.
+    Server(Server),
 }

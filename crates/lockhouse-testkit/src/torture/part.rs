@@ -3,13 +3,14 @@
 use std::io::BufRead as _;
 use std::time::Duration;
 
-use lockhouse::{Lockhouse, Upkeep};
+use lockhouse::Upkeep;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::client::Home;
 use super::sql::Sql;
+use crate::broken;
 use crate::place::is_postgres;
 
 /// How many locks of a storm are asked for at once.
@@ -40,7 +41,7 @@ pub async fn main(arguments: &[String]) {
 /// A server on a free port, which it says.
 async fn serve(url: &str) {
     let lockhouse = loop {
-        match Lockhouse::connect(url).await {
+        match broken::connect(url).await {
             Ok(lockhouse) => break lockhouse,
             Err(error) => eprintln!("server: {error}"),
         }

@@ -50,8 +50,8 @@ pub struct Size {
     pub fill: bool,
     /// The folder of `scripts/services`.
     pub scripts: PathBuf,
-    /// Added to the store's URL: how it is broken, to see that it is found out.
-    pub sabotage: Option<String>,
+    /// Clients and servers do without the store's locks, to see that it is found out.
+    pub without_locks: bool,
     /// Mends a fault only when all should have been at work again, to see that it is found out.
     pub mends_late: bool,
     /// After so many rounds what was done is checked.
@@ -94,16 +94,9 @@ pub async fn run(program: &Path, size: &Size) -> Report {
     fs::create_dir_all(&data).unwrap();
     let clocks = Clocks::new(&size.folder);
     let clock = clocks.clock();
-    let sabotage = size.sabotage.clone().unwrap_or_default();
     let store = match &*size.store {
-        "sqlite" => StoreUrl::File(format!(
-            "sqlite:{}{sabotage}",
-            data.join("lockhouse.db").display()
-        )),
-        store => {
-            let server = Server::start(store, &size.scripts, &data, clock.clone()).await;
-            StoreUrl::Server(server, sabotage)
-        }
+        "sqlite" => StoreUrl::File(format!("sqlite:{}", data.join("lockhouse.db").display())),
+        store => StoreUrl::Server(Server::start(store, &size.scripts, &data, clock.clone()).await),
     };
     let crew = Crew::start(program, size, store, (clocks, clock)).await;
     let mut run = Run {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use lockhouse::{Lockhouse, Timestamp};
-use lockhouse_stores::{Memory, Sabotage};
-use lockhouse_testkit::broken::{self, Variant};
+use lockhouse_testkit::broken::{self, Broken, Sabotage, Variant};
 use lockhouse_testkit::drill::{Drill, SEMAPHORES};
 use lockhouse_testkit::history::{
     Move, Moved, Operation, Rows, Violation, check, check_moved, now_us, rows,
@@ -14,7 +13,7 @@ use lockhouse_testkit::history::{
 
 /// The history of a drill on a store in memory, and its rows.
 pub(crate) async fn drilled(sabotage: Arc<Sabotage>) -> (Vec<Operation>, Rows) {
-    let store = Arc::new(Memory::sabotaged(Arc::clone(&sabotage)));
+    let store = Arc::new(Broken::new(Arc::default(), Arc::clone(&sabotage)));
     let clients = (0..4).map(|_| Lockhouse::with_store(store.clone()));
     let stale = move |stale| sabotage.look_stale(stale);
     let history = Drill::new(clients.collect(), stale).run().await;

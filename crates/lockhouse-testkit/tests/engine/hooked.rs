@@ -6,13 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use lockhouse::Lockhouse;
-use lockhouse_core::store::{Batch, Due, Error, Holders, Kind, Page, Purge, Stale, Store};
-use lockhouse_core::{
-    CapacityChange, Command, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp,
-};
+use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
+use lockhouse_core::{Command, Outcome};
 use lockhouse_stores::Memory;
 
 /// What comes before a batch: commands of somebody else, or trouble.
@@ -96,8 +92,29 @@ impl fmt::Debug for Hooked {
     }
 }
 
-#[async_trait]
-impl Store for Hooked {
+impl Layer for Hooked {
+    fn inner(&self) -> &dyn FullStore {
+        &self.memory
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: Call<'_>,
+        answer: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        match call {
+            Call::Due => tokio::time::sleep(self.look).await,
+            Call::Holders => {
+                let now = self.listings.now.fetch_add(1, Ordering::SeqCst) + 1;
+                self.listings.most.fetch_max(now, Ordering::SeqCst);
+                tokio::time::sleep(self.list).await;
+                self.listings.now.fetch_sub(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        answer.await
+    }
+
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         for command in (self.before)(batch)? {
             let outcomes = self.memory.transact(&Batch::new(vec![command])).await?;
@@ -109,70 +126,5 @@ impl Store for Hooked {
             return Err(lost.after_deciding(outcomes));
         }
         Ok(outcomes)
-    }
-
-    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
-        self.memory.locked(rows).await
-    }
-
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.memory.semaphore(name).await
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        self.memory.semaphores(page).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
-        self.memory.request(external_id).await
-    }
-
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        let now = self.listings.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.listings.most.fetch_max(now, Ordering::SeqCst);
-        tokio::time::sleep(self.list).await;
-        self.listings.now.fetch_sub(1, Ordering::SeqCst);
-        self.memory.holders(of, page).await
-    }
-
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, Error> {
-        self.memory.history(name, limit).await
-    }
-
-    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
-        tokio::time::sleep(self.look).await;
-        self.memory.due(which, limit).await
-    }
-
-    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
-        self.memory.stale(age, page).await
-    }
-
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        self.memory.owners(page).await
-    }
-
-    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        self.memory.purge(what, limit).await
-    }
-
-    async fn recount(&self) -> Result<Recount, Error> {
-        self.memory.recount().await
-    }
-
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        self.memory.repair(name).await
-    }
-
-    async fn migrate(&self) -> Result<(), Error> {
-        self.memory.migrate().await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
-        self.memory.ready().await
     }
 }

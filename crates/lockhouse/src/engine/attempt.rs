@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Error, Kind, Store};
+use lockhouse_core::store::{Batch, Error, FullStore, Kind};
 use lockhouse_core::{Command, Outcome, Reply};
 use tokio::time::{Instant, timeout_at};
 
@@ -42,7 +42,7 @@ pub(super) enum OnLock {
 
 /// Decides and saves `batch`, before `deadline`.
 pub(super) async fn transact(
-    store: &dyn Store,
+    store: &dyn FullStore,
     batch: &Batch,
     deadline: Instant,
     on_lock: OnLock,

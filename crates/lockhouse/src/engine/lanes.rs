@@ -16,7 +16,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockhouse_core::store::{Error as StoreError, Kind, Store};
+use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
 use lockhouse_core::{Command, Footprint, Outcome, Place, Refusal, SemaphoreName, Turn};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -35,7 +35,7 @@ const MOST: usize = 50_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn FullStore>,
     pub(super) shared: Arc<Shared>,
     state: Arc<Mutex<State>>,
 }
@@ -138,9 +138,9 @@ impl State {
 }
 
 impl Lanes {
-    pub(super) fn new(store: Arc<dyn Store>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(store: Arc<dyn FullStore>, shared: Arc<Shared>) -> Self {
         let state = State {
-            queue: Queue::default(),
+            queue: Queue::new(store.max_batch()),
             aside: Aside::default(),
             waiting: Waiting::new(),
             is_watched: false,

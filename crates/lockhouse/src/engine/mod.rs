@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Holders, Kind, Page, Store};
+use lockhouse_core::store::{FullStore, Holders, Kind, Page};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
     Request, Semaphore, SemaphoreName,
@@ -62,7 +62,7 @@ const WATCHED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    store: Arc<dyn Store>,
+    store: Arc<dyn FullStore>,
     lanes: Lanes,
     listings: Listings,
     shared: Arc<Shared>,
@@ -88,7 +88,7 @@ struct Touches {
 }
 
 impl Engine {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
         let shared = Arc::new(Shared {
             known: Known::new(),
             looked: Looked::default(),
@@ -109,7 +109,7 @@ impl Engine {
     /// A call to the store that needs nothing of the engine.
     fn on_store<F>(
         &self,
-        mut call: impl FnMut(Arc<dyn Store>) -> F + Send + 'static,
+        mut call: impl FnMut(Arc<dyn FullStore>) -> F + Send + 'static,
     ) -> impl FnMut() -> F + Send + 'static {
         let store = Arc::clone(&self.store);
         move || call(Arc::clone(&store))

@@ -17,9 +17,6 @@ use super::asker::Asker;
 /// How many transactions on semaphores at once. With more, each has fewer commands to share its commit.
 const LANES: usize = 3;
 
-/// How many commands one transaction takes at most.
-const BATCH: usize = 512;
-
 /// A command and who asks for it.
 #[derive(Debug)]
 pub(super) struct Queued {
@@ -70,6 +67,8 @@ pub(super) enum LaneKind {
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
+    /// The most commands that a transaction takes.
+    batch: usize,
     next: Ticket,
     waiting: BTreeMap<Ticket, Queued>,
     lines: HashMap<SemaphoreName, VecDeque<Ticket>>,
@@ -92,6 +91,14 @@ pub(super) struct Taken {
 }
 
 impl Queue {
+    /// An empty queue for transactions of at most `batch` commands.
+    pub(super) fn new(batch: usize) -> Self {
+        Self {
+            batch,
+            ..Self::default()
+        }
+    }
+
     /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
@@ -174,7 +181,7 @@ impl Queue {
         let is_last = self.lanes + 1 == LANES;
         let mut taken = Taken::default();
         let mut candidates = BTreeSet::new();
-        while taken.commands.len() < BATCH {
+        while taken.commands.len() < self.batch {
             let other = || (taken.commands.is_empty() || is_last).then(|| self.ready.first());
             let Some(ticket) = candidates
                 .pop_first()
@@ -214,7 +221,7 @@ impl Queue {
             kind: LaneKind::Others,
             ..Taken::default()
         };
-        while taken.commands.len() < BATCH
+        while taken.commands.len() < self.batch
             && let Some(ticket) = self.others.pop_first()
         {
             if let Some(mut queued) = self.waiting.remove(&ticket)

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use lockhouse::store::{Batch, Due, Error as StoreError, Holders, Kind, Page, Purge, Stale, Store};
-use lockhouse::{
-    Ask, CapacityChange, Command, Count, Error, ExternalId, Lockhouse, Outcome, Owner, Priority,
-    Request, SemaphoreName, Timestamp, Ttl,
+use lockhouse::store::{
+    Batch, Due, Error as StoreError, FullStore, Kind, Layer, Store, Upkeep as _,
 };
-use lockhouse_core::{Footprint, Recount, Semaphore};
+use lockhouse::{
+    Ask, Command, Count, Error, ExternalId, Lockhouse, Outcome, Priority, Request, SemaphoreName,
+    Ttl,
+};
+use lockhouse_core::Semaphore;
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -54,8 +55,11 @@ impl Watched {
     }
 }
 
-#[async_trait]
-impl Store for Watched {
+impl Layer for Watched {
+    fn inner(&self) -> &dyn FullStore {
+        &*self.memory
+    }
+
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {
         self.batches.fetch_add(1, Ordering::SeqCst);
         let looks = |command: &&Command| matches!(command, Command::Look { .. });
@@ -95,66 +99,6 @@ impl Store for Watched {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, StoreError> {
         self.looks_for_lapsed.fetch_add(1, Ordering::SeqCst);
         self.memory.due(which, limit).await
-    }
-
-    async fn locked(&self, rows: &Footprint) -> Result<Footprint, StoreError> {
-        self.memory.locked(rows).await
-    }
-
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, StoreError> {
-        self.memory.semaphore(name).await
-    }
-
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, StoreError> {
-        self.memory.semaphores(page).await
-    }
-
-    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, StoreError> {
-        self.memory.request(external_id).await
-    }
-
-    async fn holders(
-        &self,
-        of: &Holders,
-        page: &Page<ExternalId>,
-    ) -> Result<Vec<Request>, StoreError> {
-        self.memory.holders(of, page).await
-    }
-
-    async fn history(
-        &self,
-        name: &SemaphoreName,
-        limit: u32,
-    ) -> Result<Vec<CapacityChange>, StoreError> {
-        self.memory.history(name, limit).await
-    }
-
-    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, StoreError> {
-        self.memory.stale(age, page).await
-    }
-
-    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, StoreError> {
-        self.memory.owners(page).await
-    }
-
-    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, StoreError> {
-        self.memory.purge(what, limit).await
-    }
-
-    async fn recount(&self) -> Result<Recount, StoreError> {
-        self.memory.recount().await
-    }
-
-    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, StoreError> {
-        self.memory.repair(name).await
-    }
-
-    async fn migrate(&self) -> Result<(), StoreError> {
-        self.memory.migrate().await
-    }
-
-    async fn ready(&self) -> Result<(), StoreError> {
-        self.memory.ready().await
     }
 }
 

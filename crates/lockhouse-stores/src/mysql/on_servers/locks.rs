@@ -36,7 +36,7 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
         rows += more;
         for asked in [1, 2, 64, 1500, 12_000] {
             let mut lease = lend(&store, variable).await;
-            let load = load::script(&footprint(asked), true);
+            let load = load::script(&footprint(asked));
             let save = ended(asked);
             let purges = purged(asked);
             let permits = load::permits(&(1..=asked as u64).collect::<Vec<_>>());

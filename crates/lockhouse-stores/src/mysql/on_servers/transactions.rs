@@ -1,7 +1,7 @@
 //! What becomes of a transaction that a server ends between two statements, and says nothing of it, as
 //! nodes of a cluster may.
 
-use lockhouse_core::store::{Error, Kind, Store as _};
+use lockhouse_core::store::{Error, Kind, Upkeep as _};
 
 use super::{MARIADB, MYSQL, database, lend, remove, server};
 use crate::mysql::error::{code, server_code};

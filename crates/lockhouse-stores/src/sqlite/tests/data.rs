@@ -1,4 +1,4 @@
-use lockhouse_core::store::Kind;
+use lockhouse_core::store::{Kind, Listing as _, Upkeep as _};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockhouse_core::store::Due;
+use lockhouse_core::store::{Due, Upkeep as _};
 use lockhouse_core::{EndReason, State, Timestamp};
 
 use super::*;

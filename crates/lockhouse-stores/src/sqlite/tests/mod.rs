@@ -12,7 +12,7 @@ mod recount;
 
 use std::path::PathBuf;
 
-use lockhouse_core::store::{Batch, Error, Holders, Page, Store};
+use lockhouse_core::store::{Batch, Error, Holders, Migration as _, Page, Store};
 use lockhouse_core::{
     Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
     SemaphoreName, Ttl,

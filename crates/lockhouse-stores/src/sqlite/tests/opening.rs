@@ -2,7 +2,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Error, Kind, Purge};
+use lockhouse_core::store::{Due, Error, Kind, Listing as _, Migration as _, Purge, Upkeep as _};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

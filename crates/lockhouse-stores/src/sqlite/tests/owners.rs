@@ -1,3 +1,4 @@
+use lockhouse_core::store::Upkeep as _;
 use lockhouse_core::{EndReason, OwnerSession, Timestamp};
 
 use super::*;

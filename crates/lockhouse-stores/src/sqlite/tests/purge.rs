@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockhouse_core::store::Purge;
+use lockhouse_core::store::{Listing as _, Purge, Upkeep as _};
 
 use super::*;
 

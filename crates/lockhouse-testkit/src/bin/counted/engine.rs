@@ -2,15 +2,16 @@
 //! calls meet in the same batches each time.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lockhouse::Lockhouse;
-use lockhouse::store::{Batch, Store};
+use lockhouse::store::{Batch, FullStore, Store};
 use lockhouse_core::{
-    Capacity, Command, Count, Decision, Definition, EndReason, ExternalId, Permit, Request,
-    SemaphoreName, State, Timestamp, decide,
+    Capacity, Changes, Command, Count, Definition, EndReason, ExternalId, Permit, Reply, Request,
+    Semaphore, SemaphoreName, State, Timestamp, decide,
 };
-use lockhouse_stores::{Memory, Sabotage};
+use lockhouse_stores::Memory;
+use lockhouse_testkit::broken::{Broken, Sabotage};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -68,11 +69,7 @@ impl Among {
 /// Pairs by one client, among the requests of others.
 pub(super) fn one_client(among: Among, slip: Slip) -> usize {
     let runtime = runtime();
-    let store = store(&among, slip);
-    let definition = Definition::new(name(), Capacity::new(1_000_000).unwrap());
-    let define = Batch::new(vec![Command::Define(definition)]);
-    let defined = runtime.block_on(store.transact(&define)).unwrap();
-    assert!(defined.iter().all(Result::is_ok), "{defined:?}");
+    let store = store(&runtime, &among, slip);
     let lockhouse = Lockhouse::with_store(store.clone());
     counted_in_here(|| runtime.block_on(make_pairs(lockhouse, 0..PAIRS_AMONG)));
     assert_eq!(held(&runtime, &*store), among.held);
@@ -87,36 +84,36 @@ async fn make_pairs(lockhouse: Lockhouse, ids: Range<usize>) {
     }
 }
 
-/// A store into which the first batch brings those rows as well: one by one they would take minutes.
-fn store(among: &Among, slip: Slip) -> Arc<dyn Store> {
+/// A store on which those requests are: one by one they would take minutes.
+fn store(runtime: &Runtime, among: &Among, slip: Slip) -> Arc<dyn FullStore> {
     let (rows, held) = (among.rows(), among.held);
-    let summed = if slip == Slip::SumsHeld {
-        rows[..held].to_vec()
-    } else {
-        Vec::new()
+    let memory = Arc::new(Memory::new());
+    let definition = Definition::new(name(), Capacity::new(1_000_000).unwrap());
+    let define = Batch::new(vec![Command::Define(definition)]);
+    let defined = runtime.block_on(memory.transact(&define)).unwrap();
+    let [Ok(Reply::Defined { semaphore, .. })] = &defined[..] else {
+        panic!("{defined:?}")
     };
-    let rows = Mutex::new(rows);
-    let bring = move |decision: &mut Decision| {
-        let mut rows = rows.lock().unwrap();
-        if rows.is_empty() {
-            return;
-        }
-        for semaphore in &mut decision.changes.semaphores {
-            semaphore.in_use = u32::try_from(held).unwrap();
-            semaphore.fence = rows.len() as u64;
-        }
-        decision.changes.granted.append(&mut rows);
+    let semaphore = Semaphore {
+        in_use: u32::try_from(held).unwrap(),
+        fence: rows.len() as u64,
+        ..semaphore.clone()
     };
-    Arc::new(Memory::sabotaged(Sabotage::new(
-        true,
-        move |loaded, commands| {
-            let live = summed.iter().filter(|request| request.is_live());
-            assert_eq!(live.count(), summed.len());
-            let mut decision = decide(loaded, commands);
-            bring(&mut decision);
-            decision
-        },
-    )))
+    let summed = rows[..held].to_vec();
+    memory.begin().save(Changes {
+        semaphores: vec![semaphore],
+        granted: rows,
+        ..Changes::default()
+    });
+    if slip != Slip::SumsHeld {
+        return memory;
+    }
+    let sabotage = Sabotage::new(true, move |loaded, commands| {
+        let live = summed.iter().filter(|request| request.is_live());
+        assert_eq!(live.count(), summed.len());
+        decide(loaded, commands)
+    });
+    Arc::new(Broken::new(memory, sabotage))
 }
 
 fn row(n: usize, is_held: bool) -> Request {
@@ -142,7 +139,7 @@ fn row(n: usize, is_held: bool) -> Request {
 }
 
 /// How many permits are held, by a count of the rows.
-fn held(runtime: &Runtime, store: &dyn Store) -> usize {
+fn held(runtime: &Runtime, store: &dyn FullStore) -> usize {
     let recounted = runtime.block_on(store.recount()).unwrap().semaphores;
     recounted.iter().map(|found| found.live as usize).sum()
 }

@@ -7,8 +7,10 @@ use tokio::time::Instant;
 use super::super::asker::{Asker, Caller};
 use super::*;
 
+const BATCH: usize = 512;
+
 fn queue(touches: &[&str]) -> Queue {
-    let mut queue = Queue::default();
+    let mut queue = Queue::new(BATCH);
     push(&mut queue, touches);
     queue
 }

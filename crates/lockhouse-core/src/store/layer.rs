@@ -1,0 +1,226 @@
+//! Decorators: a layer stands before a store and counts, delays, refuses or changes some of its calls.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{
+    Batch, Due, Error, FullStore, Holders, Listing, Migration, Notification, Page, Purge, Stale,
+    Store, Upkeep,
+};
+use crate::{
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    SemaphoreName, Timestamp,
+};
+
+/// A call to a store, other than [`Store::transact`] and [`Notification::changed`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Call<'a> {
+    /// [`Store::locked`].
+    Locked,
+    /// [`Store::semaphore`].
+    Semaphore,
+    /// [`Store::named`].
+    Named,
+    /// [`Store::request`].
+    Request,
+    /// [`Store::ready`].
+    Ready,
+    /// [`Listing::semaphores`].
+    Semaphores,
+    /// [`Listing::semaphores_ever`].
+    SemaphoresEver,
+    /// [`Listing::holders`].
+    Holders,
+    /// [`Listing::history`].
+    History,
+    /// [`Upkeep::due`].
+    Due,
+    /// [`Upkeep::stale`].
+    Stale,
+    /// [`Upkeep::owners`].
+    Owners(&'a Page<Owner>),
+    /// [`Upkeep::purge`].
+    Purge,
+    /// [`Upkeep::recount`].
+    Recount,
+    /// [`Upkeep::repair`].
+    Repair,
+    /// [`Migration::migrate`].
+    Migrate,
+}
+
+/// A decorator of a store. Whatever implements it is a [`FullStore`], which passes each call on to
+/// [`inner`](Layer::inner) unless the layer says otherwise.
+///
+/// A layer that observes, delays or fails calls implements [`around`](Layer::around). One that changes what is
+/// asked or answered implements the method of that call.
+pub trait Layer: fmt::Debug + Send + Sync + 'static {
+    /// The store that calls are passed on to.
+    fn inner(&self) -> &dyn FullStore;
+
+    /// Comes around each call but `transact` and `changed`: `answer` is the call, not yet begun.
+    fn around<T: Send>(
+        &self,
+        call: Call<'_>,
+        answer: impl Future<Output = Result<T, Error>> + Send,
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        let _ = call;
+        answer
+    }
+
+    /// Instead of [`Store::transact`].
+    fn transact(&self, batch: &Batch) -> impl Future<Output = Result<Vec<Outcome>, Error>> + Send {
+        async move { self.inner().transact(batch).await }
+    }
+
+    /// Instead of [`Notification::changed`].
+    fn changed(
+        &self,
+        on: &BTreeSet<SemaphoreName>,
+    ) -> impl Future<Output = BTreeSet<SemaphoreName>> + Send {
+        async move { self.inner().changed(on).await }
+    }
+
+    /// Instead of [`Store::locked`], within [`around`](Layer::around).
+    fn locked(&self, rows: &Footprint) -> impl Future<Output = Result<Footprint, Error>> + Send {
+        async move { self.inner().locked(rows).await }
+    }
+
+    /// Instead of [`Store::semaphore`], within [`around`](Layer::around).
+    fn semaphore(
+        &self,
+        name: &SemaphoreName,
+    ) -> impl Future<Output = Result<Option<Semaphore>, Error>> + Send {
+        async move { self.inner().semaphore(name).await }
+    }
+
+    /// Instead of [`Store::named`], within [`around`](Layer::around).
+    fn named(
+        &self,
+        names: &[SemaphoreName],
+    ) -> impl Future<Output = Result<Vec<Semaphore>, Error>> + Send {
+        async move { self.inner().named(names).await }
+    }
+
+    /// Instead of [`Upkeep::due`], within [`around`](Layer::around).
+    fn due(
+        &self,
+        which: Due<'_>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Request>, Error>> + Send {
+        async move { self.inner().due(which, limit).await }
+    }
+
+    /// Instead of [`Upkeep::purge`], within [`around`](Layer::around).
+    fn purge(&self, what: Purge, limit: u32) -> impl Future<Output = Result<u64, Error>> + Send {
+        async move { self.inner().purge(what, limit).await }
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Store for L {
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        Layer::transact(self, batch).await
+    }
+
+    fn max_batch(&self) -> usize {
+        self.inner().max_batch()
+    }
+
+    async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
+        self.around(Call::Locked, Layer::locked(self, rows)).await
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.around(Call::Semaphore, Layer::semaphore(self, name))
+            .await
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        self.around(Call::Named, Layer::named(self, names)).await
+    }
+
+    async fn request(&self, external_id: &ExternalId) -> Result<Option<Request>, Error> {
+        self.around(Call::Request, self.inner().request(external_id))
+            .await
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.around(Call::Ready, self.inner().ready()).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Listing for L {
+    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.around(Call::Semaphores, self.inner().semaphores(page))
+            .await
+    }
+
+    async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+        self.around(Call::SemaphoresEver, self.inner().semaphores_ever(page))
+            .await
+    }
+
+    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+        self.around(Call::Holders, self.inner().holders(of, page))
+            .await
+    }
+
+    async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        self.around(Call::History, self.inner().history(name, limit))
+            .await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Upkeep for L {
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        self.around(Call::Due, Layer::due(self, which, limit)).await
+    }
+
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        self.around(Call::Stale, self.inner().stale(age, page))
+            .await
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        self.around(Call::Owners(page), self.inner().owners(page))
+            .await
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        self.around(Call::Purge, Layer::purge(self, what, limit))
+            .await
+    }
+
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.around(Call::Recount, self.inner().recount()).await
+    }
+
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.around(Call::Repair, self.inner().repair(name)).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Notification for L {
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+        Layer::changed(self, on).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Migration for L {
+    async fn migrate(&self) -> Result<(), Error> {
+        self.around(Call::Migrate, self.inner().migrate()).await
+    }
+}

@@ -1,0 +1,121 @@
+//! A store that decides wrongly, or without its lock, on the rows of the store in memory.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockhouse_core::store::{
+    Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
+};
+use lockhouse_core::{Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName};
+use lockhouse_stores::Memory;
+
+/// How long the rows are left alone between reading and writing, where they are not locked.
+const RACE: Duration = Duration::from_millis(3);
+
+type Decide = dyn Fn(Loaded, &[Command]) -> Decision + Send + Sync;
+
+/// What a broken store does instead.
+pub struct Sabotage {
+    decide: Box<Decide>,
+    locks: bool,
+    stale_looks: AtomicBool,
+}
+
+impl Sabotage {
+    /// Decides by `decide`; takes its lock, or forgets to.
+    pub fn new(
+        locks: bool,
+        decide: impl Fn(Loaded, &[Command]) -> Decision + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            decide: Box::new(decide),
+            locks,
+            stale_looks: AtomicBool::new(false),
+        })
+    }
+
+    /// From here on, reads without locks say what may have been long ago: that all semaphores are
+    /// free, and that all requests seem due. Nothing must come of that, as it is looked at again.
+    pub fn look_stale(&self, stale: bool) {
+        self.stale_looks.store(stale, Ordering::Relaxed);
+    }
+
+    fn looks_are_stale(&self) -> bool {
+        self.stale_looks.load(Ordering::Relaxed)
+    }
+}
+
+/// The store in memory, broken.
+pub struct Broken {
+    memory: Arc<Memory>,
+    sabotage: Arc<Sabotage>,
+}
+
+impl Broken {
+    /// The rows of `memory`, under `sabotage`.
+    pub fn new(memory: Arc<Memory>, sabotage: Arc<Sabotage>) -> Self {
+        Self { memory, sabotage }
+    }
+
+    /// The semaphore as if nobody held it, where looks are stale.
+    fn as_it_was(&self, semaphore: Semaphore) -> Semaphore {
+        let in_use = match self.sabotage.looks_are_stale() {
+            true => 0,
+            false => semaphore.in_use,
+        };
+        Semaphore {
+            in_use,
+            ..semaphore
+        }
+    }
+}
+
+impl fmt::Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broken")
+            .field("locks", &self.sabotage.locks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Layer for Broken {
+    fn inner(&self) -> &dyn FullStore {
+        &*self.memory
+    }
+
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        let decide = &self.sabotage.decide;
+        if self.sabotage.locks {
+            let mut transaction = self.memory.begin();
+            let decision = decide(transaction.load(batch), &batch.commands);
+            transaction.save(decision.changes);
+            return Ok(decision.outcomes);
+        }
+        let loaded = self.memory.begin().load(batch);
+        tokio::time::sleep(RACE).await;
+        let decision = decide(loaded, &batch.commands);
+        self.memory.begin().save(decision.changes);
+        Ok(decision.outcomes)
+    }
+
+    async fn semaphore(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let found = self.memory.semaphore(name).await?;
+        Ok(found.map(|semaphore| self.as_it_was(semaphore)))
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let found = self.memory.named(names).await?;
+        let found = found.into_iter();
+        Ok(found.map(|semaphore| self.as_it_was(semaphore)).collect())
+    }
+
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        if !self.sabotage.looks_are_stale() {
+            return self.memory.due(which, limit).await;
+        }
+        let all_live = Page { after: None, limit };
+        self.memory.holders(&Holders::default(), &all_live).await
+    }
+}

@@ -1,0 +1,112 @@
+//! A store of any kind, as it would be without its locks.
+//!
+//! What a transaction without locks loses is what others commit between its read and its write. So the
+//! semaphores' rows are read before a batch, without locks; and after it they are written as that read and the
+//! batch alone would have left them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::{Error, Lockhouse};
+use lockhouse_core::store::{self, Batch, FullStore, Layer};
+use lockhouse_core::{Outcome, Reply, Semaphore};
+use tokio::time::sleep;
+
+use crate::place::try_run;
+
+/// What the URL of a store begins with to have it without its locks.
+pub const UNLOCKED: &str = "unlocked+";
+
+/// How long the rows are left alone between reading and writing.
+const RACE: Duration = Duration::from_millis(2);
+
+/// A client of the store, or the server, at `url`: without its locks if the URL begins with [`UNLOCKED`].
+///
+/// # Errors
+/// Those of [`Lockhouse::connect`].
+pub async fn connect(url: &str) -> Result<Lockhouse, Error> {
+    let Some(url) = url.strip_prefix(UNLOCKED) else {
+        return Lockhouse::connect(url).await;
+    };
+    let store = lockhouse_stores::open(url)?;
+    store.migrate().await?;
+    let url = url.to_owned();
+    Ok(Lockhouse::with_store(Arc::new(Unlocked { store, url })))
+}
+
+#[derive(Debug)]
+struct Unlocked {
+    store: Arc<dyn FullStore>,
+    url: String,
+}
+
+impl Unlocked {
+    /// Runs `statements` on the database, past the store. Those that fail are left out.
+    async fn run(&self, statements: &str) {
+        if let Some(file) = self.url.strip_prefix("sqlite:") {
+            let connection = rusqlite::Connection::open(file);
+            let _ = connection.and_then(|connection| connection.execute_batch(statements));
+        } else {
+            let _ = try_run(&self.url, statements).await;
+        }
+    }
+}
+
+impl Layer for Unlocked {
+    fn inner(&self) -> &dyn FullStore {
+        &*self.store
+    }
+
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, store::Error> {
+        let names: Vec<_> = batch.footprint.semaphores.iter().cloned().collect();
+        let mut rows = self.store.named(&names).await?;
+        sleep(RACE).await;
+        let outcomes = self.store.transact(batch).await?;
+        let changed = outcomes
+            .iter()
+            .flatten()
+            .map(|reply| apply(reply, &mut rows));
+        if changed.sum::<usize>() > 0 {
+            self.run(&written(&rows)).await;
+        }
+        Ok(outcomes)
+    }
+}
+
+/// What `reply` does to the rows; how many of them change.
+fn apply(reply: &Reply, rows: &mut [Semaphore]) -> usize {
+    let (request, is_grant) = match reply {
+        Reply::Granted {
+            request, now: true, ..
+        } => (request, true),
+        Reply::Ended {
+            request, now: true, ..
+        } => (request, false),
+        _ => return 0,
+    };
+    let mut changed = 0;
+    for row in rows {
+        let permits = request.permits.iter();
+        for permit in permits.filter(|permit| permit.semaphore == row.name) {
+            let count = permit.count.value();
+            if is_grant {
+                row.in_use += count;
+                row.fence += 1;
+            } else {
+                row.in_use = row.in_use.saturating_sub(count);
+            }
+            changed += 1;
+        }
+    }
+    changed
+}
+
+fn written(rows: &[Semaphore]) -> String {
+    let updates = rows.iter().map(|row| {
+        format!(
+            "UPDATE lockhouse_semaphore SET in_use={},fence={} WHERE name='{}';",
+            row.in_use, row.fence, row.name
+        )
+    });
+    updates.collect()
+}
