@@ -1,0 +1,84 @@
+"""A real ``lockhouse serve`` on an SQLite file of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+
+
+class Server:
+    def __init__(self, binary, folder, has_fake_clock=False):
+        self._binary = binary
+        self._folder = Path(folder)
+        self._clock = self._folder / "clock" if has_fake_clock else None
+        self._process = None
+        self.address = None
+        if self._clock:
+            self._clock.write_text("+0")
+        self.start()
+
+    def start(self):
+        environment = {"PATH": os.environ["PATH"], "RUST_LOG": "warn", "HOME": str(self._folder)}
+        if self._clock:
+            environment |= {
+                "LD_PRELOAD": FAKETIME,
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+                "FAKETIME_NO_CACHE": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+        database = f"sqlite:{self._folder / 'lockhouse.db'}"
+        command = [self._binary, "serve", "-o", "json", "--listen", "127.0.0.1:0", "--url", database]
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=(self._folder / "server.log").open("a"),
+        )
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server did not start: {(self._folder / 'server.log').read_text()}")
+        url = urllib.parse.urlsplit(json.loads(line)["url"])
+        self.address = (url.hostname, url.port)
+
+    def stop(self):
+        """Stands still, as a machine that swaps does."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def set_clock(self, offset):
+        """Sets the server's clock, and so the store's, to ``offset`` from the machine's: ``+3600``."""
+        new = self._clock.with_suffix(".new")
+        new.write_text(offset)
+        new.replace(self._clock)
+
+    def call(self, method, path, body=None):
+        """The status and the JSON of a call that goes straight to the server."""
+        host, port = self.address
+        request = urllib.request.Request(f"http://{host}:{port}{path}", method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("content-type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+
+def binary():
+    """The server that is tested: ``LOCKHOUSE_TEST_BINARY``, or what a release build made."""
+    return os.environ.get("LOCKHOUSE_TEST_BINARY") or str(ROOT / "target" / "release" / "lockhouse")

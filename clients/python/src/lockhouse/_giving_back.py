@@ -1,0 +1,109 @@
+"""Giving back in the background: what was dropped, and what may have been granted to a caller that gave up.
+
+A request whose id this package made is tried again every 2 s until its time to live is over, as nobody
+else can give it back. One whose id the caller chose stays then, for a retry with that id.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional, Protocol
+from weakref import WeakSet
+
+from . import errors
+from ._fork import on_fork
+from ._keeper import KEEPER, logger
+
+if TYPE_CHECKING:
+    from .client import Client
+
+AGAIN_AFTER_S = 2.0
+COMES_WITHIN_S = 1.0
+EXIT_S = 5.0
+
+
+class Held(Protocol):
+    """A permit or a session."""
+
+    def _release_at_exit(self, deadline: float) -> None: ...
+
+
+class _Debts:
+    """What is on its way back."""
+
+    def __init__(self) -> None:
+        self._start_anew()
+        on_fork(self, _Debts._start_anew)
+
+    def _start_anew(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self.held: WeakSet[Held] = WeakSet()
+
+    def add(self, change: int) -> None:
+        with self._changed:
+            self._count += change
+            self._changed.notify_all()
+
+    def settle(self, deadline: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._count == 0, max(deadline - time.monotonic(), 0.0))
+
+
+DEBTS = _Debts()
+
+
+@dataclass(frozen=True)
+class Release:
+    """How one request is given back. ``is_ours``: this package made its id."""
+
+    client: Client
+    external_id: str
+    by: str
+    is_ours: bool
+
+    def now(self, deadline: Optional[float] = None) -> bool:
+        return self.client.release(self.external_id, by=self.by, deadline=deadline)
+
+    def in_background(self, ends_at: Optional[float], may_come_yet: bool = False) -> None:
+        """On a worker. ``may_come_yet``: the ask may reach the server only after this."""
+
+        def job() -> None:
+            try:
+                self._until_back(ends_at, may_come_yet)
+            finally:
+                DEBTS.add(-1)
+
+        DEBTS.add(1)
+        KEEPER.run(job)
+
+    def _until_back(self, ends_at: Optional[float], may_come_yet: bool) -> None:
+        while True:
+            try:
+                self.now()
+                return
+            except errors.RefusedError:
+                if not may_come_yet:
+                    return
+                may_come_yet = False
+                time.sleep(COMES_WITHIN_S)
+            except errors.LockhouseError as error:
+                logger.warning("request %s could not be given back: %s", self.external_id, error)
+                if not self.is_ours:
+                    return
+                time.sleep(AGAIN_AFTER_S)
+                if ends_at is not None and time.monotonic() >= ends_at:
+                    return
+
+
+def _at_exit() -> None:
+    deadline = time.monotonic() + EXIT_S
+    for held in list(DEBTS.held):
+        held._release_at_exit(deadline)
+    DEBTS.settle(deadline)
+
+
+atexit.register(_at_exit)

@@ -1,0 +1,190 @@
+"""Keeping a hold alive, and knowing when it is lost.
+
+A hold is renewed about every third of its time to live. It counts as lost a tenth of the time to
+live before the server could end it, by this process's monotonic clock, from when the last successful
+call was sent. Every look compares with that clock, so a process that was stopped finds the hold lost
+at its first look. A hold that was lost once stays lost.
+
+A renewal that is not answered soon gets another beside it, as a dead connection may hang.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from functools import partial
+from typing import Callable, Optional
+from weakref import WeakSet
+
+from ._keeper import KEEPER, Alarm, logger
+
+Renewal = Callable[[float], Optional[str]]
+"""Renews until ``deadline``; says why the hold is lost, if the server said so. Raises if unsure."""
+
+RENEWAL_S = 10.0
+
+
+def give_up_at(sent_at: float, ttl: float) -> float:
+    return sent_at + ttl - ttl / 10
+
+
+class Lost:
+    """Whether a hold is lost. Like a ``threading.Event``, and true once it is.
+
+    >>> if permit.lost: ...
+    >>> permit.lost.wait(timeout=1.0)
+    """
+
+    def __init__(self, until: Optional[float] = None, parent: Optional[Lost] = None) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._event = threading.Event()
+        self._callbacks: dict[object, Callable[[str], object]] = {}
+        self._children: WeakSet[Lost] = WeakSet()
+        self._reason: Optional[str] = None
+        self._until = until
+        self._parent = parent
+        if parent is not None:
+            parent._adopt(self)
+
+    @property
+    def reason(self) -> Optional[str]:
+        """Why it is lost, by the clock as it is now; ``None`` if it is not."""
+        if os.getpid() != self._pid:
+            return "forked"
+        if self._reason is None and self._until is not None and time.monotonic() >= self._until:
+            self.set("not_renewed")
+        if self._reason is None and self._parent is not None and self._parent.reason is not None:
+            self.set(self._parent.reason)
+        return self._reason
+
+    @property
+    def until(self) -> Optional[float]:
+        """The ``time.monotonic()`` until which it is surely held, unless renewed; ``None`` for ever."""
+        return self._until if self._parent is None else self._parent.until
+
+    def is_set(self) -> bool:
+        return self.reason is not None
+
+    __bool__ = is_set
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits until it is lost; whether it is."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.reason is None:
+            ends = [it for it in (end, self.until) if it is not None]
+            left = min(ends) - time.monotonic() if ends else None
+            if end is not None and time.monotonic() >= end:
+                return False
+            self._event.wait(None if left is None else max(left, 0.0))
+        return True
+
+    def then(self, callback: Callable[[str], object]) -> Callable[[], object]:
+        """Calls ``callback(reason)`` on a background thread when it is lost, at once if it is.
+
+        What it returns takes the callback back.
+        """
+        key = object()
+        with self._lock:
+            if self._reason is None:
+                self._callbacks[key] = callback
+                return lambda: self._callbacks.pop(key, None)
+        KEEPER.run(partial(callback, self._reason))
+        return lambda: None
+
+    def set(self, reason: str) -> None:
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._reason = reason
+            callbacks, self._callbacks = list(self._callbacks.values()), {}
+            children = list(self._children)
+        self._event.set()
+        for child in children:
+            child.set(reason)
+        for callback in callbacks:
+            KEEPER.run(partial(callback, reason))
+
+    def _adopt(self, child: Lost) -> None:
+        with self._lock:
+            self._children.add(child)
+
+    def _extend(self, until: float) -> None:
+        if self.reason is None:
+            self._until = max(until, self._until or until)
+
+    def __repr__(self) -> str:
+        return f"<Lost: {self.reason or 'no'}>"
+
+
+class Hold:
+    """Renews until it is stopped or lost."""
+
+    def __init__(self, what: str, renew: Renewal, ttl: float, sent_at: float) -> None:
+        self.what = what
+        self.lost = Lost(give_up_at(sent_at, ttl))
+        self._renew = renew
+        self._ttl = ttl
+        self._lock = threading.Lock()
+        self._next = sent_at + self._soon()
+        self._alarm: Optional[Alarm] = None
+        self._stopped = False
+        self._plan()
+
+    def stop(self) -> None:
+        """Renews it no more."""
+        with self._lock:
+            self._stopped = True
+            if self._alarm:
+                self._alarm.cancel()
+
+    def end(self, reason: str) -> None:
+        self.stop()
+        self.lost.set(reason)
+
+    def _soon(self) -> float:
+        # Up to a fifth sooner, so that holds that began together do not go on in step.
+        return self._ttl / 3 * (1 - random.random() / 5)
+
+    def _plan(self) -> None:
+        with self._lock:
+            if self._stopped or self.lost:
+                return
+            if self._alarm:
+                self._alarm.cancel()
+            until = self.lost.until
+            self._alarm = KEEPER.at(min(self._next, until or self._next), self._tick)
+
+    def _tick(self) -> None:
+        if self._stopped:
+            return
+        if self.lost:
+            logger.error("%s was lost: it could not be renewed in time", self.what)
+            return
+        if time.monotonic() >= self._next:
+            # Unless it is answered before, another goes beside it then.
+            self._next = time.monotonic() + self._ttl / 4
+            KEEPER.run(self._renew_once)
+        self._plan()
+
+    def _renew_once(self) -> None:
+        sent_at = time.monotonic()
+        try:
+            reason = self._renew(sent_at + RENEWAL_S)
+        except Exception as error:
+            if not self._stopped:
+                logger.warning("%s could not be renewed, trying again: %s", self.what, error)
+            self._next = min(self._next, time.monotonic() + min(self._ttl / 12, 1.0))
+            self._plan()
+            return
+        if self._stopped:
+            return
+        if reason is not None:
+            logger.error("%s was lost: %s", self.what, reason)
+            self.end(reason)
+            return
+        self.lost._extend(give_up_at(sent_at, self._ttl))
+        self._next = sent_at + self._soon()
+        self._plan()

@@ -1,0 +1,195 @@
+"""What is held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Optional, TypeVar
+from weakref import finalize
+
+from . import errors
+from ._giving_back import DEBTS, Release
+from ._hold import Hold, Lost
+from ._tasks import in_background
+from .status import RequestStatus
+
+T = TypeVar("T")
+
+
+class Entered:
+    """Which permits blocks hold, as many threads and tasks may share one semaphore."""
+
+    def __init__(self) -> None:
+        self._permits: list[tuple[object, Permit]] = []
+
+    def push(self, permit: Permit) -> None:
+        self._permits.append((_who(), permit))
+
+    def pop(self) -> Permit:
+        """The one that this thread or task entered last; another's if a block moved between threads."""
+        who = _who()
+        mine = [entry for entry in self._permits if entry[0] == who] or self._permits
+        self._permits.remove(mine[-1])
+        return mine[-1][1]
+
+
+def _who() -> object:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task or threading.get_ident()
+
+
+class Permit:
+    """Permits that are held: renewed in the background until they are released.
+
+    A context manager: leaving the block releases, and raises ``LostError`` if the hold was lost
+    meanwhile. A permit that is garbage-collected, or still held when the process exits, is released.
+    In a child of ``fork`` it counts as lost and does nothing: the parent holds it.
+    """
+
+    def __init__(
+        self,
+        request: RequestStatus,
+        lost: Lost,
+        hold: Optional[Hold],
+        release: Release,
+    ) -> None:
+        self.request = request
+        """The request as it was granted."""
+        self.lost = lost
+        """Whether the hold is lost: ``if permit.lost``, ``permit.lost.wait(1)``, ``permit.lost.then(call)``.
+
+        It is set a tenth of the time to live before the server could grant the permits to another.
+        """
+        self._hold = hold
+        self._release = release
+        self._pid = os.getpid()
+        self._is_open = True
+        # It must not refer to the permit, or that would live for ever.
+        self._dropped = finalize(self, _dropped, hold, release, self._pid)
+        self._dropped.atexit = False
+        DEBTS.held.add(self)
+
+    @property
+    def external_id(self) -> str:
+        return self.request.external_id
+
+    @property
+    def fences(self) -> Mapping[str, int]:
+        return {permit.semaphore: permit.fence for permit in self.request.permits}
+
+    def fence(self, semaphore: Optional[str] = None) -> int:
+        """The fence on ``semaphore``, which may be left out if there is but one."""
+        return self._of(semaphore, self.fences)
+
+    def slots(self, semaphore: Optional[str] = None) -> tuple[int, ...]:
+        """The slots on ``semaphore``; none if it is not slotted."""
+        return self._of(semaphore, {permit.semaphore: permit.slots for permit in self.request.permits})
+
+    def check(self) -> None:
+        """Raises ``LostError`` if the hold is lost: call it before each step that can't be undone."""
+        reason = self.lost.reason
+        if reason is not None:
+            raise self._lost_error(reason)
+
+    def release(self) -> bool:
+        """Gives the permits back; whether they were held until now. A second release does nothing.
+
+        Raises ``UnavailableError`` if the server does not answer. The release is then tried again in
+        the background, and the time to live covers the rest.
+        """
+        if not self._close():
+            return False
+        try:
+            return self._release.now()
+        except errors.UnavailableError:
+            self._release.in_background(self.lost.until)
+            raise
+        except errors.RefusedError as refused:
+            if refused.code != "unknown_request":
+                raise
+            return False
+
+    async def arelease(self) -> bool:
+        """``release`` for asyncio: the event loop goes on meanwhile."""
+        return await in_background(self.release)
+
+    def forget(self) -> str:
+        """Lets go without giving back, so that the time to live ends the hold. Returns its id."""
+        self._close()
+        return self.external_id
+
+    def leave(self) -> None:
+        """Releases, and raises ``LostError`` if the hold was lost before. What leaving the block does."""
+        if not self._is_open or self._pid != os.getpid():
+            return
+        reason = self.lost.reason
+        try:
+            was_held = self.release()
+        except errors.UnavailableError:
+            # The work is done under the permit, and the release goes on in the background.
+            was_held = True
+        if reason is not None or not was_held:
+            raise self._lost_error(reason or "released")
+
+    def __enter__(self) -> Permit:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        try:
+            self.leave()
+        except errors.LostError:
+            # An error of the block says more than that the hold is lost.
+            if error is None:
+                raise
+
+    def __repr__(self) -> str:
+        state = "held" if self._is_open else "released"
+        return f"<lockhouse.Permit {self.external_id}: {self.lost.reason or state}>"
+
+    def _close(self) -> bool:
+        """Whether it was open, and is this process's to release."""
+        if not self._is_open or self._pid != os.getpid():
+            return False
+        self._is_open = False
+        self._dropped.detach()
+        DEBTS.held.discard(self)
+        if self._hold is not None:
+            self._hold.stop()
+        return True
+
+    def _release_at_exit(self, deadline: float) -> None:
+        if self._close() and time.monotonic() < deadline:
+            # If that fails, the time to live ends it.
+            with contextlib.suppress(errors.LockhouseError):
+                self._release.now(deadline)
+
+    def _of(self, semaphore: Optional[str], values: Mapping[str, T]) -> T:
+        if semaphore is None and len(values) == 1:
+            return next(iter(values.values()))
+        if semaphore is None or semaphore not in values:
+            raise KeyError(f"name one of the semaphores of this request: {', '.join(values)}")
+        return values[semaphore]
+
+    def _lost_error(self, reason: str) -> errors.LostError:
+        return errors.LostError(reason, f"the hold of request {self.external_id} was lost: {reason}")
+
+
+def _dropped(hold: Optional[Hold], release: Release, pid: int) -> None:
+    if pid != os.getpid():
+        return
+    if hold is not None:
+        hold.stop()
+    release.in_background(hold.lost.until if hold else None)

@@ -1,0 +1,105 @@
+"""An owner's session: one heartbeat for all that it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Optional
+
+from . import errors
+from ._giving_back import DEBTS
+from ._hold import Hold, Lost
+from .request import Request
+
+if TYPE_CHECKING:
+    from .client import Client
+
+
+class Session:
+    """Keeps all that is acquired through it by one heartbeat, however much that is.
+
+    A context manager: leaving the block says goodbye, which releases everything. Its permits are lost
+    when it is. A request that is ended alone, by force, is not told.
+    """
+
+    def __init__(self, client: Client, owner: str, ttl: float) -> None:
+        self.owner = owner
+        self._client = client
+        self._pid = os.getpid()
+        self._is_open = True
+        sent_at = time.monotonic()
+        client.heartbeat(owner, ttl)
+        renewal = client._session_renewal(owner, ttl)
+        self._hold = Hold(f"the session of {owner}", renewal, ttl, sent_at)
+        DEBTS.held.add(self)
+
+    @property
+    def lost(self) -> Lost:
+        """Whether the session is lost, and with it all that it keeps: see ``Permit.lost``."""
+        return self._hold.lost
+
+    def request(
+        self,
+        permits: Mapping[str, int],
+        *,
+        external_id: Optional[str] = None,
+        wait: Optional[float] = None,
+        priority: int = 0,
+    ) -> Request:
+        """As ``Client.request``: the owner's, kept by this session instead of a time to live."""
+        return Request(
+            self._client,
+            permits,
+            external_id=external_id,
+            owner=self.owner,
+            ttl=None,
+            wait=wait,
+            priority=priority,
+            session=self._hold,
+        )
+
+    def goodbye(self) -> int:
+        """Releases all that the owner holds, and ends the session; how many requests those were."""
+        if not self._close():
+            return 0
+        return self._client.goodbye(self.owner)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if not self._is_open or self._pid != os.getpid():
+            return
+        reason = self.lost.reason
+        if reason is None:
+            self.goodbye()
+            return
+        # Its silence has freed what it held, and the name may be another session's now.
+        self._close()
+        if error is None:
+            raise errors.LostError(reason, f"the session of {self.owner} was lost: {reason}")
+
+    def __repr__(self) -> str:
+        return f"<lockhouse.Session of {self.owner}: {self.lost.reason or 'held'}>"
+
+    def _close(self) -> bool:
+        if not self._is_open or self._pid != os.getpid():
+            return False
+        self._is_open = False
+        DEBTS.held.discard(self)
+        self._hold.end("released")
+        return True
+
+    def _release_at_exit(self, deadline: float) -> None:
+        if not self.lost and self._close() and time.monotonic() < deadline:
+            # If that fails, the owner's silence frees what it holds.
+            with contextlib.suppress(errors.LockhouseError):
+                self._client.goodbye(self.owner)

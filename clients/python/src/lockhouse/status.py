@@ -1,0 +1,147 @@
+"""What the server tells of semaphores, requests and the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class SemaphoreStatus:
+    name: str
+    capacity: int
+    in_use: int
+    available: int
+    waiting: int
+    fence: int
+    slots: bool
+    template: Optional[str]
+    created_at: datetime
+    updated_at: datetime
+
+    @staticmethod
+    def of(wire: Mapping[str, Any]) -> SemaphoreStatus:
+        return SemaphoreStatus(
+            name=wire["name"],
+            capacity=wire["capacity"],
+            in_use=wire["in_use"],
+            available=wire["available"],
+            waiting=wire["waiting"],
+            fence=wire["fence"],
+            slots=bool(wire.get("slots")),
+            template=wire.get("template"),
+            created_at=time_of(wire["created_at"]),
+            updated_at=time_of(wire["updated_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class HeldPermit:
+    """What a request holds on one semaphore."""
+
+    semaphore: str
+    count: int
+    fence: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RequestStatus:
+    external_id: str
+    state: str
+    end_reason: Optional[str]
+    ended_by: Optional[str]
+    owner: Optional[str]
+    permits: tuple[HeldPermit, ...]
+    ttl: Optional[float]
+    """In seconds."""
+    expires_at: Optional[datetime]
+    created_at: datetime
+    released_at: Optional[datetime]
+
+    @staticmethod
+    def of(wire: Mapping[str, Any]) -> RequestStatus:
+        permits = (
+            HeldPermit(it["semaphore"], it["count"], it["fence"], tuple(it.get("slots") or ()))
+            for it in wire["permits"]
+        )
+        return RequestStatus(
+            external_id=wire["external_id"],
+            state=wire["state"],
+            end_reason=wire["end_reason"],
+            ended_by=wire.get("ended_by"),
+            owner=wire["owner"],
+            permits=tuple(permits),
+            ttl=None if wire["ttl_ms"] is None else wire["ttl_ms"] / 1000,
+            expires_at=_maybe(wire["expires_at"]),
+            created_at=time_of(wire["created_at"]),
+            released_at=_maybe(wire["released_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class CapacityChange:
+    old_capacity: int
+    new_capacity: int
+    changed_by: Optional[str]
+    note: Optional[str]
+    changed_at: datetime
+
+    @staticmethod
+    def of(wire: Mapping[str, Any]) -> CapacityChange:
+        return CapacityChange(
+            wire["old_capacity"],
+            wire["new_capacity"],
+            wire["changed_by"],
+            wire["note"],
+            time_of(wire["changed_at"]),
+        )
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """One in the line of a semaphore."""
+
+    external_id: str
+    owner: Optional[str]
+    count: int
+    priority: int
+    since: datetime
+
+    @staticmethod
+    def of(wire: Mapping[str, Any]) -> Waiter:
+        return Waiter(
+            wire["external_id"],
+            wire["owner"],
+            wire["count"],
+            wire["priority"],
+            time_of(wire["since"]),
+        )
+
+
+@dataclass(frozen=True)
+class Template:
+    """A rule that creates semaphores on first use."""
+
+    pattern: str
+    capacity: int
+    idle: Optional[float]
+    """In seconds."""
+
+    @staticmethod
+    def of(wire: Mapping[str, Any]) -> Template:
+        idle_ms = wire.get("idle_ms")
+        return Template(wire["pattern"], wire["capacity"], None if idle_ms is None else idle_ms / 1000)
+
+
+def time_of(text: str) -> datetime:
+    """An RFC 3339 time; Python before 3.11 reads no ``Z`` and only six digits of a second."""
+    text = re.sub(r"\.(\d{1,6})\d*", lambda digits: "." + digits[1].ljust(6, "0"), text)
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def _maybe(text: Optional[str]) -> Optional[datetime]:
+    return None if text is None else time_of(text)
