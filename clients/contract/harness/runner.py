@@ -17,7 +17,7 @@ class Runner:
         self._process = subprocess.Popen(
             command["command"],
             cwd=command["cwd"],
-            env={**os.environ, **command.get("env", {})},
+            env=os.environ | command.get("env", {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log.open("w"),

@@ -1,0 +1,296 @@
+package lockhouse
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/url"
+	"time"
+)
+
+// SemaphoreStatus is how a semaphore stands.
+type SemaphoreStatus struct {
+	Name      string    `json:"name"`
+	Capacity  int       `json:"capacity"`
+	InUse     int       `json:"in_use"`
+	Available int       `json:"available"`
+	Waiting   int       `json:"waiting"`
+	Fence     uint64    `json:"fence"`
+	Slots     bool      `json:"slots"`
+	Template  string    `json:"template"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// HeldPermit is what a request holds on one semaphore.
+type HeldPermit struct {
+	Semaphore string `json:"semaphore"`
+	Count     int    `json:"count"`
+	Fence     uint64 `json:"fence"`
+	Slots     []int  `json:"slots"`
+}
+
+// Request is a granted request, live or ended.
+type Request struct {
+	ExternalID string       `json:"external_id"`
+	State      string       `json:"state"`
+	EndReason  string       `json:"end_reason"`
+	EndedBy    string       `json:"ended_by"`
+	Owner      string       `json:"owner"`
+	Permits    []HeldPermit `json:"permits"`
+	TTLMs      *int64       `json:"ttl_ms"`
+	ExpiresAt  *time.Time   `json:"expires_at"`
+	CreatedAt  time.Time    `json:"created_at"`
+	ReleasedAt *time.Time   `json:"released_at"`
+}
+
+// TTL is its time to live, or NoTTL.
+func (r Request) TTL() time.Duration {
+	if r.TTLMs == nil {
+		return NoTTL
+	}
+	return time.Duration(*r.TTLMs) * time.Millisecond
+}
+
+// CapacityChange is a change of a capacity.
+type CapacityChange struct {
+	OldCapacity int       `json:"old_capacity"`
+	NewCapacity int       `json:"new_capacity"`
+	ChangedBy   string    `json:"changed_by"`
+	Note        string    `json:"note"`
+	ChangedAt   time.Time `json:"changed_at"`
+}
+
+// Waiter is one in the line of a semaphore.
+type Waiter struct {
+	ExternalID string    `json:"external_id"`
+	Owner      string    `json:"owner"`
+	Count      int       `json:"count"`
+	Priority   int       `json:"priority"`
+	Since      time.Time `json:"since"`
+}
+
+// Template is a rule that creates semaphores on first use: customer/* has capacity 2.
+type Template struct {
+	Pattern  string `json:"pattern"`
+	Capacity int    `json:"capacity"`
+	IdleMs   *int64 `json:"idle_ms"`
+}
+
+// Definition is what a semaphore shall be.
+type Definition struct {
+	Capacity         int    `json:"capacity"`
+	Slots            bool   `json:"slots,omitempty"`
+	Note             string `json:"note,omitempty"`
+	ChangedBy        string `json:"changed_by,omitempty"`
+	ExpectedCapacity *int   `json:"expected_capacity,omitempty"`
+}
+
+// Define creates a semaphore, or sets its capacity; 0 closes it.
+func (c *Client) Define(ctx context.Context, name string, is Definition) (SemaphoreStatus, error) {
+	return c.define(ctx, name, is, nil)
+}
+
+// DefineIfMissing creates a semaphore unless there is one, which keeps its capacity.
+func (c *Client) DefineIfMissing(ctx context.Context, name string, capacity int) (SemaphoreStatus, error) {
+	missing := map[string]string{"if-none-match": "*"}
+	status, err := c.define(ctx, name, Definition{Capacity: capacity}, missing)
+	if hasCode(err, ErrCapacityChanged) {
+		return c.Status(ctx, name)
+	}
+	return status, err
+}
+
+// Resize sets the capacity of a semaphore that must exist.
+func (c *Client) Resize(ctx context.Context, name string, capacity int) (SemaphoreStatus, error) {
+	return c.define(ctx, name, Definition{Capacity: capacity}, map[string]string{"if-match": "*"})
+}
+
+func (c *Client) define(ctx context.Context, name string, is Definition, header map[string]string) (SemaphoreStatus, error) {
+	return named[SemaphoreStatus](ctx, c, "PUT", is, header, "semaphores", name)
+}
+
+// Status is how a semaphore stands.
+func (c *Client) Status(ctx context.Context, name string) (SemaphoreStatus, error) {
+	return named[SemaphoreStatus](ctx, c, "GET", nil, nil, "semaphores", name)
+}
+
+// Delete deletes a semaphore of which nothing is held.
+func (c *Client) Delete(ctx context.Context, name string) error {
+	at, err := path("semaphores", name)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, call{method: "DELETE", path: at}, nil)
+	if hasCode(err, ErrUnknownSemaphore) && maybeApplied(err) {
+		return nil // An earlier try, whose answer was lost, has deleted it.
+	}
+	return err
+}
+
+// Semaphores are all semaphores whose names begin with prefix, by name.
+func (c *Client) Semaphores(ctx context.Context, prefix string) iter.Seq2[SemaphoreStatus, error] {
+	return pages[SemaphoreStatus](ctx, c, "/v1/semaphores", "semaphores", url.Values{"prefix": {prefix}})
+}
+
+// Holders are the requests that hold permits of a semaphore.
+func (c *Client) Holders(ctx context.Context, name string) iter.Seq2[Request, error] {
+	at, err := path("semaphores", name, "holders")
+	if err != nil {
+		return func(yield func(Request, error) bool) { yield(Request{}, err) }
+	}
+	return pages[Request](ctx, c, at, "holders", url.Values{})
+}
+
+// Requests are the live requests of an owner and on a semaphore; of all, where those are empty.
+func (c *Client) Requests(ctx context.Context, owner, semaphore string) iter.Seq2[Request, error] {
+	filters := url.Values{"owner": {owner}, "semaphore": {semaphore}}
+	return pages[Request](ctx, c, "/v1/requests", "requests", filters)
+}
+
+// History is how the capacity of a semaphore changed, newest first.
+func (c *Client) History(ctx context.Context, name string) ([]CapacityChange, error) {
+	answer, err := named[struct {
+		Changes []CapacityChange `json:"changes"`
+	}](ctx, c, "GET", nil, nil, "semaphores", name, "history")
+	return answer.Changes, err
+}
+
+// Waiting is the line of a semaphore, in order.
+func (c *Client) Waiting(ctx context.Context, name string) ([]Waiter, error) {
+	answer, err := named[struct {
+		Waiting []Waiter `json:"waiting"`
+	}](ctx, c, "GET", nil, nil, "semaphores", name, "waiting")
+	return answer.Waiting, err
+}
+
+// Find finds a request by its id.
+func (c *Client) Find(ctx context.Context, externalID string) (Request, error) {
+	return named[Request](ctx, c, "GET", nil, nil, "requests", externalID)
+}
+
+// Renew extends a hold. Permits renew themselves.
+func (c *Client) Renew(ctx context.Context, externalID string, ttl time.Duration) (Request, error) {
+	return named[Request](ctx, c, "POST", renewBody(ttl), nil, "requests", externalID, "renew")
+}
+
+func renewBody(ttl time.Duration) any { return map[string]int64{"ttl_ms": ttl.Milliseconds()} }
+
+// Force ends anybody's request, and reports whether this call did it. Its holder learns it at the next renewal.
+func (c *Client) Force(ctx context.Context, externalID, by string) (bool, error) {
+	return c.end(ctx, externalID, by, true)
+}
+
+func (c *Client) end(ctx context.Context, id, by string, isForced bool) (bool, error) {
+	at, err := path("requests", id)
+	if err != nil {
+		return false, err
+	}
+	query := url.Values{"by": {by}}
+	if isForced {
+		query.Set("force", "true")
+	}
+	began := time.Now()
+	var ended struct {
+		Request
+		Released  bool      `json:"released"`
+		DecidedAt time.Time `json:"decided_at"`
+	}
+	answer, err := c.do(ctx, call{method: "DELETE", path: at + withQuery(query)}, &ended)
+	if err != nil || ended.Released || !answer.before || ended.ReleasedAt == nil {
+		return ended.Released, err
+	}
+	// What had ended longer ago than this call took, an earlier try of it did not end.
+	isOurs := (ended.EndReason == "forced") == isForced && (isForced || ended.EndReason == "released")
+	return isOurs && ended.DecidedAt.Sub(*ended.ReleasedAt) <= time.Since(began), nil
+}
+
+// SetTemplate has semaphores whose names match the pattern, such as customer/*, created on first use. Those that
+// nobody has used for idle are deleted; zero leaves that to the server.
+func (c *Client) SetTemplate(ctx context.Context, pattern string, capacity int, idle time.Duration) (Template, error) {
+	body := map[string]int64{"capacity": int64(capacity)}
+	if idle > 0 {
+		body["idle_ms"] = idle.Milliseconds()
+	}
+	return named[Template](ctx, c, "PUT", body, nil, "templates", pattern)
+}
+
+// Templates are all templates.
+func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
+	return pages[Template](ctx, c, "/v1/templates", "templates", url.Values{})
+}
+
+// DeleteTemplate deletes a template; semaphores that it created stay.
+func (c *Client) DeleteTemplate(ctx context.Context, pattern string) error {
+	_, err := named[struct{}](ctx, c, "DELETE", nil, nil, "templates", pattern)
+	return err
+}
+
+// named is a call about one thing: of, its name, and what is below.
+func named[T any](
+	ctx context.Context, c *Client, method string, body any, header map[string]string, of, name string, below ...string,
+) (T, error) {
+	var answer T
+	at, err := path(of, name, below...)
+	if err != nil {
+		return answer, err
+	}
+	it := call{method: method, path: at, header: header}
+	if body != nil {
+		it.body = fixed(body)
+	}
+	asked, err := c.do(ctx, it, nil)
+	if err != nil || len(asked.body) == 0 {
+		return answer, err
+	}
+	return answer, c.read(asked, &answer)
+}
+
+// pages reads a listing, one page after the other.
+func pages[T any](ctx context.Context, c *Client, at, member string, query url.Values) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for {
+			items, next, err := page[T](ctx, c, at+withQuery(query), member)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if next == nil {
+				return
+			}
+			query.Set("cursor", *next)
+		}
+	}
+}
+
+func page[T any](ctx context.Context, c *Client, at, member string) (items []T, next *string, err error) {
+	var members map[string]json.RawMessage
+	if _, err := c.do(ctx, call{method: "GET", path: at}, &members); err != nil {
+		return nil, nil, err
+	}
+	if err := c.read(asked{body: members[member]}, &items); err != nil {
+		return nil, nil, err
+	}
+	if cursor, ok := members["next"]; ok {
+		err = c.read(asked{body: cursor}, &next)
+	}
+	return items, next, err
+}
+
+func withQuery(query url.Values) string {
+	for name, values := range query {
+		if values[0] == "" {
+			query.Del(name)
+		}
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
+}

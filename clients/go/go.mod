@@ -1,0 +1,3 @@
+module github.com/lockhouse/lockhouse/clients/go
+
+go 1.23

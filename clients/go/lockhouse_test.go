@@ -1,0 +1,276 @@
+package lockhouse_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockhouse/lockhouse/clients/go"
+)
+
+var ctx = context.Background()
+
+// server starts a real server with a database of its own, and returns its URL.
+func server(t *testing.T) string {
+	t.Helper()
+	binary := os.Getenv("LOCKHOUSE_TEST_BINARY")
+	if binary == "" {
+		binary = "../../target/release/lockhouse"
+	}
+	database := "sqlite:" + filepath.Join(t.TempDir(), "lockhouse.db")
+	command := exec.Command(binary, "serve", "-o", "json", "--listen", "127.0.0.1:0", "--url", database)
+	command.Env = append(os.Environ(), "RUST_LOG=warn")
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	line, err := bufio.NewReader(output).ReadBytes('\n')
+	if err != nil {
+		t.Fatal("the server did not start: ", err)
+	}
+	var said struct{ URL string }
+	if err := json.Unmarshal(line, &said); err != nil {
+		t.Fatal(err)
+	}
+	return said.URL
+}
+
+func client(t *testing.T, options ...lockhouse.Option) *lockhouse.Client {
+	t.Helper()
+	lh, err := lockhouse.New(server(t), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lh
+}
+
+func inUse(t *testing.T, lh *lockhouse.Client, name string) int {
+	t.Helper()
+	status, err := lh.Status(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.InUse
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within 5 s: " + what)
+		}
+	}
+}
+
+func TestNoMoreThanTheCapacityHoldAtOnce(t *testing.T) {
+	lh := client(t)
+	semaphore := lh.Semaphore("s").OrCreate(3)
+	var now, most atomic.Int32
+	var all sync.WaitGroup
+	for range 20 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			err := semaphore.Do(ctx, 1, func(context.Context, *lockhouse.Permit) error {
+				if held := now.Add(1); held > most.Load() {
+					most.Store(held)
+				}
+				time.Sleep(5 * time.Millisecond)
+				now.Add(-1)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	all.Wait()
+	if most.Load() > 3 || inUse(t, lh, "s") != 0 {
+		t.Errorf("%d held at once, %d after", most.Load(), inUse(t, lh, "s"))
+	}
+}
+
+func TestAContextThatEndsLeavesTheLine(t *testing.T) {
+	lh := client(t)
+	semaphore := lh.Semaphore("s").OrCreate(1)
+	_, permit, err := semaphore.Acquire(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if _, _, err := semaphore.Acquire(short, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	eventually(t, "the line is empty", func() bool {
+		status, err := lh.Status(ctx, "s")
+		return err == nil && status.Waiting == 0
+	})
+	if err := permit.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := lh.Close(ctx); err != nil || inUse(t, lh, "s") != 0 {
+		t.Errorf("%v, %d in use", err, inUse(t, lh, "s"))
+	}
+}
+
+func TestTheContextOfAHoldIsCancelledWithItsReason(t *testing.T) {
+	lh := client(t)
+	held, permit, err := lh.Semaphore("s").OrCreate(1).WithTTL(600*time.Millisecond).Acquire(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held.Err() != nil || permit.Err() != nil {
+		t.Fatal("it is lost too soon")
+	}
+	child, stop := context.WithCancel(held)
+	defer stop()
+	if _, err := lh.Force(ctx, permit.Request.ExternalID, "operator"); err != nil {
+		t.Fatal(err)
+	}
+	<-child.Done()
+	var lost *lockhouse.LostError
+	if !errors.As(context.Cause(child), &lost) || lost.Reason != "forced" || held.Err() == nil {
+		t.Fatal(context.Cause(child))
+	}
+	if err := permit.Release(ctx); !errors.As(err, &lost) {
+		t.Fatal(err)
+	}
+	if err := permit.Release(ctx); !errors.Is(err, lockhouse.ErrReleased) {
+		t.Fatal(err)
+	}
+}
+
+func TestReleaseWorksWhenItsContextIsDone(t *testing.T) {
+	lh := client(t)
+	done, cancel := context.WithCancel(ctx)
+	_, permit, err := lh.Semaphore("s").OrCreate(1).Acquire(done, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := permit.Release(done); err != nil || inUse(t, lh, "s") != 0 {
+		t.Fatal(err)
+	}
+}
+
+func TestDoReturnsTheErrorOfItsFunction(t *testing.T) {
+	lh := client(t)
+	failed := errors.New("failed")
+	err := lh.Semaphore("s").OrCreate(1).Do(ctx, 1, func(_ context.Context, permit *lockhouse.Permit) error {
+		_, _ = lh.Force(ctx, permit.Request.ExternalID, "operator")
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+}
+
+func TestDoReleasesWhenItsFunctionPanics(t *testing.T) {
+	lh := client(t)
+	func() {
+		defer func() { _ = recover() }()
+		_ = lh.Semaphore("s").OrCreate(1).Do(ctx, 1, func(context.Context, *lockhouse.Permit) error { panic("x") })
+	}()
+	if inUse(t, lh, "s") != 0 {
+		t.Fatal("it is held")
+	}
+}
+
+func TestCloseReleasesWhatIsHeld(t *testing.T) {
+	url := server(t)
+	lh, err := lockhouse.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, _, err := lh.Semaphore("s").OrCreate(9).Acquire(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	session, err := lh.Session(ctx, "worker", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := session.Acquire(ctx, lockhouse.Ask{Permits: map[string]int{"s": 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if inUse(t, lh, "s") != 7 {
+		t.Fatal(inUse(t, lh, "s"))
+	}
+	if err := lh.Close(ctx); err != nil || inUse(t, lh, "s") != 0 {
+		t.Fatal(err, inUse(t, lh, "s"))
+	}
+}
+
+func TestAnAddressThatIsNoServerIsRefused(t *testing.T) {
+	for _, url := range []string{"mysql://db/x", "lockhouse:7117", "http://", "http://ann:s3cr3t@host", "http://h/?a=1"} {
+		if _, err := lockhouse.New(url); err == nil || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
+	t.Setenv("LOCKHOUSE_URL", server(t)+"/")
+	lh, err := lockhouse.New("")
+	if err != nil || !lh.Ready(ctx) {
+		t.Fatal(err)
+	}
+	nowhere, err := lockhouse.New("http://127.0.0.1:9")
+	if err != nil || nowhere.Ready(ctx) {
+		t.Fatal(err)
+	}
+}
+
+// TestTheTourRunsAsPrinted builds the README's program in a fresh module, and runs it.
+func TestTheTourRunsAsPrinted(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```go\n")
+	tour, _, found := strings.Cut(rest, "```")
+	here, err := filepath.Abs(".")
+	if !found || err != nil {
+		t.Fatal("the README has no tour")
+	}
+	folder := t.TempDir()
+	module := "github.com/lockhouse/lockhouse/clients/go"
+	files := map[string]string{
+		"main.go": tour,
+		"go.mod": fmt.Sprintf("module tour\n\ngo 1.23\n\nrequire %s v0.0.0\n\nreplace %s => %s\n",
+			module, module, here),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.Command("go", "run", ".")
+	command.Dir = folder
+	command.Env = append(os.Environ(), "LOCKHOUSE_URL="+server(t), "GOFLAGS=-mod=mod")
+	output, err := command.CombinedOutput()
+	for _, line := range []string{"one of ten, fence 1", "no room for ten more", "both, fences 1 1", "released 3"} {
+		if err != nil || !strings.Contains(string(output), line) {
+			t.Fatalf("%v: %s", err, output)
+		}
+	}
+}

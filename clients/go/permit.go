@@ -1,0 +1,330 @@
+package lockhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultTTL is how long a hold outlives its last renewal, unless Ask.TTL says otherwise.
+	DefaultTTL = 30 * time.Second
+	// NoTTL as Ask.TTL: the hold lasts until it is released, even if this process dies.
+	NoTTL time.Duration = -1
+)
+
+// Ask is an all-or-nothing ask for permits on one or more semaphores.
+type Ask struct {
+	// Permits is how many are asked of each semaphore.
+	Permits map[string]int
+	// ExternalID makes any number of retries have one grant. Empty, each use has a fresh one.
+	ExternalID string
+	// Owner says who holds.
+	Owner string
+	// TTL is how long the hold outlives its last renewal: DefaultTTL if zero, or NoTTL.
+	TTL time.Duration
+	// Wait bounds the wait for room, besides the context; ErrExhausted tells that it is over. Zero is no bound.
+	Wait time.Duration
+	// Priority, from -100 to 100, is how much this is preferred to others that wait.
+	Priority int
+}
+
+// Permit is what is held: renewed in the background until it is released.
+type Permit struct {
+	// Request is what was granted.
+	Request Request
+
+	client *Client
+	hold   *hold // nil if nothing ends it
+	isOwn  bool  // whether the hold is this permit's, and not its session's
+	isOurs bool  // whether this package made the id
+	by     string
+	state  atomic.Bool
+	cancel context.CancelCauseFunc
+}
+
+// Acquire waits for the permits and takes them, all at once. The context that it returns is cancelled when
+// the hold is lost, with a LostError as its cause, and when the permit is released. Cancelling ctx while it
+// waits leaves the line.
+func (c *Client) Acquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
+	return c.acquire(ctx, ask, false, nil)
+}
+
+// TryAcquire takes the permits if there is room now and nobody waits for it; ErrExhausted if not.
+func (c *Client) TryAcquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
+	return c.acquire(ctx, ask, true, nil)
+}
+
+// Do runs f under the permits. It returns f's error, or a LostError if the hold was lost meanwhile.
+func (c *Client) Do(ctx context.Context, ask Ask, f func(context.Context, *Permit) error) error {
+	held, permit, err := c.Acquire(ctx, ask)
+	if err != nil {
+		return err
+	}
+	return do(ctx, held, permit, f)
+}
+
+func do(ctx, held context.Context, permit *Permit, f func(context.Context, *Permit) error) (err error) {
+	defer func() {
+		released := permit.Release(ctx)
+		var lost *LostError
+		if err == nil && errors.As(released, &lost) {
+			err = released
+		}
+	}()
+	return f(held, permit)
+}
+
+type acquireBody struct {
+	Permits  []askedPermit `json:"permits"`
+	Owner    string        `json:"owner,omitempty"`
+	TTLMs    int64         `json:"ttl_ms,omitempty"`
+	WaitMs   int64         `json:"wait_ms"`
+	Priority int           `json:"priority,omitempty"`
+}
+
+type askedPermit struct {
+	Semaphore string `json:"semaphore"`
+	Count     int    `json:"count"`
+}
+
+func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold) (context.Context, *Permit, error) {
+	ttl := ask.TTL
+	if ttl == 0 {
+		ttl = DefaultTTL
+	}
+	body := acquireBody{Owner: ask.Owner, TTLMs: max(ttl.Milliseconds(), 0), Priority: ask.Priority}
+	for name, count := range ask.Permits {
+		body.Permits = append(body.Permits, askedPermit{name, count})
+	}
+	isOurs := ask.ExternalID == ""
+	if isOurs {
+		ask.ExternalID = newID()
+	}
+	permit := &Permit{client: c, isOurs: isOurs, by: ask.Owner}
+	if permit.by == "" {
+		permit.by = thisProcess()
+	}
+	err := permit.grant(ctx, ask, body, isTry, session)
+	if err != nil {
+		// Only this caller knows the id, so nobody else could give back what may have been granted.
+		if isOurs && maybeApplied(err) {
+			c.giveBack(ask.ExternalID, permit.by, time.Now().Add(ttl), ttl == NoTTL, true)
+		}
+		return nil, nil, err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	permit.cancel = cancel
+	c.opened(permit)
+	if permit.hold == nil {
+		return held, permit, nil
+	}
+	permit.hold.tell(permit)
+	return heldContext{held, permit.hold}, permit, nil
+}
+
+// grant asks until the permits are granted.
+func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry bool, session *hold) error {
+	at, err := path("requests", ask.ExternalID)
+	if err != nil {
+		return err
+	}
+	if session != nil {
+		if session.err() != nil {
+			return sessionEnded(ask.Owner)
+		}
+		var stop func()
+		ctx, stop = withSession(ctx, session, ask.Owner)
+		defer stop()
+	}
+	askedAt := time.Now()
+	until := time.Time{}
+	if ask.Wait > 0 {
+		until = askedAt.Add(ask.Wait)
+	}
+	if isTry {
+		until = askedAt
+	}
+	answer, err := p.client.wait(ctx, until, func(until time.Time) call {
+		return call{method: "PUT", path: at, body: func() any {
+			body := body
+			body.WaitMs = max(time.Until(until).Milliseconds(), 0)
+			return body
+		}}
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.client.read(answer, &p.Request); err != nil {
+		return err
+	}
+	if p.Request.TTLMs == nil {
+		p.hold = session
+		return nil
+	}
+	// From when the time to live surely runs: a grant of another moment is renewed first.
+	sentAt, ttl := askedAt, p.Request.TTL()
+	if answer.status != 201 || time.Since(askedAt) > ttl/6 {
+		sentAt, ttl = time.Now(), max(ttl, ask.TTL)
+		if _, err := p.client.Renew(ctx, ask.ExternalID, ttl); err != nil {
+			return err
+		}
+	}
+	p.isOwn = true
+	p.hold = newHold("request "+ask.ExternalID, ttl, sentAt, p.client.renewal(at+"/renew", "POST", renewBody(ttl)))
+	return nil
+}
+
+// Release gives the permits back. It does so even if ctx is done. It returns a LostError if the hold was lost
+// before, ErrReleased if the permit was released before, or ErrStoreUnavailable; then it is tried again in
+// the background.
+func (p *Permit) Release(ctx context.Context) error {
+	if !p.end() {
+		return ErrReleased
+	}
+	var lost error
+	if p.hold != nil {
+		lost = p.hold.err()
+	}
+	released, err := p.client.end(context.WithoutCancel(ctx), p.Request.ExternalID, p.by, false)
+	switch {
+	case isUnanswered(err):
+		p.giveBack()
+		return err
+	case lost != nil:
+		return lost
+	case hasCode(err, ErrUnknownRequest):
+		return &LostError{What: "request " + p.Request.ExternalID, Reason: "unknown"}
+	case err == nil && !released:
+		return &LostError{What: "request " + p.Request.ExternalID, Reason: "released"}
+	}
+	return err
+}
+
+// Err is nil while the permits are held, and a LostError from when they are lost, by the clock as it is now.
+// Look before each step that can't be undone.
+func (p *Permit) Err() error {
+	if p.hold == nil {
+		return nil
+	}
+	return p.hold.err()
+}
+
+// Fence is the fence on a semaphore: a number that rises with every grant on it. It is 0 if the request was
+// not for that semaphore.
+func (p *Permit) Fence(semaphore string) uint64 { return p.of(semaphore).Fence }
+
+// Slots are the slots on a semaphore; none if it is not slotted.
+func (p *Permit) Slots(semaphore string) []int { return p.of(semaphore).Slots }
+
+func (p *Permit) of(semaphore string) HeldPermit {
+	for _, held := range p.Request.Permits {
+		if held.Semaphore == semaphore {
+			return held
+		}
+	}
+	return HeldPermit{}
+}
+
+// end reports whether the permit was open until now.
+func (p *Permit) end() bool {
+	if !p.state.CompareAndSwap(false, true) {
+		return false
+	}
+	p.client.closed(p)
+	if p.hold != nil {
+		p.hold.forget(p)
+		if p.isOwn {
+			p.hold.stop()
+		}
+	}
+	p.cancel(nil)
+	return true
+}
+
+// close releases for Client.Close, to which it is all one whether the hold had ended before.
+func (p *Permit) close(ctx context.Context) error {
+	err := p.Release(ctx)
+	var lost *LostError
+	if errors.Is(err, ErrReleased) || errors.As(err, &lost) {
+		return nil
+	}
+	return err
+}
+
+func (p *Permit) giveBack() {
+	endsAt := time.Now()
+	if p.hold != nil {
+		endsAt = endsAt.Add(p.hold.ttl)
+	}
+	if p.isOurs {
+		p.client.giveBack(p.Request.ExternalID, p.by, endsAt, p.hold == nil, false)
+	}
+}
+
+// giveBack releases in the background, every two seconds until endsAt. A request that its ask may reach the
+// server after this, as mayComeYet says, is released again a second later.
+func (c *Client) giveBack(id, by string, endsAt time.Time, isEndless, mayComeYet bool) {
+	c.background.Add(1)
+	go func() {
+		defer c.background.Done()
+		for {
+			_, err := c.end(context.Background(), id, by, false)
+			if hasCode(err, ErrUnknownRequest) && mayComeYet {
+				mayComeYet = false
+				time.Sleep(time.Second)
+				continue
+			}
+			if !isUnanswered(err) {
+				return
+			}
+			time.Sleep(2 * time.Second)
+			if !isEndless && time.Now().After(endsAt) {
+				return
+			}
+		}
+	}()
+}
+
+// heldContext compares with the clock at each look, so that a process that was stopped need not wait for its
+// timers.
+type heldContext struct {
+	context.Context
+	hold *hold
+}
+
+func (c heldContext) Err() error {
+	_ = c.hold.err()
+	return c.Context.Err()
+}
+
+// withSession is cancelled when the session is lost.
+func withSession(ctx context.Context, session *hold, owner string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-session.done:
+			cancel(sessionEnded(owner))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+func sessionEnded(owner string) error {
+	detail := fmt.Sprintf("the session of %q has ended; begin another", owner)
+	// What it asked for may be granted still, and would have no time to live.
+	return &Error{Code: "session_ended", Detail: detail, MaybeApplied: true}
+}
+
+// thisProcess is its host and its pid, as the other clients say it.
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Sprintf("pid %d", os.Getpid())
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}

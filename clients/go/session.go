@@ -1,0 +1,107 @@
+package lockhouse
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Session keeps all that is acquired through it by one heartbeat, however much that is. Its permits are lost
+// when it is. A request that is ended alone, by force, is not told.
+type Session struct {
+	client *Client
+	owner  string
+	hold   *hold
+	ended  atomic.Bool
+}
+
+// Session begins an owner's session.
+func (c *Client) Session(ctx context.Context, owner string, ttl time.Duration) (*Session, error) {
+	at, err := path("owners", owner)
+	if err != nil {
+		return nil, err
+	}
+	sentAt := time.Now()
+	begin := map[string]any{"ttl_ms": ttl.Milliseconds()}
+	if _, err := c.do(ctx, call{method: "PUT", path: at, body: fixed(begin)}, nil); err != nil {
+		return nil, err
+	}
+	goOn := map[string]any{"ttl_ms": ttl.Milliseconds(), "must_exist": true}
+	hold := newHold("the session of "+owner, ttl, sentAt, c.renewal(at, "PUT", goOn))
+	session := &Session{client: c, owner: owner, hold: hold}
+	c.opened(session)
+	return session, nil
+}
+
+// Acquire is Client.Acquire for the session's owner: the session keeps the permits, instead of a time to live.
+func (s *Session) Acquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
+	ask.Owner, ask.TTL = s.owner, NoTTL
+	return s.client.acquire(ctx, ask, false, s.hold)
+}
+
+// TryAcquire is Client.TryAcquire for the session's owner.
+func (s *Session) TryAcquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
+	ask.Owner, ask.TTL = s.owner, NoTTL
+	return s.client.acquire(ctx, ask, true, s.hold)
+}
+
+// Lost is closed when the session is lost, and with it all that it keeps; and at its goodbye.
+func (s *Session) Lost() <-chan struct{} { return s.hold.done }
+
+// Err is nil while the session goes on, and a LostError once it is lost, by the clock as it is now.
+func (s *Session) Err() error { return s.hold.err() }
+
+// Goodbye releases all that the owner holds, and ends the session; how many requests those were.
+func (s *Session) Goodbye(ctx context.Context) (int, error) {
+	if !s.ended.CompareAndSwap(false, true) {
+		return 0, nil
+	}
+	s.client.closed(s)
+	// What its silence has freed, and the name, may be another session's now.
+	if lost := s.hold.err(); lost != nil {
+		return 0, lost
+	}
+	_ = s.hold.lose(&LostError{What: s.hold.what, Reason: "released"})
+	return s.client.goodbye(context.WithoutCancel(ctx), s.owner)
+}
+
+func (s *Session) close(ctx context.Context) error {
+	_, err := s.Goodbye(ctx)
+	var lost *LostError
+	if errors.As(err, &lost) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) goodbye(ctx context.Context, owner string) (int, error) {
+	at, err := path("owners", owner)
+	if err != nil {
+		return 0, err
+	}
+	var answer struct {
+		Released int `json:"released"`
+	}
+	_, err = c.do(ctx, call{method: "DELETE", path: at}, &answer)
+	return answer.Released, err
+}
+
+// renewal makes one try, of which the keeper of the hold makes as many as it takes.
+func (c *Client) renewal(at, method string, body any) renewal {
+	return func(ctx context.Context, deadline time.Time) error {
+		_, failed := c.once(ctx, deadline, call{method: method, path: at, body: fixed(body)})
+		if failed == nil {
+			return nil
+		}
+		switch {
+		case errors.Is(failed.err, ErrRequestEnded):
+			return &LostError{Reason: failed.err.EndReason}
+		case errors.Is(failed.err, ErrSessionEnded):
+			return &LostError{Reason: "owner_dead"}
+		case errors.Is(failed.err, ErrUnknownRequest):
+			return &LostError{Reason: "unknown"}
+		}
+		return failed.err
+	}
+}
