@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    CapacityChange, EndReason, ExternalId, Outcome, Owner, OwnerSession, Request, Semaphore,
-    SemaphoreName, Timestamp, Ttl,
+    CapacityChange, EndReason, ExternalId, Outcome, Owner, OwnerSession, ProcessId, Request,
+    Semaphore, SemaphoreName, Timestamp, Ttl,
 };
 
 /// What a store has locked and read.
@@ -46,9 +46,8 @@ pub struct Changes {
     pub heartbeats: Vec<OwnerSession>,
     /// Owners whose sessions to delete, whether there was one or not.
     pub goodbyes: Vec<Owner>,
-    /// Nothing to write: those of the semaphores of which more permits are free now than before, and
-    /// those that were deleted. Whoever waits for one through another process would want to know.
-    pub freed: Vec<SemaphoreName>,
+    /// Nothing to write: those of the semaphores that waiters at other processes may want to look at.
+    pub freed: Vec<Freed>,
 }
 
 impl Changes {
@@ -56,6 +55,15 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// A semaphore of which permits came free or are left to the first in its line; or that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// The semaphore.
+    pub semaphore: SemaphoreName,
+    /// The process that the free permits are left to, if its [line](crate::Line) has one.
+    pub left_to: Option<ProcessId>,
 }
 
 /// A request whose expiry was pushed.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Ask, Capacity, EndReason, Epoch, ExternalId, Note, Owner, OwnerSession, Refusal, Request,
-    Semaphore, SemaphoreName, Timestamp, Ttl, Turn,
+    Ask, Capacity, EndReason, Epoch, ExternalId, LineTime, Note, Owner, OwnerSession, ProcessId,
+    Refusal, Request, Semaphore, SemaphoreName, Standing, Timestamp, Ttl, Turn,
 };
 
 /// One thing to do. Each is safe to do again.
@@ -22,10 +22,12 @@ pub enum Command {
     Acquire(Ask),
     /// The same in its turn: not ahead of others that wait for the same semaphores.
     AcquireInTurn(Ask, Turn),
-    /// Say how a semaphore stands.
-    Look {
+    /// Say how a semaphore is, and take note of who waits for it at a process.
+    Stand {
         /// The semaphore.
         name: SemaphoreName,
+        /// Who waits.
+        stand: Stand,
     },
     /// Push a live request's expiry to now plus a time to live.
     Renew {
@@ -100,6 +102,30 @@ impl Definition {
     }
 }
 
+/// What a process says of its callers that wait for a semaphore. Those who were refused before, in the same batch, count
+/// as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stand {
+    /// The process.
+    pub process: ProcessId,
+    /// How its waiters stand; none without.
+    pub standing: Option<Standing>,
+    /// When this is saved.
+    pub saved: Saved,
+}
+
+/// When a [`Stand`] is saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Saved {
+    /// If the batch writes the semaphore anyway.
+    #[default]
+    Along,
+    /// In any case.
+    Always,
+    /// In any case; and the free permits are left to the first in the line from now on, who cannot use them yet.
+    Excused,
+}
+
 /// Why a request shall end. All but the first and the last are looked at again under the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -164,6 +190,14 @@ impl Cause {
 }
 
 impl Command {
+    /// A look at a semaphore by a process that nobody waits at.
+    pub fn look(name: SemaphoreName) -> Self {
+        Command::Stand {
+            name,
+            stand: Stand::default(),
+        }
+    }
+
     /// A release by nobody that is named.
     pub fn release(external_id: ExternalId) -> Self {
         Command::End {
@@ -185,7 +219,7 @@ impl Command {
         match self {
             Command::Define(_)
             | Command::Delete { .. }
-            | Command::Look { .. }
+            | Command::Stand { .. }
             | Command::RaiseFence { .. }
             | Command::Heartbeat { .. }
             | Command::Goodbye { .. } => None,
@@ -234,7 +268,7 @@ impl Command {
             Command::Define(Definition { name, .. })
             | Command::Delete { name }
             | Command::RaiseFence { name, .. }
-            | Command::Look { name } => Some(name),
+            | Command::Stand { name, .. } => Some(name),
             _ => None,
         };
         let asked = self.ask().into_iter().flat_map(Ask::permits);
@@ -259,8 +293,13 @@ pub enum Reply {
     },
     /// The semaphore is gone.
     Deleted,
-    /// The semaphore, as the commands before have left it.
-    Seen(Semaphore),
+    /// A semaphore was looked at.
+    Seen {
+        /// As it is now, with the line as it is if this batch is saved.
+        semaphore: Semaphore,
+        /// The time of its line.
+        at: LineTime,
+    },
     /// The semaphore, deleted or not, whose fence is at least that of the epoch.
     Raised(Semaphore),
     /// The request holds its permits.

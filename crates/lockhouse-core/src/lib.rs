@@ -14,6 +14,7 @@ mod decide;
 mod epoch;
 mod error;
 mod footprint;
+mod line;
 mod numbers;
 mod owner;
 mod recount;
@@ -24,13 +25,17 @@ mod text;
 mod turn;
 
 pub use ask::{Ask, MAX_SEMAPHORES_A_REQUEST};
-pub use changes::{Changes, Decision, Ended, Loaded, Renewed};
-pub use command::{Cause, Command, Definition, Outcome, Reply};
+pub use changes::{Changes, Decision, Ended, Freed, Loaded, Renewed};
+pub use command::{Cause, Command, Definition, Outcome, Reply, Saved, Stand};
 pub use decide::decide;
 pub use epoch::Epoch;
 pub use error::{Code, Invalid, Refusal};
 pub use footprint::Footprint;
 pub use jiff::Timestamp;
+pub use line::{
+    Admission, Claim, Entry, Line, LineTime, MAX_LINE, MAX_LINE_BYTES, ProcessId, Seniority,
+    Standing, WINDOW,
+};
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
 pub use owner::OwnerSession;
 pub use recount::{Finding, Recount, Recounted};

@@ -1,6 +1,6 @@
 //! Semaphores and the audit of their capacities.
 
-use crate::{Capacity, Note, Owner, SemaphoreName, Timestamp};
+use crate::{Capacity, Line, Note, Owner, SemaphoreName, Timestamp};
 
 /// A named pool of permits, as a store keeps it.
 ///
@@ -23,6 +23,8 @@ pub struct Semaphore {
     pub updated_at: Timestamp,
     /// When it was deleted.
     pub deleted_at: Option<Timestamp>,
+    /// The processes whose callers wait for it.
+    pub line: Line,
 }
 
 impl Semaphore {
@@ -36,6 +38,7 @@ impl Semaphore {
             created_at: now,
             updated_at: now,
             deleted_at: Some(now),
+            line: Line::default(),
         }
     }
 

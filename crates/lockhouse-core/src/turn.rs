@@ -3,12 +3,14 @@
 //! Those who wait stand in one line by their [`Place`], in the order in which they came; a step of
 //! [`Priority`] is worth ten seconds of it. So the order of any two never changes while they wait,
 //! and nobody is overtaken for ever: who comes later than a priority is worth comes behind.
+//!
+//! A `Place` orders the waiters of one process. The [`Line`](crate::Line) orders the processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Ask, Invalid, SemaphoreName};
+use crate::{Ask, Claim, Invalid, ProcessId, SemaphoreName, Seniority, Standing};
 
 /// The least and the greatest priority are this far from 0.
 pub const MAX_PRIORITY: i32 = 100;
@@ -82,30 +84,72 @@ pub struct Turn {
     pub waits: bool,
     /// The semaphores for which others wait ahead of it that are not in its batch.
     pub behind: BTreeSet<SemaphoreName>,
+    /// The process that it waits at.
+    pub process: ProcessId,
+    /// How long it has waited.
+    pub waited: Duration,
+}
+
+impl Turn {
+    /// The claim of `ask`, whose turn it is.
+    pub fn claim(&self, ask: &Ask) -> Claim {
+        Claim {
+            process: self.process,
+            seniority: Seniority::new(self.waited, ask.priority),
+            waits: self.waits,
+        }
+    }
 }
 
 /// The asks of a batch that were refused and go on waiting.
 #[derive(Debug, Default)]
 pub(crate) struct StillWaiting {
-    first: BTreeMap<SemaphoreName, Place>,
+    on: BTreeMap<SemaphoreName, Refused>,
+}
+
+/// Those of them that want one semaphore.
+#[derive(Debug)]
+struct Refused {
+    first: Place,
+    standing: Standing,
 }
 
 impl StillWaiting {
-    pub(crate) fn add(&mut self, ask: &Ask, place: Place) {
-        for (name, _) in ask.permits() {
-            let first = self.first.entry(name.clone()).or_insert(place);
-            *first = place.min(*first);
+    pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn) {
+        let seniority = turn.claim(ask).seniority;
+        for (name, count) in ask.permits() {
+            let standing = Standing {
+                seniority,
+                count,
+                waiting: 1,
+            };
+            let first = turn.place;
+            match self.on.get_mut(name) {
+                None => {
+                    let refused = Refused { first, standing };
+                    self.on.insert(name.clone(), refused);
+                }
+                Some(refused) => {
+                    refused.first = first.min(refused.first);
+                    refused.standing = refused.standing.and(standing);
+                }
+            }
         }
     }
 
     /// The semaphores of `ask` for which others wait ahead of it, in its batch or outside.
     pub(crate) fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_taken = |name: &&SemaphoreName| {
-            let first = self.first.get(*name);
-            turn.behind.contains(*name) || first.is_some_and(|first| *first < turn.place)
+            let refused = self.on.get(*name);
+            turn.behind.contains(*name) || refused.is_some_and(|refused| refused.first < turn.place)
         };
         let names = ask.permits().map(|(name, _)| name);
         names.filter(is_taken).cloned().collect()
+    }
+
+    /// How those stand that want `name`.
+    pub(crate) fn on(&self, name: &SemaphoreName) -> Option<Standing> {
+        self.on.get(name).map(|refused| refused.standing)
     }
 }
 

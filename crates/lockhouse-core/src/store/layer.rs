@@ -11,7 +11,7 @@ use super::{
     Store, Upkeep,
 };
 use crate::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
 };
 
@@ -81,8 +81,9 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
     fn changed(
         &self,
         on: &BTreeSet<SemaphoreName>,
+        process: ProcessId,
     ) -> impl Future<Output = BTreeSet<SemaphoreName>> + Send {
-        async move { self.inner().changed(on).await }
+        async move { self.inner().changed(on, process).await }
     }
 
     /// Instead of [`Store::locked`], within [`around`](Layer::around).
@@ -213,8 +214,12 @@ impl<L: Layer> Upkeep for L {
 
 #[async_trait]
 impl<L: Layer> Notification for L {
-    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
-        Layer::changed(self, on).await
+    async fn changed(
+        &self,
+        on: &BTreeSet<SemaphoreName>,
+        process: ProcessId,
+    ) -> BTreeSet<SemaphoreName> {
+        Layer::changed(self, on, process).await
     }
 }
 

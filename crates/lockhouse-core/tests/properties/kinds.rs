@@ -47,7 +47,7 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         Ok(Reply::Defined { .. }) if is_conditional(command) => "there already, as expected",
         Ok(Reply::Defined { .. }) => "there already",
         Ok(Reply::Deleted) => "deleted",
-        Ok(Reply::Seen(_)) => "seen",
+        Ok(Reply::Seen { .. }) => "seen",
         Ok(Reply::Granted { now: true, .. }) => "granted now",
         Ok(Reply::Granted { .. }) => "granted before",
         Ok(Reply::Renewed(_)) => "renewed",

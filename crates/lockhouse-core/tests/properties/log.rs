@@ -2,7 +2,7 @@
 //! its beginning. Nothing is counted as it goes, so nothing can be forgotten.
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, EndReason, ExternalId, Note, Owner, OwnerSession, Permit, Request,
+    Ask, Capacity, Cause, EndReason, ExternalId, Line, Note, Owner, OwnerSession, Permit, Request,
     Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 
@@ -191,6 +191,7 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
         created_at: created_at?,
         updated_at,
         deleted_at,
+        line: Line::default(),
     })
 }
 

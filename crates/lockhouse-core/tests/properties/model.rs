@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, Changes, Command, Definition, ExternalId, Outcome, Refusal, Reply,
+    Ask, Capacity, Cause, Changes, Command, Definition, ExternalId, Line, Outcome, Refusal, Reply,
     SemaphoreName, Timestamp, Ttl,
 };
 
@@ -33,11 +33,12 @@ impl Model {
         match command {
             Command::Define(wanted) => self.define(now, wanted),
             Command::Delete { name } => self.delete(now, name),
-            Command::Look { name } => match self.capacity(name) {
+            Command::Stand { name, .. } => match self.capacity(name) {
                 None => Err(Refusal::UnknownSemaphore(vec![name.clone()])),
-                Some(_) => Ok(Reply::Seen(
-                    log::semaphore(&self.log, name).expect("it has a capacity"),
-                )),
+                Some(_) => Ok(Reply::Seen {
+                    semaphore: log::semaphore(&self.log, name).expect("it has a capacity"),
+                    at: Line::default().time(now),
+                }),
             },
             Command::Acquire(ask) => self.acquire(now, ask),
             Command::Renew { external_id, ttl } => self.renew(now, external_id, *ttl),

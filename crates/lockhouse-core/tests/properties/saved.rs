@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use lockhouse_core::{CapacityChange, Cause, Changes, Ended, ExternalId, Renewed, SemaphoreName};
+use lockhouse_core::{
+    CapacityChange, Cause, Changes, Ended, ExternalId, Freed, Renewed, SemaphoreName,
+};
 
 use crate::log::{self, Entry, Event};
 
@@ -63,7 +65,7 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
         .into_iter()
         .partition(|owner| log::session(log, owner).is_some());
     Changes {
-        freed: freed.cloned().collect(),
+        freed: freed.cloned().map(to_anybody).collect(),
         semaphores: touched.into_iter().filter_map(row).collect(),
         renewed: renewed
             .difference(&granted)
@@ -83,6 +85,13 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
             .filter_map(|owner| log::session(log, owner))
             .collect(),
         goodbyes: left.into_iter().cloned().collect(),
+    }
+}
+
+fn to_anybody(semaphore: SemaphoreName) -> Freed {
+    Freed {
+        semaphore,
+        left_to: None,
     }
 }
 

@@ -71,7 +71,7 @@ fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => defines(),
         2 => names().prop_map(|name| Command::Delete { name }),
-        1 => names().prop_map(|name| Command::Look { name }),
+        1 => names().prop_map(Command::look),
         10 => asks().prop_map(Command::Acquire),
         2 => (ids(), option::of(ttls()))
             .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl }),
@@ -137,6 +137,7 @@ fn turns() -> impl Strategy<Value = Turn> {
         place,
         waits,
         behind,
+        ..Turn::default()
     })
 }
 

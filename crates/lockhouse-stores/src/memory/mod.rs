@@ -15,7 +15,7 @@ use lockhouse_core::store::{
     Batch, Due, Error, Holders, Listing, Migration, Notification, Page, Purge, Stale, Store, Upkeep,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
     SemaphoreName, Timestamp, decide,
 };
 
@@ -210,7 +210,7 @@ impl Upkeep for Memory {
 #[async_trait]
 impl Notification for Memory {
     /// It is told of nothing.
-    async fn changed(&self, _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+    async fn changed(&self, _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         std::future::pending().await
     }
 }

@@ -51,7 +51,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Holders, Page, Purge};
-use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
+use lockhouse_core::{
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+};
 
 use crate::sql::{ByKey, Dialect, Lease, Look, OptionsOf, RowIds, Script, Sql, values};
 use sql::{Text, Time};
@@ -217,7 +219,7 @@ impl Dialect for MySqlServer {
 
     fn bell(_: &OptionsOf<Self>) {}
 
-    async fn rung((): &(), _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+    async fn rung((): &(), _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         std::future::pending().await
     }
 

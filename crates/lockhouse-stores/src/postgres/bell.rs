@@ -21,7 +21,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockhouse_core::SemaphoreName;
+use lockhouse_core::{Freed, ProcessId, SemaphoreName};
 use sqlx::Executor as _;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
@@ -53,21 +53,45 @@ const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
 type Slot = u8;
 
 /// A statement that notifies of `freed` if somebody waits for them; none if there are none.
-pub(super) fn ring(freed: &[SemaphoreName]) -> Option<String> {
-    let slots: BTreeSet<_> = freed.iter().map(slot).collect();
-    let (slot, from) = match slots.len() {
-        0 => return None,
-        // The server is done sooner with a statement that reads from nowhere.
-        1 => (list(slots), String::new()),
-        _ => (
-            "slot".into(),
-            format!("FROM unnest(ARRAY[{}]) slot ", list(slots)),
-        ),
+///
+/// The payload is the slot; and the process that the permits are left to, if they are left to one.
+pub(super) fn ring(freed: &[Freed]) -> Option<String> {
+    let rings: BTreeSet<_> = freed
+        .iter()
+        .map(|freed| (slot(&freed.semaphore), freed.left_to))
+        .collect();
+    let payload = |(slot, left_to): &(Slot, Option<ProcessId>)| match left_to {
+        None => format!("'{slot}'"),
+        Some(process) => format!("'{slot} {process}'"),
     };
+    let mut all = rings.iter();
+    let first = all.next()?;
+    if rings.len() == 1 {
+        // The server is done sooner with a statement that reads from nowhere.
+        return Some(format!(
+            "SELECT pg_notify('{CHANNEL}',{}) WHERE NOT pg_try_advisory_xact_lock({LOCKS},{})",
+            payload(first),
+            first.0
+        ));
+    }
+    let rings = rings
+        .iter()
+        .map(|ring| format!("({},{})", ring.0, payload(ring)));
     Some(format!(
-        "SELECT pg_notify('{CHANNEL}',({slot})::text) {from}\
-         WHERE NOT pg_try_advisory_xact_lock({LOCKS},{slot})"
+        "SELECT pg_notify('{CHANNEL}',told) FROM (VALUES {}) bell(slot,told) \
+         WHERE NOT pg_try_advisory_xact_lock({LOCKS},slot)",
+        list(rings)
     ))
+}
+
+/// The slot of a notification for `process`, if it is for that process.
+fn told(payload: &str, process: ProcessId) -> Option<Slot> {
+    let (slot, left_to) = match payload.split_once(' ') {
+        Some((slot, left_to)) => (slot, Some(left_to)),
+        None => (payload, None),
+    };
+    let is_ours = left_to.is_none_or(|left_to| left_to == process.to_string());
+    slot.parse().ok().filter(|_| is_ours)
 }
 
 /// FNV-1a: every version must say the same.
@@ -101,6 +125,8 @@ struct State {
     /// The slots of what is waited for, and until when.
     wanted: BTreeMap<Slot, Instant>,
     rung: BTreeSet<Slot>,
+    /// Who waits.
+    process: ProcessId,
     is_listening: bool,
 }
 
@@ -120,8 +146,13 @@ impl Bell {
         }
     }
 
-    /// Those of `on` of which something may have changed.
-    pub(super) async fn rung(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+    /// Those of `on` of which something may have changed for `process`.
+    pub(super) async fn rung(
+        &self,
+        on: &BTreeSet<SemaphoreName>,
+        process: ProcessId,
+    ) -> BTreeSet<SemaphoreName> {
+        self.shared.state().process = process;
         loop {
             let mut rung = pin!(self.shared.rung.notified());
             rung.as_mut().enable();
@@ -265,7 +296,8 @@ impl Listening {
             tokio::select! {
                 told = listener.try_recv() => {
                     let told = told?.ok_or_else(lost)?;
-                    self.shared.ring(told.payload().parse::<Slot>());
+                    let process = self.shared.state().process;
+                    self.shared.ring(self::told(told.payload(), process));
                 }
                 () = self.shared.wanted.notified() => {}
                 () = sleep(CHECKED_EVERY) => {}
@@ -324,11 +356,30 @@ mod tests {
         assert_eq!(ring(&[]), None);
     }
 
+    fn freed(texts: &[&str], left_to: Option<ProcessId>) -> Vec<Freed> {
+        let names = names(texts).into_iter();
+        names
+            .map(|semaphore| Freed { semaphore, left_to })
+            .collect()
+    }
+
     #[test]
     fn what_shares_a_slot_is_rung_for_once() {
-        let once = ring(&names(&["gpu"]));
-        assert_eq!(ring(&names(&["gpu", "gpu"])), once);
-        let both = ring(&names(&["gpu", "backup-slots"])).unwrap();
-        assert!(both.contains("ARRAY[140,152]"), "{both}");
+        let once = ring(&freed(&["gpu"], None));
+        assert_eq!(ring(&freed(&["gpu", "gpu"], None)), once);
+        let both = ring(&freed(&["gpu", "backup-slots"], None)).unwrap();
+        assert!(both.contains("(140,'140'),(152,'152')"), "{both}");
+    }
+
+    /// P11.
+    #[test]
+    fn permits_that_are_left_to_a_process_ring_for_it_alone() {
+        let [one, other] = [ProcessId::new(1), ProcessId::new(u64::MAX)];
+        let ring = ring(&freed(&["gpu"], Some(one))).unwrap();
+        assert!(ring.contains("'152 0000000000000001'"), "{ring}");
+        assert_eq!(told("152 0000000000000001", one), Some(152));
+        assert_eq!(told("152 0000000000000001", other), None);
+        assert_eq!(told("152", other), Some(152));
+        assert_eq!(told("many", one), None);
     }
 }

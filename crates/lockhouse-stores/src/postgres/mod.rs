@@ -48,7 +48,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Holders, Page, Purge};
-use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
+use lockhouse_core::{
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+};
 
 use crate::sql::{ByKey, Dialect, Lease, Look, OptionsOf, RowIds, Script, Sql, values};
 use bell::Bell;
@@ -222,8 +224,12 @@ impl Dialect for PostgresServer {
         Bell::new(options)
     }
 
-    async fn rung(bell: &Bell, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
-        bell.rung(on).await
+    async fn rung(
+        bell: &Bell,
+        on: &BTreeSet<SemaphoreName>,
+        process: ProcessId,
+    ) -> BTreeSet<SemaphoreName> {
+        bell.rung(on, process).await
     }
 
     async fn migrate(lease: &mut Lease<Self>, found: u32) -> Result<(), Error> {

@@ -2,7 +2,9 @@
 
 use futures_util::stream::BoxStream;
 use lockhouse_core::store::{Error, Holders, Kind, Page, Purge};
-use lockhouse_core::{Changes, ExternalId, Footprint, Owner, Semaphore, SemaphoreName, Timestamp};
+use lockhouse_core::{
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+};
 use sqlx::Either;
 use sqlx::error::DatabaseError;
 use std::collections::BTreeSet;
@@ -194,10 +196,11 @@ pub trait Dialect: Driver {
     /// A bell of the server at `options`, which has not connected yet.
     fn bell(options: &OptionsOf<Self>) -> Self::Bell;
 
-    /// Waits until something may have changed of `on`, and says of what.
+    /// Waits until something may have changed of `on` for `process`, and says of what.
     fn rung(
         bell: &Self::Bell,
         on: &BTreeSet<SemaphoreName>,
+        process: ProcessId,
     ) -> impl Future<Output = BTreeSet<SemaphoreName>> + Send;
 
     /// Takes the schema from version `found` to [`SCHEMA`](Self::SCHEMA).

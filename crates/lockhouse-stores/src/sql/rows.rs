@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, OwnerSession, Permit,
-    Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
+    Permit, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
@@ -38,7 +38,7 @@ where
 
 /// The columns that [`semaphore`] reads, of table `s`.
 pub(crate) const SEMAPHORE: &str =
-    "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at";
+    "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at,s.line";
 
 /// The columns that [`request`] reads, of table `r`.
 pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
@@ -68,6 +68,7 @@ pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
         created_at: columns.checked(5, time)?,
         updated_at: columns.checked(6, time)?,
         deleted_at: columns.maybe(7, time)?,
+        line: Line::stored(columns.text(8)?),
     };
     Ok((columns.parsed(0)?, semaphore))
 }

@@ -9,7 +9,7 @@ use lockhouse_core::store::{
     Upkeep,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, Recount, Request, Semaphore,
+    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
     SemaphoreName, Timestamp,
 };
 
@@ -161,8 +161,12 @@ impl<D: Dialect> Upkeep for Sql<D> {
 
 #[async_trait]
 impl<D: Dialect> Notification for Sql<D> {
-    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
-        D::rung(&self.0.bell, on).await
+    async fn changed(
+        &self,
+        on: &BTreeSet<SemaphoreName>,
+        process: ProcessId,
+    ) -> BTreeSet<SemaphoreName> {
+        D::rung(&self.0.bell, on, process).await
     }
 }
 

@@ -63,14 +63,19 @@ fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> S
     )
 }
 
-/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at`
+/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line`
 pub(crate) fn semaphores<D: Dialect>(
     semaphores: &[Semaphore],
     rows: &RowIds,
 ) -> Result<String, Error> {
     let values = semaphores.iter().map(|semaphore| {
         let id = rows.semaphore(&semaphore.name)?;
-        Ok(format!("({id},{})", semaphore_columns::<D>(semaphore)))
+        // A line is digits, letters and punctuation that need no escape.
+        Ok(format!(
+            "({id},{},'{}')",
+            semaphore_columns::<D>(semaphore),
+            semaphore.line
+        ))
     });
     Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
 }

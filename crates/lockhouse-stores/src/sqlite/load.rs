@@ -16,7 +16,7 @@ use super::error::{cannot, unreadable};
 use super::rows;
 
 const SELECT_SEMAPHORE: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
     FROM lockhouse_semaphore WHERE name = ?1";
 
 const SELECT_REQUEST: &str = "

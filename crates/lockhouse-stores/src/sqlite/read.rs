@@ -8,11 +8,11 @@ use super::error::cannot;
 use super::{load, rows};
 
 pub(super) const LIST_SEMAPHORES: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
     FROM lockhouse_semaphore WHERE deleted_at IS NULL AND name > ?1 ORDER BY name LIMIT ?2";
 
 pub(super) const LIST_EVER: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
     FROM lockhouse_semaphore WHERE name > ?1 ORDER BY name LIMIT ?2";
 
 pub(super) const LIST_LIVE: &str = "

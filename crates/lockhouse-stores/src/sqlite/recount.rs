@@ -11,7 +11,7 @@ use super::error::cannot;
 use super::{load, read, rows, save};
 
 const RECOUNT: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at,
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
         coalesce(live, 0) AS live, coalesce(last_fence, 0) AS last_fence,
         coalesce(repeated_fences, 0) AS repeated_fences
     FROM lockhouse_semaphore AS semaphore

@@ -2,8 +2,8 @@
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Note, Owner, OwnerSession, Permit,
-    Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
+    Permit, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -15,7 +15,7 @@ pub(super) const ACQUIRED: &str = "ACQUIRED";
 /// The `state` of what has ended.
 pub(super) const RELEASED: &str = "RELEASED";
 
-/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at`.
+/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line`.
 pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
     let cells = Cells {
         row,
@@ -29,6 +29,7 @@ pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
         created_at: cells.number(4, Timestamp::from_microsecond)?,
         updated_at: cells.number(5, Timestamp::from_microsecond)?,
         deleted_at: cells.number_some(6, Timestamp::from_microsecond)?,
+        line: Line::stored(&cells.get::<String>(7)?),
     })
 }
 
@@ -144,9 +145,9 @@ pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     };
     Ok(Recounted {
         semaphore: semaphore(row)?,
-        live: cells.number(7, u64::try_from)?,
-        last_fence: cells.number(8, u64::try_from)?,
-        repeated_fences: cells.number(9, u64::try_from)?,
+        live: cells.number(8, u64::try_from)?,
+        last_fence: cells.number(9, u64::try_from)?,
+        repeated_fences: cells.number(10, u64::try_from)?,
     })
 }
 

@@ -16,18 +16,19 @@ use super::rows::{ACQUIRED, RELEASED};
 
 /// The usual change, which touches no index.
 const UPDATE_SEMAPHORE: &str = "
-    UPDATE lockhouse_semaphore SET capacity = ?2, in_use = ?3, fence = ?4, updated_at = ?6
+    UPDATE lockhouse_semaphore SET capacity = ?2, in_use = ?3, fence = ?4, updated_at = ?6,
+        line = ?8
     WHERE name = ?1 AND created_at = ?5 AND deleted_at IS ?7";
 
 /// What is created, deleted or comes back.
 const UPSERT_SEMAPHORE: &str = "
     INSERT INTO lockhouse_semaphore
-        (name, capacity, in_use, fence, created_at, updated_at, deleted_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        (name, capacity, in_use, fence, created_at, updated_at, deleted_at, line)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
     ON CONFLICT (name) DO UPDATE SET
         capacity = excluded.capacity, in_use = excluded.in_use, fence = excluded.fence,
         created_at = excluded.created_at, updated_at = excluded.updated_at,
-        deleted_at = excluded.deleted_at";
+        deleted_at = excluded.deleted_at, line = excluded.line";
 
 /// OR FAIL: whatever fails ends the transaction, so SQLite need not be able to undo the statement
 /// alone.
@@ -111,6 +112,7 @@ pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) ->
         us(semaphore.created_at),
         us(semaphore.updated_at),
         semaphore.deleted_at.map(us),
+        semaphore.line.to_string(),
     ];
     if run(connection, UPDATE_SEMAPHORE, row).map_err(&cannot)? == 0 {
         run(connection, UPSERT_SEMAPHORE, row).map_err(&cannot)?;

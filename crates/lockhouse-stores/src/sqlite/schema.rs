@@ -20,6 +20,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_owner_sessions_and_upkeep.sql"),
     include_str!("migrations/0003_permits_never_change.sql"),
     include_str!("migrations/0004_due_by_semaphore.sql"),
+    include_str!("migrations/0005_one_line.sql"),
 ];
 
 /// The version that this code needs.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockhouse_core::SemaphoreName;
 use lockhouse_core::store::Batch;
+use lockhouse_core::{ProcessId, SemaphoreName};
 use sqlx::postgres::PgListener;
 use tokio::time::timeout;
 
@@ -32,7 +32,9 @@ fn on(names: &[&str]) -> BTreeSet<SemaphoreName> {
 }
 
 async fn rung(store: &Served, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
-    timeout(SOON, store.changed(on)).await.expect("it rings")
+    timeout(SOON, store.changed(on, ProcessId::new(1)))
+        .await
+        .expect("it rings")
 }
 
 /// A store that waits for `names`, which rings once for what was before.

@@ -71,7 +71,7 @@ impl Call {
 
     /// A call for `ask` at `server`.
     pub(super) fn for_ask(world: &Arc<World>, server: &str, ask: &Ask, waits: bool) -> Self {
-        let now_us = world.now().as_microsecond();
+        let now_us = world.elapsed_us();
         let mut call = Self::on(world, &ask.external_id);
         let turn = world
             .notes()
@@ -120,7 +120,8 @@ impl Call {
 
     fn end_turn(&mut self, granted: Option<&Request>) {
         if let Some(turn) = self.turn.take() {
-            self.world.notes().turns.end(turn, granted);
+            let now_us = self.world.elapsed_us();
+            self.world.notes().turns.end(turn, granted, now_us);
         }
     }
 

@@ -126,7 +126,7 @@ impl Ledger {
             ) => self.end_by(request, cause, *is_now, expired_now, now),
             (Command::Define(_), Ok(Reply::Defined { semaphore, .. })) => self.define(semaphore),
             (Command::Delete { name }, Ok(Reply::Deleted)) => self.delete(name),
-            (Command::Look { .. }, Ok(Reply::Seen(semaphore))) => self.compare(semaphore),
+            (Command::Stand { .. }, Ok(Reply::Seen { semaphore, .. })) => self.compare(semaphore),
             (Command::Heartbeat { owner, .. }, Ok(Reply::Heard { session, began })) => {
                 let goes_on = self.is_heard(owner, now) == Some(true);
                 let heard = Heard {

@@ -93,6 +93,10 @@ impl Servers {
         dead.callers.iter().for_each(JoinHandle::abort);
     }
 
+    pub(super) fn have_been_killed(&self) -> bool {
+        self.running().iter().any(|its| its.nth > 0)
+    }
+
     /// No fault befalls anybody any more.
     pub(super) fn calm(&self) {
         for its in self.running().iter() {

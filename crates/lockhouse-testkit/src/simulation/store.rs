@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer, Purge};
 use lockhouse::{Command, Outcome, SemaphoreName};
-use lockhouse_core::Footprint;
+use lockhouse_core::{Footprint, ProcessId};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
@@ -253,7 +253,7 @@ impl Layer for Faulty {
         }
     }
 
-    async fn changed(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         loop {
             let freed = std::mem::take(&mut self.wire().freed);
             let freed: BTreeSet<_> = freed.intersection(on).cloned().collect();

@@ -14,6 +14,9 @@ const SOON: Duration = Duration::from_millis(1_100);
 /// What a step of priority is worth.
 const STEP_US: i64 = 10_000_000;
 
+/// How much later one may come at another server who is served before. P11 says 500 ms and a commit.
+const OVERTAKES_US: i64 = 550_000;
+
 /// How long it may take until a server that polls finds a row free, on a store that is slow or cut off.
 const FOUND_FREE_US: i64 = 3_000_000;
 
@@ -38,6 +41,7 @@ struct Waiter {
     /// The latest that it can have, and the earliest.
     place: Place,
     earliest: Place,
+    came_us: i64,
     waits: bool,
     is_new: bool,
     /// Whether a row that it needs was locked, so that others may have passed (P13).
@@ -51,6 +55,8 @@ struct Waiter {
 struct Served {
     waiter: Waiter,
     request: Request,
+    /// When it was answered.
+    at_us: i64,
 }
 
 impl Turns {
@@ -77,6 +83,7 @@ impl Turns {
             ask: ask.clone(),
             place,
             earliest: *first,
+            came_us: now_us,
             waits,
             is_new,
             met_lock: self.is_locked(ask, now_us),
@@ -111,15 +118,19 @@ impl Turns {
     }
 
     /// It was answered, or went away.
-    pub(super) fn end(&mut self, number: u64, granted: Option<&Request>) {
+    pub(super) fn end(&mut self, number: u64, granted: Option<&Request>, now_us: i64) {
         let waiter = self.waiting.remove(&number);
         if let (Some(waiter), Some(request)) = (waiter, granted) {
             let request = request.clone();
-            self.served.push(Served { waiter, request });
+            self.served.push(Served {
+                waiter,
+                request,
+                at_us: now_us,
+            });
         }
     }
 
-    /// P10: whoever is surely the first at its server and could be served is so within a second.
+    /// P10: a waiter that is surely the first of all and could be served is served within a second.
     pub(super) fn look(&mut self, ledger: &Ledger, now: Timestamp) -> Check {
         let firsts: Vec<u64> = self.waiting.keys().copied().collect();
         for number in firsts {
@@ -135,7 +146,7 @@ impl Turns {
             ensure(for_long.is_none_or(|long| long <= SOON), "P10", || {
                 let (server, ask) = (&waiter.server, &waiter.ask);
                 format!(
-                    "{ask:?} is the first at {server}, there is room since {:?}",
+                    "{ask:?} at {server} is the first, there is room since {:?}",
                     waiter.fits
                 )
             })?;
@@ -144,22 +155,23 @@ impl Turns {
     }
 
     fn is_first(&self, waiter: &Waiter) -> bool {
-        let mut others = self.waiting.values().filter(|other| {
-            other.place != waiter.place && other.server == waiter.server && other.waits
-        });
+        let others = self.waiting.values();
+        let mut others = others.filter(|other| other.place != waiter.place && other.waits);
         others.all(|other| waiter.place < other.earliest || !share(&waiter.ask, &other.ask))
     }
 
-    /// P11: of two that want the same at one server, the first has the lower fence, if it waited.
-    pub(super) fn check_order(&self, ledger: &Ledger) -> Check {
+    /// P11: of two that want the same, the first has the lower fence, if it waited. Where no server is in trouble that
+    /// is so of two at different servers too, unless they came at about the same time.
+    pub(super) fn check_order(&self, ledger: &Ledger, is_quiet: bool) -> Check {
         let waited = |served: &&Served| served.waiter.waits && !served.waiter.met_lock;
         for first in self.served.iter().filter(waited) {
             let place = first.waiter.place;
             let later = self.served.iter().filter(|later| {
-                later.waiter.server == first.waiter.server
-                    && later.waiter.is_new
-                    && place.1 < later.waiter.place.1
-                    && place < later.waiter.place
+                let is_after = match later.waiter.server == first.waiter.server {
+                    true => place.1 < later.waiter.place.1 && place < later.waiter.place,
+                    false => is_quiet && first.waited_long_before(later),
+                };
+                is_after && later.waiter.is_new
             });
             if !first.could_always_be_served(ledger) {
                 continue;
@@ -182,6 +194,12 @@ impl Waiter {
 }
 
 impl Served {
+    /// Whether it comes first, and stood in the line when the other was granted, so that the other's server knew.
+    fn waited_long_before(&self, later: &Served) -> bool {
+        let (its, others) = (&self.waiter, &later.waiter);
+        others.place.0 - its.place.0 > OVERTAKES_US && later.at_us - its.came_us > OVERTAKES_US
+    }
+
     /// Whether it never had to step aside.
     fn could_always_be_served(&self, ledger: &Ledger) -> bool {
         let since = self.waiter.since;

@@ -266,6 +266,11 @@ impl World {
         }));
     }
 
+    /// How long the run has gone on, whatever the store's clock was set to.
+    pub(super) fn elapsed_us(&self) -> i64 {
+        self.clock.began.elapsed().as_micros() as i64
+    }
+
     /// P10 and P11: nobody who could be served waits.
     pub(super) fn look_at_waiters(&self) {
         if !self.is_quiet {
@@ -343,7 +348,7 @@ impl World {
 
     pub(super) fn unlock(&self, key: u64) {
         self.locks().held.remove(&key);
-        let now_us = self.now().as_microsecond();
+        let now_us = self.elapsed_us();
         self.notes().turns.unlock(key, now_us);
         self.unlocked.notify_waiters();
     }
@@ -371,7 +376,7 @@ impl fmt::Display for Decided<'_> {
             Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => {
                 write!(f, "acquire {}", ask.external_id)?;
             }
-            Command::Look { name } => write!(f, "look at {name}")?,
+            Command::Stand { name, stand } => write!(f, "look at {name}, {stand:?}")?,
             Command::Renew { external_id, .. } => write!(f, "renew {external_id}")?,
             Command::End { external_id, cause } => write!(f, "end {external_id}, {cause:?}")?,
             Command::Heartbeat { owner, .. } => write!(f, "heartbeat {owner}")?,
@@ -390,11 +395,11 @@ impl fmt::Display for Decided<'_> {
             Ok(Reply::Ended { request, now, .. }) => {
                 write!(f, ": ended {:?}, now: {now}", request.end_reason())
             }
-            Ok(Reply::Seen(s) | Reply::Defined { semaphore: s, .. }) => {
+            Ok(Reply::Seen { semaphore: s, .. } | Reply::Defined { semaphore: s, .. }) => {
                 write!(
                     f,
-                    ": {} of {} in use, fence {}",
-                    s.in_use, s.capacity, s.fence
+                    ": {} of {} in use, fence {}, line {}",
+                    s.in_use, s.capacity, s.fence, s.line
                 )
             }
             Ok(Reply::Renewed(request)) => write!(f, ": until {:?}", request.expires_at),

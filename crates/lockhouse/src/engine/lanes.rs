@@ -13,18 +13,20 @@
 //! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
 //! some back, and come right behind it: so the batch that releases also grants, in one commit.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
-use lockhouse_core::{Command, Footprint, Outcome, Place, Refusal, SemaphoreName, Turn};
+use lockhouse_core::{
+    Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName, Turn,
+};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::aside::Aside;
 use super::asker::{Answer, Asker, Caller};
 use super::lane::Lane;
-use super::queue::{Queue, Queued};
+use super::queue::{Queue, Queued, Taken};
 use super::ticket::Wait;
 use super::waiting::Waiting;
 use super::{Shared, Touches};
@@ -59,12 +61,22 @@ impl State {
         loop {
             let called = self.waiting.call();
             if called.is_empty() {
-                return;
+                break;
             }
             for place in called {
                 self.push_waiter(place);
             }
         }
+        for name in self.waiting.farewells() {
+            self.push_stand(name, Saved::Always);
+        }
+    }
+
+    fn push_stand(&mut self, name: SemaphoreName, saved: Saved) {
+        let stand = self.waiting.stand(&name, saved);
+        let touches = vec![name.clone()];
+        let command = Command::Stand { name, stand };
+        self.push(Queued::new(command, touches, Vec::new(), Asker::Nobody));
     }
 
     fn push_waiter(&mut self, place: Place) {
@@ -142,7 +154,7 @@ impl Lanes {
         let state = State {
             queue: Queue::new(store.max_batch()),
             aside: Aside::default(),
-            waiting: Waiting::new(),
+            waiting: Waiting::new(ProcessId::new(fastrand::u64(1..))),
             is_watched: false,
             is_polled: false,
         };
@@ -165,7 +177,7 @@ impl Lanes {
         match self.ask(command, touches, Wait::No, deadline).await? {
             Answer::Decided(outcome) => Ok(outcome?),
             Answer::Waits(_) | Answer::Overloaded => {
-                Err(Error::Internal("who does not wait was parked".into()))
+                Err(Error::Internal("a non-waiting call was queued".into()))
             }
         }
     }
@@ -244,6 +256,19 @@ impl Lanes {
         self.fill_lanes();
     }
 
+    /// Saves how this process's waiters stand, of those semaphores where that is due for its own sake.
+    pub(super) fn save_due(&self) {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.waiting.look_where_others_were_first(now);
+        for (name, saved) in state.waiting.due_to_save(now) {
+            state.push_stand(name, saved);
+        }
+        state.call();
+        drop(state);
+        self.fill_lanes();
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -261,7 +286,7 @@ impl Lanes {
                 let Some(mut taken) = queue.take(|queued| admit(queued, waiting)) else {
                     break;
                 };
-                let looks = looks(&taken.semaphores, waiting);
+                let looks = looks(&mut taken, waiting);
                 taken.commands.extend(looks);
                 Lane::new(self.clone(), taken)
             };
@@ -271,13 +296,31 @@ impl Lanes {
     }
 }
 
-/// A look at those of the semaphores that are waited for, to come last: they are loaded anyway.
-fn looks(locked: &HashSet<SemaphoreName>, waiting: &Waiting) -> Vec<Queued> {
-    let waited_for = locked.iter().filter(|name| waiting.on(name) > 0);
+/// A look at those of the semaphores that are waited for, to come last: they are loaded anyway. One that
+/// was queued for its own sake, as `saved` says, comes last too.
+fn looks(taken: &mut Taken, waiting: &mut Waiting) -> Vec<Queued> {
     // In one order, so that a run can be repeated.
-    let waited_for: BTreeSet<_> = waited_for.cloned().collect();
-    let looks = waited_for.into_iter().map(|name| Command::Look { name });
-    let looks = looks.map(|look| Queued::new(look, Vec::new(), Vec::new(), Asker::Nobody));
+    let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
+    let mut stands: BTreeMap<_, _> = waited_for
+        .map(|name| (name.clone(), Saved::Along))
+        .collect();
+    let mut queued = taken.commands.extract_if(.., |queued| {
+        matches!(
+            (&queued.command, &queued.asker),
+            (Command::Stand { .. }, Asker::Nobody)
+        )
+    });
+    for queued in &mut queued {
+        if let Command::Stand { name, stand } = queued.command {
+            let saved = stands.entry(name).or_default();
+            *saved = stand.saved.max(*saved);
+        }
+    }
+    let looks = stands.into_iter().map(|(name, saved)| {
+        let stand = waiting.stand(&name, saved);
+        let look = Command::Stand { name, stand };
+        Queued::new(look, Vec::new(), Vec::new(), Asker::Nobody)
+    });
     looks.collect()
 }
 

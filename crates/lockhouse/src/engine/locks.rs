@@ -54,7 +54,7 @@ impl Lanes {
             semaphores: [name.clone()].into(),
             ..Footprint::default()
         };
-        let look = Batch::new(vec![Command::Look { name }]);
+        let look = Batch::new(vec![Command::look(name)]);
         if self.store.transact(&look).await.is_ok() {
             self.unlock(&looked_at, &Footprint::default());
         }

@@ -17,6 +17,7 @@ mod known;
 mod lane;
 mod lanes;
 mod lapsed;
+mod line;
 mod listings;
 mod locks;
 mod queue;
@@ -238,8 +239,17 @@ impl Engine {
         }
     }
 
+    /// How many wait for `name` in this process.
     fn waiting_on(&self, name: &SemaphoreName) -> u32 {
         self.lanes.state().waiting.on(name)
+    }
+
+    /// Of `semaphore`, with those who wait for it here and at other processes.
+    fn status(&self, semaphore: Semaphore) -> SemaphoreStatus {
+        let state = self.lanes.state();
+        let elsewhere = semaphore.line.waiting_elsewhere(state.waiting.process);
+        let waiting = state.waiting.on(&semaphore.name).saturating_add(elsewhere);
+        SemaphoreStatus { semaphore, waiting }
     }
 }
 
@@ -254,18 +264,14 @@ impl Service for Engine {
 
     async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error> {
         match self.submit(Command::Define(definition)).await? {
-            Reply::Defined { semaphore, created } => {
-                let waiting = self.waiting_on(&semaphore.name);
-                Ok((SemaphoreStatus { semaphore, waiting }, created))
-            }
+            Reply::Defined { semaphore, created } => Ok((self.status(semaphore), created)),
             other => Err(unexpected(&other)),
         }
     }
 
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
         let semaphore = self.existing(name, attempt::deadline()).await?;
-        let waiting = self.waiting_on(name);
-        Ok(SemaphoreStatus { semaphore, waiting })
+        Ok(self.status(semaphore))
     }
 
     async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
@@ -281,11 +287,8 @@ impl Service for Engine {
             },
             |semaphore| (!semaphore.name.is_reserved(), semaphore.name.clone()),
         );
-        let status = semaphores.await?.into_iter().map(|semaphore| {
-            let waiting = self.waiting_on(&semaphore.name);
-            SemaphoreStatus { semaphore, waiting }
-        });
-        Ok(status.collect())
+        let semaphores = semaphores.await?.into_iter();
+        Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
     }
 
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {

@@ -8,19 +8,11 @@
 
 use std::collections::BTreeSet;
 
-use lockhouse_core::Place;
+use lockhouse_core::{Place, ProcessId};
 use tokio::time::Instant;
 
+use super::line::{Registration, Seen};
 use super::watch::Watched;
-
-/// When a semaphore was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// Between what was decided before and what will be.
-    InTurn,
-    /// What is in a lane may be in it or not.
-    AtSomeTime,
-}
 
 #[derive(Debug)]
 pub(super) struct Room {
@@ -40,10 +32,12 @@ pub(super) struct Room {
     /// All of them, and those who are in a lane.
     pub(super) waiting: usize,
     pub(super) watched: Watched,
+    /// The line over all processes.
+    pub(super) registration: Registration,
 }
 
 impl Room {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(process: ProcessId, now: Instant) -> Self {
         Self {
             free: None,
             coming: 0,
@@ -54,6 +48,7 @@ impl Room {
             aside: BTreeSet::new(),
             waiting: 0,
             watched: Watched::new(now),
+            registration: Registration::new(process),
         }
     }
 
@@ -64,6 +59,18 @@ impl Room {
 
     pub(super) fn could_ever_have(&self, count: u32) -> bool {
         self.capacity.is_none_or(|capacity| count <= capacity)
+    }
+
+    /// The first who could be granted something; or who waits for more capacity, if all do.
+    pub(super) fn head(&self) -> Option<Place> {
+        let first = [&self.parked, &self.queued].map(|places| places.first().copied());
+        let first = first.into_iter().flatten().min();
+        first.or_else(|| self.aside.first().copied())
+    }
+
+    /// How many wait that are in no lane.
+    pub(super) fn standing(&self) -> usize {
+        self.parked.len() + self.queued.len() + self.aside.len()
     }
 
     /// Whether one who waits comes before `place`.

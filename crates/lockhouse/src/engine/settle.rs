@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::asker::{Answer, Asker, Caller};
 use super::known::Known;
 use super::lanes::Lanes;
-use super::room::Seen;
+use super::line::Seen;
 use super::seat::Seat;
 use super::waiting::{Answered, Waiting};
 
@@ -105,8 +105,11 @@ fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
             let permits = if *now { &request.permits[..] } else { &[] };
             waiting.grant(&request.external_id, permits);
         }
-        (_, Ok(Ok(Reply::Defined { semaphore, .. } | Reply::Seen(semaphore)))) => {
-            waiting.see(semaphore, Seen::InTurn);
+        (_, Ok(Ok(Reply::Defined { semaphore, .. }))) => {
+            waiting.see(semaphore, None, Seen::InTurn);
+        }
+        (_, Ok(Ok(Reply::Seen { semaphore, at }))) => {
+            waiting.see(semaphore, Some(*at), Seen::InTurn);
         }
         (Command::Delete { name }, Ok(Ok(Reply::Deleted))) => waiting.delete(name),
         (_, Ok(Err(Refusal::UnknownSemaphore(names)))) => {

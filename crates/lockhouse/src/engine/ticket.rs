@@ -27,6 +27,13 @@ pub(super) struct Ticket {
     number: u64,
 }
 
+impl Ticket {
+    /// How long it is since the ask came.
+    pub(super) fn waited(&self) -> Duration {
+        self.came.elapsed()
+    }
+}
+
 /// Whether and until when an ask waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {

@@ -1,4 +1,5 @@
-//! Who waits for room, in this process: one line for each semaphore, in the order of places.
+//! Who waits for room, in this process: one line for each semaphore, in the order of places. The store keeps the line of
+//! all [processes](super::line).
 //!
 //! A waiter stands in the line of every semaphore that it wants, and holds nothing. It is called
 //! when it is the first in all its lines and all of them are believed to have [`Room`] for it: so
@@ -10,18 +11,20 @@
 //! for: no release can serve it, and the others would wait for nothing. It keeps its place, and is
 //! back there when the capacity allows it.
 
+mod posts;
 mod rooms;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use lockhouse_core::{Ask, ExternalId, Outcome, Place, Refusal, SemaphoreName, Turn, store};
+use lockhouse_core::{
+    Ask, ExternalId, Outcome, Place, ProcessId, Refusal, SemaphoreName, Turn, store,
+};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::known::Known;
 use super::room::Room;
 use super::ticket::{Ticket, Tickets, Wait, bytes, is_the_same};
-use super::watch::Plan;
+use posts::Farewells;
 
 /// How many may wait, unless said.
 const MOST: usize = 10_000;
@@ -57,6 +60,8 @@ enum Stands {
 
 #[derive(Debug)]
 pub(super) struct Waiting {
+    /// This process, as others see it.
+    pub(super) process: ProcessId,
     pub(super) most: usize,
     tickets: Tickets,
     waiters: HashMap<Place, Waiter>,
@@ -69,11 +74,14 @@ pub(super) struct Waiting {
     look_at: BTreeSet<SemaphoreName>,
     /// Who is to ask whether there is room or not, as the answer will be another.
     call_anyway: BTreeSet<Place>,
+    /// Where nobody waits any more, and others may believe so.
+    farewells: Farewells,
 }
 
 impl Waiting {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(process: ProcessId) -> Self {
         Self {
+            process,
             most: MOST,
             tickets: Tickets::new(),
             waiters: HashMap::new(),
@@ -82,6 +90,7 @@ impl Waiting {
             rooms: BTreeMap::new(),
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
+            farewells: Farewells::default(),
         }
     }
 
@@ -91,20 +100,9 @@ impl Waiting {
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
+    /// Whether nobody waits, and every process knows.
     pub(super) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
-    }
-
-    /// What to look at now, and when next, by one who `rests`; for what has lapsed by what is `known`
-    /// to expire.
-    pub(super) fn plan(&mut self, known: &Known, rests: Instant, now: Instant) -> Plan {
-        let watched = self.rooms.iter_mut();
-        Plan::of(
-            watched.map(|(name, room)| (name, &mut room.watched)),
-            known,
-            rests,
-            now,
-        )
+        self.waiters.is_empty() && self.farewells.is_empty()
     }
 
     /// The rooms of `names` are to be looked at soon; all of them if there are none.
@@ -149,8 +147,10 @@ impl Waiting {
         let now = Instant::now();
         for (name, _) in ask.permits() {
             let room = self.rooms.entry(name.clone());
-            let room = room.or_insert_with(|| Room::new(now));
+            let room = room.or_insert_with(|| Room::new(self.process, now));
             room.waiting += 1;
+            room.registration.has_new_head();
+            self.farewells.forget(name);
         }
         let same_id = self.by_id.entry(ask.external_id.clone()).or_default();
         same_id.insert(place);
@@ -217,6 +217,9 @@ impl Waiting {
             };
             room.waiting -= 1;
             if room.waiting == 0 {
+                if room.registration.may_be_there() {
+                    self.farewells.add(name);
+                }
                 self.rooms.remove(name);
                 self.look_at.remove(name);
             }
@@ -233,8 +236,10 @@ impl Waiting {
         let names = ask.permits().map(|(name, _)| name);
         Turn {
             place: ticket.place,
-            waits: ticket.wait != Wait::No,
+            waits: !ticket.wait.is_over(),
             behind: names.filter(is_behind).cloned().collect(),
+            process: self.process,
+            waited: ticket.waited(),
         }
     }
 
@@ -274,6 +279,7 @@ impl Waiting {
                     self.set(place, Stands::Aside);
                 } else if self.in_all_rooms(place, Room::has)
                     && self.in_all_rooms(place, |room, _| room.parked.first() == Some(&place))
+                    && self.in_all_rooms(place, |room, _| !room.registration.waits_for_others())
                 {
                     self.set(place, Stands::Queued);
                     called.push(place);

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::known::Known;
 use super::lanes::Lanes;
-use super::room::Seen;
+use super::line::Seen;
 use super::{Engine, attempt};
 
 const FASTEST: Duration = Duration::from_millis(20);
@@ -33,6 +33,12 @@ const LOOKS: u32 = 16;
 /// How often what has lapsed is looked for. With the time until that is seen by who waits at another
 /// server it must come to less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
+
+/// A process with others before it looks less often: a quarter of the time until its turn, at most so long for each of
+/// them, and in all. The first two look for what has lapsed.
+const FAR_BEHIND: Duration = Duration::from_millis(40);
+const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(2);
+const LAPSED_EVERY_FAR_BEHIND: Duration = Duration::from_secs(5);
 
 /// How many times as long as a look took nobody looks again, and how long at most.
 const RESTS: u32 = 64;
@@ -50,6 +56,10 @@ pub(super) struct Watched {
     look_for_lapsed: Instant,
     /// The fence of the last grant that is known of.
     fence: Option<u64>,
+    /// About how long it is from one grant to the next.
+    pace: Duration,
+    /// How many processes come before this one.
+    rank: usize,
 }
 
 impl Watched {
@@ -59,6 +69,8 @@ impl Watched {
             look: now + FASTEST,
             look_for_lapsed: now,
             fence: None,
+            pace: Duration::ZERO,
+            rank: 0,
         }
     }
 
@@ -70,7 +82,12 @@ impl Watched {
     /// It was looked at. More room than was believed, or a grant that was not made here, is a
     /// change, and soon there may be another.
     pub(super) fn see(&mut self, has_more: bool, fence: u64, now: Instant) {
-        if has_more || self.fence.is_some_and(|known| known < fence) {
+        let grants = self.fence.map_or(0, |known| fence.saturating_sub(known));
+        if has_more || grants > 0 {
+            let since = now.saturating_duration_since(self.changed);
+            if grants > 0 {
+                self.pace = since / u32::try_from(grants).unwrap_or(u32::MAX);
+            }
             self.changed = now;
             self.look_within(FASTEST, now);
         }
@@ -91,7 +108,26 @@ impl Watched {
 
     fn interval(&self, now: Instant) -> Duration {
         let still = now.saturating_duration_since(self.changed);
-        (still / LOOKS).clamp(FASTEST, SLOWEST)
+        let usual = (still / LOOKS).clamp(FASTEST, SLOWEST);
+        if !self.is_far_behind() {
+            return usual;
+        }
+        let rank = u32::try_from(self.rank).unwrap_or(u32::MAX);
+        let turns = self.pace.max(still).saturating_mul(rank - 1) / 4;
+        let most = FAR_BEHIND.saturating_mul(rank).min(SLOWEST_FAR_BEHIND);
+        turns.clamp(usual.min(most), most)
+    }
+
+    /// Whether so many processes come before this one that it is not its turn soon.
+    fn is_far_behind(&self) -> bool {
+        self.rank >= 2
+    }
+
+    fn looks_for_lapsed_every(&self) -> Duration {
+        match self.is_far_behind() {
+            true => LAPSED_EVERY_FAR_BEHIND,
+            false => LAPSED_EVERY,
+        }
     }
 }
 
@@ -109,12 +145,16 @@ impl Plan {
     /// Once something is due, what will be before half of its interval is over goes along: so that
     /// many semaphores come to be read at once. Nothing is as long as who looks `rests`.
     pub(super) fn of<'a>(
-        watched: impl Iterator<Item = (&'a SemaphoreName, &'a mut Watched)>,
+        watched: impl Iterator<Item = (&'a SemaphoreName, &'a mut Watched, usize)>,
         known: &Known,
         rests: Instant,
         now: Instant,
     ) -> Self {
-        let mut all: Vec<_> = watched.collect();
+        let ranked = watched.map(|(name, watched, rank)| {
+            watched.rank = rank;
+            (name, watched)
+        });
+        let mut all: Vec<_> = ranked.collect();
         let mut plan = Self::default();
         let is_due = |(_, watched): &(_, &mut Watched)| watched.look <= now;
         if rests <= now && all.iter().any(is_due) {
@@ -154,7 +194,7 @@ impl Plan {
         {
             for (name, watched) in &mut *all {
                 if watched.look_for_lapsed <= now + LAPSED_EVERY / 2 {
-                    watched.look_for_lapsed = now + LAPSED_EVERY;
+                    watched.look_for_lapsed = now + watched.looks_for_lapsed_every();
                     watched.look_for_lapsed_at(known.expiry(name, now).next);
                     self.look_for_lapsed.push((*name).clone());
                 }
@@ -239,11 +279,16 @@ impl Engine {
                     tracing::warn!(%error, "what has lapsed could not be ended, trying again");
                 }
             }
-            let next = plan.next.unwrap_or_else(Instant::now);
+            self.lanes.save_due();
+            let process = self.lanes.state().waiting.process;
+            let to_save = self.lanes.state().waiting.next_to_save(Instant::now());
+            // What there is to save may be over by then, with all who waited.
+            let next = plan.next.into_iter().chain(to_save).min();
+            let next = next.unwrap_or_else(Instant::now);
             // In one order, so that a run can be repeated; whichever it is, all is looked at anew.
             tokio::select! {
                 biased;
-                changed = self.store.changed(&plan.on) => {
+                changed = self.store.changed(&plan.on, process) => {
                     self.lanes.state().waiting.look_soon(&changed);
                     watcher.has_rung = true;
                 }
@@ -278,7 +323,7 @@ impl Engine {
         };
         let mut state = self.lanes.state();
         for semaphore in &semaphores {
-            state.waiting.see(semaphore, Seen::AtSomeTime);
+            state.waiting.see(semaphore, None, Seen::AtSomeTime);
         }
         let is_there = |name: &&SemaphoreName| semaphores.iter().any(|s| s.name == **name);
         for name in names.iter().filter(|name| !is_there(name)) {

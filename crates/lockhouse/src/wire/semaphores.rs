@@ -124,6 +124,7 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
                 created_at: semaphore.created_at,
                 updated_at: semaphore.updated_at,
                 deleted_at: None,
+                line: lockhouse_core::Line::default(),
             },
             waiting: semaphore.waiting,
         })
@@ -174,6 +175,7 @@ mod tests {
                 created_at: Timestamp::UNIX_EPOCH,
                 updated_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
                 deleted_at: None,
+                line: lockhouse_core::Line::default(),
             },
             waiting: 2,
         };

@@ -13,7 +13,7 @@ use lockhouse::{
     Ask, Command, Count, Error, ExternalId, Lockhouse, Outcome, Priority, Request, SemaphoreName,
     Ttl,
 };
-use lockhouse_core::Semaphore;
+use lockhouse_core::{ProcessId, Semaphore};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -62,7 +62,7 @@ impl Layer for Watched {
 
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {
         self.batches.fetch_add(1, Ordering::SeqCst);
-        let looks = |command: &&Command| matches!(command, Command::Look { .. });
+        let looks = |command: &&Command| matches!(command, Command::Stand { .. });
         let commands = batch.commands.iter().filter(|command| !looks(command));
         self.commands.fetch_add(commands.count(), Ordering::SeqCst);
         let ends = |command: &Command| matches!(command, Command::End { .. });
@@ -91,7 +91,7 @@ impl Layer for Watched {
         self.memory.named(names).await
     }
 
-    async fn changed(&self, _: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
+    async fn changed(&self, _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         self.rings.notified().await;
         BTreeSet::new()
     }

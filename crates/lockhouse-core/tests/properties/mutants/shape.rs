@@ -1,6 +1,6 @@
 //! The right end, written the wrong way.
 
-use lockhouse_core::{Ended, State, decide};
+use lockhouse_core::{Ended, Freed, Semaphore, State, decide};
 
 use super::assert_caught;
 
@@ -32,7 +32,7 @@ fn ringing_for_every_release_is_caught() {
         let mut decision = decide(loaded, commands);
         if !decision.changes.ended.is_empty() {
             let written = decision.changes.semaphores.iter();
-            decision.changes.freed = written.map(|row| row.name.clone()).collect();
+            decision.changes.freed = written.map(to_anybody).collect();
         }
         decision
     });
@@ -55,4 +55,11 @@ fn ending_apart_what_is_inserted_is_caught() {
         }
         decision
     });
+}
+
+fn to_anybody(row: &Semaphore) -> Freed {
+    Freed {
+        semaphore: row.name.clone(),
+        left_to: None,
+    }
 }

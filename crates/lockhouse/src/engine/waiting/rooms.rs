@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use lockhouse_core::{Ask, Capacity, Count, ExternalId, Permit, Refusal, Semaphore, SemaphoreName};
+use lockhouse_core::{
+    Ask, Capacity, Count, ExternalId, LineTime, Permit, Refusal, Semaphore, SemaphoreName,
+};
+use tokio::time::Instant;
 
-use super::super::room::{Room, Seen};
-use super::{Stands, Waiting};
+use super::super::line::Seen;
+use super::super::room::Room;
+use super::{Stands, Waiting, posts};
 
 impl Waiting {
     /// A command is queued that will give `permits` back.
@@ -57,15 +61,37 @@ impl Waiting {
             } => {
                 self.resize(semaphore, *capacity);
             }
+            Refusal::OthersFirst(names) => {
+                for name in names {
+                    self.in_room(name, |room| room.registration.refuse());
+                }
+            }
             _ => {}
         }
     }
 
-    /// The semaphore was seen.
-    pub(in crate::engine) fn see(&mut self, semaphore: &Semaphore, when: Seen) {
+    /// The semaphore was seen; `at` a time of its line, if that is known.
+    pub(in crate::engine) fn see(
+        &mut self,
+        semaphore: &Semaphore,
+        at: Option<LineTime>,
+        when: Seen,
+    ) {
         let (available, fence) = (semaphore.available(), semaphore.fence);
-        self.in_room(&semaphore.name, |room| room.see(available, fence, when));
-        self.resize(&semaphore.name, semaphore.capacity);
+        let name = &semaphore.name;
+        self.in_room(name, |room| room.see(available, fence, when));
+        self.resize(name, semaphore.capacity);
+        let is_there = semaphore.line.entry(self.process).is_some();
+        match (self.rooms.get_mut(name), when) {
+            (Some(room), _) => {
+                let head = posts::head(&self.waiters, room);
+                room.registration
+                    .see(semaphore, at, when, head, Instant::now());
+            }
+            (None, Seen::InTurn) if is_there => self.farewells.add(name),
+            (None, Seen::InTurn) => self.farewells.forget(name),
+            (None, Seen::AtSomeTime) => {}
+        }
     }
 
     /// The semaphore is not there any more: all who wait for it are told.

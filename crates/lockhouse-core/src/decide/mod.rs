@@ -8,15 +8,17 @@
 //! swept or not, it can't be renewed, released or granted again (P4). Whoever finds requests that
 //! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
 
+mod acquire;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::command::{Cause, Definition};
 use crate::turn::StillWaiting;
 use crate::{
-    Ask, Capacity, CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId,
-    Loaded, Outcome, Owner, OwnerSession, Permit, Refusal, Renewed, Reply, Request, Semaphore,
-    SemaphoreName, State, Timestamp, Ttl, Turn,
+    CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId, Freed, Line,
+    Loaded, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved,
+    Semaphore, SemaphoreName, Stand, State, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -38,12 +40,13 @@ pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
 /// The state as the commands so far have left it, and which parts they touched.
 struct Scene {
     now: Timestamp,
-    /// How much of each semaphore was free before the first command.
-    room: BTreeMap<SemaphoreName, u32>,
+    /// Each semaphore as it was before the first command.
+    before: BTreeMap<SemaphoreName, Before>,
     semaphores: BTreeMap<SemaphoreName, Semaphore>,
     requests: BTreeMap<ExternalId, Request>,
     owners: BTreeMap<Owner, OwnerSession>,
     written: BTreeSet<SemaphoreName>,
+    excused: BTreeSet<SemaphoreName>,
     granted: BTreeSet<ExternalId>,
     renewed: BTreeSet<ExternalId>,
     ended: BTreeSet<ExternalId>,
@@ -53,16 +56,37 @@ struct Scene {
     waiting: StillWaiting,
 }
 
+/// What was loaded of a semaphore.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    available: u32,
+    fence: u64,
+    /// The first in its line.
+    first: Option<ProcessId>,
+}
+
+impl Before {
+    fn of(semaphore: &Semaphore) -> Self {
+        let mut entries = semaphore.line.entries().iter();
+        Self {
+            available: semaphore.available(),
+            fence: semaphore.fence,
+            first: entries.next().map(|first| first.process),
+        }
+    }
+}
+
 impl Scene {
     fn new(loaded: Loaded) -> Self {
-        let room = loaded.semaphores.values();
+        let before = loaded.semaphores.values();
         Self {
             now: loaded.now,
-            room: room.map(|s| (s.name.clone(), s.available())).collect(),
+            before: before.map(|s| (s.name.clone(), Before::of(s))).collect(),
             semaphores: loaded.semaphores,
             requests: loaded.requests,
             owners: loaded.owners,
             written: BTreeSet::new(),
+            excused: BTreeSet::new(),
             granted: BTreeSet::new(),
             renewed: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -80,7 +104,7 @@ impl Scene {
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
-            Command::Look { name } => self.look(name),
+            Command::Stand { name, stand } => self.stand(name, *stand),
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire(ask) => self.acquire(ask, None),
             Command::AcquireInTurn(ask, turn) => self.acquire(ask, Some(turn)),
@@ -165,10 +189,45 @@ impl Scene {
         Ok(Reply::Deleted)
     }
 
-    fn look(&self, name: &SemaphoreName) -> Outcome {
-        let semaphore = self.semaphores.get(name).filter(|s| s.exists());
+    /// P11: who waits at a process for `name` stands in its line.
+    fn stand(&mut self, name: &SemaphoreName, stand: Stand) -> Outcome {
+        let is_written = self.written.contains(name);
+        let semaphore = self.semaphores.get_mut(name).filter(|s| s.exists());
         let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
-        Ok(Reply::Seen(semaphore.clone()))
+        let at = semaphore.line.time(self.now);
+        if stand.saved != Saved::Along || is_written {
+            let refused = self.waiting.on(name);
+            let standing = match (stand.standing, refused) {
+                (Some(one), Some(other)) => Some(one.and(other)),
+                (one, other) => one.or(other),
+            };
+            semaphore.line.stand(stand.process, standing, at);
+            self.written.insert(name.clone());
+        }
+        if stand.saved == Saved::Excused {
+            self.excused.insert(name.clone());
+        }
+        let semaphore = self.semaphores[name].clone();
+        let semaphore = match self.written.contains(name) {
+            true => self.settled(semaphore),
+            false => semaphore,
+        };
+        Ok(Reply::Seen { semaphore, at })
+    }
+
+    /// As it is saved: with its line as it is now.
+    fn settled(&self, mut semaphore: Semaphore) -> Semaphore {
+        let was = self.before.get(&semaphore.name);
+        // A grant took the first's turn, or an excuse did. A new capacity changes the fence too, and does no harm.
+        let is_anew = was.is_none_or(|was| was.fence != semaphore.fence)
+            || self.excused.contains(&semaphore.name);
+        match semaphore.exists() {
+            true => semaphore
+                .line
+                .settle(semaphore.available(), is_anew, self.now),
+            false => semaphore.line = Line::default(),
+        }
+        semaphore
     }
 
     fn raise_fence(&mut self, name: &SemaphoreName, epoch: Epoch) -> Outcome {
@@ -179,119 +238,6 @@ impl Scene {
             self.written.insert(name.clone());
         }
         Ok(Reply::Raised(semaphore.clone()))
-    }
-
-    fn acquire(&mut self, ask: &Ask, turn: Option<&Turn>) -> Outcome {
-        if let Some(request) = self.requests.get(&ask.external_id) {
-            return match request.state {
-                _ if !ask.is_that_of(request) => {
-                    Err(Refusal::IdempotencyConflict(ask.external_id.clone()))
-                }
-                State::Acquired => Ok(self.granted(request.clone(), false)),
-                State::Released { reason, .. } => Err(ended(&ask.external_id, reason)),
-            };
-        }
-        self.check_room(ask)
-            .and_then(|()| self.check_turn(ask, turn))
-            .inspect_err(|refusal| self.note_waiting(ask, turn, refusal))?;
-        let request = self.grant(ask);
-        self.granted.insert(ask.external_id.clone());
-        self.requests
-            .insert(ask.external_id.clone(), request.clone());
-        Ok(self.granted(request, true))
-    }
-
-    fn granted(&self, request: Request, now: bool) -> Reply {
-        let left = request
-            .expires_at
-            .map(|expires_at| expires_at.duration_since(self.now));
-        let lasts = left.map(|left| left.try_into().unwrap_or_default());
-        Reply::Granted {
-            request,
-            now,
-            lasts,
-        }
-    }
-
-    /// P1 and P6: all the semaphores exist, could ever grant this much, and have room now.
-    fn check_room(&self, ask: &Ask) -> Result<(), Refusal> {
-        let mut unknown = Vec::new();
-        let mut exceeded = None;
-        let mut closed = Vec::new();
-        let mut exhausted = Vec::new();
-        for (name, count) in ask.permits() {
-            let Some(semaphore) = self.semaphores.get(name).filter(|s| s.exists()) else {
-                unknown.push(name.clone());
-                continue;
-            };
-            if semaphore.capacity == Capacity::CLOSED {
-                closed.push(name.clone());
-            } else if count.value() > semaphore.capacity.value() {
-                exceeded.get_or_insert_with(|| Refusal::ExceedsCapacity {
-                    semaphore: name.clone(),
-                    asked: count,
-                    capacity: semaphore.capacity,
-                });
-            } else if count.value() > semaphore.available() {
-                exhausted.push(name.clone());
-            }
-        }
-        if !unknown.is_empty() {
-            return Err(Refusal::UnknownSemaphore(unknown));
-        }
-        if let Some(exceeded) = exceeded {
-            return Err(exceeded);
-        }
-        if !closed.is_empty() {
-            return Err(Refusal::Closed(closed));
-        }
-        if !exhausted.is_empty() {
-            return Err(Refusal::Exhausted(exhausted));
-        }
-        Ok(())
-    }
-
-    /// P11: nobody is granted what one who waits and comes first wants too.
-    fn check_turn(&self, ask: &Ask, turn: Option<&Turn>) -> Result<(), Refusal> {
-        let others = turn.map_or_else(Vec::new, |turn| self.waiting.ahead_of(ask, turn));
-        match others.is_empty() {
-            true => Ok(()),
-            false => Err(Refusal::OthersFirst(others)),
-        }
-    }
-
-    fn note_waiting(&mut self, ask: &Ask, turn: Option<&Turn>, refusal: &Refusal) {
-        if let Some(turn) = turn.filter(|turn| turn.waits && refusal.lacks_room()) {
-            self.waiting.add(ask, turn.place);
-        }
-    }
-
-    fn grant(&mut self, ask: &Ask) -> Request {
-        let mut permits = Vec::with_capacity(ask.permits().len());
-        for (name, count) in ask.permits() {
-            let semaphore = self
-                .semaphores
-                .get_mut(name)
-                .expect("check_room has seen it");
-            semaphore.in_use += count.value();
-            semaphore.fence += 1;
-            self.written.insert(name.clone());
-            permits.push(Permit {
-                semaphore: name.clone(),
-                count,
-                fence: semaphore.fence,
-            });
-        }
-        Request {
-            external_id: ask.external_id.clone(),
-            owner: ask.owner.clone(),
-            state: State::Acquired,
-            permits,
-            ttl: ask.ttl,
-            expires_at: ask.ttl.map(|ttl| after(self.now, ttl)),
-            created_at: self.now,
-            ended_by: None,
-        }
     }
 
     fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>) -> Outcome {
@@ -427,14 +373,24 @@ impl Scene {
         self.ended.insert(external_id.clone());
     }
 
-    fn freed(&self) -> Vec<SemaphoreName> {
-        let written = self.written.iter();
-        let freed = written.filter(|name| {
-            let before = self.room.get(*name).copied().unwrap_or_default();
-            let now = self.semaphores.get(*name);
-            now.is_some_and(|now| now.available() > before || !now.exists())
+    /// Those of the `saved` that have more room than before, or room that is left to another than before; and
+    /// those that are gone.
+    fn freed(&self, saved: &[Semaphore]) -> Vec<Freed> {
+        let freed = saved.iter().filter_map(|now| {
+            let before = self.before.get(&now.name);
+            let at = now.line.time(self.now);
+            let first = now.line.first(now.capacity, at).map(|first| first.process);
+            let available = before.map_or(0, |before| before.available);
+            let is_left = now.available() > 0
+                && first.is_some()
+                && before.is_none_or(|before| before.first != first);
+            let is_freed = now.available() > available || !now.exists() || is_left;
+            is_freed.then(|| Freed {
+                semaphore: now.name.clone(),
+                left_to: first,
+            })
         });
-        freed.cloned().collect()
+        freed.collect()
     }
 
     fn changes(self) -> Changes {
@@ -456,7 +412,12 @@ impl Scene {
                 by: request.ended_by.clone(),
             })
         });
+        let written = self.written.iter();
+        let semaphores = written.filter_map(|name| self.semaphores.get(name).cloned());
+        let semaphores: Vec<_> = semaphores.map(|written| self.settled(written)).collect();
         Changes {
+            freed: self.freed(&semaphores),
+            semaphores,
             renewed: renewed.collect(),
             ended: ended.collect(),
             granted: self
@@ -464,12 +425,6 @@ impl Scene {
                 .iter()
                 .filter_map(|id| self.requests.get(id).cloned())
                 .collect(),
-            semaphores: self
-                .written
-                .iter()
-                .filter_map(|name| self.semaphores.get(name).cloned())
-                .collect(),
-            freed: self.freed(),
             capacity_changes: self.capacity_changes,
             heartbeats: self
                 .heard

@@ -1,0 +1,148 @@
+//! Granting: all of an ask or nothing, once, in its turn.
+
+use super::{Scene, after, ended};
+use crate::{
+    Admission, Ask, Capacity, Claim, Outcome, Permit, Refusal, Reply, Request, SemaphoreName,
+    State, Turn,
+};
+
+impl Scene {
+    pub(super) fn acquire(&mut self, ask: &Ask, turn: Option<&Turn>) -> Outcome {
+        if let Some(request) = self.requests.get(&ask.external_id) {
+            return match request.state {
+                _ if !ask.is_that_of(request) => {
+                    Err(Refusal::IdempotencyConflict(ask.external_id.clone()))
+                }
+                State::Acquired => Ok(self.granted(request.clone(), false)),
+                State::Released { reason, .. } => Err(ended(&ask.external_id, reason)),
+            };
+        }
+        self.check_room(ask)
+            .and_then(|()| self.check_turn(ask, turn))
+            .inspect_err(|refusal| self.note_waiting(ask, turn, refusal))?;
+        let request = self.grant(ask, &claim(ask, turn));
+        self.granted.insert(ask.external_id.clone());
+        self.requests
+            .insert(ask.external_id.clone(), request.clone());
+        Ok(self.granted(request, true))
+    }
+
+    fn granted(&self, request: Request, now: bool) -> Reply {
+        let left = request
+            .expires_at
+            .map(|expires_at| expires_at.duration_since(self.now));
+        let lasts = left.map(|left| left.try_into().unwrap_or_default());
+        Reply::Granted {
+            request,
+            now,
+            lasts,
+        }
+    }
+
+    /// P1 and P6: all the semaphores exist, could ever grant this much, and have room now.
+    fn check_room(&self, ask: &Ask) -> Result<(), Refusal> {
+        let mut unknown = Vec::new();
+        let mut exceeded = None;
+        let mut closed = Vec::new();
+        let mut exhausted = Vec::new();
+        for (name, count) in ask.permits() {
+            let Some(semaphore) = self.semaphores.get(name).filter(|s| s.exists()) else {
+                unknown.push(name.clone());
+                continue;
+            };
+            if semaphore.capacity == Capacity::CLOSED {
+                closed.push(name.clone());
+            } else if count.value() > semaphore.capacity.value() {
+                exceeded.get_or_insert_with(|| Refusal::ExceedsCapacity {
+                    semaphore: name.clone(),
+                    asked: count,
+                    capacity: semaphore.capacity,
+                });
+            } else if count.value() > semaphore.available() {
+                exhausted.push(name.clone());
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(Refusal::UnknownSemaphore(unknown));
+        }
+        if let Some(exceeded) = exceeded {
+            return Err(exceeded);
+        }
+        if !closed.is_empty() {
+            return Err(Refusal::Closed(closed));
+        }
+        if !exhausted.is_empty() {
+            return Err(Refusal::Exhausted(exhausted));
+        }
+        Ok(())
+    }
+
+    /// P11: nobody is granted what one who waits and comes first wants too, at this process or at another.
+    fn check_turn(&self, ask: &Ask, turn: Option<&Turn>) -> Result<(), Refusal> {
+        let mut others = turn.map_or_else(Vec::new, |turn| self.waiting.ahead_of(ask, turn));
+        if others.is_empty() {
+            let claim = claim(ask, turn);
+            let names = ask.permits().map(|(name, _)| name);
+            others.extend(
+                names
+                    .filter(|name| !self.is_admitted(name, &claim))
+                    .cloned(),
+            );
+        }
+        match others.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::OthersFirst(others)),
+        }
+    }
+
+    fn is_admitted(&self, name: &SemaphoreName, claim: &Claim) -> bool {
+        let Some(semaphore) = self.semaphores.get(name).filter(|s| !s.line.is_empty()) else {
+            return true;
+        };
+        let at = semaphore.line.time(self.now);
+        semaphore.line.admission(claim, semaphore.capacity, at) == Admission::Now
+    }
+
+    fn note_waiting(&mut self, ask: &Ask, turn: Option<&Turn>, refusal: &Refusal) {
+        if let Some(turn) = turn.filter(|turn| turn.waits && refusal.lacks_room()) {
+            self.waiting.add(ask, turn);
+        }
+    }
+
+    fn grant(&mut self, ask: &Ask, claim: &Claim) -> Request {
+        let mut permits = Vec::with_capacity(ask.permits().len());
+        for (name, count) in ask.permits() {
+            let semaphore = self
+                .semaphores
+                .get_mut(name)
+                .expect("check_room has seen it");
+            if !semaphore.line.is_empty() {
+                let at = semaphore.line.time(self.now);
+                semaphore.line.pass_over(claim, semaphore.capacity, at);
+            }
+            semaphore.in_use += count.value();
+            semaphore.fence += 1;
+            self.written.insert(name.clone());
+            permits.push(Permit {
+                semaphore: name.clone(),
+                count,
+                fence: semaphore.fence,
+            });
+        }
+        Request {
+            external_id: ask.external_id.clone(),
+            owner: ask.owner.clone(),
+            state: State::Acquired,
+            permits,
+            ttl: ask.ttl,
+            expires_at: ask.ttl.map(|ttl| after(self.now, ttl)),
+            created_at: self.now,
+            ended_by: None,
+        }
+    }
+}
+
+/// The claim of `ask`. Without a turn it comes just now, and does not wait.
+fn claim(ask: &Ask, turn: Option<&Turn>) -> Claim {
+    turn.map_or_else(|| Turn::default().claim(ask), |turn| turn.claim(ask))
+}

@@ -1,0 +1,246 @@
+//! What this process knows of the line for one semaphore over all processes, and its own entry there (P11).
+//!
+//! Every batch that touches a semaphore which callers wait for ends with a [`Stand`](lockhouse_core::Stand): it saves
+//! this process's entry if the batch writes the row anyway, and brings the line back. A batch is sent for the entry's
+//! sake alone where the first waiter has waited for 250 ms, or comes before all others by its priority; where the entry
+//! is gone, as it was passed over, or stale; and every 20 s, so that others see that the process lives.
+
+use std::time::Duration;
+
+use lockhouse_core::{
+    Admission, Capacity, Claim, Entry, Line, LineTime, MAX_LINE, ProcessId, Saved, Semaphore,
+    Seniority, WINDOW,
+};
+use tokio::time::Instant;
+
+/// A waiter that is served sooner than this is never registered, unless a batch does it along.
+const REGISTERS_AFTER: Duration = Duration::from_millis(250);
+
+/// How often an entry is saved again. Others ignore it after 60 s.
+pub(super) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
+
+/// How often a process at the head says that it cannot use the free permits. After 700 ms it would be passed over.
+const EXCUSED_EVERY: Duration = Duration::from_millis(350);
+
+/// How often an entry is sent at most; and where the line is full, so that it may be left out.
+const SENT_EVERY: Duration = Duration::from_millis(100);
+const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
+
+/// An ask that the store refused, as others come first, is not repeated sooner. The store tells the time of that a
+/// little earlier than the engine.
+const ASKS_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// When a semaphore was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Between what was decided before and what will be.
+    InTurn,
+    /// What is in a lane may be in it or not.
+    AtSomeTime,
+}
+
+/// The first waiter of this process on a semaphore.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) seniority: Seniority,
+    pub(super) waited: Duration,
+    /// Whether it waits to be called.
+    pub(super) is_parked: bool,
+}
+
+/// What this process knows of a semaphore's line.
+#[derive(Debug)]
+pub(super) struct Registration {
+    process: ProcessId,
+    line: Line,
+    capacity: Capacity,
+    /// A time of the line, when that was read, and how long reading it took.
+    read: Option<(LineTime, Instant)>,
+    /// When an entry was last sent for its own sake.
+    sent: Option<Instant>,
+    /// Whether the row may have an entry of this process: a read may be from before it was saved.
+    may_be_there: bool,
+    /// Until when others come first.
+    others_first: Option<Instant>,
+    was_refused: bool,
+    /// How many processes stand ahead.
+    rank: usize,
+}
+
+impl Registration {
+    pub(super) fn new(process: ProcessId) -> Self {
+        Self {
+            process,
+            line: Line::default(),
+            capacity: Capacity::CLOSED,
+            read: None,
+            sent: None,
+            may_be_there: false,
+            others_first: None,
+            was_refused: false,
+            rank: 0,
+        }
+    }
+
+    /// How many processes stand ahead of this one.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Whether the row may have an entry of this process.
+    pub(super) fn may_be_there(&self) -> bool {
+        self.may_be_there
+    }
+
+    /// An entry is on its way, with a batch that may save it.
+    pub(super) fn go_along(&mut self) {
+        self.may_be_there = true;
+    }
+
+    /// Whether others come first now, and so an ask would be refused.
+    pub(super) fn waits_for_others(&self) -> bool {
+        self.others_first
+            .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// When others do not come first any more, unless something changes before.
+    pub(super) fn others_first(&self) -> Option<Instant> {
+        self.others_first
+    }
+
+    /// An ask was refused as others come first, here or at another process.
+    pub(super) fn refuse(&mut self) {
+        self.was_refused = true;
+    }
+
+    /// Another waiter may be the first.
+    pub(super) fn has_new_head(&mut self) {
+        self.others_first = None;
+    }
+
+    /// The semaphore was seen, at a time of its line if that is known.
+    pub(super) fn see(
+        &mut self,
+        semaphore: &Semaphore,
+        at: Option<LineTime>,
+        when: Seen,
+        head: Option<Head>,
+        now: Instant,
+    ) {
+        self.line = semaphore.line.clone();
+        if when == Seen::InTurn {
+            self.may_be_there = self.own().is_some();
+        }
+        self.capacity = semaphore.capacity;
+        if let Some(at) = at {
+            self.read = Some((at, now));
+        }
+        let was_refused = std::mem::take(&mut self.was_refused);
+        self.others_first = None;
+        self.rank = 0;
+        let (Some(head), Some(at)) = (head, self.time(now)) else {
+            return;
+        };
+        let claim = self.claim(head.seniority);
+        self.rank = self.line.rank(&claim, self.capacity, at);
+        self.others_first = match self.line.admission(&claim, self.capacity, at) {
+            Admission::At(then) => Some(now + then.since(at).max(ASKS_AGAIN_AFTER)),
+            Admission::Now if was_refused && self.rank > 0 => Some(now + ASKS_AGAIN_AFTER),
+            Admission::Now => None,
+        };
+    }
+
+    /// Whether the entry of this process is to be saved for its own sake now, if it is saved so often.
+    pub(super) fn is_due(
+        &self,
+        head: &Head,
+        refreshed_every: Duration,
+        now: Instant,
+    ) -> Option<Saved> {
+        if self.sends_from().is_some_and(|from| now < from) {
+            return None;
+        }
+        if self.excuse(head, now).is_some_and(|due| due <= now) {
+            return Some(Saved::Excused);
+        }
+        let is_stale = match self.own() {
+            Some(own) => self.is_stale(own, head, refreshed_every, now),
+            None => head.waited >= REGISTERS_AFTER || self.comes_before_all(head, now),
+        };
+        is_stale.then_some(Saved::Always)
+    }
+
+    /// When to look at [`is_due`](Self::is_due) again.
+    pub(super) fn next(&self, head: &Head, now: Instant) -> Option<Instant> {
+        let due = if self.own().is_none() {
+            now + REGISTERS_AFTER.saturating_sub(head.waited)
+        } else {
+            self.excuse(head, now)?
+        };
+        Some(due.max(self.sends_from().unwrap_or(due)))
+    }
+
+    /// When to say that the head of the line, if that is here, cannot use the free permits.
+    fn excuse(&self, head: &Head, now: Instant) -> Option<Instant> {
+        let idle_since = self.line.idle_since()?;
+        if !head.is_parked || !self.is_at_the_head() {
+            return None;
+        }
+        let idle = self.time(now)?.since(idle_since);
+        Some(now + EXCUSED_EVERY.saturating_sub(idle))
+    }
+
+    /// When an entry may be sent again.
+    fn sends_from(&self) -> Option<Instant> {
+        let every = match self.line.entries().len() >= MAX_LINE {
+            true => SENT_EVERY_WHERE_FULL,
+            false => SENT_EVERY,
+        };
+        self.sent.map(|sent| sent + every)
+    }
+
+    /// The entry is sent.
+    pub(super) fn send(&mut self, now: Instant) {
+        self.sent = Some(now);
+    }
+
+    fn own(&self) -> Option<&Entry> {
+        self.line.entry(self.process)
+    }
+
+    fn is_at_the_head(&self) -> bool {
+        let first = self.line.entries().first();
+        self.rank == 0 && first.is_some_and(|first| first.process == self.process)
+    }
+
+    /// Within the window it makes no difference where the entry is.
+    fn is_stale(&self, own: &Entry, head: &Head, refreshed_every: Duration, now: Instant) -> bool {
+        let Some(at) = self.time(now) else {
+            return false;
+        };
+        let place = at.place(head.seniority);
+        let is_off = place.since(own.place).max(own.place.since(place)) > 2 * WINDOW;
+        is_off || at.since(own.heard) >= refreshed_every
+    }
+
+    fn comes_before_all(&self, head: &Head, now: Instant) -> bool {
+        let (Some(at), Some(first)) = (self.time(now), self.line.entries().first()) else {
+            return false;
+        };
+        at.place(head.seniority) < first.place
+    }
+
+    fn claim(&self, seniority: Seniority) -> Claim {
+        Claim {
+            process: self.process,
+            seniority,
+            waits: true,
+        }
+    }
+
+    /// The line's time.
+    fn time(&self, now: Instant) -> Option<LineTime> {
+        let (at, then) = self.read?;
+        Some(at + now.saturating_duration_since(then))
+    }
+}
