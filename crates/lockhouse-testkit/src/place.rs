@@ -223,6 +223,17 @@ async fn run(server: &str, statement: &str) {
     try_run(server, statement).await.unwrap();
 }
 
+/// Runs `statement` on the database of `place`, past the store.
+pub async fn run_on(place: &Place, statement: &str) {
+    match place.url().strip_prefix("sqlite:") {
+        Some(file) => {
+            let connection = rusqlite::Connection::open(file).unwrap();
+            connection.execute_batch(statement).unwrap();
+        }
+        None => run(place.url(), statement).await,
+    }
+}
+
 /// Runs `statement` on a connection of its own.
 pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
     if is_postgres(server) {

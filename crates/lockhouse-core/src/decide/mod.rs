@@ -195,7 +195,8 @@ impl Scene {
         let semaphore = self.semaphores.get_mut(name).filter(|s| s.exists());
         let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         let at = semaphore.line.time(self.now);
-        if stand.saved != Saved::Along || is_written {
+        let is_somebody = stand.process != ProcessId::default();
+        if is_somebody && (stand.saved != Saved::Along || is_written) {
             let refused = self.waiting.on(name);
             let standing = match (stand.standing, refused) {
                 (Some(one), Some(other)) => Some(one.and(other)),

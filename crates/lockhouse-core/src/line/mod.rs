@@ -9,7 +9,7 @@
 //! - **Admission.** An ask is granted if no other process has an entry more than [`WINDOW`] ahead of it. Within the
 //!   window a process serves its own waiters first, so that a release and the next grant share a commit. An ask that does
 //!   not wait has no window.
-//! - **Silence.** Free permits are left to the processes ahead, for 700 ms with one ahead, and 700 ms more each time that
+//! - **Silence.** Free permits are left to the processes ahead, for 700 ms with one ahead, and 600 ms more each time that
 //!   their number doubles. Then those processes are passed over: the commit that grants removes their entries. A process
 //!   that lives registers again, at its old place.
 //! - A process at the head that cannot use the free permits says so, which starts that time anew: its first waiter
@@ -38,8 +38,9 @@ pub const WINDOW: Duration = Duration::from_millis(250);
 /// The most entries of a line.
 pub const MAX_LINE: usize = 250;
 
-/// How long free permits are left to one process ahead.
+/// How long free permits are left to one process ahead, and how much longer for each time that their number doubles.
 const LEFT_FOR: Duration = Duration::from_millis(700);
+const LEFT_LONGER: Duration = Duration::from_millis(600);
 
 /// The entry of a process that was not heard of for so long does not count.
 const HEARD_FOR: Duration = Duration::from_secs(60);
@@ -187,7 +188,7 @@ impl Line {
             return Admission::Now;
         }
         let doubled = usize::BITS - (ahead - 1).leading_zeros();
-        let passed = self.idle_since.unwrap_or(at).min(at) + LEFT_FOR * (1 + doubled);
+        let passed = self.idle_since.unwrap_or(at).min(at) + LEFT_FOR + LEFT_LONGER * doubled;
         match passed <= at {
             true => Admission::Now,
             false => Admission::At(passed),

@@ -26,6 +26,9 @@ const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 const SENT_EVERY: Duration = Duration::from_millis(100);
 const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
 
+/// How long a commit takes, with the time that its command was queued.
+const A_COMMIT: Duration = Duration::from_millis(50);
+
 /// An ask that the store refused, as others come first, is not repeated sooner. The store tells the time of that a
 /// little earlier than the engine.
 const ASKS_AGAIN_AFTER: Duration = Duration::from_millis(5);
@@ -210,16 +213,22 @@ impl Registration {
 
     fn is_at_the_head(&self) -> bool {
         let first = self.line.entries().first();
-        self.rank == 0 && first.is_some_and(|first| first.process == self.process)
+        first.is_some_and(|first| first.process == self.process)
     }
 
-    /// Within the window it makes no difference where the entry is.
+    /// An entry that is off by less than a commit takes is as good as right; by less than two windows, where no
+    /// other entry is between.
     fn is_stale(&self, own: &Entry, head: &Head, refreshed_every: Duration, now: Instant) -> bool {
         let Some(at) = self.time(now) else {
             return false;
         };
         let place = at.place(head.seniority);
-        let is_off = place.since(own.place).max(own.place.since(place)) > 2 * WINDOW;
+        let (from, to) = (place.min(own.place), place.max(own.place));
+        let off = to.since(from);
+        let others = self.line.entries().iter();
+        let mut others = others.filter(|other| other.process != self.process);
+        let is_off = off > 2 * WINDOW
+            || off > A_COMMIT && others.any(|other| (from..=to).contains(&other.place));
         is_off || at.since(own.heard) >= refreshed_every
     }
 

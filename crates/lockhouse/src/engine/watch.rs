@@ -118,6 +118,16 @@ impl Watched {
         turns.clamp(usual.min(most), most)
     }
 
+    /// A process that comes to the front looks as those there do.
+    fn has_rank(&mut self, rank: usize, now: Instant) {
+        let was_far_behind = self.is_far_behind();
+        self.rank = rank;
+        if was_far_behind && !self.is_far_behind() {
+            self.look_within(FASTEST, now);
+            self.look_for_lapsed_at(Some(now));
+        }
+    }
+
     /// Whether so many processes come before this one that it is not its turn soon.
     fn is_far_behind(&self) -> bool {
         self.rank >= 2
@@ -151,7 +161,7 @@ impl Plan {
         now: Instant,
     ) -> Self {
         let ranked = watched.map(|(name, watched, rank)| {
-            watched.rank = rank;
+            watched.has_rank(rank, now);
             (name, watched)
         });
         let mut all: Vec<_> = ranked.collect();

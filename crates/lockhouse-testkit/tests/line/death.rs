@@ -1,0 +1,99 @@
+//! A process that dies while its callers wait holds nobody up for long.
+
+use std::thread;
+use std::time::Duration;
+
+use lockhouse::Lockhouse;
+use lockhouse_testkit::on_each_store;
+use lockhouse_testkit::place::Place;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use crate::queue::{LONG, Served, ask, hold, until_waiting};
+
+const A_MOMENT: Duration = Duration::from_millis(5);
+
+on_each_store!(
+    a_dead_process_is_passed_over,
+    six_dead_of_twelve_are_passed_over,
+    what_was_passed_over_costs_once,
+);
+
+/// A caller that waits at an engine with a runtime of its own, which ends without a word when this is dropped.
+struct Doomed {
+    _ends: oneshot::Sender<()>,
+}
+
+impl Doomed {
+    fn waits(lockhouse: Lockhouse, id: String) -> Self {
+        let (ends, ended) = oneshot::channel::<()>();
+        thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let waits = tokio::spawn(async move {
+                    let granted = lockhouse.acquire(ask(&id, &[("s", 1)]), LONG).await;
+                    panic!("{granted:?}, and it should have died before");
+                });
+                // Dropped, or it would be answered.
+                let _ = ended.await;
+                drop(waits);
+            });
+            runtime.shutdown_background();
+        });
+        Self { _ends: ends }
+    }
+}
+
+/// These wait in the line, in their order, and `dead` of them die.
+async fn pause(place: &Place, waiting: u32, dead: u32) -> (Served, Vec<Duration>) {
+    let holder = place.client().await;
+    holder.define("s", 1).await.unwrap();
+    hold(&holder, "held", &[("s", 1)]).await;
+    let (served, mut alive, mut doomed) = (Served::default(), Vec::new(), Vec::new());
+    for i in 0..waiting {
+        let (client, id) = (place.client().await, i.to_string());
+        if i < dead {
+            doomed.push(Doomed::waits(client, id));
+        } else {
+            alive.push(served.waits(&client, ask(&id, &[("s", 1)]), A_MOMENT));
+        }
+        until_waiting(place, "s", i + 1).await;
+    }
+    drop(doomed);
+    sleep(Duration::from_millis(200)).await;
+    let mut last = Instant::now();
+    holder.release("held").await.unwrap();
+    let mut pauses = Vec::new();
+    for waiter in alive {
+        let granted = waiter.granted().await;
+        pauses.push(granted.saturating_duration_since(last));
+        last = granted.max(last);
+    }
+    (served, pauses)
+}
+
+async fn a_dead_process_is_passed_over(place: Place) {
+    let (_, pauses) = pause(&place, 2, 1).await;
+    println!("paused for {pauses:?}");
+    assert!(pauses[0] < Duration::from_millis(1_500), "{pauses:?}");
+    place.clear().await;
+}
+
+async fn six_dead_of_twelve_are_passed_over(place: Place) {
+    let (_, pauses) = pause(&place, 12, 6).await;
+    println!("paused for {pauses:?}");
+    let all: Duration = pauses.iter().sum();
+    assert!(all < Duration::from_millis(3_500), "{pauses:?}");
+    assert!(pauses[0] < Duration::from_secs(3), "{pauses:?}");
+    place.clear().await;
+}
+
+async fn what_was_passed_over_costs_once(place: Place) {
+    let (served, pauses) = pause(&place, 6, 2).await;
+    println!("paused for {pauses:?}");
+    assert_eq!(served.ids(), ["2", "3", "4", "5"]);
+    let later = pauses[1..].iter().max().unwrap();
+    assert!(*later < Duration::from_millis(600), "{pauses:?}");
+    place.clear().await;
+}

@@ -1,0 +1,86 @@
+//! Callers that wait at engines of their own.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, Priority, Request, SemaphoreName, Ttl};
+use lockhouse_testkit::place::Place;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// Longer than any test waits.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A waiter has been entered in the line by then.
+pub(crate) const REGISTERED: Duration = Duration::from_millis(400);
+
+pub(crate) fn ask(id: &str, permits: &[(&str, u32)]) -> Ask {
+    let permits = permits.iter().map(|(on, count)| {
+        let name = SemaphoreName::parse(on).unwrap();
+        (name, Count::new(*count).unwrap())
+    });
+    let mut ask = Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap();
+    ask.ttl = Some(Ttl::new(LONG).unwrap());
+    ask
+}
+
+pub(crate) fn preferred(mut ask: Ask, priority: i32) -> Ask {
+    ask.priority = Priority::new(priority).unwrap();
+    ask
+}
+
+pub(crate) async fn hold(lockhouse: &Lockhouse, id: &str, permits: &[(&str, u32)]) {
+    let granted = lockhouse.acquire(ask(id, permits), Duration::ZERO).await;
+    granted.unwrap();
+}
+
+/// In which order requests were granted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Served(Arc<Mutex<Vec<String>>>);
+
+impl Served {
+    /// Waits at `lockhouse`, takes note of the grant, and releases after `held`.
+    pub(crate) fn waits(&self, lockhouse: &Lockhouse, ask: Ask, held: Duration) -> Waiter {
+        let (lockhouse, served) = (lockhouse.clone(), Arc::clone(&self.0));
+        Waiter(tokio::spawn(async move {
+            let (request, _) = lockhouse.acquire(ask, LONG).await.unwrap();
+            served.lock().unwrap().push(request.external_id.to_string());
+            let granted = Instant::now();
+            sleep(held).await;
+            let released = lockhouse.release(request.external_id.as_str()).await;
+            released.unwrap();
+            (request, granted)
+        }))
+    }
+
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+pub(crate) struct Waiter(JoinHandle<(Request, Instant)>);
+
+impl Waiter {
+    /// When it was granted, once it has released.
+    pub(crate) async fn granted(self) -> Instant {
+        self.0.await.unwrap().1
+    }
+}
+
+/// Waits until so many callers wait for `name`, as a process sees it that none of them waits at.
+pub(crate) async fn until_waiting(place: &Place, name: &str, waiting: u32) {
+    let observer = place.client().await;
+    let begun = Instant::now();
+    loop {
+        let seen = observer.status(name).await.unwrap().waiting;
+        if seen == waiting {
+            return;
+        }
+        let late = Duration::from_secs(20);
+        assert!(
+            begun.elapsed() < late,
+            "{seen} wait for {name}, not {waiting}"
+        );
+        sleep(Duration::from_millis(20)).await;
+    }
+}
