@@ -1,0 +1,409 @@
+import { Caller, type Asked } from "./ask.js";
+import { IS_NODE, now } from "./clock.js";
+import { LockhouseError, RefusedError, EndedError } from "./errors.js";
+import { fetchTransport } from "./fetch.js";
+import { Hold, startWorker } from "./hold.js";
+import { Permit } from "./permit.js";
+import { Release } from "./release.js";
+import { Semaphore, type SemaphoreOptions } from "./semaphore.js";
+import { Session } from "./session.js";
+import { ofWire, requestOf, semaphoreOf } from "./types.js";
+import type { CapacityChange, RequestStatus, SemaphoreStatus, Template, Waiter } from "./types.js";
+import type { Call } from "./transport.js";
+import { wait } from "./wait.js";
+
+const DEFAULT_URL = "http://127.0.0.1:7117";
+const DEFAULT_TTL_MS = 30_000;
+
+export interface Options {
+  /** Where the server is; in Node the environment's `LOCKHOUSE_URL` unless given. */
+  url?: string;
+  /** Sent with every call; in Node the environment's `LOCKHOUSE_TOKEN` unless given. */
+  token?: string;
+  /** A PEM file of the authority that signed the server's certificate. Node only. */
+  caFile?: string;
+  /** Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given. */
+  timeoutMs?: number;
+  /** Makes the calls instead of Node's own HTTP. Renewal is then on this thread: see the README. */
+  fetch?: typeof globalThis.fetch;
+}
+
+export interface AskOptions {
+  /** Makes any number of retries have one grant; a fresh one unless given. */
+  externalId?: string;
+  owner?: string;
+  /** How long the hold outlives its last renewal, 30,000 unless given; null: until it is released. */
+  ttlMs?: number | null;
+  /** Bounds the wait; 0 asks once. Without it the wait lasts as long as it takes. */
+  waitMs?: number;
+  /** From -100 to 100: how much this is preferred to others that wait. */
+  priority?: number;
+  /** Ends the wait, and leaves the line. It does not end the hold. */
+  signal?: AbortSignal;
+}
+
+export interface DefineOptions {
+  slots?: boolean;
+  note?: string;
+  changedBy?: string;
+  expectedCapacity?: number;
+}
+
+/** A permit or a session. */
+interface Closeable {
+  close(): Promise<void>;
+}
+
+/** The permits of one Lockhouse server. */
+export class Lockhouse implements AsyncDisposable {
+  readonly #opened = new Set<Closeable>();
+  /** Releases under way, which `close` waits for. */
+  readonly background = new Set<Promise<void>>();
+  readonly #caller: Promise<Caller>;
+  readonly #timeoutMs: number;
+
+  constructor(options: Options = {}) {
+    const environment = IS_NODE ? process.env : {};
+    const url = options.url ?? environment["LOCKHOUSE_URL"] ?? DEFAULT_URL;
+    const token = options.token ?? environment["LOCKHOUSE_TOKEN"];
+    this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.#caller = connect(checked(url), token, options);
+    // Each call tells what went wrong.
+    this.#caller.catch(() => {});
+    releaseAtExit();
+  }
+
+  /** A handle on the semaphore of this name, which must exist, match a template, or be given a capacity. */
+  semaphore(name: string, options: SemaphoreOptions = {}): Semaphore {
+    return new Semaphore(this, name, options);
+  }
+
+  /** Waits for `{semaphore: count}` and takes it, all or nothing. */
+  acquire(permits: Record<string, number>, options: AskOptions = {}): Promise<Permit> {
+    return this.acquireFor(permits, options);
+  }
+
+  /** Runs `work` under permits, and throws `LostError` if the hold was lost meanwhile. */
+  async run<T>(
+    permits: Record<string, number>,
+    work: (permit: Permit) => Promise<T> | T,
+    options: AskOptions = {},
+  ): Promise<T> {
+    await using permit = await this.acquire(permits, options);
+    return await work(permit);
+  }
+
+  /** Begins an owner's session: one heartbeat keeps all that is acquired through it. */
+  async session(owner: string, ttlMs: number = DEFAULT_TTL_MS): Promise<Session> {
+    const path = pathOf("owners", owner);
+    const sentAt = now();
+    await this.#call({ method: "PUT", path, body: { ttl_ms: ttlMs } });
+    const caller = await this.#caller;
+    if (caller.mayUseWorker) await startWorker();
+    const beat: Call = { method: "PUT", path, body: { ttl_ms: ttlMs, must_exist: true } };
+    const hold = new Hold(`the session of ${owner}`, caller, beat, ttlMs, sentAt);
+    const session = new Session(this, owner, hold);
+    this.keep(session);
+    return session;
+  }
+
+  /** Creates a semaphore, or sets its capacity; 0 closes it. */
+  async define(name: string, capacity: number, options: DefineOptions = {}): Promise<SemaphoreStatus> {
+    const { slots, note, changedBy, expectedCapacity } = options;
+    const more = { slots: slots || undefined, note, changed_by: changedBy, expected_capacity: expectedCapacity };
+    return this.#define(name, { capacity, ...more });
+  }
+
+  /** Creates a semaphore unless there is one, which keeps its capacity. */
+  async defineIfMissing(name: string, capacity: number): Promise<SemaphoreStatus> {
+    try {
+      return await this.#define(name, { capacity }, { "if-none-match": "*" });
+    } catch (error) {
+      if (!hasCode(error, "capacity_changed")) throw error;
+    }
+    return this.status(name);
+  }
+
+  /** Sets the capacity of a semaphore that must exist. */
+  resize(name: string, capacity: number): Promise<SemaphoreStatus> {
+    return this.#define(name, { capacity }, { "if-match": "*" });
+  }
+
+  /** How a semaphore stands. */
+  async status(name: string): Promise<SemaphoreStatus> {
+    return semaphoreOf(await this.#get(pathOf("semaphores", name)));
+  }
+
+  /** Deletes a semaphore of which nothing is held. */
+  async delete(name: string): Promise<void> {
+    try {
+      await this.#call({ method: "DELETE", path: pathOf("semaphores", name) });
+    } catch (error) {
+      // An earlier try, whose answer was lost, may have deleted it.
+      if (!hasCode(error, "unknown_semaphore") || !error.maybeApplied) throw error;
+    }
+  }
+
+  /** All semaphores, or those whose names begin with `prefix`, by name. */
+  semaphores(prefix?: string): AsyncIterable<SemaphoreStatus> {
+    return this.#pages("/v1/semaphores", "semaphores", semaphoreOf, { prefix });
+  }
+
+  /** The requests that hold permits of a semaphore. */
+  holders(name: string): AsyncIterable<RequestStatus> {
+    return this.#pages(pathOf("semaphores", name, "holders"), "holders", requestOf, {});
+  }
+
+  /** Live requests, of an owner and on a semaphore if they are given. */
+  requests(filters: { owner?: string; semaphore?: string } = {}): AsyncIterable<RequestStatus> {
+    return this.#pages("/v1/requests", "requests", requestOf, filters);
+  }
+
+  /** Changes of the capacity, newest first. */
+  async history(name: string): Promise<CapacityChange[]> {
+    return ofWire((await this.#get(pathOf("semaphores", name, "history")))["changes"]);
+  }
+
+  /** The line of a semaphore, in order. */
+  async waiting(name: string): Promise<Waiter[]> {
+    return ofWire((await this.#get(pathOf("semaphores", name, "waiting")))["waiting"]);
+  }
+
+  async find(externalId: string): Promise<RequestStatus> {
+    return requestOf(await this.#get(pathOf("requests", externalId)));
+  }
+
+  /** Extends a hold. Permits renew themselves. */
+  async renew(externalId: string, ttlMs?: number): Promise<RequestStatus> {
+    const path = pathOf("requests", externalId, "renew");
+    return requestOf((await this.#call({ method: "POST", path, body: { ttl_ms: ttlMs } })).value);
+  }
+
+  /** Ends a request by its id; whether this call did it. */
+  release(externalId: string, options: { by?: string } = {}): Promise<boolean> {
+    return this.#end(externalId, "released", { by: options.by });
+  }
+
+  /** Ends anybody's request; its holder learns it at the next renewal. */
+  force(externalId: string, options: { by?: string } = {}): Promise<boolean> {
+    return this.#end(externalId, "forced", { force: "true", by: options.by });
+  }
+
+  /** Releases all that an owner holds, and ends its session; how many requests those were. */
+  async goodbye(owner: string): Promise<number> {
+    const asked = await this.#call({ method: "DELETE", path: pathOf("owners", owner) });
+    return (asked.value as { released: number }).released;
+  }
+
+  /** Semaphores whose names match the pattern, such as `customer/*`, are created on first use. */
+  async setTemplate(pattern: string, capacity: number, options: { idleMs?: number } = {}): Promise<Template> {
+    const body = { capacity, idle_ms: options.idleMs };
+    return ofWire((await this.#call({ method: "PUT", path: pathOf("templates", pattern), body })).value);
+  }
+
+  templates(): AsyncIterable<Template> {
+    return this.#pages("/v1/templates", "templates", ofWire<Template>, {});
+  }
+
+  async deleteTemplate(pattern: string): Promise<void> {
+    await this.#call({ method: "DELETE", path: pathOf("templates", pattern) });
+  }
+
+  /** Whether the server answers, and its store does. */
+  async ready(): Promise<boolean> {
+    const { settings, transport } = await this.#caller;
+    const [method, url, headers] = ["GET", `${settings.url}/readyz`, {}];
+    const sent = { method, url, headers, body: undefined, timeoutMs: this.#timeoutMs, signal: undefined };
+    return transport.send(sent).then(
+      (answer) => answer.status === 200,
+      () => false,
+    );
+  }
+
+  /** Releases all that is held, says goodbye for all sessions, and waits for releases that are under way. */
+  async close(): Promise<void> {
+    const ended = await Promise.allSettled([...this.#opened].map((it) => it.close()));
+    await Promise.all(this.background);
+    await this.#caller.then((caller) => caller.transport.close()).catch(() => {});
+    for (const it of ended) if (it.status === "rejected") throw it.reason;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Has `close`, and the end of the process, end a permit or a session. */
+  keep(it: Closeable): void {
+    this.#opened.add(it);
+    clients.add(this);
+  }
+
+  drop(it: Closeable): void {
+    this.#opened.delete(it);
+    if (this.#opened.size === 0) clients.delete(this);
+  }
+
+  /** `acquire`, for a session if one is given. */
+  async acquireFor(permits: Record<string, number>, options: AskOptions, session?: Hold): Promise<Permit> {
+    const externalId = options.externalId ?? crypto.randomUUID();
+    const isOurs = options.externalId === undefined;
+    const release = new Release(this, externalId, options.owner ?? (await thisProcess()), isOurs);
+    const ended = new EndedError("session_ended", `the session of "${options.owner}" has ended; begin another`);
+    const given = new AbortController();
+    const onAbort = () => given.abort(options.signal?.reason);
+    const onLost = () => given.abort(ended);
+    options.signal?.throwIfAborted();
+    if (session?.lost !== undefined) throw ended;
+    options.signal?.addEventListener("abort", onAbort);
+    session?.signal.addEventListener("abort", onLost);
+    try {
+      return await this.#grant(permits, options, externalId, release, given.signal, session);
+    } catch (error) {
+      const isClean = error instanceof RefusedError && !error.maybeApplied && !given.signal.aborted;
+      // Only this caller knows the id, so nobody else could give back what may have been granted.
+      const ttlMs = options.ttlMs === undefined ? DEFAULT_TTL_MS : options.ttlMs;
+      if (isOurs && !isClean) release.inBackground(ttlMs === null ? undefined : now() + ttlMs, true);
+      throw error;
+    } finally {
+      options.signal?.removeEventListener("abort", onAbort);
+      session?.signal.removeEventListener("abort", onLost);
+    }
+  }
+
+  async #grant(
+    permits: Record<string, number>,
+    options: AskOptions,
+    externalId: string,
+    release: Release,
+    signal: AbortSignal,
+    session?: Hold,
+  ): Promise<Permit> {
+    const asked = options.ttlMs === undefined ? DEFAULT_TTL_MS : options.ttlMs;
+    const body = {
+      permits: Object.entries(permits).map(([semaphore, count]) => ({ semaphore, count })),
+      owner: options.owner,
+      ttl_ms: asked ?? undefined,
+      priority: options.priority || undefined,
+    };
+    const path = pathOf("requests", externalId);
+    const askedAt = now();
+    const until = askedAt + (options.waitMs ?? Infinity);
+    const caller = await this.#caller;
+    // It is there before the permit is, so that a program that is busy from then on loses no hold.
+    const worker = caller.mayUseWorker && asked !== null ? startWorker() : undefined;
+    const answer = await wait(caller, path, body, until, this.#timeoutMs, signal);
+    await worker;
+    let request = requestOf(answer.value);
+    let hold = session ?? new Hold(`request ${externalId}`);
+    if (request.ttlMs !== null) {
+      // From when the time to live surely runs: a grant of another moment is renewed first.
+      let sentAt = askedAt;
+      const ttlMs = Math.max(request.ttlMs, answer.status === 201 ? 0 : (asked ?? 0));
+      if (answer.status !== 201 || now() - askedAt > ttlMs / 6) {
+        sentAt = now();
+        request = await this.renew(externalId, ttlMs);
+      }
+      const call: Call = { method: "POST", path: `${path}/renew`, body: { ttl_ms: ttlMs } };
+      hold = new Hold(`request ${externalId}`, caller, call, ttlMs, sentAt);
+    }
+    const permit = new Permit(this, request, hold, hold !== session, release);
+    this.keep(permit);
+    return permit;
+  }
+
+  async #end(externalId: string, reason: string, query: Record<string, string | undefined>): Promise<boolean> {
+    const began = now();
+    const path = withQuery(pathOf("requests", externalId), query);
+    const asked = await this.#call({ method: "DELETE", path });
+    const ended = ofWire<RequestStatus & { released: boolean; decidedAt: Date }>(asked.value);
+    if (ended.released || !asked.before || ended.endReason !== reason || !ended.releasedAt) return ended.released;
+    // What had ended longer ago than this call took, an earlier try of it did not end.
+    return ended.decidedAt.getTime() - ended.releasedAt.getTime() <= now() - began;
+  }
+
+  async #define(name: string, body: object, headers: Record<string, string> = {}): Promise<SemaphoreStatus> {
+    const asked = await this.#call({ method: "PUT", path: pathOf("semaphores", name), body, headers });
+    return semaphoreOf(asked.value);
+  }
+
+  async *#pages<T>(
+    path: string,
+    member: string,
+    of: (wire: unknown) => T,
+    filters: Record<string, string | undefined>,
+  ): AsyncGenerator<T, void, void> {
+    let cursor: string | null | undefined;
+    do {
+      const page = await this.#get(withQuery(path, { ...filters, cursor }));
+      for (const it of page[member] as unknown[]) yield of(it);
+      cursor = page["next"] as string | null | undefined;
+    } while (typeof cursor === "string");
+  }
+
+  async #get(path: string): Promise<Record<string, unknown>> {
+    return (await this.#call({ method: "GET", path })).value as Record<string, unknown>;
+  }
+
+  async #call(call: Call): Promise<Asked> {
+    return (await this.#caller).ask(call, now() + this.#timeoutMs);
+  }
+}
+
+function checked(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || !parsed.hostname) {
+    throw new TypeError("the URL of a server is http://HOST:PORT or https://HOST:PORT");
+  }
+  if (parsed.username || parsed.password) throw new TypeError("url must not hold a user or a password; pass token");
+  if (parsed.search || parsed.hash) throw new TypeError("url must not have a query or a fragment");
+  return parsed.href.replace(/\/+$/, "");
+}
+
+async function connect(url: string, token: string | undefined, options: Options): Promise<Caller> {
+  if (!IS_NODE || options.fetch) {
+    if (options.caFile) throw new TypeError("caFile is for Node's own HTTP; browsers have their own authorities");
+    const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+    return new Caller({ url, token, ca: undefined }, fetchTransport(fetch));
+  }
+  const { nodeTransport } = await import("./node.js");
+  const { readFile } = await import("node:fs/promises");
+  const ca = options.caFile === undefined ? undefined : await readFile(options.caFile, "utf8");
+  const settings = { url, token, ca };
+  return new Caller(settings, nodeTransport(settings), true);
+}
+
+/** `/v1`, what it is of, and the name as one segment. */
+function pathOf(of: string, name: string, ...below: string[]): string {
+  if (name === "" || name === "." || name === "..") {
+    throw new RefusedError("invalid_request", `a URL can't hold the name "${name}"; pick another`);
+  }
+  return ["/v1", of, encodeURIComponent(name), ...below].join("/");
+}
+
+function withQuery(path: string, query: Record<string, string | null | undefined>): string {
+  const given = Object.entries(query).filter((it): it is [string, string] => typeof it[1] === "string");
+  return given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+function hasCode(error: unknown, code: string): error is LockhouseError {
+  return error instanceof LockhouseError && error.code === code;
+}
+
+/** Its host and its pid, as the other clients say it. */
+async function thisProcess(): Promise<string> {
+  if (!IS_NODE) return "browser";
+  const { hostname } = await import("node:os");
+  return `${hostname()}:${process.pid}`;
+}
+
+const clients = new Set<Lockhouse>();
+let isListening = false;
+
+/** When nothing is left to do, what is still held is released before the process ends. */
+function releaseAtExit(): void {
+  if (isListening || !IS_NODE) return;
+  isListening = true;
+  process.on("beforeExit", () => {
+    for (const client of clients) client.close().catch(() => {});
+  });
+}

@@ -1,0 +1,127 @@
+import type { Caller } from "./ask.js";
+import { after, IS_NODE, now, type Timer } from "./clock.js";
+import { LostError } from "./errors.js";
+import { giveUpAt, Renewer, type Renewed } from "./renewer.js";
+import type { Call } from "./transport.js";
+import type { Command, Told } from "./worker.js";
+
+/** Stops a renewal. */
+type Stop = () => void;
+
+/**
+ * What is held, and whether it is lost: by the clock at each look, so that a process that was stopped finds it lost
+ * at once. What was lost stays lost.
+ */
+export class Hold {
+  readonly #controller = new AbortController();
+  readonly #until: BigInt64Array;
+  #reason: string | undefined;
+  #timer: Timer | undefined;
+  #stop: Stop;
+
+  /** Without a caller nothing is renewed: the hold never ends by itself. */
+  constructor(
+    readonly what: string,
+    caller?: Caller,
+    call?: Call,
+    readonly ttlMs = 0,
+    sentAt = 0,
+  ) {
+    const isShared = IS_NODE && typeof SharedArrayBuffer === "function";
+    this.#until = new BigInt64Array(isShared ? new SharedArrayBuffer(8) : new ArrayBuffer(8));
+    this.#stop = () => {};
+    if (!caller || !call) return;
+    const store = (at: number) => void Atomics.store(this.#until, 0, BigInt(Math.floor(at * 1000)));
+    store(giveUpAt(sentAt, ttlMs));
+    this.#stop = renew(caller, call, ttlMs, sentAt, this.#until, { until: store, lost: (why) => this.lose(why) });
+    this.#watch();
+  }
+
+  /** Aborts when it is lost, with a `LostError`. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Why it is lost, if it is. */
+  get lost(): string | undefined {
+    if (this.#reason === undefined && this.until !== undefined && now() >= this.until) this.lose("not_renewed");
+    return this.#reason;
+  }
+
+  /** Until when it is held, by `now`; undefined if nothing ends it. */
+  get until(): number | undefined {
+    return this.ttlMs ? Number(Atomics.load(this.#until, 0)) / 1000 : undefined;
+  }
+
+  /** Renews it no more. */
+  stop(): void {
+    this.#timer?.cancel();
+    this.#stop();
+  }
+
+  lose(reason: string): void {
+    if (this.#reason !== undefined) return;
+    this.#reason = reason;
+    this.stop();
+    this.#controller.abort(new LostError(this.what, reason));
+  }
+
+  #watch(): void {
+    const until = this.until;
+    if (until === undefined || this.lost !== undefined) return;
+    this.#timer = after(until - now(), () => this.#watch());
+  }
+}
+
+function renew(
+  caller: Caller,
+  call: Call,
+  ttlMs: number,
+  sentAt: number,
+  until: BigInt64Array,
+  told: Renewed,
+): Stop {
+  const by = caller.mayUseWorker ? worker : undefined;
+  if (!by) {
+    const renewer = new Renewer(caller, call, ttlMs, sentAt, told);
+    return () => renewer.stop();
+  }
+  const id = nextId++;
+  losses.set(id, told.lost);
+  by.postMessage({ begin: id, settings: caller.settings, call, ttlMs, sentAt, until });
+  return () => {
+    if (losses.delete(id)) by.postMessage({ stop: id });
+  };
+}
+
+// One worker renews all holds of this thread.
+let nextId = 0;
+const losses = new Map<number, (reason: string) => void>();
+let worker: { postMessage(command: Command): void } | undefined;
+let starting: Promise<void> | undefined;
+
+/** Starts the worker, unless it runs. Where there can be none, this thread renews. */
+export function startWorker(): Promise<void> {
+  starting ??= start().catch(() => {});
+  return starting;
+}
+
+async function start(): Promise<void> {
+  const { Worker } = await import("node:worker_threads");
+  const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse" });
+  started.on("message", ({ id, lost }: Told) => {
+    losses.get(id)?.(lost);
+    losses.delete(id);
+  });
+  // What it renewed is lost when its time comes; the next hold starts another.
+  const ended = () => {
+    if (worker !== started) return;
+    worker = undefined;
+    starting = undefined;
+  };
+  started.on("error", ended);
+  started.on("exit", ended);
+  // A listener keeps the process alive, unless this comes after it.
+  started.unref();
+  worker = started;
+}

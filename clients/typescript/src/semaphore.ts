@@ -1,0 +1,47 @@
+import type { AskOptions, Lockhouse } from "./client.js";
+import { ExhaustedError, LockhouseError } from "./errors.js";
+import type { Permit } from "./permit.js";
+
+export interface SemaphoreOptions {
+  /** What it is created with on first use, if there is none. One that exists keeps its capacity. */
+  capacity?: number;
+}
+
+/** A handle on a named semaphore. */
+export class Semaphore {
+  constructor(
+    private readonly client: Lockhouse,
+    readonly name: string,
+    private readonly options: SemaphoreOptions,
+  ) {}
+
+  /** Waits for permits, one unless `count` says more, and takes them. */
+  async acquire(options: AskOptions & { count?: number } = {}): Promise<Permit> {
+    const { count = 1, ...ask } = options;
+    const acquire = () => this.client.acquire({ [this.name]: count }, ask);
+    try {
+      return await acquire();
+    } catch (error) {
+      const isMissing = error instanceof LockhouseError && error.code === "unknown_semaphore";
+      if (!isMissing || this.options.capacity === undefined) throw error;
+    }
+    await this.client.defineIfMissing(this.name, this.options.capacity);
+    return acquire();
+  }
+
+  /** Takes permits if there is room now and nobody waits for it; else undefined. */
+  async tryAcquire(options: Omit<AskOptions, "waitMs"> & { count?: number } = {}): Promise<Permit | undefined> {
+    try {
+      return await this.acquire({ ...options, waitMs: 0 });
+    } catch (error) {
+      if (error instanceof ExhaustedError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Runs `work` under a permit, and throws `LostError` if the hold was lost meanwhile. */
+  async run<T>(work: (permit: Permit) => Promise<T> | T, options: AskOptions & { count?: number } = {}): Promise<T> {
+    await using permit = await this.acquire(options);
+    return await work(permit);
+  }
+}

@@ -1,0 +1,63 @@
+import type { AskOptions, Lockhouse } from "./client.js";
+import { LostError } from "./errors.js";
+import type { Hold } from "./hold.js";
+import type { Permit } from "./permit.js";
+
+/**
+ * Keeps all that is acquired through it by one heartbeat, however much that is. Its permits are lost when it is. A
+ * request that is ended alone, by force, is not told.
+ *
+ * With `await using`, leaving the block says goodbye, which releases everything.
+ */
+export class Session implements AsyncDisposable {
+  #isOpen = true;
+
+  /** Made by `Lockhouse.session`. */
+  constructor(
+    private readonly client: Lockhouse,
+    readonly owner: string,
+    private readonly hold: Hold,
+  ) {}
+
+  /** Aborts when the session is lost, and at its goodbye. */
+  get signal(): AbortSignal {
+    return this.hold.signal;
+  }
+
+  /** Why the session is lost, by the clock as it is now. */
+  get lost(): string | undefined {
+    return this.hold.lost;
+  }
+
+  /** As `Lockhouse.acquire`: the owner's, kept by this session instead of a time to live. */
+  acquire(permits: Record<string, number>, options: Omit<AskOptions, "owner" | "ttlMs"> = {}): Promise<Permit> {
+    return this.client.acquireFor(permits, { ...options, owner: this.owner, ttlMs: null }, this.hold);
+  }
+
+  /** Releases all that the owner holds, and ends the session; how many requests those were. */
+  async goodbye(): Promise<number> {
+    if (!this.#isOpen) return 0;
+    this.#isOpen = false;
+    this.client.drop(this);
+    this.hold.lose("released");
+    return this.client.goodbye(this.owner);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isOpen) return;
+    const reason = this.lost;
+    if (reason === undefined) {
+      await this.goodbye();
+      return;
+    }
+    // Its silence has freed what it held, and the name may be another session's now.
+    this.#isOpen = false;
+    this.client.drop(this);
+    throw new LostError(`the session of ${this.owner}`, reason);
+  }
+
+  /** For the end of the client. */
+  async close(): Promise<void> {
+    if (this.lost === undefined) await this.goodbye();
+  }
+}

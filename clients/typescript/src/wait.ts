@@ -1,0 +1,64 @@
+import type { Asked, Caller } from "./ask.js";
+import { now } from "./clock.js";
+import { ExhaustedError } from "./errors.js";
+
+/** The longest wait of one call: proxies end calls on which nothing moves. */
+const LONGEST_MS = 20_000;
+/** How long before a call ends the next one begins. */
+const OVERLAP_MS = 1_000;
+
+/**
+ * Waits for room until then, in calls of at most 20 s under one id, each of which begins a second before the
+ * last one ends. So the server has one of them in its line all the time, and nobody behind gets by in between.
+ * The first answer but "no room" counts; what still waits then is hung up on.
+ */
+export function wait(
+  caller: Caller,
+  path: string,
+  body: object,
+  until: number,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Asked> {
+  const others = new AbortController();
+  return new Promise<Asked>((resolve, reject) => {
+    let open = 0;
+    let next: ReturnType<typeof setTimeout> | undefined;
+    const settle = () => {
+      clearTimeout(next);
+      signal.removeEventListener("abort", onAbort);
+      others.abort();
+    };
+    const onAbort = () => {
+      settle();
+      reject(signal.reason);
+    };
+    const begin = () => {
+      clearTimeout(next);
+      const end = Math.min(until, now() + LONGEST_MS);
+      if (end < until) next = setTimeout(begin, LONGEST_MS - OVERLAP_MS);
+      open++;
+      const anew = () => ({ ...body, wait_ms: Math.max(Math.round(end - now()), 0) });
+      const deadline = Math.max(end, now()) + timeoutMs;
+      caller.ask({ method: "PUT", path, body: anew }, deadline, others.signal).then(
+        (asked) => {
+          settle();
+          resolve(asked);
+        },
+        (error: unknown) => {
+          open--;
+          if (others.signal.aborted) return;
+          if (error instanceof ExhaustedError && (open > 0 || now() < until)) {
+            if (open === 0) begin();
+            return;
+          }
+          settle();
+          reject(error);
+        },
+      );
+    };
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort);
+    begin();
+  });
+}
