@@ -1,0 +1,45 @@
+package io.github.lockhouse;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/** What a semaphore shall be. Members that are null say nothing. */
+public record Definition(int capacity, boolean slots, String note, String changedBy, Integer expectedCapacity) {
+    /** A semaphore of this capacity. */
+    public static Definition of(int capacity) {
+        return new Definition(capacity, false, null, null, null);
+    }
+
+    /** Every permit has a slot: a number from 0 that no other live permit has. */
+    public Definition withSlots() {
+        return new Definition(capacity, true, note, changedBy, expectedCapacity);
+    }
+
+    /** Why, for the history. */
+    public Definition withNote(String why) {
+        return new Definition(capacity, slots, why, changedBy, expectedCapacity);
+    }
+
+    /** Who says so, for the history. */
+    public Definition withChangedBy(String who) {
+        return new Definition(capacity, slots, note, who, expectedCapacity);
+    }
+
+    /** What the capacity must be now; {@code capacity_changed} if it is not. */
+    public Definition withExpectedCapacity(int expected) {
+        return new Definition(capacity, slots, note, changedBy, expected);
+    }
+
+    Map<String, Object> body() {
+        Map<String, Object> body = new HashMap<>();
+        body.put("capacity", capacity);
+        if (slots) {
+            body.put("slots", true);
+        }
+        body.put("note", note);
+        body.put("changed_by", changedBy);
+        body.put("expected_capacity", expectedCapacity);
+        body.values().removeIf(value -> value == null);
+        return body;
+    }
+}

@@ -1,0 +1,155 @@
+package io.github.lockhouse;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+
+/**
+ * What is held: renewed in the background until it is released.
+ *
+ * <p>In a {@code try} with resources, leaving the block releases, and throws {@link LostException} if the hold was lost
+ * meanwhile. What is held when the process exits is released.
+ */
+public final class Permit implements AutoCloseable {
+    private final Lockhouse lockhouse;
+    private final RequestStatus request;
+    private final Hold hold;
+    private final boolean isOwn;
+    private final Release release;
+    private final AtomicBoolean isOpen = new AtomicBoolean(true);
+
+    /** {@code isOwn} says whether the hold is this permit's, and not its session's. */
+    Permit(Lockhouse lockhouse, RequestStatus request, Hold hold, boolean isOwn, Release release) {
+        this.lockhouse = lockhouse;
+        this.request = request;
+        this.hold = hold;
+        this.isOwn = isOwn;
+        this.release = release;
+        lockhouse.opened(this);
+    }
+
+    /** The request as it was granted. */
+    public RequestStatus request() {
+        return request;
+    }
+
+    /** The id that it is known by. */
+    public String externalId() {
+        return request.externalId();
+    }
+
+    /** The fence of a request for one semaphore: a number that rises with every grant on it. */
+    public long fence() {
+        return only().fence();
+    }
+
+    /** The fence on a semaphore. */
+    public long fence(String semaphore) {
+        return of(semaphore).fence();
+    }
+
+    /** The slots of a request for one semaphore; none if it is not slotted. */
+    public List<Integer> slots() {
+        return only().slots();
+    }
+
+    /** The slots on a semaphore; none if it is not slotted. */
+    public List<Integer> slots(String semaphore) {
+        return of(semaphore).slots();
+    }
+
+    /** Whether the hold is lost, by the clock as it is now. Once true, it stays so. */
+    public boolean isLost() {
+        return hold.lost() != null;
+    }
+
+    /** Why the hold is lost, if it is. */
+    public Optional<LostException> lost() {
+        return Optional.ofNullable(hold.lost());
+    }
+
+    /** Throws {@link LostException} if the hold is lost: call it before each step that can't be undone. */
+    public void throwIfLost() {
+        LostException lost = hold.lost();
+        if (lost != null) {
+            throw lost;
+        }
+    }
+
+    /**
+     * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. That is a tenth of the time to
+     * live before the server could grant the permits to another.
+     */
+    public void onLost(Consumer<LostException> callback) {
+        hold.onLost(callback);
+    }
+
+    /**
+     * Gives the permits back; whether they were held until now. A second release does nothing.
+     *
+     * @throws UnavailableException if the server does not answer; it is then tried again in the background
+     */
+    public boolean release() {
+        if (!isOpen.compareAndSet(true, false)) {
+            return false;
+        }
+        lockhouse.closed(this);
+        if (isOwn) {
+            hold.stop();
+        }
+        try {
+            return release.now();
+        } catch (UnavailableException error) {
+            release.inBackground(hold.ttl(), false);
+            throw error;
+        } catch (RefusedException error) {
+            if (error.code().equals("unknown_request")) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
+    /**
+     * Releases.
+     *
+     * @throws LostException if the hold was lost before
+     */
+    @Override
+    public void close() {
+        if (!isOpen.get()) {
+            return;
+        }
+        LostException lost = hold.lost();
+        boolean wasHeld;
+        try {
+            wasHeld = release();
+        } catch (UnavailableException error) {
+            // The work is done under the permit, and the release goes on in the background.
+            wasHeld = true;
+        }
+        if (lost != null) {
+            throw lost;
+        }
+        if (!wasHeld) {
+            throw new LostException("request " + externalId(), "released");
+        }
+    }
+
+    private HeldPermit only() {
+        if (request.permits().size() == 1) {
+            return request.permits().get(0);
+        }
+        throw new IllegalArgumentException("the request is for several semaphores; name one");
+    }
+
+    private HeldPermit of(String semaphore) {
+        for (HeldPermit permit : request.permits()) {
+            if (permit.semaphore().equals(semaphore)) {
+                return permit;
+            }
+        }
+        throw new IllegalArgumentException("the request is not for semaphore " + semaphore);
+    }
+}
