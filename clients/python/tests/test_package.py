@@ -57,8 +57,8 @@ def test_the_tour_runs_from_a_fresh_environment(packages: Path, tmp_path: Path, 
     if kind == "*.tar.gz":
         # What builds the sdist is installed first, so that the build itself needs no network.
         subprocess.run([python, "-I", "-m", "pip", "install", "-q", "setuptools>=77"], check=True)
-    install = [str(python), "-I", "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", str(package)]
-    subprocess.run(install, check=True)
+    options = ["-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([python, "-I", "-m", "pip", "install", *options, str(package)], check=True)
     told = run_tour(python, tmp_path)
     assert told.stderr == ""
     assert told.returncode == 0
