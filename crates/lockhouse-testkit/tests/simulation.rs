@@ -43,8 +43,27 @@ fn what_is_broken_is_found() {
         (Break::SavesNothing, "P9"),
         (Break::ForgetsTurns, "P11"),
     ];
-    for (breaks, promise) in all {
-        let failure = (0..300).find_map(|seed| check(seed, Some(breaks)).err());
+    found(&all, 300);
+}
+
+/// P10, P11: so is what is broken in the line of all processes. It takes two servers, and waits of more than half a
+/// second.
+#[test]
+fn what_is_broken_between_processes_is_found() {
+    let all = [
+        (Break::SeesNothing, "P10"),
+        (Break::NeverRegisters, "P11"),
+        (Break::PassesNobodyOver, "P10"),
+        (Break::PassesAllOver, "P11"),
+        (Break::WindowWithoutBound, "P11"),
+        (Break::ForgetsPriority, "P11"),
+    ];
+    found(&all, 3_000);
+}
+
+fn found(all: &[(Break, &str)], seeds: u64) {
+    for (breaks, promise) in all.iter().copied() {
+        let failure = (0..seeds).find_map(|seed| check(seed, Some(breaks)).err());
         let failure = failure.unwrap_or_else(|| panic!("{breaks:?} is not found"));
         assert_eq!(
             failure.violation().promise,

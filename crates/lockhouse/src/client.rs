@@ -125,7 +125,7 @@ impl Lockhouse {
     /// granted by this call rather than before.
     ///
     /// Without a `wait`, it first waits until the releases that this client, or a clone, has begun on the
-    /// same semaphores are answered, for a second at most.
+    /// same semaphores are answered, for 0.4 s at most.
     ///
     /// This is what [`request`](Lockhouse::request) comes to, without a [`Permit`](crate::Permit):
     /// nothing renews the hold, and only [`release`](Lockhouse::release) or its time ends it.

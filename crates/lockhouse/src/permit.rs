@@ -20,7 +20,7 @@ use crate::{Error, Lockhouse, Lost, Released, who};
 ///
 /// Dropping it gives the permits back in the background, on the runtime that it was acquired on. A later
 /// [`try_acquire`](crate::Semaphore::try_acquire) of the same client, or of a clone, waits until they are
-/// back, for a second at most.
+/// back, for 0.4 s at most.
 ///
 /// If the store does not answer, the library tries again to give back a permit whose id it made. A permit
 /// whose id is the caller's own stays then, for a retry with that id, until its time to live or its session

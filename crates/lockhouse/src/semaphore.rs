@@ -78,7 +78,7 @@ impl Semaphore {
     /// One permit if there is room now, and nobody waits for it. It asks the store, so it is async.
     ///
     /// A permit that this client, or a clone, dropped or began to release before is back by then: the call
-    /// waits for such releases, for a second at most.
+    /// waits for such releases, for 0.4 s at most.
     ///
     /// # Errors
     /// `exhausted`, and as [`acquire`](Semaphore::acquire).

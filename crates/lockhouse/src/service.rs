@@ -31,6 +31,8 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     -> Result<Vec<CapacityChange>, Error>;
     async fn migrate(&self) -> Result<(), Error>;
     async fn ready(&self) -> Result<(), Error>;
+    /// Waits for a moment until other processes know that callers of this one have left their lines.
+    async fn leave_lines(&self);
     /// The engine in this process, if there is one: upkeep is its business.
     fn engine(&self) -> Option<&Engine>;
 }

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use lockhouse::{Ask, Code, Error, Lockhouse};
+use tokio::time::timeout;
 
 use super::Signals;
 use crate::failure::Failure;
+
+/// How long leaving the line takes at most, for a command that ends then.
+const LEFT_WITHIN: Duration = Duration::from_secs(1);
 
 /// Somebody who asks, and may have to give up.
 pub(crate) struct Waiter<'a> {
@@ -39,6 +43,10 @@ impl Waiter<'_> {
                 Ok(())
             };
             or_signal(given_up, signals).await?;
+        }
+        if granted.is_err() {
+            let left = timeout(LEFT_WITHIN, self.lockhouse.clone().close());
+            let _ = left.await;
         }
         granted
     }

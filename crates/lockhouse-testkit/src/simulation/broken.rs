@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use lockhouse::store::{Batch, Due, Error, FullStore, Layer};
 use lockhouse::{
     Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
     SemaphoreName,
 };
-use lockhouse_core::Semaphore;
+use lockhouse_core::{Priority, ProcessId, Saved, Semaphore, Stand};
 
 use crate::broken::{Sabotage, variants};
 
@@ -42,8 +43,18 @@ pub enum Break {
     RenewsExpired,
     /// A grant is answered, and not saved.
     SavesNothing,
-    /// Who waits and comes first is passed over.
+    /// A waiter that comes first is passed over.
     ForgetsTurns,
+    /// No process is entered in the line of all processes.
+    NeverRegisters,
+    /// A process that does not come is waited for, however long that takes.
+    PassesNobodyOver,
+    /// Every grant passes over all processes.
+    PassesAllOver,
+    /// A process serves its own waiters before those of others, however late they came.
+    WindowWithoutBound,
+    /// Between processes an ask's priority counts for nothing.
+    ForgetsPriority,
 }
 
 impl Break {
@@ -69,6 +80,11 @@ pub(super) struct Breaking {
     count: AtomicU32,
     fences: Mutex<BTreeMap<SemaphoreName, u64>>,
 }
+
+const AN_HOUR: Duration = Duration::from_secs(3_600);
+
+/// The id of no process of a run.
+const NOBODY: ProcessId = ProcessId::new(1);
 
 /// How often it is now and then.
 const EVERY: u32 = 4;
@@ -96,6 +112,7 @@ impl Breaking {
     async fn sent(&self, batch: &Batch) -> Result<Batch, Error> {
         let mut sent = batch.clone();
         for command in &mut sent.commands {
+            self.change_line(command);
             match command {
                 Command::Acquire(ask) | Command::AcquireInTurn(ask, _)
                     if self.is(Break::GrantsHalf)
@@ -122,6 +139,48 @@ impl Breaking {
             }
         }
         Ok(sent)
+    }
+
+    fn change_line(&self, command: &mut Command) {
+        match (self.breaks, command) {
+            (Some(Break::NeverRegisters), Command::Stand { stand, .. }) => stand.standing = None,
+            (Some(Break::WindowWithoutBound), Command::AcquireInTurn(_, turn)) => {
+                turn.waited += AN_HOUR;
+            }
+            (Some(Break::ForgetsPriority), Command::AcquireInTurn(ask, _)) => {
+                ask.priority = Priority::default();
+            }
+            _ => {}
+        }
+    }
+
+    /// Says that nobody waits at the processes in the lines; or that free permits cannot be used.
+    async fn speak_for_others(&self, batch: &Batch) -> Result<(), Error> {
+        let names: Vec<_> = batch.footprint.semaphores.iter().cloned().collect();
+        let mut said = Vec::new();
+        for row in self.rows.named(&names).await? {
+            let processes = row.line.entries().iter().map(|entry| entry.process);
+            let (all, saved) = match self.is(Break::PassesAllOver) {
+                true => (processes.collect(), Saved::Always),
+                // Of no process in particular.
+                false => (
+                    processes.take(1).map(|_| NOBODY).collect::<Vec<_>>(),
+                    Saved::Excused,
+                ),
+            };
+            said.extend(all.into_iter().map(|process| Command::Stand {
+                name: row.name.clone(),
+                stand: Stand {
+                    process,
+                    standing: None,
+                    saved,
+                },
+            }));
+        }
+        if !said.is_empty() {
+            self.rows.transact(&Batch::new(said)).await?;
+        }
+        Ok(())
     }
 
     /// Makes room for one who has none, by a capacity that nobody is told of.
@@ -241,6 +300,11 @@ impl Layer for Breaking {
             && let Some(outcomes) = self.squeeze_in(batch).await?
         {
             return Ok(outcomes);
+        }
+        if self.is(Break::PassesNobodyOver)
+            || self.is(Break::PassesAllOver) && batch.commands.iter().any(|c| c.ask().is_some())
+        {
+            self.speak_for_others(batch).await?;
         }
         let sent = self.sent(batch).await?;
         let mut told = Vec::new();

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// How long an ask waits for them at most.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(400);
 
 /// The releases of one client and its clones that are under way.
 #[derive(Debug, Default)]
@@ -64,8 +64,8 @@ impl Returning {
         }
     }
 
-    /// Waits until the releases of permits of `semaphores` that began before are answered, for a
-    /// second at most.
+    /// Waits until the releases of permits of `semaphores` that began before are answered, for
+    /// 0.4 s at most.
     pub(crate) async fn settle<'a>(&self, semaphores: impl IntoIterator<Item = &'a SemaphoreName>) {
         // A caller that knows of an earlier release has seen its count.
         if self.under_way.load(Ordering::Relaxed) == 0 {

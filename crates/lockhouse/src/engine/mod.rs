@@ -41,7 +41,7 @@ use lockhouse_core::{
     Request, Semaphore, SemaphoreName,
 };
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::Error;
 use crate::client::unexpected;
@@ -57,6 +57,10 @@ use tidy::Tidying;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.
 const LOOKS: u32 = 4;
+
+/// How long a process that ends takes to leave the lines of all processes, at most.
+const LEFT_WITHIN: Duration = Duration::from_millis(500);
+const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 
 /// How often one who waits sees to it that somebody looks.
 const WATCHED_EVERY: Duration = Duration::from_secs(1);
@@ -354,6 +358,16 @@ impl Service for Engine {
             by: Some(owner.clone()),
         };
         self.end_owner(owner, by_itself).await
+    }
+
+    async fn leave_lines(&self) {
+        let left = async {
+            while self.lanes.state().waiting.says_farewell() {
+                sleep(LOOKED_AT_EVERY).await;
+            }
+        };
+        // Others pass over whoever does not come.
+        let _ = timeout(LEFT_WITHIN, left).await;
     }
 
     fn engine(&self) -> Option<&Engine> {

@@ -328,6 +328,10 @@ impl Service for Remote {
     async fn ready(&self) -> Result<(), Error> {
         self.get(self.address.readyz()).await.map(drop)
     }
+
+    /// A caller of a server stands in no line: the server does.
+    async fn leave_lines(&self) {}
+
     fn engine(&self) -> Option<&Engine> {
         None
     }

@@ -97,6 +97,11 @@ impl Waiting {
         Plan::of(watched, known, rests, now)
     }
 
+    /// Whether others may believe that somebody waits here where nobody does.
+    pub(in crate::engine) fn says_farewell(&self) -> bool {
+        !self.farewells.is_empty()
+    }
+
     /// Where to save now that nobody waits any more.
     pub(in crate::engine) fn farewells(&mut self) -> Vec<SemaphoreName> {
         match self.farewells.is_empty() {
