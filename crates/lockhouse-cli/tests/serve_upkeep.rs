@@ -204,7 +204,7 @@ fn upkeeper(house: &House) -> Option<String> {
         let lockhouse = Lockhouse::connect(house.store()).await.unwrap();
         lockhouse.holders(Some(&name), None, 1).await
     });
-    Some(holders.ok()?.first()?.external_id.to_string())
+    Some(holders.ok()?.requests.first()?.external_id.to_string())
 }
 
 /// A new server, as of a new version, need not wait until the old one's permit lapses.

@@ -17,6 +17,7 @@ mod footprint;
 mod line;
 mod numbers;
 mod owner;
+mod prefix;
 mod recount;
 mod request;
 mod semaphore;
@@ -38,6 +39,7 @@ pub use line::{
 };
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
 pub use owner::OwnerSession;
+pub use prefix::NamePrefix;
 pub use recount::{Finding, Recount, Recounted};
 pub use request::{EndReason, Permit, Request, State};
 pub use semaphore::{CapacityChange, Semaphore};

@@ -7,7 +7,9 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use lockhouse::store::{self, Kind};
 use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
-use lockhouse::{Ask, Code, Error, ExternalId, Lockhouse, Owner, Request, SemaphoreName, Ttl};
+use lockhouse::{
+    Ask, Code, Cursor, Error, ExternalId, Lockhouse, Owner, Request, SemaphoreName, Ttl,
+};
 
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::connection::Caller;
@@ -121,7 +123,7 @@ pub(crate) async fn delete(
 pub(crate) struct Listing {
     owner: Option<Owner>,
     on: Option<SemaphoreName>,
-    paging: Paging<ExternalId>,
+    paging: Paging<Cursor>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Listing {
@@ -155,14 +157,14 @@ pub(crate) async fn page(
     lockhouse: &Lockhouse,
     owner: Option<&Owner>,
     on: Option<&SemaphoreName>,
-    paging: &Paging<ExternalId>,
+    paging: &Paging<Cursor>,
 ) -> Result<(Vec<wire::Request>, Option<String>), Error> {
-    let held = async |after: Option<&ExternalId>, limit| match owner {
+    let held = async |after, limit| match owner {
         Some(owner) => lockhouse.held_by(owner, on, after, limit).await,
         None => lockhouse.holders(on, after, limit).await,
     };
     let mut page: Vec<wire::Request> = Vec::new();
-    let (mut bytes, mut after) = (0, paging.after.clone());
+    let (mut bytes, mut after) = (0, paging.after);
     while bytes < MOST_BYTES && !paging.is_full(page.len()) {
         let left = paging.limit as usize - page.len();
         let fit = match page.len() {
@@ -170,21 +172,16 @@ pub(crate) async fn page(
             read => (MOST_BYTES - bytes).div_ceil(bytes / read),
         };
         let many = fit.min(left);
-        let limit = u32::try_from(many).unwrap_or(u32::MAX);
-        let part = held(after.as_ref(), limit).await?;
-        let Some(last) = part.last() else {
-            return Ok((page, None));
-        };
-        after = Some(last.external_id.clone());
-        bytes += part.iter().map(size).sum::<usize>();
-        page.extend(part.iter().map(wire::Request::from));
-        if part.len() < many {
-            return Ok((page, None));
+        let part = held(after, u32::try_from(many).unwrap_or(u32::MAX)).await?;
+        bytes += part.requests.iter().map(size).sum::<usize>();
+        page.extend(part.requests.iter().map(wire::Request::from));
+        after = part.next;
+        // A part that is short took long.
+        if after.is_none() || part.requests.len() < many {
+            break;
         }
     }
-    let more = held(after.as_ref(), 1).await?;
-    let next = after.filter(|_| !more.is_empty());
-    Ok((page, next.map(|after| wire::cursor(after.as_str()))))
+    Ok((page, after.map(|after| wire::cursor(&after.to_string()))))
 }
 
 /// About how long `request` is as JSON.

@@ -1,15 +1,16 @@
 //! `/v1/semaphores`: defining, listing, deleting, who holds and how capacities changed.
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use lockhouse::wire::{self, Define, History, Holders, Semaphores};
-use lockhouse::{ExternalId, Lockhouse, SemaphoreName};
+use lockhouse::{Cursor, Lockhouse, SemaphoreName};
 
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::paging::{Limit, Paging};
 use crate::path::Named;
-use crate::query::NoParameters;
+use crate::query::{NoParameters, parameters};
 
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
@@ -72,16 +73,34 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// `?prefix=…&cursor=…&limit=…`: which semaphores are listed.
+pub(crate) struct Listing {
+    prefix: String,
+    paging: Paging<SemaphoreName>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Listing {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let [prefix, cursor, limit] = parameters(&parts.uri, ["prefix", "cursor", "limit"])?;
+        Ok(Self {
+            prefix: prefix.unwrap_or_default(),
+            paging: Paging::of(cursor, limit)?,
+        })
+    }
+}
+
 pub(crate) async fn list(
     State(lockhouse): State<Lockhouse>,
-    paging: Paging<SemaphoreName>,
+    Listing { prefix, paging }: Listing,
 ) -> Result<Json<Semaphores>, Failure> {
-    let after = paging.after.as_ref();
-    let listed = lockhouse.semaphores(after, paging.limit).await?;
+    let list = |after, limit| lockhouse.semaphores_with_prefix(&prefix, after, limit);
+    let listed = list(paging.after.as_ref(), paging.limit).await?;
     let mut next = None;
     if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
         let name = &last.semaphore.name;
-        let more = lockhouse.semaphores(Some(name), 1).await?;
+        let more = list(Some(name), 1).await?;
         next = (!more.is_empty()).then(|| wire::cursor(name.as_str()));
     }
     let semaphores = listed.iter().map(wire::Semaphore::from).collect();
@@ -91,7 +110,7 @@ pub(crate) async fn list(
 pub(crate) async fn holders(
     State(lockhouse): State<Lockhouse>,
     Named(name): Named<SemaphoreName>,
-    paging: Paging<ExternalId>,
+    paging: Paging<Cursor>,
 ) -> Result<Json<Holders>, Failure> {
     let (holders, next) = crate::requests::page(&lockhouse, None, Some(&name), &paging).await?;
     Ok(Json(Holders { holders, next }))

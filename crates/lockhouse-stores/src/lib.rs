@@ -16,6 +16,8 @@ mod postgres;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod walk;
 
 use std::sync::Arc;
 

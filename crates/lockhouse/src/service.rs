@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Holders, Page};
+use lockhouse_core::store::{Cursor, Held, Holders, Page};
 use lockhouse_core::{
-    CapacityChange, Command, Definition, Epoch, ExternalId, Owner, OwnerSession, Reply, Request,
-    Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, Command, Definition, Epoch, ExternalId, NamePrefix, Owner, OwnerSession, Reply,
+    Request, Semaphore, SemaphoreName, Timestamp,
 };
 
 use crate::Error;
@@ -24,9 +24,13 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     /// Ends all that `owner` holds, and its session; how many requests those were.
     async fn goodbye(&self, owner: &Owner) -> Result<u64, Error>;
     async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error>;
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error>;
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreStatus>, Error>;
     async fn request(&self, external_id: &ExternalId) -> Result<Request, Error>;
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error>;
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error>;
     async fn history(&self, name: &SemaphoreName, limit: u32)
     -> Result<Vec<CapacityChange>, Error>;
     async fn migrate(&self) -> Result<(), Error>;

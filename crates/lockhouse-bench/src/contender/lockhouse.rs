@@ -212,7 +212,7 @@ impl Contender for LockhouseContender {
 
 async fn release_all(lockhouse: &Lockhouse, name: &SemaphoreName) -> Result<(), Failed> {
     loop {
-        let holders = lockhouse.holders(Some(name), None, 1000).await?;
+        let holders = lockhouse.holders(Some(name), None, 1000).await?.requests;
         if holders.is_empty() {
             return Ok(());
         }

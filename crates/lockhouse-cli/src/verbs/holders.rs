@@ -11,7 +11,7 @@ use crate::table;
 
 /// List who holds permits: all, or those of one semaphore or of one owner
 ///
-/// Prints one line for each permit that a live request holds: its id and owner, how many of which
+/// Prints one line for each permit that a live request holds, from the oldest on: its id and owner, how many of which
 /// semaphore, the fence, when it was granted and when it expires unless renewed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -36,18 +36,22 @@ impl Holders {
         let owner = owner.map_err(lockhouse::Error::from)?;
         let lockhouse = global.place()?.connect_to_read(global.output).await?;
         let mut all: Vec<Request> = Vec::new();
+        let mut after = None;
         loop {
-            let after = all.last().map(|request| &request.external_id);
             let page = match &owner {
                 Some(owner) => lockhouse.held_by(owner, on.as_ref(), after, PAGE).await?,
                 None => lockhouse.holders(on.as_ref(), after, PAGE).await?,
             };
-            let more = page.len() == PAGE as usize;
-            all.extend(page);
-            if !more {
-                break;
+            all.extend(page.requests);
+            match page.next {
+                None => break,
+                next => after = next,
             }
         }
+        all.sort_by(|one, other| {
+            let granted = |request: &Request| (request.created_at, request.external_id.clone());
+            granted(one).cmp(&granted(other))
+        });
         global.output.print(
             || wire::Holders {
                 holders: all.iter().map(wire::Request::from).collect(),

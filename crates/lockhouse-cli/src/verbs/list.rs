@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::table;
 
-/// List all semaphores
+/// List semaphores: all, or those whose names begin with a prefix
 ///
 /// Prints one line a semaphore, in byte order of the names: its capacity, how much of it is held,
 /// how many permits could be granted now, how many wait for it in the server that answers, and the
@@ -18,8 +18,13 @@ use crate::table;
 #[command(after_help = "\
 Examples:
   lockhouse list
+  lockhouse list customer/
   lockhouse list -o json | jq -r '.semaphores[] | select(.available == 0) | .name'")]
-pub(crate) struct List {}
+pub(crate) struct List {
+    /// Only those whose names begin with this
+    #[arg(default_value = "", hide_default_value = true)]
+    prefix: String,
+}
 
 impl List {
     pub(super) async fn perform(self, global: &Global) -> Result<Exit, Failure> {
@@ -27,7 +32,8 @@ impl List {
         let mut all: Vec<SemaphoreStatus> = Vec::new();
         loop {
             let after = all.last().map(|status| &status.semaphore.name);
-            let page = lockhouse.semaphores(after, PAGE).await?;
+            let page = lockhouse.semaphores_with_prefix(&self.prefix, after, PAGE);
+            let page = page.await?;
             let more = page.len() == PAGE as usize;
             all.extend(page);
             if !more {

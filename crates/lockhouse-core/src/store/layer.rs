@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Batch, Due, Error, FullStore, Holders, Listing, Migration, Notification, Page, Purge, Stale,
-    Store, Upkeep,
+    Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, Notification, Page,
+    Purge, Stale, Store, Upkeep,
 };
 use crate::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
+    Semaphore, SemaphoreName, Timestamp,
 };
 
 /// A call to a store, other than [`Store::transact`] and [`Notification::changed`].
@@ -157,8 +157,12 @@ impl<L: Layer> Store for L {
 
 #[async_trait]
 impl<L: Layer> Listing for L {
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        self.around(Call::Semaphores, self.inner().semaphores(page))
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<Semaphore>, Error> {
+        self.around(Call::Semaphores, self.inner().semaphores(prefix, page))
             .await
     }
 
@@ -167,7 +171,7 @@ impl<L: Layer> Listing for L {
             .await
     }
 
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         self.around(Call::Holders, self.inner().holders(of, page))
             .await
     }

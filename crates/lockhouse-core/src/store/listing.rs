@@ -4,8 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::Error;
-use crate::{CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName};
+use super::{Cursor, Error, Held};
+use crate::{CapacityChange, NamePrefix, Owner, Semaphore, SemaphoreName};
 
 /// A piece of a listing.
 #[derive(Clone, Debug)]
@@ -42,16 +42,23 @@ impl Holders {
 /// - A page has at most [`Page::limit`] rows, and costs what it has: neither the rows before it nor those after it.
 /// - What is there throughout a walk over all pages is on exactly one of them. What comes or goes meanwhile is on one
 ///   at most.
+/// - A page of requests may be shorter than its limit, even empty, though more follow: a store looks at a bounded number
+///   of rows for each. [`Held::next`] says whether more follow.
 #[async_trait]
 pub trait Listing: fmt::Debug + Send + Sync + 'static {
-    /// Semaphores that are not deleted, in byte order of their names.
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
+    /// Semaphores that are not deleted, in byte order of their names; with `prefix`, only those whose names
+    /// begin with it.
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<Semaphore>, Error>;
 
     /// Semaphores, those too that are deleted or were only made ready, in byte order of their names.
     async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
 
-    /// Live requests, in byte order of their ids.
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error>;
+    /// Live requests, in an order of the store's own.
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error>;
 
     /// The latest changes of the capacity of `name`, newest first, at most `limit`.
     async fn history(&self, name: &SemaphoreName, limit: u32)

@@ -4,6 +4,7 @@
 //! [`FullStore`]. None has a default method, so a store that forgets one does not compile. A [`Layer`] stands before a store
 //! and changes some of its calls.
 
+mod cursor;
 mod error;
 mod layer;
 mod listing;
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 
 use crate::{Command, ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName};
 
+pub use cursor::{Cursor, Held};
 pub use error::{Error, Kind};
 pub use layer::{Call, Layer};
 pub use listing::{Holders, Listing, Page};

@@ -193,6 +193,9 @@ async fn a_page_is_bounded_by_its_length_too() {
     assert!((2..10).contains(&pieces), "{pieces}");
     let client = server.client().await;
     let listed = client.holders(None, None, 1000).await.unwrap();
-    assert_eq!(listed.len(), 200);
-    assert_eq!(client.holders(None, None, 150).await.unwrap().len(), 150);
+    assert_eq!((listed.requests.len(), listed.next), (200, None));
+    let listed = client.holders(None, None, 150).await.unwrap();
+    assert_eq!(listed.requests.len(), 150);
+    let rest = client.holders(None, listed.next, 150).await.unwrap();
+    assert_eq!((rest.requests.len(), rest.next), (50, None));
 }

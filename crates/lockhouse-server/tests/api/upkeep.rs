@@ -21,7 +21,7 @@ fn reserved() -> SemaphoreName {
 /// How many hold the permit by which servers share the upkeep; callers of HTTP can't see it.
 async fn turns(lockhouse: &Lockhouse) -> usize {
     let holders = lockhouse.holders(Some(&reserved()), None, 10).await;
-    holders.map_or(0, |holders| holders.len())
+    holders.map_or(0, |holders| holders.requests.len())
 }
 
 /// A request on the reserved permit, as versions that let callers name it may have left one.

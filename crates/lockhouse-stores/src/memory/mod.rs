@@ -3,6 +3,7 @@
 mod due;
 mod rows;
 mod transaction;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,15 +13,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Due, Error, Holders, Listing, Migration, Notification, Page, Purge, Stale, Store, Upkeep,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Stale,
+    Store, Upkeep,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp, decide,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
+    Semaphore, SemaphoreName, Timestamp, decide,
 };
 
 use crate::MAX_BATCH;
-use rows::{Rows, after, is_listed};
+use rows::{Rows, after};
 pub use transaction::MemoryTransaction;
 
 /// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock
@@ -117,11 +119,21 @@ impl Store for Memory {
 
 #[async_trait]
 impl Listing for Memory {
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<Semaphore>, Error> {
         let rows = self.rows();
-        let rest = rows.semaphores.range((after(page), Bound::Unbounded));
+        let prefix = prefix.map_or("", NamePrefix::as_str);
+        let begin = match &page.after {
+            Some(after) if after.as_str() >= prefix => Bound::Excluded(after.as_str()),
+            _ => Bound::Included(prefix),
+        };
+        let rest = rows.semaphores.range::<str, _>((begin, Bound::Unbounded));
         let existing = rest
             .map(|(_, semaphore)| semaphore)
+            .take_while(|semaphore| semaphore.name.as_str().starts_with(prefix))
             .filter(|semaphore| semaphore.exists());
         Ok(existing.take(page.limit as usize).cloned().collect())
     }
@@ -133,13 +145,8 @@ impl Listing for Memory {
         Ok(rest.take(page.limit as usize).cloned().collect())
     }
 
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
-        let rows = self.rows();
-        let rest = rows.requests.range((after(page), Bound::Unbounded));
-        let holding = rest
-            .map(|(_, request)| request)
-            .filter(|request| is_listed(request, of));
-        Ok(holding.take(page.limit as usize).cloned().collect())
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
+        Ok(self.rows().holders(of, page))
     }
 
     async fn history(

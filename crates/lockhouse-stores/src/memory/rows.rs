@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use lockhouse_core::store::{Due, Holders, Page, Purge, Stale};
+use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
     CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession,
     Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
 };
 
 use super::due::Live;
+use super::walk::Walk;
 
 #[derive(Debug, Default)]
 pub(super) struct Rows {
@@ -19,6 +20,7 @@ pub(super) struct Rows {
     pub(super) capacity_changes: Vec<CapacityChange>,
     pub(super) owners: BTreeMap<Owner, OwnerSession>,
     live: Live,
+    walk: Walk,
 }
 
 impl Rows {
@@ -54,6 +56,7 @@ impl Rows {
         for request in changes.granted {
             if request.is_live() {
                 self.live.add(&request);
+                self.walk.add(&request);
             }
             self.requests.insert(request.external_id.clone(), request);
         }
@@ -68,6 +71,7 @@ impl Rows {
         for ended in changes.ended {
             if let Some(request) = self.requests.get_mut(&ended.external_id) {
                 self.live.remove(request);
+                self.walk.remove(request);
                 request.ended_by = ended.by;
                 request.state = State::Released {
                     reason: ended.reason,
@@ -88,6 +92,19 @@ impl Rows {
             if let Some(was) = self.owners.remove(&owner) {
                 self.live.remove_session(&was);
             }
+        }
+    }
+
+    /// A page of the live requests, from the oldest on.
+    pub(super) fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Held {
+        let (ids, next) = self.walk.page(of, page, |id| {
+            let request = self.requests.get(id);
+            request.is_some_and(|request| is_listed(request, of))
+        });
+        let requests = ids.into_iter().filter_map(|id| self.requests.get(id));
+        Held {
+            requests: requests.cloned().collect(),
+            next,
         }
     }
 
@@ -192,7 +209,7 @@ pub(super) fn make_ready(commands: &[Command], loaded: &mut Loaded) {
 }
 
 /// Whether a listing of `of` has `request`.
-pub(super) fn is_listed(request: &Request, of: &Holders) -> bool {
+fn is_listed(request: &Request, of: &Holders) -> bool {
     let is_owned = |owner: &Owner| request.owner.as_ref() == Some(owner);
     request.is_live()
         && of.on.as_ref().is_none_or(|on| holds(request, on))

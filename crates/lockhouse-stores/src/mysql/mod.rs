@@ -46,16 +46,18 @@ mod save;
 mod schema;
 mod sql;
 mod url;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use lockhouse_core::store::{Error, Holders, Page, Purge};
+use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
     Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
 };
 
-use crate::sql::{ByKey, Dialect, Lease, Look, OptionsOf, RowIds, Script, Sql, values};
+use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
+use crate::walk::Stretch;
 use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
@@ -145,16 +147,20 @@ impl Dialect for MySqlServer {
         read::named(names)
     }
 
-    fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script {
-        read::semaphores(page, deleted)
+    fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script {
+        read::semaphores(names, page)
     }
 
     fn request(external_id: &ExternalId) -> Script {
         read::request(external_id)
     }
 
-    fn holders(of: &Holders, page: &Page<ExternalId>) -> Script {
-        read::holders(of, page)
+    fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
+        walk::stretch(owner, stretch)
+    }
+
+    fn live(ids: &[u64]) -> Script {
+        walk::live(ids)
     }
 
     fn history(name: &SemaphoreName, limit: u32) -> Script {

@@ -1,6 +1,7 @@
 //! What holds only on real servers, seen from the inside.
 
 mod due;
+mod listings;
 mod locks;
 mod transactions;
 

@@ -1,10 +1,10 @@
 //! What the reads select.
 
-use lockhouse_core::store::{Holders, Page};
+use lockhouse_core::store::Page;
 use lockhouse_core::{ExternalId, SemaphoreName};
 
 use super::sql::Text;
-use crate::sql::{Script, list, rows};
+use crate::sql::{Names, Script, list, rows};
 
 pub(super) fn named(names: &[SemaphoreName]) -> Script {
     Script::of(format_args!(
@@ -15,18 +15,21 @@ pub(super) fn named(names: &[SemaphoreName]) -> Script {
     ))
 }
 
-pub(super) fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script {
-    let which = if deleted {
-        "TRUE"
-    } else {
-        "s.deleted_at IS NULL"
-    };
+pub(super) fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script {
     let after = page.after.as_ref().map(SemaphoreName::as_str);
+    let mut which = format!("s.name>{}", Text(after.unwrap_or_default()));
+    if let Names::Existing(prefix) = names {
+        which += " AND s.deleted_at IS NULL";
+        if let Some(prefix) = prefix {
+            which += &format!(" AND s.name>={}", Text(prefix.as_str()));
+            if let Some(end) = prefix.end() {
+                which += &format!(" AND s.name<{}", Text(&end));
+            }
+        }
+    }
     Script::of(format_args!(
-        "SELECT {} FROM lockhouse_semaphore s FORCE INDEX (name) \
-         WHERE {which} {} ORDER BY s.name LIMIT {}",
+        "SELECT {} FROM lockhouse_semaphore s FORCE INDEX (name) WHERE {which} ORDER BY s.name LIMIT {}",
         rows::SEMAPHORE,
-        beyond("s.name", after),
         page.limit
     ))
 }
@@ -35,31 +38,6 @@ pub(super) fn request(external_id: &ExternalId) -> Script {
     with_permits(&format!(
         "SELECT r.* FROM lockhouse_permit_request r WHERE r.external_id={}",
         Text(external_id.as_str())
-    ))
-}
-
-pub(super) fn holders(of: &Holders, page: &Page<ExternalId>) -> Script {
-    let after = beyond("r.external_id", page.after.as_ref().map(ExternalId::as_str));
-    let live = match &of.owner {
-        Some(owner) => format!(
-            "lockhouse_permit_request r FORCE INDEX (held_by) ON r.held_by={}",
-            Text(owner.as_str())
-        ),
-        None => "lockhouse_permit_request r FORCE INDEX (due) ON r.state='ACQUIRED'".to_owned(),
-    };
-    let chosen = match &of.on {
-        Some(name) => format!(
-            "FROM lockhouse_semaphore o STRAIGHT_JOIN {live} \
-             STRAIGHT_JOIN lockhouse_permit h FORCE INDEX (PRIMARY) \
-             ON h.permit_request_id=r.id AND h.semaphore_id=o.id \
-             WHERE o.name={}",
-            Text(name.as_str())
-        ),
-        None => format!("FROM (SELECT 1) one STRAIGHT_JOIN {live} WHERE TRUE"),
-    };
-    let limit = page.limit;
-    with_permits(&format!(
-        "SELECT r.* {chosen} {after} ORDER BY r.external_id LIMIT {limit}"
     ))
 }
 
@@ -83,11 +61,4 @@ pub(super) fn with_permits(chosen: &str) -> Script {
         rows::REQUEST,
         rows::PERMIT
     ))
-}
-
-fn beyond(column: &str, after: Option<&str>) -> String {
-    match after {
-        Some(after) => format!("AND {column}>{}", Text(after)),
-        None => String::new(),
-    }
 }

@@ -43,16 +43,18 @@ mod save;
 mod schema;
 mod sql;
 mod url;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use lockhouse_core::store::{Error, Holders, Page, Purge};
+use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
     Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
 };
 
-use crate::sql::{ByKey, Dialect, Lease, Look, OptionsOf, RowIds, Script, Sql, values};
+use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
+use crate::walk::Stretch;
 use bell::Bell;
 use sql::{Text, Time};
 
@@ -148,16 +150,20 @@ impl Dialect for PostgresServer {
         read::named(names)
     }
 
-    fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script {
-        read::semaphores(page, deleted)
+    fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script {
+        read::semaphores(names, page)
     }
 
     fn request(external_id: &ExternalId) -> Script {
         read::request(external_id)
     }
 
-    fn holders(of: &Holders, page: &Page<ExternalId>) -> Script {
-        read::holders(of, page)
+    fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
+        walk::stretch(owner, stretch)
+    }
+
+    fn live(ids: &[u64]) -> Script {
+        walk::live(ids)
     }
 
     fn history(name: &SemaphoreName, limit: u32) -> Script {

@@ -1,6 +1,7 @@
 //! The plans that the locking and the costs depend on, as a real server chooses them.
 
 mod due;
+mod listings;
 
 use std::io::Write as _;
 use std::time::Duration;

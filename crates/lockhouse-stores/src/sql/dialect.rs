@@ -1,7 +1,7 @@
 //! What each kind of server has of its own.
 
 use futures_util::stream::BoxStream;
-use lockhouse_core::store::{Error, Holders, Kind, Page, Purge};
+use lockhouse_core::store::{Error, Kind, Page, Purge};
 use lockhouse_core::{
     Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
 };
@@ -13,8 +13,10 @@ use std::fmt::{self, Display};
 use super::due::Look;
 use super::load::RowIds;
 use super::pool::Lease;
+use super::read::Names;
 use super::rows::TextRow;
 use super::script::Script;
+use crate::walk::Stretch;
 
 /// The driver's connection.
 pub(crate) type ConnectionOf<D> = <<D as Driver>::Database as sqlx::Database>::Connection;
@@ -136,14 +138,17 @@ pub trait Dialect: Driver {
     /// Those of the semaphores called `names`, at least one, that are not deleted.
     fn named(names: &[SemaphoreName]) -> Script;
 
-    /// Semaphores, those too that are `deleted` or without them.
-    fn semaphores(page: &Page<SemaphoreName>, deleted: bool) -> Script;
+    /// Those of the semaphores of `names` that are on `page`.
+    fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script;
 
     /// The request with its permits.
     fn request(external_id: &ExternalId) -> Script;
 
-    /// Live requests with their permits.
-    fn holders(of: &Holders, page: &Page<ExternalId>) -> Script;
+    /// A SELECT of the entries of a stretch of the index of live requests, or of those of `owner`, in its order.
+    fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String;
+
+    /// Those of the requests of `ids` that are live, with their permits.
+    fn live(ids: &[u64]) -> Script;
 
     /// Capacity changes, newest first.
     fn history(name: &SemaphoreName, limit: u32) -> Script;

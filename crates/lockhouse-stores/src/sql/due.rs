@@ -8,7 +8,7 @@ use lockhouse_core::{Owner, Request, SemaphoreName, Timestamp};
 use super::Inner;
 use super::dialect::Dialect;
 use super::pool::Lease;
-use super::read::{READ, clock, requests, select};
+use super::read::{self, READ, clock, select};
 use super::rows;
 use super::script::Script;
 use crate::lapsed::FEW_SESSIONS;
@@ -62,6 +62,15 @@ pub(crate) async fn due<D: Dialect>(
         Wanted::LapsedOn(on) => lapsed_on(&mut lease, store, on, limit).await,
         Wanted::OwnedBy(owner) => requests(&mut lease, &D::owned_by(owner, limit), CONTEXT).await,
     }
+}
+
+async fn requests<D: Dialect>(
+    lease: &mut Lease<D>,
+    script: &Script,
+    context: &str,
+) -> Result<Vec<Request>, Error> {
+    let found = read::requests(lease, script, context).await?;
+    Ok(found.into_iter().map(|(_, request)| request).collect())
 }
 
 /// The ids of the semaphores and the time are literals in the second packet, as servers make a range of

@@ -4,7 +4,7 @@
 //! and reads the clock; then the batch is decided here; the second packet writes what was decided,
 //! and commits. Neither is prepared: a prepared statement is one statement, and one round trip.
 //!
-//! - `transact` runs a batch; `read`, `due`, `purge`, `recount` and `schema` the other calls.
+//! - `transact` runs a batch; `read`, `walk`, `due`, `purge`, `recount` and `schema` the other calls.
 //! - `dialect` says what a kind of server has of its own, and `values` writes rows in it.
 //! - `known` spares a batch reading what was read or written here before.
 //! - `locked` finds the rows that other transactions keep locked.
@@ -34,6 +34,7 @@ mod store;
 mod transact;
 mod url;
 pub(crate) mod values;
+mod walk;
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ use ids::Ids;
 use known::Known;
 pub(crate) use load::RowIds;
 pub(crate) use pool::{Lease, Pool};
+pub(crate) use read::Names;
 pub(crate) use script::{Script, list};
 pub(crate) use url::{Location, check_files, configuration, connections, names_a};
 

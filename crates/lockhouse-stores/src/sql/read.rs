@@ -3,9 +3,9 @@
 use std::slice;
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Holders, Page};
+use lockhouse_core::store::{Error, Page};
 use lockhouse_core::{
-    CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, NamePrefix, Owner, Request, Semaphore, SemaphoreName, Timestamp,
 };
 
 use super::Inner;
@@ -14,6 +14,15 @@ use super::load::add_permits;
 use super::pool::Lease;
 use super::rows;
 use super::script::Script;
+
+/// Which semaphores are listed.
+#[derive(Clone, Debug)]
+pub enum Names {
+    /// Those that are not deleted, and whose names begin with this.
+    Existing(Option<NamePrefix>),
+    /// All that there ever were.
+    Ever,
+}
 
 /// How long a read may take.
 pub(crate) const READ: Duration = Duration::from_secs(5);
@@ -52,11 +61,11 @@ pub(crate) async fn named<D: Dialect>(
 
 pub(crate) async fn semaphores<D: Dialect>(
     store: &Inner<D>,
+    names: &Names,
     page: &Page<SemaphoreName>,
-    deleted: bool,
 ) -> Result<Vec<Semaphore>, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    let script = D::semaphores(page, deleted);
+    let script = D::semaphores(names, page);
     let found = select(&mut lease, &script, "listing semaphores").await?;
     let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
     semaphores.collect()
@@ -67,17 +76,8 @@ pub(crate) async fn request<D: Dialect>(
     external_id: &ExternalId,
 ) -> Result<Option<Request>, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    let mut requests = requests(&mut lease, &D::request(external_id), "reading a request").await?;
-    Ok(requests.pop())
-}
-
-pub(crate) async fn holders<D: Dialect>(
-    store: &Inner<D>,
-    of: &Holders,
-    page: &Page<ExternalId>,
-) -> Result<Vec<Request>, Error> {
-    let mut lease = store.pool.lend(READ).await?;
-    requests(&mut lease, &D::holders(of, page), "listing holders").await
+    let mut found = requests(&mut lease, &D::request(external_id), "reading a request").await?;
+    Ok(found.pop().map(|(_, request)| request))
 }
 
 pub(crate) async fn history<D: Dialect>(
@@ -100,12 +100,12 @@ pub(crate) async fn owners<D: Dialect>(
     found.iter().map(rows::owner).collect()
 }
 
-/// The requests that `script` selects with their permits, in byte order of their ids.
+/// The requests that `script` selects with their permits, after the ids of their rows.
 pub(crate) async fn requests<D: Dialect>(
     lease: &mut Lease<D>,
     script: &Script,
     context: &str,
-) -> Result<Vec<Request>, Error> {
+) -> Result<Vec<(u64, Request)>, Error> {
     let found = select(lease, script, context).await?;
     let mut requests: Vec<(u64, Request)> = Vec::new();
     for row in &found {
@@ -115,7 +115,7 @@ pub(crate) async fn requests<D: Dialect>(
         }
     }
     add_permits(&mut requests, &found, rows::REQUEST_COLUMNS)?;
-    Ok(requests.into_iter().map(|(_, request)| request).collect())
+    Ok(requests)
 }
 
 /// The store's clock.

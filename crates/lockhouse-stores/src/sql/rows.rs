@@ -3,12 +3,14 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
     Permit, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
+
+use crate::walk::Entry;
 
 /// A row that came as text: each column is text or NULL.
 pub trait TextRow: Send + Sync {
@@ -157,6 +159,18 @@ pub(crate) fn last_fence(row: &impl TextRow) -> Result<(u64, u64), Error> {
     let columns = Columns(row);
     let fence = columns.maybe(1, str::parse)?;
     Ok((columns.parsed(0)?, fence.unwrap_or(0)))
+}
+
+/// An entry of an index of live requests: the semaphore that it holds alone, its id, and 1 if it is one of those that
+/// are asked for.
+pub(crate) fn entry(row: &impl TextRow) -> Result<Entry, Error> {
+    let columns = Columns(row);
+    let at = Cursor {
+        group: columns.parsed(0)?,
+        row: columns.parsed(1)?,
+    };
+    let holds = columns.nullable(2)?.is_some();
+    Ok(Entry { at, holds })
 }
 
 /// A row of one owner.

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Due, Error, Holders, Kind, Listing, Migration, Notification, Page, Purge, Stale, Store,
-    Upkeep,
+    Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, Notification, Page, Purge,
+    Stale, Store, Upkeep,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
+    Semaphore, SemaphoreName, Timestamp,
 };
 
 use super::dialect::Dialect;
-use super::{Sql, due, locked, purge, read, recount, schema, transact};
+use super::read::Names;
+use super::{Sql, due, locked, purge, read, recount, schema, transact, walk};
 use crate::MAX_BATCH;
 
 #[async_trait]
@@ -73,10 +74,14 @@ impl<D: Dialect> Store for Sql<D> {
 
 #[async_trait]
 impl<D: Dialect> Listing for Sql<D> {
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        let page = page.clone();
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<Semaphore>, Error> {
+        let (names, page) = (Names::Existing(prefix.cloned()), page.clone());
         self.in_own_task(Kind::Unavailable, |store| async move {
-            read::semaphores(&store, &page, false).await
+            read::semaphores(&store, &names, &page).await
         })
         .await
     }
@@ -84,15 +89,15 @@ impl<D: Dialect> Listing for Sql<D> {
     async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let page = page.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
-            read::semaphores(&store, &page, true).await
+            read::semaphores(&store, &Names::Ever, &page).await
         })
         .await
     }
 
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let (of, page) = (of.clone(), page.clone());
         self.in_own_task(Kind::Unavailable, |store| async move {
-            read::holders(&store, &of, &page).await
+            walk::holders(&store, &of, &page).await
         })
         .await
     }

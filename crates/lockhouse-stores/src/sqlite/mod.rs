@@ -19,6 +19,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod url;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,11 +27,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Due, Error, Holders, Listing, Migration, Notification, Page, Purge, Stale, Store, Upkeep,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Stale,
+    Store, Upkeep,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, Outcome, Owner, ProcessId, Recount, Request, Semaphore,
-    SemaphoreName, Timestamp, decide,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
+    Semaphore, SemaphoreName, Timestamp, decide,
 };
 
 use crate::MAX_BATCH;
@@ -138,21 +140,25 @@ impl Store for Sqlite {
 
 #[async_trait]
 impl Listing for Sqlite {
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
-        let page = page.clone();
-        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_SEMAPHORES);
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<Semaphore>, Error> {
+        let (prefix, page) = (prefix.cloned(), page.clone());
+        let work = move |snapshot: &_| read::semaphores(snapshot, prefix.as_ref(), &page);
         self.connections.read(work).await
     }
 
     async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error> {
         let page = page.clone();
-        let work = move |snapshot: &_| read::semaphores(snapshot, &page, read::LIST_EVER);
+        let work = move |snapshot: &_| read::semaphores_ever(snapshot, &page);
         self.connections.read(work).await
     }
 
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let (of, page) = (of.clone(), page.clone());
-        let work = move |snapshot: &_| read::holders(snapshot, &of, &page);
+        let work = move |snapshot: &_| walk::holders(snapshot, &of, &page);
         self.connections.read(work).await
     }
 

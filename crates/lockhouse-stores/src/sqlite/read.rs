@@ -1,51 +1,21 @@
 //! The reads, each on one snapshot of what is committed.
 
-use lockhouse_core::store::{Error, Holders, Page};
-use lockhouse_core::{CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName};
+use lockhouse_core::store::{Error, Page};
+use lockhouse_core::{CapacityChange, NamePrefix, Owner, Semaphore, SemaphoreName};
 use rusqlite::{Connection, Params, Row, params};
 
 use super::error::cannot;
-use super::{load, rows};
+use super::rows;
 
 pub(super) const LIST_SEMAPHORES: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
-    FROM lockhouse_semaphore WHERE deleted_at IS NULL AND name > ?1 ORDER BY name LIMIT ?2";
+    FROM lockhouse_semaphore
+    WHERE deleted_at IS NULL AND name > ?1 AND name >= ?3 AND (?4 IS NULL OR name < ?4)
+    ORDER BY name LIMIT ?2";
 
 pub(super) const LIST_EVER: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
     FROM lockhouse_semaphore WHERE name > ?1 ORDER BY name LIMIT ?2";
-
-pub(super) const LIST_LIVE: &str = "
-    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by
-    FROM lockhouse_permit_request
-    WHERE state = 'ACQUIRED' AND external_id > ?1 ORDER BY external_id LIMIT ?2";
-
-pub(super) const LIST_LIVE_ON: &str = "
-    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by
-    FROM lockhouse_permit_request AS request
-    WHERE state = 'ACQUIRED' AND external_id > ?1 AND EXISTS (
-        SELECT 1 FROM lockhouse_permit AS permit
-        WHERE permit.permit_request_id = request.id
-            AND permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?3))
-    ORDER BY external_id LIMIT ?2";
-
-pub(super) const LIST_OWNED: &str = "
-    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by
-    FROM lockhouse_permit_request INDEXED BY lockhouse_permit_request_live_by_owner
-    WHERE state = 'ACQUIRED' AND owner = ?3 AND external_id > ?1 ORDER BY external_id LIMIT ?2";
-
-pub(super) const LIST_OWNED_ON: &str = "
-    SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by
-    FROM lockhouse_permit_request AS request INDEXED BY lockhouse_permit_request_live_by_owner
-    WHERE state = 'ACQUIRED' AND owner = ?3 AND external_id > ?1 AND EXISTS (
-        SELECT 1 FROM lockhouse_permit AS permit
-        WHERE permit.permit_request_id = request.id
-            AND permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?4))
-    ORDER BY external_id LIMIT ?2";
 
 pub(super) const LIST_CAPACITY_CHANGES: &str = "
     SELECT old_capacity, new_capacity, changed_by, note, changed_at
@@ -62,50 +32,34 @@ pub(super) const NEXT_OWNER: &str = "
 pub(super) const STATEMENTS: &[&str] = &[
     LIST_SEMAPHORES,
     LIST_EVER,
-    LIST_LIVE,
-    LIST_LIVE_ON,
-    LIST_OWNED,
-    LIST_OWNED_ON,
     LIST_CAPACITY_CHANGES,
     NEXT_OWNER,
 ];
 
+/// Those that are not deleted, and whose names begin with `prefix`.
 pub(super) fn semaphores(
     connection: &Connection,
+    prefix: Option<&NamePrefix>,
     page: &Page<SemaphoreName>,
-    sql: &str,
 ) -> Result<Vec<Semaphore>, Error> {
-    let key = params![after(page), page.limit];
-    list(connection, sql, key, rows::semaphore)
+    let (from, end) = match prefix {
+        Some(prefix) => (prefix.as_str(), prefix.end()),
+        None => ("", None),
+    };
+    let key = params![after(page), page.limit, from, end];
+    list(connection, LIST_SEMAPHORES, key, rows::semaphore)
 }
 
-pub(super) fn holders(
+pub(super) fn semaphores_ever(
     connection: &Connection,
-    of: &Holders,
-    page: &Page<ExternalId>,
-) -> Result<Vec<Request>, Error> {
-    let (after, limit) = (after(page), page.limit);
-    let found = match (&of.on, &of.owner) {
-        (None, None) => list(connection, LIST_LIVE, params![after, limit], rows::request)?,
-        (Some(name), None) => {
-            let key = params![after, limit, name.as_str()];
-            list(connection, LIST_LIVE_ON, key, rows::request)?
-        }
-        (None, Some(owner)) => {
-            let key = params![after, limit, owner.as_str()];
-            list(connection, LIST_OWNED, key, rows::request)?
-        }
-        (Some(name), Some(owner)) => {
-            let key = params![after, limit, owner.as_str(), name.as_str()];
-            list(connection, LIST_OWNED_ON, key, rows::request)?
-        }
-    };
-    let mut permits = load::Permits::new(connection)?;
-    let with_permits = found.into_iter().map(|(id, mut request)| {
-        request.permits = permits.of(id)?;
-        Ok(request)
-    });
-    with_permits.collect()
+    page: &Page<SemaphoreName>,
+) -> Result<Vec<Semaphore>, Error> {
+    list(
+        connection,
+        LIST_EVER,
+        params![after(page), page.limit],
+        rows::semaphore,
+    )
 }
 
 pub(super) fn history(

@@ -1,6 +1,6 @@
 //! Rows, read into the words of the core. A row that does not fit is an error, never a panic.
 
-use lockhouse_core::store::Error;
+use lockhouse_core::store::{Cursor, Error};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
     Permit, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
@@ -9,6 +9,7 @@ use rusqlite::Row;
 use rusqlite::types::FromSql;
 
 use super::error::unreadable;
+use crate::walk::Entry;
 
 /// The `state` of what is live.
 pub(super) const ACQUIRED: &str = "ACQUIRED";
@@ -108,6 +109,20 @@ pub(super) fn session(row: &Row<'_>) -> Result<OwnerSession, Error> {
         ttl: cells.number(1, Ttl::from_ms)?,
         expires_at: cells.number(2, Timestamp::from_microsecond)?,
     })
+}
+
+/// Of an entry of an index of live requests: `only_semaphore_id, id`, and whether it is one of those that are asked for.
+pub(super) fn entry(row: &Row<'_>) -> Result<Entry, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit_request",
+    };
+    let at = Cursor {
+        group: cells.number(0, u64::try_from)?,
+        row: cells.number(1, u64::try_from)?,
+    };
+    let holds = cells.get(2)?;
+    Ok(Entry { at, holds })
 }
 
 /// Of a request's `external_id`.

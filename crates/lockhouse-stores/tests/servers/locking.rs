@@ -374,6 +374,7 @@ async fn a_batch_of_600_acquires_and_600_releases_is_done(database: &Database) {
             .holders(&Holders::on(name("b")), &page)
             .await
             .unwrap()
+            .requests
             .len(),
         600
     );

@@ -116,6 +116,7 @@ impl Layer for Broken {
             return self.memory.due(which, limit).await;
         }
         let all_live = Page { after: None, limit };
-        self.memory.holders(&Holders::default(), &all_live).await
+        let live = self.memory.holders(&Holders::default(), &all_live).await?;
+        Ok(live.requests)
     }
 }

@@ -212,6 +212,7 @@ pub async fn a_permit_ended_by_another_is_lost(place: &Place) {
         two.holders(Some(&name("s")), None, 10)
             .await
             .unwrap()
+            .requests
             .is_empty()
     );
     two.acquire(ask("b", &[("s", 1)]), Duration::ZERO)

@@ -99,7 +99,10 @@ macro_rules! conformance {
             the_largest_numbers_and_longest_names_fit,
             // listings
             semaphores_are_listed_in_byte_order_by_pages,
+            semaphores_are_listed_by_prefix,
             holders_are_listed_by_pages,
+            what_is_held_throughout_a_walk_is_listed_once,
+            holders_of_a_semaphore_are_found_among_many_of_several,
             live_requests_are_listed_by_owner,
             history_is_newest_first,
             // callers

@@ -168,6 +168,7 @@ async fn counting_and_purging_see_every_row(place: &Place) {
             .holders(&Holders::default(), &page)
             .await
             .unwrap()
+            .requests
             .len(),
         1
     );

@@ -122,7 +122,9 @@ async fn what_was_said_before_another_server_had_its_turn_does_not_count() {
     // The turn goes to B: A's permit is ended, as it is when A can't renew it for a while.
     let upkeep = SemaphoreName::stored("lockhouse:upkeep").unwrap();
     let holder = b.holders(Some(&upkeep), None, 1).await.unwrap();
-    b.force_release(&holder[0].external_id, None).await.unwrap();
+    b.force_release(&holder.requests[0].external_id, None)
+        .await
+        .unwrap();
     of_b.asked(10).await;
     of_a.verdicts.lock().unwrap().push(Gone);
     b_maintains.stop().await;
@@ -254,15 +256,19 @@ async fn a_listing_with_many_hidden_rows_pages_rightly() {
                 break;
             }
         }
+        let mut after = None;
         loop {
-            let page = lockhouse
-                .holders(None, holders.last(), limit)
-                .await
-                .unwrap();
-            let is_last = page.len() < limit as usize;
-            holders.extend(page.into_iter().map(|request| request.external_id));
-            if is_last {
-                break;
+            let page = lockhouse.holders(None, after, limit).await.unwrap();
+            let is_full = page.requests.len() == limit as usize;
+            assert!(
+                is_full || page.next.is_none(),
+                "hidden rows make no page shorter"
+            );
+            let ids = page.requests.into_iter();
+            holders.extend(ids.map(|request| request.external_id));
+            match page.next {
+                None => break,
+                next => after = next,
             }
         }
         let semaphores: Vec<_> = semaphores.iter().map(SemaphoreName::to_string).collect();

@@ -35,10 +35,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{FullStore, Holders, Kind, Page};
+use lockhouse_core::store::{Cursor, FullStore, Held, Holders, Kind, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, Owner, Refusal, Reply,
-    Request, Semaphore, SemaphoreName,
+    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, NamePrefix, Owner, Refusal,
+    Reply, Request, Semaphore, SemaphoreName,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
@@ -278,19 +278,13 @@ impl Service for Engine {
         Ok(self.status(semaphore))
     }
 
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreStatus>, Error> {
         let deadline = attempt::deadline();
-        let semaphores = visible(
-            page,
-            |page| {
-                let list = self.on_store(move |store| {
-                    let page = page.clone();
-                    async move { store.semaphores(&page).await }
-                });
-                self.listings.read(deadline, list)
-            },
-            |semaphore| (!semaphore.name.is_reserved(), semaphore.name.clone()),
-        );
+        let semaphores = self.existing_semaphores(prefix, page, deadline);
         let semaphores = semaphores.await?.into_iter();
         Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
     }
@@ -302,27 +296,12 @@ impl Service for Engine {
         Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
     }
 
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let deadline = attempt::deadline();
-        let names_one = of.on.is_some();
         if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
         }
-        // Callers can't name the reserved semaphores; the upkeep can.
-        let shows = |request: &Request| names_one || !is_our_own(request);
-        visible(
-            page,
-            |page| {
-                let of = of.clone();
-                let list = self.on_store(move |store| {
-                    let (of, page) = (of.clone(), page.clone());
-                    async move { store.holders(&of, &page).await }
-                });
-                self.listings.read(deadline, list)
-            },
-            |request| (shows(request), request.external_id.clone()),
-        )
-        .await
+        self.held(of, page, deadline).await
     }
 
     async fn history(
@@ -372,29 +351,6 @@ impl Service for Engine {
 
     fn engine(&self) -> Option<&Engine> {
         Some(self)
-    }
-}
-
-/// A page of the rows that callers may see, however many hidden ones are among them. `seen` says of a
-/// row whether it is visible, and its key.
-async fn visible<T, K: Clone, F>(
-    page: &Page<K>,
-    read: impl Fn(Page<K>) -> F,
-    seen: impl Fn(&T) -> (bool, K),
-) -> Result<Vec<T>, Error>
-where
-    F: Future<Output = Result<Vec<T>, Error>>,
-{
-    let (mut rows, mut after) = (Vec::new(), page.after.clone());
-    loop {
-        let limit = page.limit - rows.len() as u32;
-        let more = read(Page { after, limit }).await?;
-        let is_last = more.len() < limit as usize;
-        after = more.last().map(|row| seen(row).1);
-        rows.extend(more.into_iter().filter(|row| seen(row).0));
-        if is_last || rows.len() >= page.limit as usize {
-            return Ok(rows);
-        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! up" however they are spelt, `%2E%2E` too, and every client and proxy on the way may resolve
 //! them. So they are refused here rather than sent to another resource.
 
+use std::fmt::Display;
+
 use lockhouse_core::store::{Error, Kind, Page};
 use lockhouse_core::{ExternalId, Invalid, Owner, SemaphoreName};
 use lockhouse_stores::refuse_misplaced;
@@ -98,11 +100,11 @@ impl Address {
     }
 
     /// The piece `page` of the listing at `url`.
-    pub(super) fn page<K: AsRef<str>>(&self, mut url: Url, page: &Page<K>) -> Url {
+    pub(super) fn page<K: Display>(&self, mut url: Url, page: &Page<K>) -> Url {
         let mut query = url.query_pairs_mut();
         query.append_pair("limit", &page.limit.to_string());
         if let Some(after) = &page.after {
-            query.append_pair("cursor", &wire::cursor(after.as_ref()));
+            query.append_pair("cursor", &wire::cursor(&after.to_string()));
         }
         drop(query);
         url

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{self, Holders, Kind, Page};
+use lockhouse_core::store::{self, Cursor, Held, Holders, Kind, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Code, Command, Definition, ExternalId, Outcome, Owner, Reply,
-    Request, SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Code, Command, Definition, ExternalId, NamePrefix, Outcome, Owner,
+    Reply, Request, SemaphoreName, Ttl,
 };
 use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Client, StatusCode};
@@ -39,11 +39,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// At most as many as a page has, and the cursor of the next if there is one.
-    async fn part_of_holders(
-        &self,
-        of: &Holders,
-        page: &Page<ExternalId>,
-    ) -> Result<(Vec<Request>, Option<String>), Error> {
+    async fn part_of_holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         if let Holders {
             on: Some(name),
             owner: None,
@@ -52,7 +48,7 @@ impl Remote {
             let url = self.address.semaphore(name, &["holders"])?;
             let answer = self.get(self.address.page(url, page)).await?;
             let wire::Holders { holders, next } = self.json(&answer)?;
-            return Ok((self.made_all(holders)?, next));
+            return self.held(holders, next);
         }
         let mut url = self.address.page(self.address.requests(), page);
         let filters = [
@@ -66,7 +62,15 @@ impl Remote {
         }
         let answer = self.get(url).await?;
         let wire::Requests { requests, next } = self.json(&answer)?;
-        Ok((self.made_all(requests)?, next))
+        self.held(requests, next)
+    }
+
+    fn held(&self, requests: Vec<wire::Request>, next: Option<String>) -> Result<Held, Error> {
+        let next = next.as_deref().map(wire::key).transpose();
+        Ok(Held {
+            requests: self.made_all(requests)?,
+            next: next.map_err(|invalid| self.nonsense(&invalid))?,
+        })
     }
 
     /// Nothing is connected to yet.
@@ -278,8 +282,15 @@ impl Service for Remote {
         self.read::<wire::Semaphore, _>(&answer)
     }
 
-    async fn semaphores(&self, page: &Page<SemaphoreName>) -> Result<Vec<SemaphoreStatus>, Error> {
-        let url = self.address.page(self.address.semaphores(), page);
+    async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreStatus>, Error> {
+        let mut url = self.address.page(self.address.semaphores(), page);
+        if let Some(prefix) = prefix {
+            url.query_pairs_mut().append_pair("prefix", prefix.as_str());
+        }
         let answer = self.get(url).await?;
         self.made_all(self.json::<wire::Semaphores>(&answer)?.semaphores)
     }
@@ -290,17 +301,18 @@ impl Service for Remote {
     }
 
     /// A server may answer fewer than are asked for, and says then that there are more.
-    async fn holders(&self, of: &Holders, page: &Page<ExternalId>) -> Result<Vec<Request>, Error> {
+    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let mut rest = page.clone();
-        let mut all = Vec::new();
+        let mut held = Held::default();
         loop {
-            let (holders, next) = self.part_of_holders(of, &rest).await?;
-            let many = u32::try_from(holders.len()).unwrap_or(u32::MAX);
+            let Held { requests, next } = self.part_of_holders(of, &rest).await?;
+            let many = u32::try_from(requests.len()).unwrap_or(u32::MAX);
             rest.limit = rest.limit.saturating_sub(many);
-            rest.after = holders.last().map(|last| last.external_id.clone());
-            all.extend(holders);
+            rest.after = next;
+            held.requests.extend(requests);
             if next.is_none() || many == 0 || rest.limit == 0 {
-                return Ok(all);
+                held.next = next;
+                return Ok(held);
             }
         }
     }

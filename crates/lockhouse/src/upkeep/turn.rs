@@ -106,7 +106,11 @@ impl<'a> Turn<'a> {
         let on = Holders::on(name.clone());
         let holders = self.engine.holders(&on, &page).await?;
         let mut found = false;
-        for stranger in holders.iter().filter(|request| !is_a_turn(request)) {
+        for stranger in holders
+            .requests
+            .iter()
+            .filter(|request| !is_a_turn(request))
+        {
             if !is_our_own(stranger) {
                 let text = format!(
                     "request \"{}\" holds {name:?} together with other semaphores; release it",

@@ -122,7 +122,7 @@ pub struct Released {
     pub request: Request,
 }
 
-/// A piece of the list of live requests, in byte order of their ids.
+/// A piece of the list of live requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
     /// The requests.
@@ -131,7 +131,7 @@ pub struct Requests {
     pub next: Option<String>,
 }
 
-/// A piece of the list of those that hold permits of a semaphore, in byte order of their ids.
+/// A piece of the list of those that hold permits of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holders {
     /// The requests.

@@ -109,7 +109,7 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
 }
 
 /// How many rows and entries of indexes this session has read.
-async fn reads(lease: &mut Lease<MySqlServer>) -> u64 {
+pub(super) async fn reads(lease: &mut Lease<MySqlServer>) -> u64 {
     let counters = run(lease, "SHOW SESSION STATUS LIKE 'Handler_read%'").await;
     let counts = counters.iter().map(|row| column(row, "Value"));
     counts.map(|count| count.parse::<u64>().unwrap()).sum()

@@ -97,7 +97,7 @@ async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
 }
 
 /// How many rows all steps of a plan had, those among them that were not wanted.
-fn rows_read(plan: &str) -> f64 {
+pub(super) fn rows_read(plan: &str) -> f64 {
     let number = |text: &str| -> f64 {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
         text[..end.unwrap_or(text.len())].parse().unwrap()

@@ -103,7 +103,7 @@ async fn a_call_that_nobody_waits_for_leaves_the_store_usable() {
         .unwrap();
     assert_eq!(
         in_use as usize,
-        holders.len(),
+        holders.requests.len(),
         "each took effect in full or not at all (P2)"
     );
 }

@@ -66,7 +66,7 @@ async fn what_version_1_wrote_is_there_after_migrating() {
         .holders(&Holders::on(name("a")), &first(9))
         .await
         .unwrap();
-    assert_eq!(ids(&holders), ["lasting", "live"]);
+    assert_eq!(ids(&holders.requests), ["live", "lasting"]);
     assert_eq!(store.history(&name("a"), 9).await.unwrap().len(), 1);
     assert!(store.recount().await.unwrap().findings().is_empty());
 }

@@ -27,7 +27,7 @@ async fn eight_may_open_and_migrate_a_new_file_at_once() {
         while let Some(defined) = all.join_next().await {
             defined.unwrap().unwrap().unwrap();
         }
-        let of_all = place.store().semaphores(&first(100)).await.unwrap();
+        let of_all = place.store().semaphores(None, &first(100)).await.unwrap();
         assert_eq!(of_all.len(), 8);
         let count = "SELECT count(*) FROM lockhouse_schema_version";
         let applied: u32 = place
@@ -52,7 +52,7 @@ async fn errors_of_all_calls(store: &Sqlite) -> Vec<Error> {
     vec![
         run(store, define("a", 1)).await.unwrap_err(),
         store.semaphore(&name("a")).await.unwrap_err(),
-        store.semaphores(&first(1)).await.unwrap_err(),
+        store.semaphores(None, &first(1)).await.unwrap_err(),
         store.request(&id("a")).await.unwrap_err(),
         store
             .holders(&Holders::default(), &first(1))

@@ -1,6 +1,6 @@
 //! P12: no statement scans a table, so none costs more as history grows.
 
-use crate::sqlite::{due, load, purge, read, save, schema};
+use crate::sqlite::{due, load, purge, read, save, schema, walk};
 
 use super::*;
 
@@ -24,6 +24,7 @@ fn assert_flat(connection: &Connection) {
         schema::STATEMENTS,
         due::STATEMENTS,
         purge::STATEMENTS,
+        walk::STATEMENTS,
     ];
     for sql in all.concat() {
         let plan = plan(connection, sql);
@@ -55,8 +56,10 @@ fn assert_flat(connection: &Connection) {
             purge::LIST_SESSIONS,
             "lockhouse_permit_request_live_by_owner",
         ),
-        (read::LIST_LIVE, "lockhouse_permit_request_live"),
-        (read::LIST_LIVE_ON, "lockhouse_permit_request_live"),
+        (walk::FROM, "lockhouse_permit_request_live"),
+        (walk::IN, "lockhouse_permit_request_live"),
+        (walk::OWNED_FROM, "lockhouse_permit_request_live_by_owner"),
+        (walk::OWNED_IN, "lockhouse_permit_request_live_by_owner"),
         (read::LIST_SEMAPHORES, "lockhouse_semaphore_existing"),
         (
             read::LIST_CAPACITY_CHANGES,
@@ -68,7 +71,14 @@ fn assert_flat(connection: &Connection) {
         assert!(plan.iter().any(uses), "{sql}\n{plan:#?}");
     }
     // What is sorted is read to its end before the first of it is found.
-    for sql in [due::STATEMENTS, purge::STATEMENTS, &[read::NEXT_OWNER]].concat() {
+    let in_order = [read::NEXT_OWNER, read::LIST_SEMAPHORES];
+    let all = [
+        due::STATEMENTS,
+        purge::STATEMENTS,
+        walk::STATEMENTS,
+        &in_order,
+    ];
+    for sql in all.concat() {
         let plan = plan(connection, sql);
         let sorts = |step: &String| step.contains("TEMP B-TREE");
         assert!(!plan.iter().any(sorts), "{sql}\n{plan:#?}");

@@ -131,7 +131,7 @@ impl Life {
     }
 
     async fn force(&mut self) -> Result<(), Error> {
-        let mut holders = self.lockhouse.holders(None, None, 50).await?;
+        let mut holders = self.lockhouse.holders(None, None, 50).await?.requests;
         holders.retain(|request| request.external_id.as_str() != FORGOTTEN.1);
         if holders.is_empty() {
             return Ok(());

@@ -1,0 +1,53 @@
+//! Where a listing of requests goes on.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Invalid, Request};
+
+/// Where a listing of requests goes on: behind the last row that was looked at.
+///
+/// A store walks over live requests in the order of one of its indexes, by numbers that it gave them and
+/// that never change. What the numbers mean is the store's business. Callers pass a cursor back as they got
+/// it, to the same listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// The part of the index; 0 where it has only one. At most [`i64::MAX`], as is the row.
+    pub group: u64,
+    /// The row in that part.
+    pub row: u64,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.group, self.row)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        // Databases know no greater integers than those with a sign.
+        let number = |digits: &str| u64::try_from(digits.parse::<i64>().ok()?).ok();
+        let numbers = text.split_once('.');
+        let cursor = numbers.and_then(|(group, row)| {
+            Some(Self {
+                group: number(group)?,
+                row: number(row)?,
+            })
+        });
+        // No other spelling of the same numbers.
+        let cursor = cursor.filter(|cursor| cursor.to_string() == text);
+        cursor.ok_or_else(|| Invalid::new("cursor", "is none that a listing gave as next"))
+    }
+}
+
+/// A piece of a listing of live requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The requests. There may be fewer than were asked for, even none, though more follow.
+    pub requests: Vec<Request>,
+    /// Where the next piece begins; none at the end.
+    pub next: Option<Cursor>,
+}

@@ -1,0 +1,43 @@
+//! Live requests in the order of an index, for pages of listings; see `crate::walk`.
+//!
+//! Nothing is sorted: what is read is what the LIMIT says.
+
+use lockhouse_core::Owner;
+
+use super::read::with_permits;
+use super::sql::Text;
+use crate::sql::{Script, list};
+use crate::walk::{Range, Stretch};
+
+/// The SELECT of the entries of `stretch`.
+pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
+    let owned = match owner {
+        Some(owner) => format!("AND r.owner={}", Text(owner.as_str())),
+        None => String::new(),
+    };
+    let range = match stretch.range {
+        Range::In { group, after } => format!("r.only_semaphore_id={group} AND r.id>{after}"),
+        Range::From { group } => format!("r.only_semaphore_id>={group}"),
+    };
+    // Not EXISTS, for which the server may choose to read all permits of the semaphore once.
+    let holds = match stretch.holds {
+        Some(id) => format!(
+            "(SELECT 1 FROM lockhouse_permit h \
+             WHERE h.permit_request_id=r.id AND h.semaphore_id={id} OFFSET 0)"
+        ),
+        None => "1".to_owned(),
+    };
+    format!(
+        "SELECT r.only_semaphore_id,r.id,{holds} FROM lockhouse_permit_request r \
+         WHERE r.state='ACQUIRED' {owned} AND {range} ORDER BY r.only_semaphore_id,r.id LIMIT {}",
+        stretch.limit
+    )
+}
+
+/// Those requests of `ids` that are live, with their permits.
+pub(super) fn live(ids: &[u64]) -> Script {
+    with_permits(&format!(
+        "SELECT r.* FROM lockhouse_permit_request r WHERE r.id IN ({}) AND r.state='ACQUIRED'",
+        list(ids)
+    ))
+}
