@@ -1,4 +1,4 @@
-//! Lists: in byte order, in pieces, each row once.
+//! Lists: in pieces, each row once.
 
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -64,6 +64,81 @@ async fn semaphores_come_in_byte_order_and_in_pieces() {
     for (limit, pieces) in [(1, 9), (2, 5), (3, 3), (8, 2), (9, 1), (1000, 1)] {
         let listed = all(&server, "/v1/semaphores", "semaphores", "name", limit).await;
         assert_eq!(listed, (names.clone(), pieces), "limit {limit}");
+    }
+}
+
+#[tokio::test]
+async fn semaphores_are_listed_by_prefix() {
+    let server = Server::start().await;
+    let names = ["a", "a/1", "a/2", "a/3", "a0", "é 1", "é+2"];
+    define(&server, names.map(String::from)).await;
+    for (prefix, expected) in [
+        ("", &names[..]),
+        ("a/", &["a/1", "a/2", "a/3"]),
+        ("%61%2F", &["a/1", "a/2", "a/3"]),
+        ("a/2", &["a/2"]),
+        ("A", &[]),
+        ("%C3%A9+", &["é 1"]),
+        ("%C3%A9%2B", &["é+2"]),
+    ] {
+        let path = format!("/v1/semaphores?prefix={prefix}");
+        for limit in [1, 2, 1000] {
+            let (listed, pieces) = all(&server, &path, "semaphores", "name", limit).await;
+            assert_eq!(listed, expected, "{prefix}");
+            assert_eq!(pieces, expected.len().div_ceil(limit).max(1), "{prefix}");
+        }
+    }
+    for prefix in ["%00", "a%7F", &"x".repeat(256)] {
+        let answer = server.get(&format!("/v1/semaphores?prefix={prefix}")).await;
+        let problem = answer.is_problem(422, "invalid_request");
+        assert_eq!(problem["field"], "prefix");
+    }
+    let twice = server.get("/v1/semaphores?prefix=a&prefix=b").await;
+    twice.is_problem(400, "invalid_request");
+
+    let client = server.client().await;
+    let listed = client.semaphores_with_prefix("é ", None, 10).await.unwrap();
+    assert_eq!(listed[0].semaphore.name.as_str(), "é 1");
+    assert_eq!(listed.len(), 1);
+}
+
+/// A cursor of another listing, or a made-up one, is refused or leads to rows of the listing; it is never an error of
+/// the server.
+#[tokio::test]
+async fn a_cursor_that_no_listing_gave_is_refused() {
+    let server = Server::start().await;
+    define(&server, ["a".into()]).await;
+    acquire(&server, "a", ["x".into()]).await;
+    let cursor = |text: &str| lockhouse::wire::cursor(text);
+    for text in [
+        "",
+        "1",
+        "1.",
+        ".1",
+        "01.1",
+        "+1.1",
+        "-1.1",
+        "1.1.1",
+        "9223372036854775808.0",
+        "a.b",
+    ] {
+        let path = format!("/v1/requests?cursor={}", cursor(text));
+        server.get(&path).await.is_problem(400, "invalid_request");
+    }
+    for text in [
+        "0.0",
+        "0.9223372036854775807",
+        "9223372036854775807.9223372036854775807",
+        "7.1",
+    ] {
+        for path in [
+            "/v1/requests?",
+            "/v1/requests?semaphore=a&",
+            "/v1/semaphores/a/holders?",
+        ] {
+            let path = format!("{path}cursor={}", cursor(text));
+            server.get(&path).await.is(200);
+        }
     }
 }
 
@@ -172,7 +247,7 @@ async fn a_page_is_bounded_by_its_length_too() {
     let server = Server::start().await;
     let names: Vec<_> = (0..64).map(|n| format!("{n:0>255}")).collect();
     define(&server, names.clone()).await;
-    let mut ids: Vec<_> = (0..200).map(|n| format!("x{n}")).collect();
+    let ids: Vec<_> = (0..200).map(|n| format!("x{n}")).collect();
     let permits = names
         .iter()
         .map(|name| serde_json::json!({"semaphore": name}));
@@ -183,7 +258,6 @@ async fn a_page_is_bounded_by_its_length_too() {
             .await
             .is(201);
     }
-    ids.sort();
     let piece = server.get("/v1/requests?limit=1000").await;
     let length = piece.is(200).body.len();
     assert!(length < 1_500_000, "{length}");

@@ -4,6 +4,9 @@
 //! A listing that has begun goes on in a task of its own when its caller goes away, and keeps its turn
 //! until the store has answered. So callers who come and go at once don't add up either.
 //!
+//! Short listings, one after the other, would take the processors instead. So while others wait for a turn, a turn
+//! rests after a listing, for [`REST`] times as long as that took.
+//!
 //! A page leaves out Lockhouse's own rows, and is filled up with what follows. The store may look at many rows for few;
 //! a page that takes [`LONG`] is answered as far as it came, and says where the next begins.
 
@@ -12,8 +15,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{self, Cursor, Held, Holders, Page};
 use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName};
-use tokio::sync;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{self, oneshot};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Engine, attempt, is_our_own};
 use crate::Error;
@@ -24,6 +27,10 @@ const AT_ONCE: usize = 2;
 /// So many may wait for their turn, and so long.
 const IN_LINE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a turn rests while others wait for it, in times of its listing, and at most.
+const REST: u32 = 3;
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// How long rows are looked for before a page is answered with fewer.
 const LONG: Duration = Duration::from_secs(2);
@@ -62,13 +69,21 @@ impl Listings {
         let Ok(Ok(turn)) = turn else {
             return Err(Error::Overloaded);
         };
-        let listing = tokio::spawn(async move {
-            let _held = (place, turn);
-            attempt::read(deadline, call).await
+        let (answer, answered) = oneshot::channel();
+        let line = Arc::clone(&self.line);
+        tokio::spawn(async move {
+            let begun = Instant::now();
+            // Nobody may be there to take it.
+            let _ = answer.send(attempt::read(deadline, call).await);
+            drop(place);
+            // More than those who have the other turns.
+            if line.available_permits() <= IN_LINE {
+                sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
+            }
+            drop(turn);
         });
-        listing
-            .await
-            .unwrap_or_else(|died| Err(Error::Internal(format!("a listing died: {died}"))))
+        let died = |_| Error::Internal("a listing died".to_owned());
+        answered.await.map_err(died)?
     }
 }
 
