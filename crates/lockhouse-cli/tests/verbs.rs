@@ -31,6 +31,7 @@ on_a_store_and_through_a_server! {
     a_name_may_have_an_equals_sign,
     renew_pushes_the_expiry,
     release_says_whether_it_ended_the_request,
+    list_takes_a_prefix,
     holders_are_those_of_one_semaphore_or_of_all,
     holders_are_those_of_one_owner,
     migrate_says_what_is_up_to_date,
@@ -282,6 +283,31 @@ fn release_says_whether_it_ended_the_request(house: &House) {
         "request \"job-2\" released\n"
     );
     assert_eq!(house.in_use("a"), 0);
+}
+
+fn list_takes_a_prefix(house: &House) {
+    for name in ["customer/a", "customer/b", "customers", "é"] {
+        house.text(&["create", name, "1"]);
+    }
+    let names = |args: &[&str]| -> Vec<String> {
+        let json = house.json(&[&["list"], args].concat());
+        let listed = json["semaphores"].as_array().unwrap();
+        let names = listed.iter().map(|row| row["name"].as_str().unwrap());
+        names.map(str::to_owned).collect()
+    };
+    assert_eq!(names(&["customer/"]), ["customer/a", "customer/b"]);
+    assert_eq!(
+        names(&["customer"]),
+        ["customer/a", "customer/b", "customers"]
+    );
+    assert_eq!(names(&["C"]), [""; 0]);
+    assert_eq!(names(&[]).len(), 4);
+    let text = house.text(&["list", "customer/"]);
+    assert!(
+        text.contains("customer/b") && !text.contains("customers"),
+        "{text}"
+    );
+    assert_eq!(house.done(&["list", "a\u{7}"]).code, 64);
 }
 
 fn holders_are_those_of_one_semaphore_or_of_all(house: &House) {

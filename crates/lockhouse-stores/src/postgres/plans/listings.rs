@@ -48,9 +48,15 @@ const LIVE: &str = "ACQUIRED";
 async fn fill_with_holders(store: &Postgres) {
     let rows = |row: &dyn Fn(usize) -> String| list((1..=2000).map(row));
     let now = "clock_timestamp()";
-    let owner = |i: usize| if i % 2 == 0 { "'many'" } else { "NULL" };
+    let owner = |i: usize| {
+        if i.is_multiple_of(2) {
+            "'many'"
+        } else {
+            "NULL"
+        }
+    };
     let request = |i: usize| {
-        let only = if i % 500 == 0 { 2 } else { 1 };
+        let only = if i.is_multiple_of(500) { 2 } else { 1 };
         format!("({i},'l{i}',{},'{LIVE}',NULL,{now},NULL,{only})", owner(i))
     };
     let ended = |i: usize| {
@@ -64,7 +70,7 @@ async fn fill_with_holders(store: &Postgres) {
     let of_several =
         (3001..=3030).map(|i| format!("({i},'l{i}',{},'{LIVE}',NULL,{now},NULL,0)", owner(i)));
     let permits_of_several = (3001..=3030).flat_map(|i| {
-        let other = if i % 10 == 0 { 2 } else { 3 };
+        let other = if i.is_multiple_of(10) { 2 } else { 3 };
         [1, other].map(|semaphore| format!("({i},{semaphore},1,{i})"))
     });
     let semaphores = rows(&|i| format!("({i},'n/{i:06}',9999,0,9999,{now},{now})"));
@@ -72,7 +78,7 @@ async fn fill_with_holders(store: &Postgres) {
         rows(&|i| {
             format!(
                 "({i}+{from},{},1,{i}+{from})",
-                if i % 500 == 0 { 2 } else { 1 }
+                if i.is_multiple_of(500) { 2 } else { 1 }
             )
         })
     };
