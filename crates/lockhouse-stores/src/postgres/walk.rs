@@ -1,6 +1,8 @@
 //! Live requests in the order of an index, for pages of listings; see `crate::walk`.
 //!
-//! Nothing is sorted: what is read is what the LIMIT says.
+//! Nothing is sorted: what is read is what the LIMIT says. Where the server knows wrong numbers of rows it may prefer a
+//! longer way by another index. So the predicate is one that no other index has, and the range compares both columns at
+//! once, by which no other index is in order.
 
 use lockhouse_core::Owner;
 
@@ -11,12 +13,15 @@ use crate::walk::{Range, Stretch};
 
 /// The SELECT of the entries of `stretch`.
 pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
-    let owned = match owner {
-        Some(owner) => format!("AND r.owner={}", Text(owner.as_str())),
-        None => String::new(),
+    let live = match owner {
+        Some(owner) => format!("r.state='ACQUIRED' AND r.owner={}", Text(owner.as_str())),
+        None => "r.released_at IS NULL".to_owned(),
     };
     let range = match stretch.range {
-        Range::In { group, after } => format!("r.only_semaphore_id={group} AND r.id>{after}"),
+        Range::In { group, after } => format!(
+            "(r.only_semaphore_id,r.id)>({group},{after}) AND (r.only_semaphore_id,r.id)<=({group},{})",
+            i64::MAX
+        ),
         Range::From { group } => format!("r.only_semaphore_id>={group}"),
     };
     // Not EXISTS, for which the server may choose to read all permits of the semaphore once.
@@ -29,7 +34,7 @@ pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
     };
     format!(
         "SELECT r.only_semaphore_id,r.id,{holds} FROM lockhouse_permit_request r \
-         WHERE r.state='ACQUIRED' {owned} AND {range} ORDER BY r.only_semaphore_id,r.id LIMIT {}",
+         WHERE {live} AND {range} ORDER BY r.only_semaphore_id,r.id LIMIT {}",
         stretch.limit
     )
 }

@@ -70,7 +70,7 @@ async fn fill_with_holders(store: &Postgres) {
     let of_several =
         (3001..=3030).map(|i| format!("({i},'l{i}',{},'{LIVE}',NULL,{now},NULL,0)", owner(i)));
     let permits_of_several = (3001..=3030).flat_map(|i| {
-        let other = if i.is_multiple_of(10) { 2 } else { 3 };
+        let other = if i % 10 == 0 { 2 } else { 3 };
         [1, other].map(|semaphore| format!("({i},{semaphore},1,{i})"))
     });
     let semaphores = rows(&|i| format!("({i},'n/{i:06}',9999,0,9999,{now},{now})"));
