@@ -18,6 +18,10 @@ use crate::sql::{Lease, Script};
 const MYSQL: &str = "LOCKHOUSE_TEST_MYSQL_URL";
 const MARIADB: &str = "LOCKHOUSE_TEST_MARIADB_URL";
 
+/// The table of semaphores with the columns that tests fill.
+const SEMAPHORES: &str =
+    "lockhouse_semaphore (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at)";
+
 /// A database of its own, with its schema.
 async fn database(base: &str) -> (String, MySql) {
     let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Page, Purge};
 use lockhouse_core::{Owner, Timestamp};
 
-use super::{MARIADB, MYSQL, column, database, lend, remove, run, server};
+use super::{MARIADB, MYSQL, SEMAPHORES, column, database, lend, remove, run, server};
 use crate::mysql::sql::CLOCK;
 use crate::mysql::{MySql, MySqlServer};
 use crate::sql::{Dialect as _, Lease, Look, list, rows};
@@ -151,7 +151,7 @@ async fn fill_with_the_past(store: &MySql) {
     let of_requests = "lockhouse_permit_request \
         (id,external_id,owner,state,ttl_ms,expires_at,created_at,released_at,only_semaphore_id)";
     for (table, rows) in [
-        ("lockhouse_semaphore", semaphores.to_owned()),
+        (SEMAPHORES, semaphores.to_owned()),
         (of_requests, requests),
         (of_requests, ended),
         ("lockhouse_permit", permits(0)),

@@ -7,7 +7,7 @@ use lockhouse_core::{
     Changes, EndReason, Ended, ExternalId, Footprint, Owner, SemaphoreName, Timestamp,
 };
 
-use super::{MARIADB, MYSQL, column, database, lend, remove, run, server};
+use super::{MARIADB, MYSQL, SEMAPHORES, column, database, lend, remove, run, server};
 use crate::mysql::sql::Text;
 use crate::mysql::{MySql, load, purge, save};
 use crate::sql::{RowIds, Script, list};
@@ -76,7 +76,7 @@ async fn fill(store: &MySql, from: usize, to: usize) {
     let permits = rows(&|i| format!("({i}+1,{i}+1,1,1)"));
     let sessions = rows(&|i| format!("('w{i:06}',1,{now})"));
     for (table, rows) in [
-        ("lockhouse_semaphore", semaphores),
+        (SEMAPHORES, semaphores),
         (
             "lockhouse_permit_request (id,external_id,state,created_at)",
             requests,
