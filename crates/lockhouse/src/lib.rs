@@ -30,6 +30,7 @@ mod define;
 mod engine;
 mod error;
 mod holding;
+mod listing;
 pub mod liveness;
 mod mutex;
 mod permit;
