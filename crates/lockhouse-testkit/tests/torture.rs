@@ -89,6 +89,7 @@ async fn breaks_nothing(store: &str, faults: &[Fault]) {
     }
     assert!(report.operations > 100 && report.windows() > 0);
     assert!(report.refusals() > 0, "nothing was decided of P10");
+    assert!(report.in_turn() > 0, "nothing was decided of P11");
 }
 
 async fn breaks_nothing_on_server(store: &str, variable: &str, faults: &[Fault]) {
@@ -97,7 +98,7 @@ async fn breaks_nothing_on_server(store: &str, variable: &str, faults: &[Fault])
     }
 }
 
-/// P1 to P10.
+/// P1 to P11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite() {
     let faults = [
@@ -114,19 +115,19 @@ async fn sqlite() {
     breaks_nothing("sqlite", &faults).await;
 }
 
-/// P1 to P10.
+/// P1 to P11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mysql() {
     breaks_nothing_on_server("mysql", "LOCKHOUSE_TEST_MYSQL_URL", &DATABASE).await;
 }
 
-/// P1 to P10.
+/// P1 to P11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mariadb() {
     breaks_nothing_on_server("mariadb", "LOCKHOUSE_TEST_MARIADB_URL", &DATABASE).await;
 }
 
-/// P1 to P10. Its clock, which is set with long pauses before and after, is left to longer runs.
+/// P1 to P11. Its clock, which is set with long pauses before and after, is left to longer runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres() {
     let faults = DATABASE.map(|fault| match fault {

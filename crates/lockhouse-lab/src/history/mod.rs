@@ -13,7 +13,7 @@ pub mod rows;
 
 use std::fmt;
 
-pub use check::{check, check_moved, late_grants};
+pub use check::{check, check_moved, late_grants, overtaken};
 pub use lockhouse::Recorded;
 pub(crate) use lockhouse::{acquire, ended, refused};
 pub use moved::{Move, Moved};

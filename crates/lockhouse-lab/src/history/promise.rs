@@ -19,6 +19,7 @@ pub enum Promise {
     P8,
     P9,
     P10,
+    P11,
 }
 
 impl Promise {
@@ -35,6 +36,7 @@ impl Promise {
             Promise::P8 => "expiry goes by another clock than the store's",
             Promise::P9 => "a lost answer is not found again",
             Promise::P10 => "permits are gone for good",
+            Promise::P11 => "a waiter is overtaken",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `waiting URL`: how long handing over takes, what waiting costs the database, and how fast a line
-//! is served. URL is an empty database's; two engines talk to it, as two servers would.
+//! `waiting URL [sharing]`: how long handing over takes, what waiting costs the database, and how fast a line
+//! is served, by one engine and by several, as several servers would. URL is an empty database's. With `sharing`, only the last.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -13,7 +13,14 @@ const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
-    let url = std::env::args().nth(1).expect("usage: waiting URL");
+    let usage = "usage: waiting URL [sharing]";
+    let url = std::env::args().nth(1).expect(usage);
+    if std::env::args()
+        .nth(2)
+        .is_some_and(|only| only == "sharing")
+    {
+        return sharing(&url).await;
+    }
     let (one, two) = (
         Lockhouse::connect(&url).await.unwrap(),
         Lockhouse::connect(&url).await.unwrap(),
@@ -40,6 +47,127 @@ async fn main() {
     if !url.starts_with("sqlite") {
         queries_of_a_line(&one, &url).await;
     }
+    sharing(&url).await;
+}
+
+/// Sixteen waiters share one permit, at 1, 2 and 4 engines in turn.
+async fn sharing(url: &str) {
+    for held_ms in [20, 1] {
+        let mut alone = Vec::new();
+        for round in 0..ROUNDS {
+            let mut rates = Vec::new();
+            for engines in [1, 2, 4] {
+                let on = format!("shared-{held_ms}-{round}-{engines}");
+                let shared = share(url, &on, engines, Duration::from_millis(held_ms)).await;
+                rates.push(shared.rate);
+                alone.push((engines, shared.rate / rates[0], shared));
+            }
+        }
+        for engines in [1, 2, 4] {
+            let of = alone.iter().filter(|(many, ..)| *many == engines);
+            let ratios: Vec<_> = of.clone().map(|(_, ratio, _)| *ratio).collect();
+            let rates: Vec<_> = of.clone().map(|(.., shared)| shared.rate).collect();
+            let mut idle: Vec<_> = of
+                .clone()
+                .flat_map(|(.., shared)| &shared.idle)
+                .copied()
+                .collect();
+            let slowest = of.map(|(.., shared)| shared.slowest).fold(0.0, f64::max);
+            idle.sort();
+            let idle = idle.get(idle.len() / 2);
+            println!(
+                "{engines} engines, held {held_ms} ms: {:.1} grants/s, {:.2} of one engine; idle at a switch p50 {idle:?}; \
+                 slowest engine's waits {slowest:.2} of the mean",
+                middle(rates),
+                middle(ratios),
+            );
+        }
+    }
+}
+
+const ROUNDS: usize = 3;
+
+/// How long each engine's waiters go on.
+const SHARED_FOR: Duration = Duration::from_secs(6);
+
+/// How sixteen waiters at several engines fared.
+struct Shared {
+    rate: f64,
+    /// From each release to the next grant, where that was another engine's.
+    idle: Vec<Duration>,
+    /// How long the waits of the slowest engine were on average, relative to those of all.
+    slowest: f64,
+}
+
+/// One hold: whose it was, how long it was waited for, from when to when.
+struct Held {
+    engine: usize,
+    waited: Duration,
+    from: Instant,
+    to: Instant,
+}
+
+async fn share(url: &str, on: &str, engines: usize, held: Duration) -> Shared {
+    let mut clients = Vec::new();
+    for _ in 0..engines {
+        clients.push(Lockhouse::connect(url).await.unwrap());
+    }
+    clients[0].define(on, 1).await.unwrap();
+    let loops = (0..16).map(|waiter| {
+        let engine = waiter % engines;
+        let (lockhouse, on) = (clients[engine].clone(), on.to_owned());
+        tokio::spawn(async move {
+            let (begun, mut holds) = (Instant::now(), Vec::new());
+            while begun.elapsed() < SHARED_FOR {
+                let id = format!("{on}-{waiter}-{}", holds.len());
+                let asked = Instant::now();
+                lockhouse.acquire(ask(&id, &on), LONG).await.unwrap();
+                let from = Instant::now();
+                sleep(held).await;
+                let to = Instant::now();
+                lockhouse.release(&id).await.unwrap();
+                let waited = from - asked;
+                holds.push(Held {
+                    engine,
+                    waited,
+                    from,
+                    to,
+                });
+            }
+            holds
+        })
+    });
+    let mut holds: Vec<Held> = Vec::new();
+    for done in join_all(loops).await {
+        holds.extend(done.unwrap());
+    }
+    holds.sort_by_key(|hold| hold.from);
+    let switches = holds
+        .windows(2)
+        .filter(|two| two[0].engine != two[1].engine);
+    let idle = switches.map(|two| two[1].from.saturating_duration_since(two[0].to));
+    let mean = |holds: &[&Held]| {
+        let waited: Duration = holds.iter().map(|hold| hold.waited).sum();
+        waited.as_secs_f64() / holds.len() as f64
+    };
+    let of_engine = |engine| {
+        holds
+            .iter()
+            .filter(move |hold| hold.engine == engine)
+            .collect::<Vec<_>>()
+    };
+    let all: Vec<_> = holds.iter().collect();
+    let slowest = (0..engines).map(|engine| mean(&of_engine(engine)) / mean(&all));
+    Shared {
+        rate: holds.len() as f64 / SHARED_FOR.as_secs_f64(),
+        idle: idle.collect(),
+        slowest: slowest.fold(0.0, f64::max),
+    }
+}
+
+fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 fn ask(id: &str, on: &str) -> Ask {

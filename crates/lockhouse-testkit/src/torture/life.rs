@@ -51,6 +51,9 @@ pub(super) struct Life {
     left: VecDeque<(Instant, String)>,
 }
 
+/// How long some wait.
+const LONG_WAIT_MS: u64 = 4_000;
+
 impl Life {
     pub(super) fn new(
         client: Recorded,
@@ -139,10 +142,11 @@ impl Life {
         let names: Vec<_> = FOUGHT.into_iter().chain([RESIZED, DELETED]).collect();
         let mut ask = self.ask(&names, Some(ttl_ms));
         ask.waits = self.random.bool();
-        let wait = if ask.waits {
-            self.random.u64(1..300)
-        } else {
-            0
+        let wait = match self.random.u32(0..8) {
+            _ if !ask.waits => 0,
+            // Long enough to be overtaken, where that can happen.
+            0 => LONG_WAIT_MS,
+            _ => self.random.u64(1..300),
         };
         let answer = self.until_known(&ask, Duration::from_millis(wait)).await;
         if !matches!(answer, Answer::Granted { .. }) {

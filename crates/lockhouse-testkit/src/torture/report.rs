@@ -33,6 +33,7 @@ pub struct Report {
     windows: u64,
     windows_passed_over: u64,
     refusals: u64,
+    in_turn: u64,
     faults: BTreeMap<String, Mended>,
     missed: BTreeMap<String, u64>,
     mixes: u64,
@@ -69,6 +70,7 @@ impl Report {
         self.windows += verdict.windows;
         self.windows_passed_over += verdict.windows_passed_over;
         self.refusals += verdict.refusals;
+        self.in_turn += verdict.in_turn;
         self.violations.extend(verdict.violations);
     }
 
@@ -105,6 +107,11 @@ impl Report {
     /// How many windows of the history have an order.
     pub fn windows(&self) -> u64 {
         self.windows
+    }
+
+    /// How many grants were held against a waiter that was served later (P11).
+    pub fn in_turn(&self) -> u64 {
+        self.in_turn
     }
 
     /// How many refusals for want of room were decided, where permits come back by their time (P10).
@@ -148,6 +155,7 @@ impl Report {
             "windows": self.windows,
             "windows_passed_over": self.windows_passed_over,
             "refusals_decided": self.refusals,
+            "grants_held_against_waiters": self.in_turn,
             "faults": faults.collect::<serde_json::Map<_, _>>(),
             "faults_missed": self.missed,
             "mixes": self.mixes,
@@ -212,6 +220,7 @@ impl fmt::Display for Report {
             windows,
             windows_passed_over,
             refusals,
+            in_turn,
             ..
         } = self;
         writeln!(
@@ -226,6 +235,7 @@ impl fmt::Display for Report {
             f,
             "  refusals decided where permits come back by their time {refusals}"
         )?;
+        writeln!(f, "  grants held against waiters served later {in_turn}")?;
         writeln!(
             f,
             "  releases asked again that claim an end which another claims {}",

@@ -10,7 +10,9 @@ use std::path::Path;
 use super::segment::{PLAIN, Segment, TIMED};
 use super::{client, notes};
 use crate::answers;
-use crate::history::{Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants};
+use crate::history::{
+    Answer, Call, Moved, Operation, Refused, Rows, check_moved, late_grants, overtaken,
+};
 use crate::linear::windows_with_losses;
 
 /// How far apart the store's clock and the monotonic one may be, once it is known how far they are.
@@ -32,6 +34,8 @@ pub(super) struct Verdict {
     pub(super) windows_passed_over: u64,
     /// How many refusals for want of room were decided where permits come back by their time.
     pub(super) refusals: u64,
+    /// How many grants were held against a waiter that was served later.
+    pub(super) in_turn: u64,
     /// Promises that were broken, in words.
     pub(super) violations: Vec<String>,
 }
@@ -105,6 +109,9 @@ pub(super) fn judge(
     verdict.guesses = guesses;
     let mut broken = check_moved(&history, rows, moved);
     broken.extend(late_grants(&history, rows, moved, client::has_engine));
+    let (overtaken, in_turn) = overtaken(&history, troubled);
+    verdict.in_turn = in_turn;
+    broken.extend(overtaken);
     verdict.violations = broken.iter().map(ToString::to_string).collect();
     verdict.violations.extend(answers::unexplained(&history));
     verdict.refusals = refusals_decided(&history, &segment.name(TIMED.0));

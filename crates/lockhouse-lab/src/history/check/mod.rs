@@ -21,8 +21,9 @@
 //! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; nobody who is awake is told of a grant that has expired |
 //! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
 //! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended, or its owner's |
+//! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later |
 //!
-//! P11 and P12 are not decided here. P10 is not decided of semaphores whose capacity changed, nor while
+//! P12 is not decided here. P10 is not decided of semaphores whose capacity changed, nor while
 //! somebody waits for them: who waits comes first, though there is room. What an owner's session keeps
 //! is surely held until the session may have lapsed. Rows that were purged count as lost: the history
 //! must be younger than the purge. What is stale is so by the age that upkeep has by default.
@@ -40,6 +41,7 @@ mod grants;
 mod held;
 mod known;
 mod lost;
+mod order;
 mod room;
 mod sessions;
 mod sizes;
@@ -52,6 +54,7 @@ use super::rows::Rows;
 use super::{Moved, Operation, Violation, audit};
 use distance::Distance;
 use facts::Facts;
+pub use order::overtaken;
 
 /// How much the monotonic clock and the store's may drift apart in the life of a request.
 pub(crate) const SLACK_US: u64 = 20_000;

@@ -1,0 +1,152 @@
+//! P11: who was granted before somebody who came long before.
+//!
+//! It is decided of waiters that ask for one semaphore, and that got there what somebody else who came later had got
+//! before: so much as that was free, and left to them. All have the same priority.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::history::{Answer, Asked, Operation, Promise, Violation};
+
+/// How much later one may come who is served before, with a commit that is slow.
+const LATER_US: u64 = 1_500_000;
+
+/// How long after something was mended processes may still be finding that out.
+const MENDING_US: u64 = 5_000_000;
+
+/// A grant on one semaphore.
+#[derive(Clone, Copy, Debug)]
+struct Grant<'a> {
+    operation: &'a Operation,
+    count: i64,
+    fence: i64,
+    /// Whether it waited for nothing else.
+    waits_alone: bool,
+}
+
+/// Waiters that were overtaken, and how many pairs of waiters were looked at. At `troubled` times some process could
+/// not come for what was left to it: whoever waited then may be overtaken by so much more.
+pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Violation>, u64) {
+    let (mut found, mut decided) = (Vec::new(), 0);
+    for mut grants in by_semaphore(operations).into_values() {
+        // From the last grant to the first, with those who were granted later by when they came.
+        grants.sort_by_key(|grant| std::cmp::Reverse(grant.fence));
+        let mut later: BinaryHeap<(std::cmp::Reverse<u64>, usize)> = BinaryHeap::new();
+        for (index, grant) in grants.iter().enumerate() {
+            if let Some((_, first)) = later.peek() {
+                let first = &grants[*first];
+                decided += 1;
+                if first.count <= grant.count && came_long_before(first, grant, troubled) {
+                    let what = format!(
+                        "a waiter was granted under fence {} what one who came later had under {}",
+                        first.fence, grant.fence
+                    );
+                    let shown = [first.operation, grant.operation];
+                    found.push(Violation::new(Promise::P11, what).by(shown));
+                }
+            }
+            if grant.waits_alone {
+                later.push((std::cmp::Reverse(grant.operation.begun), index));
+            }
+        }
+    }
+    (found, decided)
+}
+
+fn came_long_before(first: &Grant<'_>, grant: &Grant<'_>, troubled: &[(u64, u64)]) -> bool {
+    let (came, later) = (first.operation.begun, grant.operation.begun);
+    if came.saturating_add(LATER_US) >= later {
+        return false;
+    }
+    let trouble = troubled.iter().map(|(from, to)| {
+        let (from, to) = (*from, to.saturating_add(MENDING_US));
+        to.min(grant.operation.ended).saturating_sub(from.max(came))
+    });
+    came.saturating_add(LATER_US).saturating_add(trouble.sum()) < later
+}
+
+fn by_semaphore(operations: &[Operation]) -> BTreeMap<&str, Vec<Grant<'_>>> {
+    let mut grants: BTreeMap<&str, Vec<Grant<'_>>> = BTreeMap::new();
+    for operation in operations {
+        let (Some(Asked { waits, .. }), Answer::Granted { permits, now: true }) =
+            (operation.asked(), &operation.answer)
+        else {
+            continue;
+        };
+        for held in permits {
+            let Some(fence) = held.fence else { continue };
+            grants.entry(&held.semaphore).or_default().push(Grant {
+                operation,
+                count: held.count,
+                fence,
+                waits_alone: *waits && permits.len() == 1,
+            });
+        }
+    }
+    grants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Call, Held};
+
+    /// Asks for a permit of "s" at that second, waits, and is granted under that fence so many seconds later.
+    fn waits(begun_s: u64, for_s: u64, fence: i64) -> Operation {
+        let asked = Asked {
+            id: fence.to_string(),
+            permits: vec![("s".into(), 1)],
+            owner: None,
+            ttl_us: None,
+            waits: true,
+        };
+        let held = Held {
+            semaphore: "s".into(),
+            count: 1,
+            fence: Some(fence),
+        };
+        Operation {
+            client: 1,
+            call: Call::Acquire(asked),
+            begun: begun_s * 1_000_000,
+            ended: (begun_s + for_s) * 1_000_000,
+            answer: Answer::Granted {
+                permits: vec![held],
+                now: true,
+            },
+        }
+    }
+
+    #[test]
+    fn one_who_came_long_before_and_is_served_later_was_overtaken() {
+        let history = [waits(0, 9, 2), waits(5, 1, 1)];
+        let (found, decided) = overtaken(&history, &[]);
+        assert_eq!((found.len(), decided), (1, 1));
+        assert_eq!(found[0].promise, Promise::P11);
+        let in_turn = [waits(0, 5, 1), waits(5, 1, 2)];
+        assert!(overtaken(&in_turn, &[]).0.is_empty());
+    }
+
+    #[test]
+    fn one_who_came_at_about_the_same_time_may_be_served_later() {
+        let history = [waits(4, 9, 2), waits(5, 1, 1)];
+        assert!(overtaken(&history, &[]).0.is_empty());
+    }
+
+    #[test]
+    fn an_ask_for_more_is_not_overtaken_by_one_for_less() {
+        let mut large = waits(0, 9, 2);
+        if let Answer::Granted { permits, .. } = &mut large.answer {
+            permits[0].count = 2;
+        }
+        assert!(overtaken(&[large, waits(5, 1, 1)], &[]).0.is_empty());
+    }
+
+    #[test]
+    fn one_whose_process_may_have_been_away_may_be_overtaken_by_so_much() {
+        let history = [waits(0, 30, 2), waits(10, 1, 1)];
+        let troubled = [(1_000_000, 6_000_000)];
+        assert!(overtaken(&history, &troubled).0.is_empty());
+        let long = [waits(0, 60, 2), waits(40, 1, 1)];
+        assert_eq!(overtaken(&long, &troubled).0.len(), 1);
+    }
+}
