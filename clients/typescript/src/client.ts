@@ -248,12 +248,13 @@ export class Lockhouse implements AsyncDisposable {
     const externalId = options.externalId ?? crypto.randomUUID();
     const isOurs = options.externalId === undefined;
     const release = new Release(this, externalId, options.owner ?? (await thisProcess()), isOurs);
-    const ended = new EndedError("session_ended", `the session of "${options.owner}" has ended; begin another`);
+    const ended = () =>
+      new EndedError("session_ended", `the session of "${options.owner}" has ended; begin another`);
     const given = new AbortController();
     const onAbort = () => given.abort(options.signal?.reason);
-    const onLost = () => given.abort(ended);
+    const onLost = () => given.abort(ended());
     options.signal?.throwIfAborted();
-    if (session?.lost !== undefined) throw ended;
+    if (session?.lost !== undefined) throw ended();
     options.signal?.addEventListener("abort", onAbort);
     session?.signal.addEventListener("abort", onLost);
     try {
@@ -390,10 +391,11 @@ function hasCode(error: unknown, code: string): error is LockhouseError {
 }
 
 /** Its host and its pid, as the other clients say it. */
+let nameOfProcess: string | undefined;
 async function thisProcess(): Promise<string> {
   if (!IS_NODE) return "browser";
-  const { hostname } = await import("node:os");
-  return `${hostname()}:${process.pid}`;
+  nameOfProcess ??= `${(await import("node:os")).hostname()}:${process.pid}`;
+  return nameOfProcess;
 }
 
 const clients = new Set<Lockhouse>();

@@ -1,9 +1,10 @@
 import type { Caller } from "./ask.js";
-import { after, IS_NODE, now, type Timer } from "./clock.js";
+import { after, now, type Timer } from "./clock.js";
 import { LostError } from "./errors.js";
-import { giveUpAt, Renewer, type Renewed } from "./renewer.js";
+import { giveUpAt, Renewer } from "./renewer.js";
+import { end, newState, renewedIn, untilOf } from "./state.js";
 import type { Call } from "./transport.js";
-import type { Command, Told } from "./worker.js";
+import type { Begin, Told } from "./worker.js";
 
 /** Stops a renewal. */
 type Stop = () => void;
@@ -14,26 +15,22 @@ type Stop = () => void;
  */
 export class Hold {
   readonly #controller = new AbortController();
-  readonly #until: BigInt64Array;
+  readonly #state: BigInt64Array | undefined;
   #reason: string | undefined;
   #timer: Timer | undefined;
-  #stop: Stop;
+  #stop: Stop = () => {};
 
   /** Without a caller nothing is renewed: the hold never ends by itself. */
   constructor(
     readonly what: string,
     caller?: Caller,
     call?: Call,
-    readonly ttlMs = 0,
+    ttlMs = 0,
     sentAt = 0,
   ) {
-    const isShared = IS_NODE && typeof SharedArrayBuffer === "function";
-    this.#until = new BigInt64Array(isShared ? new SharedArrayBuffer(8) : new ArrayBuffer(8));
-    this.#stop = () => {};
     if (!caller || !call) return;
-    const store = (at: number) => void Atomics.store(this.#until, 0, BigInt(Math.floor(at * 1000)));
-    store(giveUpAt(sentAt, ttlMs));
-    this.#stop = renew(caller, call, ttlMs, sentAt, this.#until, { until: store, lost: (why) => this.lose(why) });
+    this.#state = newState(giveUpAt(sentAt, ttlMs));
+    this.#stop = renew(caller, call, ttlMs, sentAt, this.#state, (reason) => this.lose(reason));
     this.#watch();
   }
 
@@ -50,12 +47,13 @@ export class Hold {
 
   /** Until when it is held, by `now`; undefined if nothing ends it. */
   get until(): number | undefined {
-    return this.ttlMs ? Number(Atomics.load(this.#until, 0)) / 1000 : undefined;
+    return this.#state && untilOf(this.#state);
   }
 
   /** Renews it no more. */
   stop(): void {
     this.#timer?.cancel();
+    if (this.#state) end(this.#state);
     this.#stop();
   }
 
@@ -78,26 +76,24 @@ function renew(
   call: Call,
   ttlMs: number,
   sentAt: number,
-  until: BigInt64Array,
-  told: Renewed,
+  state: BigInt64Array,
+  lost: (reason: string) => void,
 ): Stop {
-  const by = caller.mayUseWorker ? worker : undefined;
-  if (!by) {
-    const renewer = new Renewer(caller, call, ttlMs, sentAt, told);
+  if (!caller.mayUseWorker || !worker) {
+    const renewer = new Renewer(caller, call, ttlMs, sentAt, renewedIn(state, lost));
     return () => renewer.stop();
   }
   const id = nextId++;
-  losses.set(id, told.lost);
-  by.postMessage({ begin: id, settings: caller.settings, call, ttlMs, sentAt, until });
-  return () => {
-    if (losses.delete(id)) by.postMessage({ stop: id });
-  };
+  losses.set(id, lost);
+  worker.postMessage({ id, settings: caller.settings, call, ttlMs, sentAt, state });
+  // The worker sees in the state that it ended: it need not be woken for that.
+  return () => losses.delete(id);
 }
 
 // One worker renews all holds of this thread.
 let nextId = 0;
 const losses = new Map<number, (reason: string) => void>();
-let worker: { postMessage(command: Command): void } | undefined;
+let worker: { postMessage(begin: Begin): void } | undefined;
 let starting: Promise<void> | undefined;
 
 /** Starts the worker, unless it runs. Where there can be none, this thread renews. */

@@ -65,17 +65,20 @@ export function nodeTransport(settings: Settings): Transport {
   return { send, close: () => agent.destroy() };
 }
 
-async function read(response: IncomingMessage): Promise<Answer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of response) chunks.push(chunk as Buffer);
-  return {
-    status: response.statusCode ?? 0,
-    header: (name) => {
-      const value = response.headers[name];
-      return Array.isArray(value) ? value[0] : value;
-    },
-    body: Buffer.concat(chunks).toString(),
-  };
+function read(response: IncomingMessage): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let body = "";
+    response.setEncoding("utf8");
+    response.on("data", (chunk: string) => (body += chunk));
+    response.on("error", reject);
+    response.on("end", () => {
+      const header = (name: string) => {
+        const value = response.headers[name];
+        return Array.isArray(value) ? value[0] : value;
+      };
+      resolve({ status: response.statusCode ?? 0, header, body });
+    });
+  });
 }
 
 function broken(error: Error & { code?: string }, isConnected: boolean): BrokenError {

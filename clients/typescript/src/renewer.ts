@@ -13,6 +13,8 @@ export function giveUpAt(sentAt: number, ttlMs: number): number {
 export interface Renewed {
   until(until: number): void;
   lost(reason: string): void;
+  /** Whether the hold needs no more renewal. */
+  isStopped(): boolean;
 }
 
 /**
@@ -23,7 +25,6 @@ export class Renewer {
   #next: number;
   #until: number;
   #timer: Timer | undefined;
-  #isStopped = false;
 
   constructor(
     readonly caller: Caller,
@@ -38,7 +39,6 @@ export class Renewer {
   }
 
   stop(): void {
-    this.#isStopped = true;
     this.#timer?.cancel();
   }
 
@@ -49,14 +49,12 @@ export class Renewer {
 
   #plan(): void {
     this.#timer?.cancel();
-    if (!this.#isStopped) this.#timer = after(Math.min(this.#next, this.#until) - now(), () => this.#tick());
+    if (!this.told.isStopped()) this.#timer = after(Math.min(this.#next, this.#until) - now(), () => this.#tick());
   }
 
   #tick(): void {
-    if (now() >= this.#until) {
-      this.stop();
-      return this.told.lost("not_renewed");
-    }
+    if (this.told.isStopped()) return;
+    if (now() >= this.#until) return this.told.lost("not_renewed");
     if (now() >= this.#next) {
       this.#next = now() + this.ttlMs / 4;
       void this.#renew();
@@ -67,7 +65,7 @@ export class Renewer {
   async #renew(): Promise<void> {
     const sentAt = now();
     const result = await this.caller.once(this.call, sentAt + RENEWAL_MS);
-    if (this.#isStopped) return;
+    if (this.told.isStopped()) return;
     if (!("error" in result)) {
       // Too late, if it is lost.
       if (now() < this.#until) {
@@ -79,7 +77,6 @@ export class Renewer {
     }
     const { error } = result;
     if (error instanceof EndedError || error.code === "unknown_request") {
-      this.stop();
       const reason = error instanceof EndedError ? (error.endReason ?? "owner_dead") : "unknown";
       return this.told.lost(reason);
     }

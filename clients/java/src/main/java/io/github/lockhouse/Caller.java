@@ -1,5 +1,6 @@
 package io.github.lockhouse;
 
+import java.io.IOException;
 import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -15,6 +16,7 @@ import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
@@ -49,12 +51,20 @@ final class Caller {
     }
 
     /** An answer that says yes. {@code before}: an earlier try may have been done. */
-    record Asked(int status, Object json, boolean before) {}
+    record Asked(int status, Object json, boolean before) {
+        Asked after(boolean tries) {
+            return tries ? new Asked(status, json, true) : this;
+        }
+    }
 
     /** A try that failed. */
     private record Failure(LockhouseException error, boolean mayRetry, long retryAfterMs) {
         static Failure last(LockhouseException error) {
             return new Failure(error, false, 0);
+        }
+
+        long pauseNanos(int retry) {
+            return TimeUnit.MILLISECONDS.toNanos(Math.max(pauseMs(retry), retryAfterMs));
         }
     }
 
@@ -87,16 +97,12 @@ final class Caller {
                 return cancel.failed();
             }
             if (tried.failure == null) {
-                return CompletableFuture.completedFuture(
-                        new Asked(tried.asked.status, tried.asked.json, before));
+                return CompletableFuture.completedFuture(tried.asked.after(before));
             }
-            LockhouseException error = tried.failure.error;
-            boolean maybeApplied = before || error.maybeApplied();
-            long pauseNanos = Math.max(pauseMs(retry), tried.failure.retryAfterMs) * 1_000_000;
-            long again = Clock.now() + pauseNanos;
+            boolean maybeApplied = before || tried.failure.error.maybeApplied();
+            long again = Clock.now() + tried.failure.pauseNanos(retry);
             if (!tried.failure.mayRetry || again - deadline >= 0) {
-                error.setMaybeApplied(maybeApplied);
-                return CompletableFuture.failedFuture(error);
+                return CompletableFuture.failedFuture(tried.failure.error.withMaybeApplied(maybeApplied));
             }
             CompletableFuture<Void> pause = new CompletableFuture<>();
             Clock.at(again, () -> pause.complete(null));
@@ -104,6 +110,23 @@ final class Caller {
                     .exceptionallyCompose(cancelled -> cancel.failed())
                     .thenCompose(over -> ask(call, deadline, cancel, retry + 1, maybeApplied));
         });
+    }
+
+    /** The same on the caller's thread, which spares the hand-over between threads. An interrupt ends it. */
+    Asked askHere(Call call, long deadline) throws InterruptedException {
+        boolean before = false;
+        for (int retry = 0; ; retry++) {
+            Tried tried = onceHere(call, deadline);
+            if (tried.failure == null) {
+                return tried.asked.after(before);
+            }
+            before = before || tried.failure.error.maybeApplied();
+            long pause = tried.failure.pauseNanos(retry);
+            if (!tried.failure.mayRetry || Clock.now() + pause - deadline >= 0) {
+                throw tried.failure.error.withMaybeApplied(before);
+            }
+            TimeUnit.NANOSECONDS.sleep(pause);
+        }
     }
 
     /** One renewal: why the hold is lost, if the server says so; else null. */
@@ -131,27 +154,23 @@ final class Caller {
 
     private CompletableFuture<Tried> once(Call call, long deadline, Cancel cancel) {
         String id = UUID.randomUUID().toString();
-        HttpRequest request;
-        try {
-            request = request(call, id, deadline);
-        } catch (IllegalArgumentException error) {
-            String detail = "no call can be made: " + error.getMessage();
-            return done(Failure.last(new RefusedException("invalid_request", detail, Map.of())));
-        }
-        CompletableFuture<HttpResponse<String>> sent = http.sendAsync(request, BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> sent =
+                http.sendAsync(request(call, id, deadline), BodyHandlers.ofString());
         return cancel.watch(sent).handle((response, error) -> {
             if (error != null) {
                 return new Tried(null, broken(error instanceof CompletionException ? error.getCause() : error));
             }
-            if (!response.headers().firstValue(CALL_ID).orElse(id).equals(id)) {
-                return new Tried(null, broken(new IllegalStateException("the answer is to another call")));
-            }
-            return read(response);
+            return read(response, id);
         });
     }
 
-    private static CompletableFuture<Tried> done(Failure failure) {
-        return CompletableFuture.completedFuture(new Tried(null, failure));
+    private Tried onceHere(Call call, long deadline) throws InterruptedException {
+        String id = UUID.randomUUID().toString();
+        try {
+            return read(http.send(request(call, id, deadline), BodyHandlers.ofString()), id);
+        } catch (IOException error) {
+            return new Tried(null, broken(error));
+        }
     }
 
     private HttpRequest request(Call call, String id, long deadline) {
@@ -183,7 +202,10 @@ final class Caller {
         return new Failure(unavailable, !isCertificate, 0);
     }
 
-    private Tried read(HttpResponse<String> response) {
+    private Tried read(HttpResponse<String> response, String id) {
+        if (!response.headers().firstValue(CALL_ID).orElse(id).equals(id)) {
+            return new Tried(null, broken(new IllegalStateException("the answer is to another call")));
+        }
         int status = response.statusCode();
         boolean isGood = status >= 200 && status < 300;
         Object json = null;

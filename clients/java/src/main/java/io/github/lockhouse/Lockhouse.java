@@ -14,7 +14,6 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
 
 /**
@@ -291,20 +290,17 @@ public final class Lockhouse implements AutoCloseable {
     }
 
     private Asked ask(Call call) {
-        Cancel cancel = new Cancel();
+        long deadline = Clock.in(timeout);
         boolean wasInterrupted = false;
-        var answer = caller.ask(call, Clock.in(timeout), cancel);
         try {
-            // A release has to go through for an interrupted thread too, and every call has a bound.
+            // A release has to go through for an interrupted thread too, and every call is safe to repeat.
             while (true) {
                 try {
-                    return answer.get();
+                    return caller.askHere(call, deadline).after(wasInterrupted);
                 } catch (InterruptedException error) {
                     wasInterrupted = true;
                 }
             }
-        } catch (ExecutionException error) {
-            throw thrown(error);
         } finally {
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();
@@ -323,16 +319,6 @@ public final class Lockhouse implements AutoCloseable {
             query.put("cursor", cursor);
         } while (cursor != null);
         return all;
-    }
-
-    /** What a failed call throws, with the caller's own trace. */
-    static LockhouseException thrown(ExecutionException error) {
-        Throwable cause = error.getCause();
-        if (cause instanceof LockhouseException known) {
-            known.addSuppressed(new Throwable("asked for here"));
-            return known;
-        }
-        return new UnavailableException("internal", String.valueOf(cause), Map.of(), cause);
     }
 
     /** {@code /v1}, what it is of, and the name as one segment. */
@@ -358,11 +344,20 @@ public final class Lockhouse implements AutoCloseable {
 
     /** Its host and its pid, as the other clients say it. */
     static String thisProcess() {
-        long pid = ProcessHandle.current().pid();
-        try {
-            return InetAddress.getLocalHost().getHostName() + ":" + pid;
-        } catch (UnknownHostException error) {
-            return "pid " + pid;
+        return ThisProcess.NAME;
+    }
+
+    /** Looked up when it is first needed, as that may ask a name server. */
+    private static final class ThisProcess {
+        static final String NAME = name();
+
+        private static String name() {
+            long pid = ProcessHandle.current().pid();
+            try {
+                return InetAddress.getLocalHost().getHostName() + ":" + pid;
+            } catch (UnknownHostException error) {
+                return "pid " + pid;
+            }
         }
     }
 }

@@ -36,6 +36,11 @@ public class LockhouseException extends RuntimeException {
         this.maybeApplied = maybeApplied;
     }
 
+    LockhouseException withMaybeApplied(boolean value) {
+        maybeApplied = value;
+        return this;
+    }
+
     /** The error that a problem document tells of. */
     static LockhouseException of(String code, Map<String, Object> problem) {
         String detail = String.valueOf(problem.getOrDefault("detail", ""));

@@ -8,9 +8,6 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
-import java.util.concurrent.CancellationException;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.function.Consumer;
 
 /**
@@ -163,22 +160,15 @@ public final class Request {
 
     /** The answer to a wait that an interrupt, or the loss of the session, ends. */
     private Asked granted(Wait wait) throws InterruptedException {
-        Consumer<LostException> onLost = lost -> wait.cancel(sessionEnded());
-        if (session != null) {
-            session.onLost(onLost);
+        if (session == null) {
+            return wait.granted();
         }
+        Consumer<LostException> onLost = lost -> wait.cancel(sessionEnded());
+        session.onLost(onLost);
         try {
-            CompletableFuture<Asked> answer = wait.begin();
-            return answer.get();
-        } catch (InterruptedException error) {
-            wait.cancel(new CancellationException());
-            throw error;
-        } catch (ExecutionException error) {
-            throw Lockhouse.thrown(error);
+            return wait.grantedUnlessCancelled();
         } finally {
-            if (session != null) {
-                session.forget(onLost);
-            }
+            session.forget(onLost);
         }
     }
 

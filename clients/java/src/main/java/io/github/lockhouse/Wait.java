@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
@@ -43,15 +44,53 @@ final class Wait {
         this.timeout = timeout;
     }
 
-    CompletableFuture<Asked> begin() {
-        another();
-        return answer;
+    /** The grant. The first call is made on this thread, and an interrupt ends it. */
+    Asked granted() throws InterruptedException {
+        long now = Clock.now();
+        long end = planned(now);
+        try {
+            return caller.askHere(call(end), deadline(now, end));
+        } catch (ExhaustedException error) {
+            if (until - Clock.now() <= 0) {
+                throw error;
+            }
+            synchronized (this) {
+                if (open == 0) {
+                    another();
+                }
+            }
+            return answered();
+        } finally {
+            over();
+        }
     }
 
-    /** Leaves the line. */
-    void cancel(Throwable why) {
-        over();
+    /** The grant, unless {@link #cancel} ends the wait from another thread. */
+    Asked grantedUnlessCancelled() throws InterruptedException {
+        another();
+        try {
+            return answered();
+        } finally {
+            over();
+        }
+    }
+
+    void cancel(RuntimeException why) {
+        // First of all, as the calls that are hung up on fail too.
         answer.completeExceptionally(why);
+        over();
+    }
+
+    private Asked answered() throws InterruptedException {
+        try {
+            return answer.get();
+        } catch (ExecutionException error) {
+            if (error.getCause() instanceof LockhouseException known) {
+                known.addSuppressed(new Throwable("asked for here"));
+                throw known;
+            }
+            throw new UnavailableException("internal", String.valueOf(error.getCause()), Map.of(), error);
+        }
     }
 
     private synchronized void another() {
@@ -59,17 +98,31 @@ final class Wait {
             return;
         }
         long now = Clock.now();
-        long end = until - now <= LONGEST ? until : now + LONGEST;
-        if (next != null) {
-            next.cancel(false);
-        }
-        next = end == until ? null : Clock.at(now + LONGEST - OVERLAP, this::another);
+        long end = planned(now);
         Cancel cancel = new Cancel();
         calls.add(cancel);
         open++;
-        Call call = new Call("PUT", path, () -> waiting(end), Map.of());
-        long deadline = (end - now > 0 ? end : now) + timeout;
-        caller.ask(call, deadline, cancel).whenComplete(this::answered);
+        caller.ask(call(end), deadline(now, end), cancel).whenComplete(this::answered);
+    }
+
+    /** When a call that begins now ends, and plans the one after it. */
+    private synchronized long planned(long now) {
+        if (next != null) {
+            next.cancel(false);
+        }
+        if (until - now <= LONGEST) {
+            return until;
+        }
+        next = Clock.at(now + LONGEST - OVERLAP, this::another);
+        return now + LONGEST;
+    }
+
+    private long deadline(long now, long end) {
+        return (end - now > 0 ? end : now) + timeout;
+    }
+
+    private Call call(long end) {
+        return new Call("PUT", path, () -> waiting(end), Map.of());
     }
 
     private Map<String, Object> waiting(long end) {

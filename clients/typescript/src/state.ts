@@ -1,0 +1,37 @@
+import { IS_NODE } from "./clock.js";
+import type { Renewed } from "./renewer.js";
+
+/**
+ * What the thread that renews a hold and the thread that uses it both see: until when it is held, in microseconds, and
+ * whether it was released or lost. In Node it is shared memory, so that neither has to wait for the other's messages.
+ */
+export function newState(until: number): BigInt64Array {
+  const isShared = IS_NODE && typeof SharedArrayBuffer === "function";
+  const state = new BigInt64Array(isShared ? new SharedArrayBuffer(16) : new ArrayBuffer(16));
+  setUntil(state, until);
+  return state;
+}
+
+export function untilOf(state: BigInt64Array): number {
+  return Number(Atomics.load(state, 0)) / 1000;
+}
+
+function setUntil(state: BigInt64Array, until: number): void {
+  Atomics.store(state, 0, BigInt(Math.floor(until * 1000)));
+}
+
+export function end(state: BigInt64Array): void {
+  Atomics.store(state, 1, 1n);
+}
+
+/** Writes what a renewer finds out. */
+export function renewedIn(state: BigInt64Array, lost: (reason: string) => void): Renewed {
+  return {
+    until: (until) => setUntil(state, until),
+    isStopped: () => Atomics.load(state, 1) !== 0n,
+    lost: (reason) => {
+      end(state);
+      lost(reason);
+    },
+  };
+}
