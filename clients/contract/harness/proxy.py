@@ -93,7 +93,8 @@ class Proxy:
 
     def _exchange(self, connection, upstream, call):
         fault = self._fault_of(call)
-        self.calls.append({"line": call.line, "headers": call.headers, "fault": fault and fault["do"]})
+        record = {"line": call.line, "headers": call.headers, "at": time.monotonic(), "answered_at": None}
+        self.calls.append(record)
         do = fault["do"] if fault else "pass"
         if do == "cut":
             raise Gone
@@ -113,6 +114,7 @@ class Proxy:
         if do == "mix_up":
             answer = re.sub(rb"(?i)lockhouse-call-id: [^\r]*", b"lockhouse-call-id: another", answer)
         self._while_silent(connection)
+        record["answered_at"] = time.monotonic()
         connection.sendall(answer)
         return upstream
 

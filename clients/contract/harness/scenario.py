@@ -178,11 +178,15 @@ class Scenario:
             time.sleep(POLL_S)
 
     def _do_sent(self, step):
-        """How many calls a client sent, and with which headers."""
+        """How many calls a client sent, with which headers, and whether each began before the last one's answer."""
         calls = [it for it in self._proxy(step["sent"]).calls if it["line"].startswith(step["on"])]
         if "times" in step:
             assert len(calls) == step["times"], f"there were {[it['line'] for it in calls]}"
         assert calls, "there was none"
+        if step.get("overlap"):
+            for call, following in zip(calls, calls[1:]):
+                answered_at = call["answered_at"]
+                assert answered_at is None or following["at"] < answered_at, "there was a gap between two calls"
         for name, value in step.get("headers", {}).items():
             told = {call["headers"].get(name) for call in calls}
             assert told == {value}, f"{name} was {told}"

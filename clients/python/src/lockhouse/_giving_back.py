@@ -78,7 +78,10 @@ class Release:
                 DEBTS.add(-1)
 
         DEBTS.add(1)
-        KEEPER.run(job)
+        try:
+            KEEPER.run(job)
+        except RuntimeError:  # The interpreter ends, and starts no more threads: the time to live ends it.
+            DEBTS.add(-1)
 
     def _until_back(self, ends_at: Optional[float], may_come_yet: bool) -> None:
         while True:
