@@ -166,7 +166,7 @@ def problems(holds, semaphores):
         changes += [(hold.ended_at, -hold.permits[name], hold) for hold in mine]
         held = 0
         # What ends at the moment at which another begins ends first.
-        for at, change, hold in sorted(changes, key=lambda it: it[:2]):
+        for _, change, hold in sorted(changes, key=lambda it: it[:2]):
             held += change
             if held > capacity:
                 found.append(f"{held} of {capacity} permits of {name} were held when {hold.holder} got {hold.fences}")

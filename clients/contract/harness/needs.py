@@ -9,9 +9,12 @@ def _has_path(path):
 
 
 def _has_prefix(api):
-    parameters = api["paths"]["/v1/semaphores"]["get"].get("parameters", [])
-    named = [api["components"]["parameters"].get(it["$ref"].rsplit("/")[-1], {}) if "$ref" in it else it for it in parameters]
-    return any(parameter.get("name") == "prefix" for parameter in named)
+    for parameter in api["paths"]["/v1/semaphores"]["get"].get("parameters", []):
+        if "$ref" in parameter:
+            parameter = api["components"]["parameters"][parameter["$ref"].rsplit("/")[-1]]
+        if parameter["name"] == "prefix":
+            return True
+    return False
 
 
 NEEDS = {

@@ -275,6 +275,5 @@ CERTIFICATES = (
     " -addext keyUsage=critical,keyCertSign -keyout ca.key -out ca.pem",
     "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server"
     " -keyout server.key -out server.csr",
-    "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -days 2 -out server.pem"
-    " -extfile names.conf",
+    "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -days 2 -out server.pem -extfile names.conf",
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+
 from harness.needs import NEEDS, missing
 from harness.scenario import Scenario
 from harness.server import Server, binary
