@@ -91,3 +91,43 @@ def test_a_request_and_its_release(client: lockhouse.Client, name: str) -> None:
         assert not await permit.arelease()
 
     asyncio.run(main())
+
+
+def test_a_long_wait_that_is_cancelled_in_a_later_call_leaves_the_line(
+    client: lockhouse.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lockhouse._wait.LONGEST_S", 0.6)
+    monkeypatch.setattr("lockhouse._wait.OVERLAP_S", 0.2)
+
+    async def main() -> None:
+        async with lockhouse.AsyncSemaphore(name, 1, client=client) as permit:
+            waiting = asyncio.create_task(client.request({name: 1}).aacquire())
+            await asyncio.sleep(1.7)
+            assert client.status(name).waiting >= 1
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await asyncio.sleep(0.3)
+            assert client.status(name).waiting == 0
+            assert not permit.lost
+
+    asyncio.run(main())
+
+
+def test_a_long_wait_is_granted_in_a_later_call(
+    client: lockhouse.Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lockhouse._wait.LONGEST_S", 0.6)
+    monkeypatch.setattr("lockhouse._wait.OVERLAP_S", 0.2)
+    client.define(name, 1)
+    held = client.request({name: 1}).acquire()
+    with pytest.raises(lockhouse.ExhaustedError):
+        client.request({name: 1}, wait=1.5).acquire()
+
+    async def main() -> bool:
+        waiting = asyncio.create_task(client.request({name: 1}).aacquire())
+        await asyncio.sleep(1.7)
+        held.release()
+        return (await waiting).release()
+
+    assert asyncio.run(main())

@@ -66,12 +66,24 @@ class Cancel:
         self._lock = threading.Lock()
         self._event = threading.Event()
         self._socket: Optional[socket.socket] = None
+        self._then: list[Callable[[], object]] = []
 
     def cancel(self) -> None:
         with self._lock:
             self._event.set()
             if self._socket is not None:
                 _hang_up(self._socket)
+            callbacks, self._then = self._then, []
+        for callback in callbacks:
+            callback()
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Calls ``callback`` when it is cancelled; at once if it is."""
+        with self._lock:
+            if not self._event.is_set():
+                self._then.append(callback)
+                return
+        callback()
 
     def pause(self, seconds: float) -> None:
         if self._event.wait(seconds):

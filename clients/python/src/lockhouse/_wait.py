@@ -45,6 +45,7 @@ class Wait:
         self._later: list[Cancel] = []
         self._open = 0
         self._begun_at = 0.0
+        self._is_over = False
 
     def granted(self, until: float) -> _ask.Asked:
         """The grant. ``until`` is monotonic, or ``FOREVER``."""
@@ -65,6 +66,7 @@ class Wait:
 
     def _go_on(self, until: float) -> _ask.Asked:
         """Waits for the calls on workers, and begins the next ones."""
+        self._cancel.then(lambda: self._outcomes.put(CancelledCallError()))
         while True:
             begun = self._begun_at
             next_at = begun + LONGEST_S - OVERLAP_S if begun + LONGEST_S < until else FOREVER
@@ -85,16 +87,10 @@ class Wait:
                 return outcome
 
     def _next_outcome(self, at: float) -> Optional[Outcome]:
-        while True:
-            if self._cancel.is_set():
-                raise CancelledCallError
-            # In short steps, so that a cancelled caller and a signal are seen.
-            left = min(at - time.monotonic(), 0.2)
-            try:
-                return self._outcomes.get(timeout=max(left, 0.0))
-            except queue.Empty:
-                if time.monotonic() >= at:
-                    return None
+        try:
+            return self._outcomes.get(timeout=None if at == FOREVER else max(at - time.monotonic(), 0.0))
+        except queue.Empty:
+            return None
 
     def _begin(self, until: float) -> None:
         """Begins a call on a worker."""
@@ -102,6 +98,8 @@ class Wait:
         now = time.monotonic()
         call_until = min(until, now + LONGEST_S)
         with self._lock:
+            if self._is_over:
+                return
             self._later.append(cancel)
             self._open += 1
             self._begun_at = now
@@ -115,6 +113,8 @@ class Wait:
         KEEPER.run(call)
 
     def _hang_up(self) -> None:
+        with self._lock:
+            self._is_over = True
         for cancel in self._later:
             cancel.cancel()
 
