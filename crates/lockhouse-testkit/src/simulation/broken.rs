@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use lockhouse::store::{Batch, Due, Error, FullStore, Layer};
 use lockhouse::{
     Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
     SemaphoreName,
 };
-use lockhouse_core::{Priority, ProcessId, Saved, Semaphore, Stand};
+use lockhouse_core::{ProcessId, Saved, Stand};
 
 use crate::broken::{Sabotage, variants};
 
@@ -33,8 +32,6 @@ pub enum Break {
     LastsForEver,
     /// Those that have lapsed are not found.
     FindsNoLapsed,
-    /// What came free through another server is never seen.
-    SeesNothing,
     /// Now and then a call is never answered.
     ForgetsCall,
     /// What comes back is not counted.
@@ -51,10 +48,6 @@ pub enum Break {
     PassesNobodyOver,
     /// Every grant passes over all processes.
     PassesAllOver,
-    /// A process serves its own waiters before those of others, however late they came.
-    WindowWithoutBound,
-    /// Between processes an ask's priority counts for nothing.
-    ForgetsPriority,
 }
 
 impl Break {
@@ -80,8 +73,6 @@ pub(super) struct Breaking {
     count: AtomicU32,
     fences: Mutex<BTreeMap<SemaphoreName, u64>>,
 }
-
-const AN_HOUR: Duration = Duration::from_secs(3_600);
 
 /// The id of no process of a run.
 const NOBODY: ProcessId = ProcessId::new(1);
@@ -112,8 +103,10 @@ impl Breaking {
     async fn sent(&self, batch: &Batch) -> Result<Batch, Error> {
         let mut sent = batch.clone();
         for command in &mut sent.commands {
-            self.change_line(command);
             match command {
+                Command::Stand { stand, .. } if self.is(Break::NeverRegisters) => {
+                    stand.standing = None;
+                }
                 Command::Acquire(ask) | Command::AcquireInTurn(ask, _)
                     if self.is(Break::GrantsHalf)
                         && ask.permits().len() > 1
@@ -139,19 +132,6 @@ impl Breaking {
             }
         }
         Ok(sent)
-    }
-
-    fn change_line(&self, command: &mut Command) {
-        match (self.breaks, command) {
-            (Some(Break::NeverRegisters), Command::Stand { stand, .. }) => stand.standing = None,
-            (Some(Break::WindowWithoutBound), Command::AcquireInTurn(_, turn)) => {
-                turn.waited += AN_HOUR;
-            }
-            (Some(Break::ForgetsPriority), Command::AcquireInTurn(ask, _)) => {
-                ask.priority = Priority::default();
-            }
-            _ => {}
-        }
     }
 
     /// Says that nobody waits at the processes in the lines; or that free permits cannot be used.
@@ -320,16 +300,5 @@ impl Layer for Breaking {
             return Ok(Vec::new());
         }
         self.rows.due(which, limit).await
-    }
-
-    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
-        let mut found = self.rows.named(names).await?;
-        if self.is(Break::SeesNothing) {
-            // As full as can be.
-            found
-                .iter_mut()
-                .for_each(|row| row.in_use = row.in_use.max(row.capacity.value()));
-        }
-        Ok(found)
     }
 }

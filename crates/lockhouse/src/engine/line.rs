@@ -111,7 +111,7 @@ impl Registration {
         self.others_first
     }
 
-    /// An ask was refused as others come first, here or at another process.
+    /// The first waiter here was refused, as others come first.
     pub(super) fn refuse(&mut self) {
         self.was_refused = true;
     }
@@ -148,7 +148,7 @@ impl Registration {
         self.rank = self.line.rank(&claim, self.capacity, at);
         self.others_first = match self.line.admission(&claim, self.capacity, at) {
             Admission::At(then) => Some(now + then.since(at).max(ASKS_AGAIN_AFTER)),
-            Admission::Now if was_refused && self.rank > 0 => Some(now + ASKS_AGAIN_AFTER),
+            Admission::Now if was_refused => Some(now + ASKS_AGAIN_AFTER),
             Admission::Now => None,
         };
     }

@@ -181,6 +181,15 @@ impl Waiting {
         waiter.refused = at_the_end_of_a_wait(refusal);
         let ask = waiter.ask.clone();
         self.refuse(&ask, refusal);
+        if let Refusal::OthersFirst(names) = refusal {
+            for name in names {
+                let room = self.rooms.get_mut(name);
+                // Those behind the first wait for it in any case.
+                if let Some(room) = room.filter(|room| room.head() == Some(place)) {
+                    room.registration.refuse();
+                }
+            }
+        }
     }
 
     /// Takes one out of its lines that gives up, and keeps its place for a while. One who is in a

@@ -61,11 +61,6 @@ impl Waiting {
             } => {
                 self.resize(semaphore, *capacity);
             }
-            Refusal::OthersFirst(names) => {
-                for name in names {
-                    self.in_room(name, |room| room.registration.refuse());
-                }
-            }
             _ => {}
         }
     }
