@@ -21,7 +21,7 @@
 //! });
 //! let permit = ask.acquire()?;
 //! let holders = lockhouse.wait(async |lockhouse| lockhouse.holders(None, None, 10).await)?;
-//! assert_eq!(holders[0].external_id, *permit.external_id());
+//! assert_eq!(holders.requests[0].external_id, *permit.external_id());
 //! # Ok(())
 //! # }
 //! ```
