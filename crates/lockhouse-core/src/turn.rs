@@ -45,6 +45,11 @@ impl Priority {
     pub const fn value(self) -> i32 {
         self.0
     }
+
+    /// How far it moves a place to the front, in microseconds.
+    pub(crate) fn worth_us(self) -> i64 {
+        i64::from(self.0) * STEP.as_micros() as i64
+    }
 }
 
 impl fmt::Display for Priority {
@@ -66,9 +71,8 @@ impl Place {
     /// The place of the ask that came `came` after the line began, as the one of `number`.
     pub fn new(came: Duration, priority: Priority, number: u64) -> Self {
         let came_us = i64::try_from(came.as_micros()).unwrap_or(i64::MAX);
-        let worth_us = i64::from(priority.value()) * STEP.as_micros() as i64;
         Self {
-            came_us: came_us.saturating_sub(worth_us),
+            came_us: came_us.saturating_sub(priority.worth_us()),
             number,
         }
     }

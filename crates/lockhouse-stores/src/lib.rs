@@ -12,6 +12,8 @@ mod memory;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod shown;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]

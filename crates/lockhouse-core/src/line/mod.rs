@@ -24,6 +24,8 @@ mod time;
 mod tests;
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::{Capacity, Count, Timestamp};
@@ -53,6 +55,15 @@ impl ProcessId {
     /// The process of a random `number`. 0 is no process.
     pub const fn new(number: u64) -> Self {
         Self(number)
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = ParseIntError;
+
+    /// As it is displayed: 16 hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        u64::from_str_radix(text, 16).map(Self)
     }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::{
     Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, Notification, Page,
-    Purge, Stale, Store, Upkeep,
+    Purge, Shown, ShownWaiter, Stale, Store, Upkeep, WaitingList,
 };
 use crate::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
@@ -49,6 +49,12 @@ pub enum Call<'a> {
     Recount,
     /// [`Upkeep::repair`].
     Repair,
+    /// [`WaitingList::show`].
+    Show,
+    /// [`WaitingList::shown`].
+    Shown,
+    /// [`WaitingList::forget_shown`].
+    ForgetShown,
     /// [`Migration::migrate`].
     Migrate,
 }
@@ -213,6 +219,28 @@ impl<L: Layer> Upkeep for L {
 
     async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
         self.around(Call::Repair, self.inner().repair(name)).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> WaitingList for L {
+    async fn show(
+        &self,
+        process: ProcessId,
+        waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
+        gone: &[SemaphoreName],
+    ) -> Result<(), Error> {
+        self.around(Call::Show, self.inner().show(process, waiting, gone))
+            .await
+    }
+
+    async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
+        self.around(Call::Shown, self.inner().shown(name)).await
+    }
+
+    async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
+        self.around(Call::ForgetShown, self.inner().forget_shown(age, limit))
+            .await
     }
 }
 

@@ -1,7 +1,7 @@
 //! What keeps the permits: the traits of a store, and its errors.
 //!
-//! A new kind of store implements [`Store`], [`Listing`], [`Upkeep`], [`Notification`] and [`Migration`], and with that is a
-//! [`FullStore`]. None has a default method, so a store that forgets one does not compile. A [`Layer`] stands before a store
+//! A new kind of store implements [`Store`], [`Listing`], [`Upkeep`], [`WaitingList`], [`Notification`] and [`Migration`],
+//! and with that is a [`FullStore`]. None has a default method, so a store that forgets one does not compile. A [`Layer`] stands before a store
 //! and changes some of its calls.
 
 mod cursor;
@@ -11,6 +11,7 @@ mod listing;
 mod migration;
 mod notification;
 mod upkeep;
+mod waiting_list;
 
 use std::fmt;
 
@@ -25,6 +26,7 @@ pub use listing::{Holders, Listing, Page};
 pub use migration::Migration;
 pub use notification::Notification;
 pub use upkeep::{Due, Purge, Stale, Upkeep};
+pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
 
 /// Commands to decide and save in one commit.
 #[derive(Clone, Debug)]
@@ -104,6 +106,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A store with all that Lockhouse asks of one.
-pub trait FullStore: Store + Listing + Upkeep + Notification + Migration {}
+pub trait FullStore: Store + Listing + Upkeep + WaitingList + Notification + Migration {}
 
-impl<S: Store + Listing + Upkeep + Notification + Migration> FullStore for S {}
+impl<S: Store + Listing + Upkeep + WaitingList + Notification + Migration> FullStore for S {}

@@ -5,7 +5,7 @@ mod rows;
 mod transaction;
 mod walk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Stale,
-    Store, Upkeep,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge,
+    SHOWN_FOR, Shown, ShownWaiter, Stale, Store, Upkeep, Waiter, WaitingList,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
@@ -22,15 +22,19 @@ use lockhouse_core::{
 };
 
 use crate::MAX_BATCH;
-use rows::{Rows, after};
+use rows::{Rows, after, before};
 pub use transaction::MemoryTransaction;
 
 /// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock
 /// unless it is given another.
 pub struct Memory {
     rows: Mutex<Rows>,
+    shown: Mutex<Lists>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
+
+/// The waiters that each process shows for a semaphore, and when it wrote that.
+type Lists = BTreeMap<(SemaphoreName, ProcessId), (Timestamp, Vec<Waiter>)>;
 
 impl Memory {
     /// An empty store.
@@ -42,6 +46,7 @@ impl Memory {
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             rows: Mutex::default(),
+            shown: Mutex::default(),
             clock: Box::new(clock),
         }
     }
@@ -211,6 +216,48 @@ impl Upkeep for Memory {
         let off = is != was;
         rows.semaphores.insert(name.clone(), is);
         Ok(off.then_some(was))
+    }
+}
+
+#[async_trait]
+impl WaitingList for Memory {
+    async fn show(
+        &self,
+        process: ProcessId,
+        waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
+        gone: &[SemaphoreName],
+    ) -> Result<(), Error> {
+        let now = (self.clock)();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, waiters) in waiting {
+            let waiters = waiters.iter().map(|waiter| waiter.clone().at(now));
+            shown.insert((name.clone(), process), (now, waiters.collect()));
+        }
+        for name in gone {
+            shown.remove(&(name.clone(), process));
+        }
+        Ok(())
+    }
+
+    async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
+        let now = (self.clock)();
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = (name.clone(), ProcessId::new(0));
+        let of_it = shown.range(first..).take_while(|((of, _), _)| of == name);
+        let oldest = before(now, SHOWN_FOR);
+        let fresh = of_it.filter(|(_, (written, _))| *written >= oldest);
+        let processes = fresh.map(|((_, process), (_, waiters))| (*process, waiters.clone()));
+        Ok(Shown {
+            now,
+            processes: processes.collect(),
+        })
+    }
+
+    async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
+        let cutoff = before((self.clock)(), age);
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = shown.extract_if(.., |_, (written, _)| *written <= cutoff);
+        Ok(old.take(limit as usize).count() as u64)
     }
 }
 

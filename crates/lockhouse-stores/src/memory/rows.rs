@@ -225,6 +225,6 @@ pub(super) fn after<K: Clone>(page: &Page<K>) -> Bound<K> {
     page.after.clone().map_or(Bound::Unbounded, Bound::Excluded)
 }
 
-fn before(now: Timestamp, age: Duration) -> Timestamp {
+pub(super) fn before(now: Timestamp, age: Duration) -> Timestamp {
     now.checked_sub(age).unwrap_or(Timestamp::MIN)
 }

@@ -108,6 +108,7 @@ impl Dialect for MySqlServer {
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const CLOCK: &'static str = sql::CLOCK;
+    const NOW: &'static str = "SYSDATE(6)";
     const SCHEMA: u32 = schema::VERSION;
     const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
 
@@ -205,6 +206,13 @@ impl Dialect for MySqlServer {
 
     fn delete_past(what: Purge, ids: &[String]) -> Script {
         purge::delete(what, ids)
+    }
+
+    fn show(rows: &str) -> String {
+        format!(
+            "INSERT INTO lockhouse_waiting (semaphore,process,waiters,written_at) VALUES {rows} \
+             ON DUPLICATE KEY UPDATE waiters=VALUES(waiters),written_at=VALUES(written_at)"
+        )
     }
 
     fn recount(torn: usize) -> Script {

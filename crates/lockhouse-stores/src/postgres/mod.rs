@@ -110,6 +110,7 @@ impl Dialect for PostgresServer {
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const CLOCK: &'static str = sql::CLOCK;
+    const NOW: &'static str = "clock_timestamp()";
     const SCHEMA: u32 = schema::VERSION;
     const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
 
@@ -208,6 +209,13 @@ impl Dialect for PostgresServer {
 
     fn delete_past(what: Purge, ids: &[String]) -> Script {
         purge::delete(what, ids)
+    }
+
+    fn show(rows: &str) -> String {
+        format!(
+            "INSERT INTO lockhouse_waiting (semaphore,process,waiters,written_at) VALUES {rows} \
+             ON CONFLICT (semaphore,process) DO UPDATE SET waiters=EXCLUDED.waiters,written_at=EXCLUDED.written_at"
+        )
     }
 
     fn recount(torn: usize) -> Script {

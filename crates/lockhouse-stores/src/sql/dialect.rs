@@ -106,6 +106,9 @@ pub trait Dialect: Driver {
     /// Asks for the clock, as it is when this is run.
     const CLOCK: &'static str;
 
+    /// The clock as an expression, as it is when the statement is run.
+    const NOW: &'static str;
+
     /// The version of the schema that this code needs.
     const SCHEMA: u32;
 
@@ -184,6 +187,9 @@ pub trait Dialect: Driver {
 
     /// Deletes the rows of `ids`, literals, which are locked, and commits.
     fn delete_past(what: Purge, ids: &[String]) -> Script;
+
+    /// Writes rows of `lockhouse_waiting`: semaphore, process, waiters, time.
+    fn show(rows: &str) -> String;
 
     /// Counts everything in one consistent read: semaphores, sums, torn requests, in the three
     /// answers before the last.

@@ -34,6 +34,7 @@ mod store;
 mod transact;
 mod url;
 pub(crate) mod values;
+mod waiting_list;
 mod walk;
 
 use std::fmt;

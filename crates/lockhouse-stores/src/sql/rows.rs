@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
-    Permit, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Permit, ProcessId, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
@@ -171,6 +171,25 @@ pub(crate) fn entry(row: &impl TextRow) -> Result<Entry, Error> {
     };
     let holds = columns.nullable(2)?.is_some();
     Ok(Entry { at, holds })
+}
+
+/// The process that shows waiters, these as JSON, and when it wrote them.
+pub(crate) fn shown(row: &impl TextRow) -> Result<(ProcessId, &str, Timestamp), Error> {
+    let columns = Columns(row);
+    Ok((
+        columns.parsed(0)?,
+        columns.text(1)?,
+        columns.checked(2, time)?,
+    ))
+}
+
+/// What a row of waiters is found by.
+pub(crate) fn shown_key(row: &impl TextRow) -> Result<(SemaphoreName, ProcessId), Error> {
+    let columns = Columns(row);
+    Ok((
+        columns.checked(0, SemaphoreName::stored)?,
+        columns.parsed(1)?,
+    ))
 }
 
 /// A row of one owner.

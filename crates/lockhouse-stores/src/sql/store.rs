@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, Notification, Page, Purge,
-    Stale, Store, Upkeep,
+    Shown, ShownWaiter, Stale, Store, Upkeep, WaitingList,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
@@ -15,7 +15,7 @@ use lockhouse_core::{
 
 use super::dialect::Dialect;
 use super::read::Names;
-use super::{Sql, due, locked, purge, read, recount, schema, transact, walk};
+use super::{Sql, due, locked, purge, read, recount, schema, transact, waiting_list, walk};
 use crate::MAX_BATCH;
 
 #[async_trait]
@@ -159,6 +159,37 @@ impl<D: Dialect> Upkeep for Sql<D> {
         let name = name.clone();
         self.in_own_task(Kind::Unknown, |store| async move {
             recount::repair(&store, &name).await
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> WaitingList for Sql<D> {
+    async fn show(
+        &self,
+        process: ProcessId,
+        waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
+        gone: &[SemaphoreName],
+    ) -> Result<(), Error> {
+        let (waiting, gone) = (waiting.to_vec(), gone.to_vec());
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            waiting_list::show(&store, process, &waiting, &gone).await
+        })
+        .await
+    }
+
+    async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
+        let name = name.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            waiting_list::shown(&store, &name).await
+        })
+        .await
+    }
+
+    async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            waiting_list::forget(&store, age, limit).await
         })
         .await
     }

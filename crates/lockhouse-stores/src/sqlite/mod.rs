@@ -19,6 +19,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod url;
+mod waiting_list;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -27,8 +28,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Stale,
-    Store, Upkeep,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Shown,
+    ShownWaiter, Stale, Store, Upkeep, WaitingList,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
@@ -227,6 +228,38 @@ impl Upkeep for Sqlite {
             Ok(was)
         };
         self.connections.write_long(work).await
+    }
+}
+
+#[async_trait]
+impl WaitingList for Sqlite {
+    async fn show(
+        &self,
+        process: ProcessId,
+        waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
+        gone: &[SemaphoreName],
+    ) -> Result<(), Error> {
+        let (waiting, gone) = (waiting.to_vec(), gone.to_vec());
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            waiting_list::show(&transaction, process, &waiting, &gone)?;
+            transaction.commit().map_err(error::commit)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
+        let name = name.clone();
+        let work = move |snapshot: &_| waiting_list::shown(snapshot, &name);
+        self.connections.read(work).await
+    }
+
+    async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let gone = waiting_list::forget(&transaction, age, limit)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(gone)
+        };
+        self.connections.write(work).await
     }
 }
 

@@ -1,14 +1,15 @@
 //! Rows, read into the words of the core. A row that does not fit is an error, never a panic.
 
-use lockhouse_core::store::{Cursor, Error};
+use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
-    Permit, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Permit, ProcessId, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
 
 use super::error::unreadable;
+use crate::shown;
 use crate::walk::Entry;
 
 /// The `state` of what is live.
@@ -109,6 +110,18 @@ pub(super) fn session(row: &Row<'_>) -> Result<OwnerSession, Error> {
         ttl: cells.number(1, Ttl::from_ms)?,
         expires_at: cells.number(2, Timestamp::from_microsecond)?,
     })
+}
+
+/// Of `process, waiters, written_at`: what a process shows.
+pub(super) fn shown(row: &Row<'_>) -> Result<(ProcessId, Vec<Waiter>), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_waiting",
+    };
+    let written = cells.number(2, Timestamp::from_microsecond)?;
+    let waiters: String = cells.get(1)?;
+    let process = cells.text(0, |text: String| text.parse())?;
+    Ok((process, shown::parse(&waiters, written)))
 }
 
 /// Of an entry of an index of live requests: `only_semaphore_id, id`, and whether it is one of those that are asked for.

@@ -68,13 +68,14 @@ async fn what_has_lapsed_is_found_after_an_upgrade_from_each_version_before(data
     }
 }
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "lockhouse_schema_version",
     "lockhouse_semaphore",
     "lockhouse_permit_request",
     "lockhouse_permit",
     "lockhouse_capacity_change",
     "lockhouse_owner_session",
+    "lockhouse_waiting",
 ];
 
 /// On `a`, one that has expired and one of the owner `o`.

@@ -1,6 +1,6 @@
 //! P12: no statement scans a table, so none costs more as history grows.
 
-use crate::sqlite::{due, load, purge, read, save, schema, walk};
+use crate::sqlite::{due, load, purge, read, save, schema, waiting_list, walk};
 
 use super::*;
 
@@ -25,6 +25,7 @@ fn assert_flat(connection: &Connection) {
         due::STATEMENTS,
         purge::STATEMENTS,
         walk::STATEMENTS,
+        waiting_list::STATEMENTS,
     ];
     for sql in all.concat() {
         let plan = plan(connection, sql);
@@ -56,6 +57,7 @@ fn assert_flat(connection: &Connection) {
             purge::LIST_SESSIONS,
             "lockhouse_permit_request_live_by_owner",
         ),
+        (waiting_list::LIST_OLD, "lockhouse_waiting_by_time"),
         (walk::FROM, "lockhouse_permit_request_live"),
         (walk::IN, "lockhouse_permit_request_live"),
         (walk::OWNED_FROM, "lockhouse_permit_request_live_by_owner"),

@@ -1,0 +1,74 @@
+//! The waiters that processes show.
+
+use std::time::Duration;
+
+use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownWaiter};
+use lockhouse_core::{ProcessId, SemaphoreName};
+use rusqlite::{Connection, Row, params};
+
+use super::due::before;
+use super::error::cannot;
+use super::{load, read, rows};
+use crate::shown;
+
+const SHOW: &str = "
+    INSERT INTO lockhouse_waiting (semaphore, process, waiters, written_at) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (semaphore, process) DO UPDATE
+    SET waiters = excluded.waiters, written_at = excluded.written_at";
+
+const DELETE: &str = "DELETE FROM lockhouse_waiting WHERE semaphore = ?1 AND process = ?2";
+
+const LIST: &str = "
+    SELECT process, waiters, written_at FROM lockhouse_waiting
+    WHERE semaphore = ?1 AND written_at >= ?2";
+
+pub(super) const LIST_OLD: &str = "
+    SELECT semaphore, process FROM lockhouse_waiting
+    WHERE written_at <= ?1 ORDER BY written_at LIMIT ?2";
+
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[SHOW, DELETE, LIST, LIST_OLD];
+
+pub(super) fn show(
+    connection: &Connection,
+    process: ProcessId,
+    waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
+    gone: &[SemaphoreName],
+) -> Result<(), Error> {
+    let cannot = cannot("show who waits");
+    let (process, now) = (process.to_string(), load::now()?.as_microsecond());
+    let mut show = connection.prepare_cached(SHOW).map_err(&cannot)?;
+    for (name, waiters) in shown::pieces(waiting).concat() {
+        let row = params![name.as_str(), process, waiters, now];
+        show.execute(row).map_err(&cannot)?;
+    }
+    let mut delete = connection.prepare_cached(DELETE).map_err(&cannot)?;
+    for name in gone {
+        delete.execute([name.as_str(), &process]).map_err(&cannot)?;
+    }
+    Ok(())
+}
+
+pub(super) fn shown(connection: &Connection, name: &SemaphoreName) -> Result<Shown, Error> {
+    let now = load::now()?;
+    let key = params![name.as_str(), before(now, SHOWN_FOR)];
+    let parse = |row: &Row<'_>| rows::shown(row);
+    let processes = read::list(connection, LIST, key, parse)?;
+    Ok(Shown { now, processes })
+}
+
+pub(super) fn forget(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
+    let cannot = cannot("delete old lists of waiters");
+    let cutoff = before(load::now()?, age);
+    let mut list = connection.prepare_cached(LIST_OLD).map_err(&cannot)?;
+    let key = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let keys = list
+        .query_map(params![cutoff, limit], key)
+        .and_then(Iterator::collect::<Result<Vec<(String, String)>, _>>)
+        .map_err(&cannot)?;
+    let mut delete = connection.prepare_cached(DELETE).map_err(&cannot)?;
+    for (name, process) in &keys {
+        delete.execute([name, process]).map_err(&cannot)?;
+    }
+    Ok(keys.len() as u64)
+}
