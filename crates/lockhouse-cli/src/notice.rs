@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal};
 use std::pin::pin;
 use std::time::Duration;
 
-use lockhouse::{Ask, Lockhouse, SemaphoreStatus};
-use tokio::time::timeout;
+use lockhouse::{Ask, Error, Lockhouse, SemaphoreStatus};
+use tokio::time::{sleep, timeout};
 
 use crate::failure::word;
 use crate::output::{Format, complain};
@@ -13,8 +13,14 @@ use crate::output::{Format, complain};
 /// Shorter waits go unsaid.
 const UNSAID: Duration = Duration::from_millis(500);
 
+/// After so long more, the waiters of other processes are listed.
+const LISTED: Duration = Duration::from_secs(1);
+
+/// How often a new place in the line is said at most.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// What `acquiring` comes to. If it takes a while, and a person may be looking, says on stderr what
-/// it waits for.
+/// it waits for, and how many are ahead.
 pub(crate) async fn while_waiting<T>(
     acquiring: impl Future<Output = T>,
     lockhouse: &Lockhouse,
@@ -31,20 +37,77 @@ pub(crate) async fn while_waiting<T>(
     tokio::select! {
         biased;
         done = &mut acquiring => return done,
-        () = tell(lockhouse, ask) => {}
+        () = keep_telling(lockhouse, ask) => {}
     }
     acquiring.await
 }
 
-/// Says where the permits are lacking. If that cannot be found out, the wait alone is said.
-async fn tell(lockhouse: &Lockhouse, ask: &Ask) {
-    let mut lacking = Vec::new();
-    for (name, count) in ask.permits() {
+async fn keep_telling(lockhouse: &Lockhouse, ask: &Ask) {
+    let mut said = tell(lockhouse, ask).await;
+    let mut pause = LISTED;
+    loop {
+        sleep(pause).await;
+        pause = AGAIN;
+        // If it cannot be found out, there is nothing new to say.
+        let Ok(Some(places)) = places(lockhouse, ask).await else {
+            continue;
+        };
+        let ahead: Vec<_> = places.iter().map(|(_, ahead)| *ahead).collect();
+        if said.as_ref() == Some(&ahead) {
+            continue;
+        }
+        for (status, ahead) in &places {
+            if *ahead > 0 || lacks(status, ask) {
+                let ahead = match ahead {
+                    0 => ", next in line".into(),
+                    ahead => format!(", {ahead} ahead"),
+                };
+                complain(&line(status, &ahead));
+            }
+        }
+        said = Some(ahead);
+    }
+}
+
+/// The semaphores of `ask`, each with how many waiters are ahead; none if that is not known.
+async fn places(
+    lockhouse: &Lockhouse,
+    ask: &Ask,
+) -> Result<Option<Vec<(SemaphoreStatus, usize)>>, Error> {
+    let mut places = Vec::new();
+    for (name, _) in ask.permits() {
+        let status = lockhouse.status(name).await?;
+        let waiting = lockhouse.waiting(name).await?;
+        let is_own = |waiter: &lockhouse::Waiter| waiter.external_id == ask.external_id;
+        match waiting.iter().position(is_own) {
+            Some(ahead) => places.push((status, ahead)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(places))
+}
+
+/// Says where the permits are lacking. If that cannot be found out, the wait alone is said. What was said by that of
+/// how many are ahead: none are where nobody else waits.
+async fn tell(lockhouse: &Lockhouse, ask: &Ask) -> Option<Vec<usize>> {
+    let (mut lacking, mut ahead) = (Vec::new(), Some(Vec::new()));
+    for (name, _) in ask.permits() {
         let Ok(status) = lockhouse.status(name).await else {
+            ahead = None;
             break;
         };
-        if status.semaphore.available() < count.value() {
-            lacking.push(line(&status));
+        // Which of them come first is not known here.
+        let others = match status.waiting.saturating_sub(1) {
+            0 => String::new(),
+            1 => ", 1 other waits".into(),
+            others => format!(", {others} others wait"),
+        };
+        match &mut ahead {
+            Some(ahead) if others.is_empty() => ahead.push(0),
+            _ => ahead = None,
+        }
+        if lacks(&status, ask) {
+            lacking.push(line(&status, &others));
         }
     }
     if lacking.is_empty() {
@@ -55,23 +118,24 @@ async fn tell(lockhouse: &Lockhouse, ask: &Ask) {
     for line in lacking {
         complain(&line);
     }
+    ahead
 }
 
-fn line(status: &SemaphoreStatus) -> String {
-    let SemaphoreStatus { semaphore, waiting } = status;
+fn lacks(status: &SemaphoreStatus, ask: &Ask) -> bool {
+    let semaphore = &status.semaphore;
+    let mut permits = ask.permits();
+    permits.any(|(name, count)| *name == semaphore.name && semaphore.available() < count.value())
+}
+
+fn line(status: &SemaphoreStatus, others: &str) -> String {
+    let semaphore = &status.semaphore;
     let (name, capacity) = (&semaphore.name, semaphore.capacity.value());
     if capacity == 0 {
         let name_word = word(name.as_str());
         return format!(
-            "lockhouse: waiting for \"{name}\", which is closed; lockhouse resize {name_word} CAPACITY opens it"
+            "lockhouse: waiting for \"{name}\", which is closed{others}; lockhouse resize {name_word} CAPACITY opens it"
         );
     }
     let in_use = semaphore.in_use;
-    // All who wait at one server, or in this process; which of them come first is not known here.
-    let others = match waiting.saturating_sub(1) {
-        0 => String::new(),
-        1 => ", 1 other waits".into(),
-        others => format!(", {others} others wait"),
-    };
     format!("lockhouse: waiting for \"{name}\": {in_use} of {capacity} permits in use{others}")
 }

@@ -44,6 +44,10 @@ fn json_is_what_the_http_api_answers() {
             json(&["holders", "a"]),
             get(&house, "/v1/semaphores/a/holders")
         );
+        assert_eq!(
+            json(&["line", "a"]),
+            get(&house, "/v1/semaphores/a/waiting")
+        );
     }
     assert_eq!(acquired, get(&house, "/v1/requests/job"));
     let problem = get(&house, "/v1/semaphores/b");
@@ -210,6 +214,7 @@ fn reading_commands_create_no_file() {
         (&["show", "a"], 1),
         (&["history", "a"], 1),
         (&["holders", "a"], 1),
+        (&["line", "a"], 1),
     ] {
         let args = [&["--url", &url][..], verb].concat();
         let done = house.done(&args);

@@ -161,6 +161,43 @@ fn a_terminal_is_told_how_many_others_wait_at_the_server() {
     terminal.types("\x03");
 }
 
+/// Each `run` is a process of its own on the store.
+#[test]
+fn a_terminal_is_told_how_many_are_ahead_at_other_processes() {
+    let mut terminal = Terminal::new();
+    terminal.house.text(&["acquire", "-s", "a", "--id", "held"]);
+    let mut others = Vec::new();
+    for id in ["one", "two"] {
+        let acquire = ["acquire", "-s", "a", "--id", id, "--wait", "forever"];
+        others.push(terminal.house.start(&acquire));
+        until("it is listed", || {
+            let listed = terminal.house.json(&["line", "a"]);
+            let waiting = listed["waiting"].as_array().unwrap().clone();
+            waiting.iter().any(|waiter| waiter["external_id"] == id)
+        });
+    }
+    let text = terminal.house.text(&["line", "a"]);
+    let columns: Vec<_> = text.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        columns,
+        ["ID", "OWNER", "COUNT", "PRIORITY", "SINCE", "LACKS"]
+    );
+    let rows: Vec<_> = text.lines().skip(1).collect();
+    assert!(
+        rows[0].starts_with("one ") && rows[1].starts_with("two "),
+        "{text}"
+    );
+    assert!(rows[0].ends_with(" a"), "{text}");
+    terminal.types(&format!("{RUN} echo up\n"));
+    terminal.shows("lockhouse: waiting for \"a\": 1 of 1 permits in use, 2 ahead\n");
+    terminal.house.text(&["release", "held"]);
+    terminal.shows("1 of 1 permits in use, 1 ahead\n");
+    terminal.house.text(&["release", "one"]);
+    terminal.shows("1 of 1 permits in use, next in line\n");
+    terminal.house.text(&["release", "two"]);
+    terminal.shows("up\n");
+}
+
 #[test]
 fn ctrl_c_is_for_the_command() {
     let mut terminal = Terminal::new();

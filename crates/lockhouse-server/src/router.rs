@@ -69,7 +69,7 @@ pub(crate) fn with_stopping(
         .with_state(app)
 }
 
-fn routes() -> [(&'static str, MethodRouter<App>); 13] {
+fn routes() -> [(&'static str, MethodRouter<App>); 14] {
     [
         ("/v1/semaphores", get(semaphores::list)),
         (
@@ -80,6 +80,7 @@ fn routes() -> [(&'static str, MethodRouter<App>); 13] {
         ),
         ("/v1/semaphores/{name}/holders", get(semaphores::holders)),
         ("/v1/semaphores/{name}/history", get(semaphores::history)),
+        ("/v1/semaphores/{name}/waiting", get(semaphores::waiting)),
         ("/v1/requests", get(requests::list)),
         (
             "/v1/requests/{external_id}",

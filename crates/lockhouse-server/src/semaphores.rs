@@ -1,9 +1,9 @@
-//! `/v1/semaphores`: defining, listing, deleting, who holds and how capacities changed.
+//! `/v1/semaphores`: defining, listing, deleting, who holds, who waits and how capacities changed.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use lockhouse::wire::{self, Define, History, Holders, Semaphores};
+use lockhouse::wire::{self, Define, History, Holders, Semaphores, Waiting};
 use lockhouse::{Cursor, Lockhouse, SemaphoreName};
 
 use crate::body::{Json, Nothing, OptionalJson};
@@ -124,4 +124,14 @@ pub(crate) async fn history(
     let changes = lockhouse.history(&name, limit).await?;
     let changes = changes.iter().map(wire::CapacityChange::from).collect();
     Ok(Json(History { changes }))
+}
+
+pub(crate) async fn waiting(
+    State(lockhouse): State<Lockhouse>,
+    Named(name): Named<SemaphoreName>,
+    _: NoParameters,
+) -> Result<Json<Waiting>, Failure> {
+    let waiting = lockhouse.waiting(&name).await?;
+    let waiting = waiting.iter().map(wire::Waiter::from).collect();
+    Ok(Json(Waiting { waiting }))
 }

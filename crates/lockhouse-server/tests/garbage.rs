@@ -37,7 +37,9 @@ fn paths() -> impl Strategy<Value = String> {
         "",
         "v1",
     ]);
-    let below = prop::sample::select(vec!["", "/", "/holders", "/history", "/renew", "/x"]);
+    let below = prop::sample::select(vec![
+        "", "/", "/holders", "/history", "/waiting", "/renew", "/x",
+    ]);
     let query = prop_oneof![
         4 => Just(String::new()),
         1 => prop::sample::select(vec![

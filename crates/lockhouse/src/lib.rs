@@ -54,7 +54,7 @@ pub use error::Error;
 pub use holding::Lost;
 pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;
-pub use lockhouse_core::store::{Cursor, Held};
+pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
     Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
     ExternalId, Finding, Invalid, Note, Outcome, Owner, OwnerSession, Priority, Refusal, Reply,

@@ -1,6 +1,6 @@
 //! What a [`Lockhouse`] lists, page by page.
 
-use lockhouse_core::store::{Cursor, Held, Holders};
+use lockhouse_core::store::{Cursor, Held, Holders, Waiter};
 use lockhouse_core::{NamePrefix, Owner, SemaphoreName};
 
 use crate::client::page;
@@ -96,5 +96,17 @@ impl Lockhouse {
         self.service
             .holders(&of, &page(after.as_ref(), limit)?)
             .await
+    }
+
+    /// Who waits for `name`, in the order of the line, at all servers and programs that use the store: the first 200
+    /// waiters of each.
+    ///
+    /// Those of this process, or of the server, are as they are now. Others are shown once they have waited for a second, and
+    /// up to 5 s late. The waiters of a process that died are shown for up to 15 s.
+    ///
+    /// # Errors
+    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    pub async fn waiting(&self, name: impl AsRef<str>) -> Result<Vec<Waiter>, Error> {
+        self.service.waiting(&SemaphoreName::parse(name)?).await
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Cursor, Held, Holders, Page};
+use lockhouse_core::store::{Cursor, Held, Holders, Page, Waiter};
 use lockhouse_core::{
     CapacityChange, Command, Definition, Epoch, ExternalId, NamePrefix, Owner, OwnerSession, Reply,
     Request, Semaphore, SemaphoreName, Timestamp,
@@ -33,6 +33,8 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
     async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error>;
     async fn history(&self, name: &SemaphoreName, limit: u32)
     -> Result<Vec<CapacityChange>, Error>;
+    /// The waiters of all processes, in order.
+    async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error>;
     async fn migrate(&self) -> Result<(), Error>;
     async fn ready(&self) -> Result<(), Error>;
     /// Waits for a moment until other processes know that callers of this one have left their lines.
@@ -46,7 +48,7 @@ pub(crate) trait Service: std::fmt::Debug + Send + Sync {
 pub struct SemaphoreStatus {
     /// The semaphore as the store has it.
     pub semaphore: Semaphore,
-    /// How many calls wait for it in this process, or in the server that answered.
+    /// How many calls wait for it, at all processes.
     pub waiting: u32,
 }
 

@@ -240,6 +240,7 @@ impl Upkeep {
             age: self.sessions_after,
         };
         let (batch, pause) = (self.purge_batch, self.purge_pause);
+        engine.forget_shown(batch).await?;
         engine.purge(sessions, batch, pause).await
     }
 

@@ -9,6 +9,7 @@ mod goodbye;
 mod heartbeat;
 mod history;
 mod holders;
+mod line;
 mod list;
 mod migrate;
 mod release;
@@ -39,6 +40,7 @@ pub(crate) enum Verb {
     Show(show::Show),
     Delete(delete::Delete),
     History(history::History),
+    Line(line::Line),
     Run(run::Run),
     Acquire(acquire::Acquire),
     Renew(renew::Renew),
@@ -64,6 +66,7 @@ impl Verb {
             Verb::Show(verb) => verb.perform(global).await,
             Verb::Delete(verb) => verb.perform(global).await,
             Verb::History(verb) => verb.perform(global).await,
+            Verb::Line(verb) => verb.perform(global).await,
             Verb::Run(verb) => verb.perform(global).await,
             Verb::Acquire(verb) => verb.perform(global).await,
             Verb::Renew(verb) => verb.perform(global).await,

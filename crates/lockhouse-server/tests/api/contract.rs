@@ -115,6 +115,13 @@ async fn answers_are_those_of_the_contract() {
             String::new(),
             200,
         ),
+        (
+            "GET",
+            "/v1/semaphores/{name}/waiting",
+            "a",
+            String::new(),
+            200,
+        ),
         ("PUT", REQUEST, "x", ask("a"), 201),
         ("PUT", REQUEST, "x", ask("a"), 200),
         ("PUT", REQUEST, "x", ask("b"), 409),

@@ -132,3 +132,47 @@ async fn who_hangs_up_and_is_back_at_once_keeps_its_place() {
     assert_eq!(holders["holders"][0]["external_id"], "first");
     drop((back, second));
 }
+
+#[tokio::test]
+async fn the_line_is_listed_in_order() {
+    let server = full().await;
+    server
+        .get("/v1/semaphores/none/waiting")
+        .await
+        .is_problem(404, "unknown_semaphore");
+    let nobody = server.get("/v1/semaphores/a/waiting").await.is(200).json();
+    assert_eq!(nobody, serde_json::json!({"waiting": []}));
+    let _first = waiter(&server, "y").await;
+    until("one waits", || async { server.waiting("a").await == 1 }).await;
+    let urgent = r#"{"permits":[{"semaphore":"a"}],"owner":"ann","priority":7,"wait_ms":60000}"#;
+    let urgent = server.put("/v1/requests/z", urgent);
+    let listing = async {
+        until("two wait", || async { server.waiting("a").await == 2 }).await;
+        let listed = server.get("/v1/semaphores/a/waiting").await.is(200).json();
+        let [first, second] = listed["waiting"].as_array().unwrap().as_slice() else {
+            panic!("{listed}");
+        };
+        assert_eq!(
+            (&first["external_id"], &second["external_id"]),
+            (&"z".into(), &"y".into())
+        );
+        assert_eq!(
+            (&first["owner"], &first["priority"]),
+            (&"ann".into(), &7.into())
+        );
+        assert_eq!(
+            (&second["count"], &second["priority"]),
+            (&1.into(), &0.into())
+        );
+        assert_eq!(second["lacks"], serde_json::json!(["a"]));
+        assert!(
+            first["since"].as_str() > second["since"].as_str(),
+            "{listed}"
+        );
+        let client = server.client().await;
+        assert_eq!(client.waiting("a").await.unwrap().len(), 2);
+        server.call("DELETE", "/v1/requests/x", "").await.is(200);
+    };
+    let (granted, ()) = tokio::join!(urgent, listing);
+    granted.is(201);
+}

@@ -1,16 +1,12 @@
 //! A process that dies while its callers wait holds nobody up for long.
 
-use std::thread;
 use std::time::Duration;
 
-use lockhouse::Lockhouse;
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use crate::queue::{LONG, Served, ask, hold, until_waiting};
+use crate::queue::{Doomed, Served, ask, hold, until_waiting};
 
 const A_MOMENT: Duration = Duration::from_millis(5);
 
@@ -19,31 +15,6 @@ on_each_store!(
     six_dead_of_twelve_are_passed_over,
     what_was_passed_over_costs_once,
 );
-
-/// A caller that waits at an engine with a runtime of its own, which ends without a word when this is dropped.
-struct Doomed {
-    _ends: oneshot::Sender<()>,
-}
-
-impl Doomed {
-    fn waits(lockhouse: Lockhouse, id: String) -> Self {
-        let (ends, ended) = oneshot::channel::<()>();
-        thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let waits = tokio::spawn(async move {
-                    let granted = lockhouse.acquire(ask(&id, &[("s", 1)]), LONG).await;
-                    panic!("{granted:?}, and it should have died before");
-                });
-                // Dropped, or it would be answered.
-                let _ = ended.await;
-                drop(waits);
-            });
-            runtime.shutdown_background();
-        });
-        Self { _ends: ends }
-    }
-}
 
 /// These wait in the line, in their order, and `dead` of them die.
 async fn pause(place: &Place, waiting: u32, dead: u32) -> (Served, Vec<Duration>) {

@@ -4,3 +4,4 @@ mod death;
 mod order;
 mod queue;
 mod sharing;
+mod shown;

@@ -1,10 +1,13 @@
 //! Callers that wait at engines of their own.
 
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, Priority, Request, SemaphoreName, Ttl};
 use lockhouse_testkit::place::Place;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -64,6 +67,31 @@ impl Waiter {
     /// When it was granted, once it has released.
     pub(crate) async fn granted(self) -> Instant {
         self.0.await.unwrap().1
+    }
+}
+
+/// A caller that waits at an engine with a runtime of its own, which ends without a word when this is dropped.
+pub(crate) struct Doomed {
+    _ends: oneshot::Sender<()>,
+}
+
+impl Doomed {
+    pub(crate) fn waits(lockhouse: Lockhouse, id: String) -> Self {
+        let (ends, ended) = oneshot::channel::<()>();
+        thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let waits = tokio::spawn(async move {
+                    let granted = lockhouse.acquire(ask(&id, &[("s", 1)]), LONG).await;
+                    panic!("{granted:?}, and it should have died before");
+                });
+                // Dropped, or it would be answered.
+                let _ = ended.await;
+                drop(waits);
+            });
+            runtime.shutdown_background();
+        });
+        Self { _ends: ends }
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::aside::Aside;
 use super::asker::{Answer, Asker, Caller};
+use super::board::Board;
 use super::lane::Lane;
 use super::queue::{Queue, Queued, Taken};
 use super::ticket::Wait;
@@ -49,6 +50,8 @@ pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) aside: Aside,
     pub(super) waiting: Waiting,
+    /// What other processes see of them.
+    pub(super) board: Board,
     /// Whether somebody looks for what other processes do.
     pub(super) is_watched: bool,
     /// Whether a task polls the rows that are locked.
@@ -155,6 +158,7 @@ impl Lanes {
             queue: Queue::new(store.max_batch()),
             aside: Aside::default(),
             waiting: Waiting::new(ProcessId::new(fastrand::u64(1..))),
+            board: Board::default(),
             is_watched: false,
             is_polled: false,
         };

@@ -12,6 +12,7 @@
 mod aside;
 mod asker;
 mod attempt;
+mod board;
 mod epoch;
 mod known;
 mod lane;
@@ -35,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Cursor, FullStore, Held, Holders, Kind, Page};
+use lockhouse_core::store::{Cursor, FullStore, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, NamePrefix, Owner, Refusal,
     Reply, Request, Semaphore, SemaphoreName,
@@ -317,6 +318,10 @@ impl Service for Engine {
             async move { store.history(&name, limit).await }
         });
         self.listings.read(deadline, list).await
+    }
+
+    async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
+        self.waiters(name).await
     }
 
     async fn migrate(&self) -> Result<(), Error> {

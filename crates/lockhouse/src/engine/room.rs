@@ -61,6 +61,11 @@ impl Room {
         self.capacity.is_none_or(|capacity| count <= capacity)
     }
 
+    /// Whether fewer are free.
+    pub(super) fn is_too_small_for(&self, count: u32) -> bool {
+        self.free.is_some_and(|free| free < count.into()) || !self.could_ever_have(count)
+    }
+
     /// The first who could be granted something; or who waits for more capacity, if all do.
     pub(super) fn head(&self) -> Option<Place> {
         let first = [&self.parked, &self.queued].map(|places| places.first().copied());

@@ -20,6 +20,9 @@ const WHILE_THERE_IS_SOME: Duration = Duration::from_secs(1);
 /// How many requests it ends at once, and how many sessions it deletes. It takes a few milliseconds.
 const SOME: u32 = 100;
 
+/// The list of waiters of a process that died is deleted after so long.
+const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(60 * 60);
+
 /// When the next look is.
 #[derive(Debug)]
 pub(super) struct Tidying(Mutex<Instant>);
@@ -69,6 +72,12 @@ impl Engine {
         });
     }
 
+    /// Deletes lists of waiters that their processes left behind.
+    pub(crate) async fn forget_shown(&self, batch: u32) -> Result<(), Error> {
+        let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, batch);
+        attempt::read(attempt::deadline(), forget).await.map(drop)
+    }
+
     /// Whether there may be more.
     async fn end_some(&self) -> Result<bool, Error> {
         let deadline = attempt::deadline();
@@ -80,6 +89,7 @@ impl Engine {
             age: Upkeep::default().sessions_after,
         };
         let gone = attempt::read(deadline, || self.store.purge(sessions, SOME)).await?;
+        self.forget_shown(SOME).await?;
         Ok(found == SOME as usize || gone == u64::from(SOME))
     }
 }

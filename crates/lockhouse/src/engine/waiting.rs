@@ -118,6 +118,20 @@ impl Waiting {
         self.waiters.get(&place)
     }
 
+    /// All who wait, in any order.
+    pub(super) fn waiters(&self) -> impl Iterator<Item = (&Place, &Waiter)> {
+        self.waiters.iter()
+    }
+
+    /// The semaphores that are believed to have too few free permits for `ask`.
+    pub(super) fn lacks(&self, ask: &Ask) -> Vec<SemaphoreName> {
+        let lacking = ask.permits().filter(|(name, count)| {
+            let room = self.rooms.get(*name);
+            room.is_some_and(|room| room.is_too_small_for(count.value()))
+        });
+        lacking.map(|(name, _)| name.clone()).collect()
+    }
+
     /// A ticket for `ask`, which comes now.
     pub(super) fn ticket(&mut self, ask: &Ask, wait: Wait) -> Ticket {
         let same_id = self.by_id.get(&ask.external_id).into_iter().flatten();

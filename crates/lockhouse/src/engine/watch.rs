@@ -290,10 +290,12 @@ impl Engine {
                 }
             }
             self.lanes.save_due();
+            self.show_waiters();
             let process = self.lanes.state().waiting.process;
             let to_save = self.lanes.state().waiting.next_to_save(Instant::now());
             // What there is to save may be over by then, with all who waited.
-            let next = plan.next.into_iter().chain(to_save).min();
+            let to_show = self.lanes.state().board.next();
+            let next = plan.next.into_iter().chain(to_save).chain(to_show).min();
             let next = next.unwrap_or_else(Instant::now);
             // In one order, so that a run can be repeated; whichever it is, all is looked at anew.
             tokio::select! {
@@ -306,6 +308,7 @@ impl Engine {
                 () = sleep_until(next) => {}
             }
         }
+        self.show_waiters();
     }
 
     /// None once nobody waits.

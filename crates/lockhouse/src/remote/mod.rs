@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{self, Cursor, Held, Holders, Kind, Page};
+use lockhouse_core::store::{self, Cursor, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Code, Command, Definition, ExternalId, NamePrefix, Outcome, Owner,
     Reply, Request, SemaphoreName, Ttl,
@@ -331,6 +331,13 @@ impl Service for Remote {
         changes
             .collect::<Result<_, _>>()
             .map_err(|invalid| self.nonsense(&invalid))
+    }
+
+    async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
+        let answer = self
+            .get(self.address.semaphore(name, &["waiting"])?)
+            .await?;
+        self.made_all(self.json::<wire::Waiting>(&answer)?.waiting)
     }
 
     async fn migrate(&self) -> Result<(), Error> {

@@ -12,6 +12,7 @@ mod owners;
 mod problem;
 mod requests;
 mod semaphores;
+mod waiting;
 
 pub use cursor::{cursor, key};
 pub use object::Object;
@@ -19,6 +20,7 @@ pub use owners::{Goodbye, Heartbeat, OwnerSession};
 pub use problem::Problem;
 pub use requests::{Acquire, AskedPermit, Holders, Permit, Released, Renew, Request, Requests};
 pub use semaphores::{CapacityChange, Define, History, Semaphore, Semaphores};
+pub use waiting::{Waiter, Waiting};
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ pub struct Semaphore {
     pub in_use: u32,
     /// How many could be granted now. Never below 0.
     pub available: u32,
-    /// How many calls wait for it in the server that answers.
+    /// How many calls wait for it, at all processes.
     pub waiting: u32,
     /// The fence of the last grant; 0 before the first.
     pub fence: u64,

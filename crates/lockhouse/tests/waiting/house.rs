@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockhouse::store::{
-    Batch, Due, Error as StoreError, FullStore, Kind, Layer, Store, Upkeep as _,
+    Batch, Call, Due, Error as StoreError, FullStore, Kind, Layer, Store, Upkeep as _,
 };
 use lockhouse::{
     Ask, Command, Count, Error, ExternalId, Lockhouse, Outcome, Priority, Request, SemaphoreName,
@@ -27,6 +27,9 @@ pub(crate) struct Watched {
     pub(crate) commands: AtomicUsize,
     pub(crate) looks: AtomicUsize,
     pub(crate) looks_for_lapsed: AtomicUsize,
+    pub(crate) shows: AtomicUsize,
+    /// Whether what is shown from now on is never written.
+    pub(crate) never_shows: AtomicBool,
     /// Up to how many microseconds a batch takes.
     pub(crate) slow_us: AtomicU64,
     /// Whether a batch that comes now is never decided.
@@ -50,7 +53,12 @@ impl Watched {
 
     /// How often it was asked anything.
     pub(crate) fn asked(&self) -> usize {
-        let all = [&self.batches, &self.looks, &self.looks_for_lapsed];
+        let all = [
+            &self.batches,
+            &self.looks,
+            &self.looks_for_lapsed,
+            &self.shows,
+        ];
         all.iter().map(|number| number.load(Ordering::SeqCst)).sum()
     }
 }
@@ -58,6 +66,20 @@ impl Watched {
 impl Layer for Watched {
     fn inner(&self) -> &dyn FullStore {
         &*self.memory
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: Call<'_>,
+        answer: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        if matches!(call, Call::Show) {
+            self.shows.fetch_add(1, Ordering::SeqCst);
+            if self.never_shows.load(Ordering::SeqCst) {
+                return pending().await;
+            }
+        }
+        answer.await
     }
 
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {

@@ -8,3 +8,4 @@ mod house;
 mod leaving;
 mod order;
 mod random;
+mod shown;

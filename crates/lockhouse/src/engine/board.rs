@@ -1,0 +1,181 @@
+//! The list of waiters that other processes and people read.
+//!
+//! The watcher writes the waiters that have waited for a second to the store, at most every 5 s, in a task of its own:
+//! a slow store delays nobody who waits. Others believe a list for 15 s.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+use lockhouse_core::SemaphoreName;
+use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
+use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
+use tokio::time::Instant;
+
+use super::lanes::Lanes;
+use super::waiting::{Waiter, Waiting};
+use super::{Engine, attempt};
+use crate::Error;
+
+/// A waiter that is served sooner is not shown.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+
+const SHOWN_EVERY: Duration = Duration::from_secs(5);
+
+/// How many waiters of a process are shown for each semaphore.
+const MOST: usize = 200;
+
+/// What this process shows, and when next.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    due: Option<Instant>,
+    shown: BTreeSet<SemaphoreName>,
+    is_busy: bool,
+}
+
+/// What is to be shown anew.
+#[derive(Debug)]
+struct News {
+    waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
+    gone: Vec<SemaphoreName>,
+}
+
+impl Board {
+    /// When it is to be looked at next, while somebody waits.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.filter(|_| !self.is_busy)
+    }
+
+    /// What of `waiting` is to be shown now; `waiting` is empty once nobody waits any more.
+    fn news(&mut self, waiting: &Waiting, now: Instant) -> Option<News> {
+        if self.is_busy {
+            return None;
+        }
+        let is_over = waiting.is_empty();
+        let due = *self.due.get_or_insert(now + SHOWN_AFTER);
+        if now < due && !is_over {
+            return None;
+        }
+        let waiters = waiting.to_show();
+        let names = waiters.keys().cloned().collect();
+        let before = std::mem::replace(&mut self.shown, names);
+        let gone = before.difference(&self.shown).cloned().collect();
+        let news = News {
+            waiting: waiters.into_iter().collect(),
+            gone,
+        };
+        let is_empty = news.waiting.is_empty() && news.gone.is_empty();
+        let pause = if is_empty { SHOWN_AFTER } else { SHOWN_EVERY };
+        self.due = (!is_over).then(|| now + pause);
+        self.is_busy = !is_empty;
+        self.is_busy.then_some(news)
+    }
+}
+
+/// The write under way. However it ends, another may begin.
+struct Writing(Lanes);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.state().board.is_busy = false;
+    }
+}
+
+impl Engine {
+    /// Shows who waits, if that is due.
+    pub(super) fn show_waiters(&self) {
+        let mut state = self.lanes.state();
+        let state = &mut *state;
+        let Some(news) = state.board.news(&state.waiting, Instant::now()) else {
+            return;
+        };
+        let process = state.waiting.process;
+        let (engine, writing) = (self.clone(), Writing(self.lanes.clone()));
+        tokio::spawn(async move {
+            let News { waiting, gone } = news;
+            if let Err(error) = engine.store.show(process, &waiting, &gone).await {
+                tracing::debug!(%error, "who waits could not be shown, trying again");
+                engine.lanes.state().board.shown.extend(gone);
+            }
+            drop(writing);
+        });
+    }
+
+    /// Who waits for `name` at any process, in order.
+    pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<ListedWaiter>, Error> {
+        let deadline = attempt::deadline();
+        let semaphore = self.existing(name, deadline).await?;
+        let read = {
+            let name = name.clone();
+            self.on_store(move |store| {
+                let name = name.clone();
+                async move { store.shown(&name).await }
+            })
+        };
+        let Shown { now, processes } = self.listings.read(deadline, read).await?;
+        let state = self.lanes.state();
+        let own = state.waiting.on_list(name).into_iter();
+        let mut waiters: Vec<_> = own.map(|waiter| waiter.at(now)).collect();
+        let own_process = state.waiting.process;
+        drop(state);
+        for (process, theirs) in processes {
+            if process != own_process && may_wait(&semaphore.line, process) {
+                waiters.extend(theirs);
+            }
+        }
+        waiters.sort_by_key(ListedWaiter::place_us);
+        Ok(waiters)
+    }
+}
+
+/// Whether `process` has not left `line`: its list may be from before that. A full line leaves some out that wait.
+fn may_wait(line: &Line, process: ProcessId) -> bool {
+    line.entry(process).is_some() || line.entries().len() >= MAX_LINE
+}
+
+impl Waiting {
+    /// The first who wait for `name` here, in their order.
+    fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
+        let waiters = self.waiters();
+        let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
+        self.listed(waiters).remove(name).unwrap_or_default()
+    }
+
+    /// The first for each semaphore who have waited for long enough, in their order.
+    fn to_show(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+        let waiters = self.waiters();
+        self.listed(waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER))
+    }
+
+    /// Several calls under one id are one waiter.
+    fn listed<'a>(
+        &'a self,
+        waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
+    ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+        let mut waiters: Vec<_> = waiters.collect();
+        waiters.sort_unstable_by_key(|(place, _)| **place);
+        let mut seen = HashSet::new();
+        let mut listed: BTreeMap<SemaphoreName, Vec<ShownWaiter>> = BTreeMap::new();
+        for (_, waiter) in waiters {
+            let ask = &waiter.ask;
+            if !seen.insert(&ask.external_id) {
+                continue;
+            }
+            for (name, count) in ask.permits() {
+                let first = listed.entry(name.clone()).or_default();
+                if first.len() == MOST {
+                    continue;
+                }
+                let shown = ShownWaiter {
+                    external_id: ask.external_id.clone(),
+                    owner: ask.owner.clone(),
+                    count,
+                    priority: ask.priority,
+                    waited: waiter.ticket.waited(),
+                    lacks: self.lacks(ask),
+                };
+                first.push(shown);
+            }
+        }
+        listed
+    }
+}

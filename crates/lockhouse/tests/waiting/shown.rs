@@ -1,0 +1,75 @@
+//! What a process shows of its waiters, and what that costs.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockhouse::Lockhouse;
+use lockhouse::store::WaitingList;
+use tokio::time::sleep;
+
+use crate::house::{Caller, LONG, Watched, ask, grant, house, name};
+
+/// How many waiters the process shows for `a`.
+async fn shown(store: &Watched) -> Vec<usize> {
+    let shown = store.shown(&name("a")).await.unwrap();
+    let processes = shown.processes.iter();
+    processes.map(|(_, waiters)| waiters.len()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_waiters_are_shown_by_one_write_in_five_seconds() {
+    let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1), ("b", 1)]))
+        .await
+        .unwrap();
+    let mut callers = Vec::new();
+    for i in 0..1000 {
+        let wanted = ["a", "b"][i % 2];
+        let wants = ask(&format!("r{i:03}"), &[(wanted, 1)]);
+        callers.push(Caller::waits(&lockhouse, wants, LONG).await);
+    }
+    sleep(Duration::from_millis(900)).await;
+    assert_eq!(store.shows.load(Ordering::SeqCst), 0);
+    sleep(Duration::from_secs(60)).await;
+    let shows = store.shows.load(Ordering::SeqCst);
+    assert!((11..=13).contains(&shows), "{shows}");
+    assert_eq!(shown(&store).await, [200]);
+    // This process's own are as they are now.
+    let own = lockhouse.waiting("a").await.unwrap();
+    assert_eq!((own.len(), own[1].external_id.as_str()), (200, "r002"));
+    drop(callers);
+    sleep(Duration::from_secs(12)).await;
+    assert_eq!(shown(&store).await, [0; 0], "nobody waits any more");
+    let before = store.shows.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(store.shows.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_waits_are_not_shown() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    for i in 0..20 {
+        let held = format!("held{i}");
+        grant(&lockhouse, ask(&held, &[("a", 1)])).await.unwrap();
+        let waits = Caller::waits(&lockhouse, ask(&format!("r{i}"), &[("a", 1)]), LONG).await;
+        sleep(Duration::from_millis(800)).await;
+        lockhouse.release(&held).await.unwrap();
+        let granted = waits.granted().await;
+        lockhouse.release(&granted.external_id).await.unwrap();
+    }
+    assert_eq!(store.shows.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_slow_to_show_delays_nobody() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    store.never_shows.store(true, Ordering::SeqCst);
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    let waits = Caller::waits(&lockhouse, ask("waits", &[("a", 1)]), LONG).await;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(store.shows.load(Ordering::SeqCst), 1, "one at a time");
+    let beside = Lockhouse::with_store(store.beside());
+    beside.release("held").await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    assert!(waits.is_answered());
+}
