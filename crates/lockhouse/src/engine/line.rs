@@ -19,6 +19,9 @@ const REGISTERS_AFTER: Duration = Duration::from_millis(250);
 /// How often an entry is saved again. Others ignore it after 60 s.
 pub(super) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
 
+/// How often others are told of a new number of waiters.
+const COUNTED_EVERY: Duration = Duration::from_secs(5);
+
 /// How often a process at the head says that it cannot use the free permits. After 700 ms it would be passed over.
 const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 
@@ -49,6 +52,8 @@ pub(super) struct Head {
     pub(super) waited: Duration,
     /// Whether it waits to be called.
     pub(super) is_parked: bool,
+    /// How many wait with it.
+    pub(super) waiting: u32,
 }
 
 /// What this process knows of a semaphore's line.
@@ -229,7 +234,9 @@ impl Registration {
         let mut others = others.filter(|other| other.process != self.process);
         let is_off = off > 2 * WINDOW
             || off > A_COMMIT && others.any(|other| (from..=to).contains(&other.place));
-        is_off || at.since(own.heard) >= refreshed_every
+        let told = at.since(own.heard);
+        let is_counted = own.waiting == head.waiting || told < COUNTED_EVERY;
+        is_off || !is_counted || told >= refreshed_every
     }
 
     fn comes_before_all(&self, head: &Head, now: Instant) -> bool {

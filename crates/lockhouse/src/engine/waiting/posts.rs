@@ -168,6 +168,7 @@ pub(super) fn head(waiters: &HashMap<Place, Waiter>, room: &Room) -> Option<Head
         seniority: first.seniority(),
         waited: first.ticket.waited(),
         is_parked: first.stands == Stands::Parked,
+        waiting: room.standing().try_into().unwrap_or(u32::MAX),
     })
 }
 
