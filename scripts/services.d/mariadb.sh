@@ -15,14 +15,15 @@ prepare() {
   # mariadb-install-db takes no spaces in the folder's name.
   mkdir "$DATA"
   ln -s "$DATA" "$SOCKETS/data"
-  "${INSTALL_DB[@]}" --datadir="$SOCKETS/data" --auth-root-authentication-method=normal --skip-test-db
+  # A MariaDB that starts deletes the temporary tables that it finds in its folder for them, whosever they are.
+  TMPDIR=$SOCKETS "${INSTALL_DB[@]}" --datadir="$SOCKETS/data" --auth-root-authentication-method=normal --skip-test-db
 }
 
 start() {
   # A database to try things in; tests make their own.
   echo 'CREATE DATABASE IF NOT EXISTS lockhouse;' >"$SOCKETS/init.sql"
   detach "${MARIADBD[@]}" --datadir="$DATA" --socket="$SOCKETS/mysql.sock" \
-    --init-file="$SOCKETS/init.sql" \
+    --tmpdir="$SOCKETS" --init-file="$SOCKETS/init.sql" \
     --bind-address=127.0.0.1 --port="$PORT" --max-connections=600 \
     --innodb-flush-log-at-trx-commit=1 --sync-binlog=1
 }
