@@ -55,7 +55,7 @@ def test_the_tour_runs_from_a_fresh_environment(packages: Path, tmp_path: Path, 
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     if kind == "*.tar.gz":
-        # What builds the sdist is installed first, so that the build itself needs no network.
+        # The build backend of the sdist is installed first, so that the build itself needs no network.
         subprocess.run([python, "-I", "-m", "pip", "install", "-q", "setuptools>=77"], check=True)
     options = ["-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([python, "-I", "-m", "pip", "install", *options, str(package)], check=True)

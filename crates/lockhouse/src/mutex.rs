@@ -11,7 +11,7 @@ use crate::{Error, Lockhouse, Permit};
 /// - The guard is a [`Permit`]: it renews itself and can be [lost](Permit::lost), and its drop
 ///   unlocks in the background, in a moment.
 /// - There are errors, as there is a store to reach.
-/// - Its order is first come, first served among those who wait in this process or at one server.
+/// - Its order is first come, first served: exact within a process, and up to a quarter of a second between processes.
 /// - Nobody is bound to it but those who ask it. Like tokio's it is not reentrant: a second
 ///   `lock` waits for the first to be given back.
 ///

@@ -105,8 +105,9 @@ impl RequestBuilder {
 
     /// Waits for room on all the semaphores at once, and takes it.
     ///
-    /// First come, first served among those who wait in this process, or at the same server: nobody
-    /// behind is granted what one ahead wants too, be it one of several semaphores (P11).
+    /// First come, first served, over all processes that use the store: nobody behind is granted what one
+    /// ahead wants too, be it one of several semaphores (P11). Between two processes the order holds up to a
+    /// quarter of a second.
     ///
     /// The same id with the same permits and owner gives the same grant again, also from another
     /// process (P5).

@@ -12,9 +12,8 @@ const ALL: u32 = i32::MAX.cast_unsigned();
 /// It differs from `tokio::sync::RwLock` as [`Mutex`](crate::Mutex) does from its own: it holds no
 /// data, the guards are [permits](Permit) that can be [lost](Permit::lost), and there are errors.
 ///
-/// As with tokio's, writers are not starved: who comes after a writer that waits stands behind it,
-/// reader or not. That order is kept among those who wait in this process or at one server, so let
-/// those who share a lock ask one server where readers never cease.
+/// As with tokio's, writers are not starved: a caller that comes after a waiting writer stands behind it,
+/// reader or not, whichever process it waits at.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -16,7 +16,7 @@ use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 /// | errors | closed | the store can be out of reach, the semaphore unknown or too small |
 /// | a permit | borrows; `acquire_owned` needs an `Arc` | borrows nothing, ever |
 /// | holding | for ever | as long as it is renewed: a [`Permit`] can be [lost](Permit::lost) |
-/// | order | first come, first served | so too, among those who wait in this process or at one server |
+/// | order | first come, first served | so too, over all processes; between two of them up to a quarter of a second |
 /// | dropping a waiting future | gives the place up | so too; what was granted in that moment is given back |
 /// | dropping a permit | gives it back at once | gives it back in the background; a later `try_acquire` of the same client comes after it |
 /// | `forget` | takes a permit away for good | it comes back with its time to live |

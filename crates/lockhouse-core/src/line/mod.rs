@@ -15,7 +15,8 @@
 //! - A process at the head that cannot use the free permits says so, which starts that time anew: its first waiter
 //!   asks for more, or lacks another semaphore.
 //!
-//! The line holds at most [`MAX_LINE`] entries. The last ones are left out, and register when there is room.
+//! The line holds at most [`MAX_LINE`] entries. The last ones are left out, and register at their old places when there is
+//! room.
 
 mod text;
 mod time;

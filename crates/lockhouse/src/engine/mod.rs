@@ -6,8 +6,8 @@
 //! called when permits come back here, or when [`watch`] finds that they came back through another
 //! process.
 //!
-//! None of it is needed for the promises but one, P11, which says who is first in this process; the
-//! store keeps the rest. It makes them fast.
+//! The store keeps the promises. The engine makes them fast, and keeps a part of one, P11: the order of the
+//! callers in this process. It enters them in the [line] of all processes.
 
 mod aside;
 mod asker;
