@@ -11,7 +11,7 @@ use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
 use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
 use tokio::time::Instant;
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, State};
 use super::waiting::{Waiter, Waiting};
 use super::{Engine, attempt};
 use crate::Error;
@@ -83,12 +83,14 @@ impl Drop for Writing {
 impl Engine {
     /// Shows who waits, if that is due.
     pub(super) fn show_waiters(&self) {
-        let mut state = self.lanes.state();
-        let state = &mut *state;
-        let Some(news) = state.board.news(&state.waiting, Instant::now()) else {
-            return;
+        let (news, process) = {
+            let State { board, waiting, .. } = &mut *self.lanes.state();
+            let Some(news) = board.news(waiting, Instant::now()) else {
+                return;
+            };
+            (news, waiting.process)
         };
-        let process = state.waiting.process;
+        // Not under the lock: a runtime that ends drops the task here, and with it `Writing`, which locks.
         let (engine, writing) = (self.clone(), Writing(self.lanes.clone()));
         tokio::spawn(async move {
             let News { waiting, gone } = news;
@@ -177,5 +179,39 @@ impl Waiting {
             }
         }
         listed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
+    use lockhouse_stores::Memory;
+    use tokio::runtime::Runtime;
+
+    use super::*;
+
+    /// A runtime that ends drops a task at once that is spawned on it.
+    #[test]
+    fn showing_waiters_on_a_runtime_that_ends_does_not_deadlock() {
+        let engine = Engine::new(Arc::new(Memory::new()));
+        let name = SemaphoreName::parse("a").unwrap();
+        engine.lanes.state().board.shown.insert(name);
+        let runtime = Runtime::new().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.shutdown_background();
+        let (shown, is_shown) = mpsc::channel();
+        thread::spawn({
+            let engine = engine.clone();
+            move || {
+                let _entered = handle.enter();
+                engine.show_waiters();
+                shown.send(()).unwrap();
+            }
+        });
+        let is_shown = is_shown.recv_timeout(Duration::from_secs(5));
+        is_shown.expect("it waits for its own lock");
+        assert!(!engine.lanes.state().board.is_busy, "another may begin");
     }
 }
