@@ -77,14 +77,22 @@ fn says_json(headers: &HeaderMap) -> Result<bool, Failure> {
     let is_given = given.peek().is_some();
     match given.all(is_json) {
         true => Ok(is_given),
-        false => Err(unsupported("is not application/json")),
+        false => Err(unsupported("is not application/json in UTF-8")),
     }
 }
 
 fn is_json(content_type: &HeaderValue) -> bool {
     let text = content_type.to_str().unwrap_or_default();
-    let essence = text.split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/json")
+    let mut parts = text.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    essence.eq_ignore_ascii_case("application/json") && parts.all(is_in_utf_8)
+}
+
+/// Whether `parameter` names no other charset than UTF-8, the only one that JSON may have (RFC 8259, section 8.1).
+fn is_in_utf_8(parameter: &str) -> bool {
+    let (name, value) = parameter.split_once('=').unwrap_or_default();
+    !name.trim().eq_ignore_ascii_case("charset")
+        || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
 }
 
 fn unsupported(problem: &'static str) -> Failure {

@@ -278,6 +278,8 @@ async fn a_body_that_is_not_application_json_is_415() {
             "content-type: application/jsonp\r\n",
             "content-type: application/problem+json\r\n",
             "content-type: application/json, text/plain\r\n",
+            "content-type: application/json; charset=utf-16\r\n",
+            "content-type: application/json; x=y; Charset=\"latin1\"\r\n",
             "content-type: application/json\r\ncontent-type: text/plain\r\n",
             "content-type:\r\n",
         ] {
@@ -303,6 +305,7 @@ async fn a_body_of_application_json_is_read_however_it_is_spelt() {
         "application/json",
         "application/json; charset=utf-8",
         "Application/JSON;charset=UTF-8",
+        "application/json; charset=\"utf-8\"",
         "application/json ;x=text/plain",
     ] {
         let put = Request::builder().method("PUT").uri("/v1/semaphores/a");
