@@ -148,7 +148,7 @@ impl Lockhouse {
     /// # }
     /// ```
     pub async fn close(self) -> usize {
-        self.service().leave_lines().await;
+        self.backend().leave_lines().await;
         let mut counts = self.background().counts.subscribe();
         let idle = counts.wait_for(|counts| counts.under_way == 0);
         // The sender is in `self`; only the time can run out.

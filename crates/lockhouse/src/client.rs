@@ -9,9 +9,10 @@ use lockhouse_core::{
     Reply, Request, SemaphoreName, Ttl,
 };
 
+use crate::backend::Backend;
 use crate::background::Background;
 use crate::engine::Engine;
-use crate::service::Service;
+use crate::error::unexpected;
 use crate::upkeep::{Maintaining, Swept, Upkeep, UpkeepState};
 use crate::{
     Define, Error, Heard, Raised, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session,
@@ -27,7 +28,7 @@ use crate::{
 /// those still queued go on with the next call that is made. Who waits on another waits on.
 #[derive(Clone, Debug)]
 pub struct Lockhouse {
-    pub(crate) service: Arc<dyn Service>,
+    backend: Backend,
     background: Background,
 }
 
@@ -46,7 +47,9 @@ impl Lockhouse {
         let url = url.as_ref();
         #[cfg(feature = "remote")]
         if is_server(url) {
-            return Ok(Self::with_service(crate::remote::Remote::new(url)?));
+            return Ok(Self::on(Backend::Remote(Arc::new(
+                crate::remote::Remote::new(url)?,
+            ))));
         }
         let lockhouse = Self::with_store(lockhouse_stores::open(url)?);
         lockhouse.migrate().await?;
@@ -56,23 +59,23 @@ impl Lockhouse {
     /// An engine of its own on any store. The store must have been
     /// [migrated](Lockhouse::migrate).
     pub fn with_store(store: Arc<dyn FullStore>) -> Self {
-        Self::with_service(Engine::new(store))
+        Self::on(Backend::Engine(Engine::new(store)))
     }
 
-    fn with_service(service: impl Service + 'static) -> Self {
+    fn on(backend: Backend) -> Self {
         Self {
-            service: Arc::new(service),
+            backend,
             background: Background::default(),
         }
     }
 
-    pub(crate) fn service(&self) -> &dyn Service {
-        &*self.service
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// Whether a server does all.
     pub(crate) fn is_remote(&self) -> bool {
-        self.service.engine().is_none()
+        self.backend.engine().is_none()
     }
 
     pub(crate) fn background(&self) -> &Background {
@@ -94,7 +97,7 @@ impl Lockhouse {
     pub async fn delete(&self, name: impl AsRef<str>) -> Result<(), Error> {
         let name = SemaphoreName::parse(name)?;
         match self
-            .service
+            .backend
             .execute(Command::Delete { name }, Duration::ZERO)
             .await?
         {
@@ -138,7 +141,7 @@ impl Lockhouse {
             let semaphores = ask.permits().map(|(semaphore, _)| semaphore);
             self.background.releases_settle(semaphores).await;
         }
-        match self.service.execute(Command::Acquire(ask), wait).await? {
+        match self.backend.execute(Command::Acquire(ask), wait).await? {
             Reply::Granted { request, now, .. } => Ok((request, now)),
             other => Err(unexpected(&other)),
         }
@@ -158,7 +161,7 @@ impl Lockhouse {
         let external_id = ExternalId::parse(external_id)?;
         let ttl = ttl.map(Ttl::new).transpose()?;
         match self
-            .service
+            .backend
             .execute(Command::Renew { external_id, ttl }, Duration::ZERO)
             .await?
         {
@@ -198,7 +201,7 @@ impl Lockhouse {
     ) -> Result<Released, Error> {
         let cause = Cause::Released { by };
         let release = Command::End { external_id, cause };
-        Released::of(self.service.execute(release, Duration::ZERO).await?)
+        Released::of(self.backend.execute(release, Duration::ZERO).await?)
     }
 
     /// Ends anybody's live request, as `forced`, in the name of `by`, or without it of this process. Its holder is told when it
@@ -220,7 +223,7 @@ impl Lockhouse {
                     .or_else(who::this_process),
             },
         };
-        Released::of(self.service.execute(force, Duration::ZERO).await?)
+        Released::of(self.backend.execute(force, Duration::ZERO).await?)
     }
 
     /// Says that `owner` lives, and will say so again within `ttl`. One heartbeat keeps all that
@@ -253,7 +256,7 @@ impl Lockhouse {
             ttl: Ttl::new(ttl)?,
             must_exist,
         };
-        match self.service.execute(heartbeat, Duration::ZERO).await? {
+        match self.backend.execute(heartbeat, Duration::ZERO).await? {
             Reply::Heard { session, began } => Ok(Heard { session, began }),
             other => Err(unexpected(&other)),
         }
@@ -281,7 +284,7 @@ impl Lockhouse {
     /// # Errors
     /// `invalid_request`, `store_unavailable`.
     pub async fn goodbye(&self, owner: impl AsRef<str>) -> Result<u64, Error> {
-        self.service.goodbye(&Owner::parse(owner)?).await
+        self.backend.goodbye(&Owner::parse(owner)?).await
     }
 
     /// The request known by `external_id`, live or ended.
@@ -289,7 +292,7 @@ impl Lockhouse {
     /// # Errors
     /// `unknown_request`, `store_unavailable`.
     pub async fn find(&self, external_id: impl AsRef<str>) -> Result<Request, Error> {
-        self.service.request(&ExternalId::parse(external_id)?).await
+        self.backend.request(&ExternalId::parse(external_id)?).await
     }
 
     /// One semaphore.
@@ -297,7 +300,7 @@ impl Lockhouse {
     /// # Errors
     /// `unknown_semaphore`, `store_unavailable`.
     pub async fn status(&self, name: impl AsRef<str>) -> Result<SemaphoreStatus, Error> {
-        self.service.semaphore(&SemaphoreName::parse(name)?).await
+        self.backend.semaphore(&SemaphoreName::parse(name)?).await
     }
 
     /// The latest changes of a semaphore's capacity, newest first, at most `limit` (1 to 1000).
@@ -310,7 +313,7 @@ impl Lockhouse {
         limit: u32,
     ) -> Result<Vec<CapacityChange>, Error> {
         let name = SemaphoreName::parse(name)?;
-        self.service
+        self.backend
             .history(&name, wire::limit(limit.into())?)
             .await
     }
@@ -321,7 +324,7 @@ impl Lockhouse {
     /// # Errors
     /// `store_unavailable`.
     pub async fn migrate(&self) -> Result<(), Error> {
-        self.service.migrate().await
+        self.backend.migrate().await
     }
 
     /// Does the upkeep of the store in the background, until the answer is dropped. `lockhouse
@@ -385,7 +388,7 @@ impl Lockhouse {
     }
 
     pub(crate) fn engine(&self) -> Option<&Engine> {
-        self.service.engine()
+        self.backend.engine()
     }
 
     /// At most `most` calls wait for room in this process from here on, of all the clones; more are
@@ -408,7 +411,7 @@ impl Lockhouse {
     /// # Errors
     /// `store_unavailable`.
     pub async fn ready(&self) -> Result<(), Error> {
-        self.service.ready().await
+        self.backend.ready().await
     }
 }
 
@@ -426,9 +429,4 @@ pub(crate) fn page<K: Clone>(after: Option<&K>, limit: u32) -> Result<Page<K>, I
         after: after.cloned(),
         limit: wire::limit(limit.into())?,
     })
-}
-
-/// A reply to another command than the one that was sent.
-pub(crate) fn unexpected(reply: &Reply) -> Error {
-    Error::Internal(format!("unexpected reply {reply:?}"))
 }

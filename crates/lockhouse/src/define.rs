@@ -75,7 +75,7 @@ impl Define {
     /// [`expected`](Define::expected)), `store_unavailable`.
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
         let definition = self.definition()?;
-        self.lockhouse.service().define(definition).await
+        self.lockhouse.backend().define(definition).await
     }
 
     fn definition(&self) -> Result<Definition, Invalid> {

@@ -1,7 +1,7 @@
 //! The one error of the library.
 
 use lockhouse_core::store;
-use lockhouse_core::{Code, Invalid, Refusal};
+use lockhouse_core::{Code, Invalid, Refusal, Reply};
 
 /// Why a call failed.
 ///
@@ -66,4 +66,9 @@ impl Error {
     pub fn maybe_applied(&self) -> bool {
         matches!(self, Error::Store(error) if error.maybe_applied())
     }
+}
+
+/// A reply to another command than the one that was sent.
+pub(crate) fn unexpected(reply: &Reply) -> Error {
+    Error::Internal(format!("unexpected reply {reply:?}"))
 }

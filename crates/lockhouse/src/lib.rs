@@ -23,6 +23,8 @@
 //! `lockhouse serve`. Programs without async have [`blocking`].
 
 mod again;
+mod answers;
+mod backend;
 mod background;
 pub mod blocking;
 mod client;
@@ -41,13 +43,13 @@ mod remote;
 mod request;
 mod rwlock;
 mod semaphore;
-mod service;
 mod session;
 mod suspects;
 mod upkeep;
 mod who;
 pub mod wire;
 
+pub use answers::{Heard, Raised, Released, SemaphoreStatus};
 pub use client::Lockhouse;
 pub use define::Define;
 pub use error::Error;
@@ -67,6 +69,5 @@ pub use permit::Permit;
 pub use request::RequestBuilder;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
-pub use service::{Heard, Raised, Released, SemaphoreStatus};
 pub use session::Session;
 pub use upkeep::{Maintaining, Swept, Upkeep, UpkeepState};

@@ -17,7 +17,7 @@ impl Lockhouse {
         after: Option<&SemaphoreName>,
         limit: u32,
     ) -> Result<Vec<SemaphoreStatus>, Error> {
-        self.service.semaphores(None, &page(after, limit)?).await
+        self.backend().semaphores(None, &page(after, limit)?).await
     }
 
     /// The same of the semaphores whose names begin with `prefix`.
@@ -32,7 +32,7 @@ impl Lockhouse {
     ) -> Result<Vec<SemaphoreStatus>, Error> {
         let prefix = NamePrefix::parse(prefix)?;
         let page = page(after, limit)?;
-        self.service.semaphores(Some(&prefix), &page).await
+        self.backend().semaphores(Some(&prefix), &page).await
     }
 
     /// Live requests that hold permits of `on`, or of any semaphore: a page of at most `limit` (1 to 1000), from where
@@ -73,7 +73,7 @@ impl Lockhouse {
             on: on.cloned(),
             owner: None,
         };
-        self.service
+        self.backend()
             .holders(&of, &page(after.as_ref(), limit)?)
             .await
     }
@@ -93,7 +93,7 @@ impl Lockhouse {
             on: on.cloned(),
             owner: Some(owner.clone()),
         };
-        self.service
+        self.backend()
             .holders(&of, &page(after.as_ref(), limit)?)
             .await
     }
@@ -107,6 +107,6 @@ impl Lockhouse {
     /// # Errors
     /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
     pub async fn waiting(&self, name: impl AsRef<str>) -> Result<Vec<Waiter>, Error> {
-        self.service.waiting(&SemaphoreName::parse(name)?).await
+        self.backend().waiting(&SemaphoreName::parse(name)?).await
     }
 }

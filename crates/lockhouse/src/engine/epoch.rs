@@ -9,7 +9,7 @@ use lockhouse_core::{Command, Epoch, Invalid, Semaphore, SemaphoreName};
 use super::Engine;
 use super::attempt::{self, OnLock};
 use crate::Error;
-use crate::service::Raised;
+use crate::Raised;
 
 /// How many are listed, and locked in one transaction, at a time.
 const PIECE: u32 = 200;

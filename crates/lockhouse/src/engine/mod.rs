@@ -35,7 +35,6 @@ use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use lockhouse_core::store::{Cursor, FullStore, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, NamePrefix, Owner, Refusal,
@@ -44,10 +43,9 @@ use lockhouse_core::{
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::Error;
-use crate::client::unexpected;
-use crate::service::{SemaphoreStatus, Service};
+use crate::error::unexpected;
 use crate::upkeep::Health;
+use crate::{Error, SemaphoreStatus};
 use asker::Answer;
 use known::Known;
 use lanes::Lanes;
@@ -258,28 +256,31 @@ impl Engine {
     }
 }
 
-#[async_trait]
-impl Service for Engine {
-    async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
+/// What a [`Backend`](crate::backend::Backend) does.
+impl Engine {
+    pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
         match command {
             Command::Acquire(ask) => self.acquire(ask, wait).await,
             other => self.submit(other).await,
         }
     }
 
-    async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error> {
+    pub(crate) async fn define(
+        &self,
+        definition: Definition,
+    ) -> Result<(SemaphoreStatus, bool), Error> {
         match self.submit(Command::Define(definition)).await? {
             Reply::Defined { semaphore, created } => Ok((self.status(semaphore), created)),
             other => Err(unexpected(&other)),
         }
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
+    pub(crate) async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
         let semaphore = self.existing(name, attempt::deadline()).await?;
         Ok(self.status(semaphore))
     }
 
-    async fn semaphores(
+    pub(crate) async fn semaphores(
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
@@ -290,14 +291,14 @@ impl Service for Engine {
         Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
     }
 
-    async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
+    pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
         let request =
             attempt::read(attempt::deadline(), || self.store.request(external_id)).await?;
         let request = request.filter(|request| !is_our_own(request));
         Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
     }
 
-    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
+    pub(crate) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let deadline = attempt::deadline();
         if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
@@ -305,7 +306,7 @@ impl Service for Engine {
         self.held(of, page, deadline).await
     }
 
-    async fn history(
+    pub(crate) async fn history(
         &self,
         name: &SemaphoreName,
         limit: u32,
@@ -320,11 +321,11 @@ impl Service for Engine {
         self.listings.read(deadline, list).await
     }
 
-    async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
+    pub(crate) async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
         self.waiters(name).await
     }
 
-    async fn migrate(&self) -> Result<(), Error> {
+    pub(crate) async fn migrate(&self) -> Result<(), Error> {
         match self.ready().await {
             Err(Error::Store(error)) if error.kind() == Kind::Schema => {}
             ready => return ready,
@@ -333,18 +334,18 @@ impl Service for Engine {
         attempt::read(attempt::long_deadline(), || self.store.migrate()).await
     }
 
-    async fn ready(&self) -> Result<(), Error> {
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
         attempt::read(attempt::deadline(), || self.store.ready()).await
     }
 
-    async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
+    pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
         let by_itself = || Cause::Released {
             by: Some(owner.clone()),
         };
         self.end_owner(owner, by_itself).await
     }
 
-    async fn leave_lines(&self) {
+    pub(crate) async fn leave_lines(&self) {
         let left = async {
             while self.lanes.state().waiting.says_farewell() {
                 sleep(LOOKED_AT_EVERY).await;
@@ -352,10 +353,6 @@ impl Service for Engine {
         };
         // Others pass over whoever does not come.
         let _ = timeout(LEFT_WITHIN, left).await;
-    }
-
-    fn engine(&self) -> Option<&Engine> {
-        Some(self)
     }
 }
 

@@ -14,7 +14,6 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use lockhouse_core::store::{self, Cursor, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Code, Command, Definition, ExternalId, NamePrefix, Outcome, Owner,
@@ -25,9 +24,7 @@ use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
 use crate::again::as_asked_before;
-use crate::engine::Engine;
-use crate::service::{SemaphoreStatus, Service};
-use crate::{Error, Heard, wire};
+use crate::{Error, Heard, SemaphoreStatus, wire};
 use address::Address;
 use exchange::{Answer, Asked, PATIENCE};
 
@@ -227,9 +224,9 @@ fn may_be_since(found: &Outcome, ago: Duration) -> bool {
     passed.unwrap_or_default() <= ago
 }
 
-#[async_trait]
-impl Service for Remote {
-    async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
+/// What a [`Backend`](crate::backend::Backend) does.
+impl Remote {
+    pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
         match &command {
             Command::Define(definition) => {
                 let (status, created) = self.define(definition.clone()).await?;
@@ -251,7 +248,10 @@ impl Service for Remote {
         }
     }
 
-    async fn define(&self, definition: Definition) -> Result<(SemaphoreStatus, bool), Error> {
+    pub(crate) async fn define(
+        &self,
+        definition: Definition,
+    ) -> Result<(SemaphoreStatus, bool), Error> {
         let url = self.address.semaphore(&definition.name, &[])?;
         let body = wire::Define::from(&definition);
         let build = || {
@@ -270,19 +270,19 @@ impl Service for Remote {
     }
 
     /// Of a goodbye that is asked again, what the first released is not counted.
-    async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
+    pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
         let url = self.address.owner(owner)?;
         let build = || self.client().delete(url.clone());
         let answer = self.ask(Instant::now() + PATIENCE, build).await.result?;
         Ok(self.json::<wire::Goodbye>(&answer)?.released)
     }
 
-    async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
+    pub(crate) async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
         let answer = self.get(self.address.semaphore(name, &[])?).await?;
         self.read::<wire::Semaphore, _>(&answer)
     }
 
-    async fn semaphores(
+    pub(crate) async fn semaphores(
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
@@ -295,13 +295,13 @@ impl Service for Remote {
         self.made_all(self.json::<wire::Semaphores>(&answer)?.semaphores)
     }
 
-    async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
+    pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
         let answer = self.get(self.address.request(external_id, &[])?).await?;
         self.read::<wire::Request, _>(&answer)
     }
 
     /// A server may answer fewer than are asked for, and says then that there are more.
-    async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
+    pub(crate) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let mut rest = page.clone();
         let mut held = Held::default();
         loop {
@@ -317,7 +317,7 @@ impl Service for Remote {
         }
     }
 
-    async fn history(
+    pub(crate) async fn history(
         &self,
         name: &SemaphoreName,
         limit: u32,
@@ -333,25 +333,14 @@ impl Service for Remote {
             .map_err(|invalid| self.nonsense(&invalid))
     }
 
-    async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
+    pub(crate) async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
         let answer = self
             .get(self.address.semaphore(name, &["waiting"])?)
             .await?;
         self.made_all(self.json::<wire::Waiting>(&answer)?.waiting)
     }
 
-    async fn migrate(&self) -> Result<(), Error> {
-        self.ready().await
-    }
-
-    async fn ready(&self) -> Result<(), Error> {
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
         self.get(self.address.readyz()).await.map(drop)
-    }
-
-    /// A caller of a server stands in no line: the server does.
-    async fn leave_lines(&self) {}
-
-    fn engine(&self) -> Option<&Engine> {
-        None
     }
 }

@@ -14,7 +14,6 @@ use tokio::sync::Mutex;
 
 use super::UpkeepState;
 use crate::engine::{Engine, is_our_own};
-use crate::service::Service;
 use crate::{Code, Error, Lockhouse, Permit};
 
 /// The reserved semaphore.

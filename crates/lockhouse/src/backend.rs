@@ -1,0 +1,122 @@
+//! The two ways to do a call: an [`Engine`] in this process, or a server.
+
+#[cfg(feature = "remote")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::store::{Cursor, Held, Holders, Page, Waiter};
+use lockhouse_core::{
+    CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Reply, Request,
+    SemaphoreName,
+};
+
+use crate::engine::Engine;
+#[cfg(feature = "remote")]
+use crate::remote::Remote;
+use crate::{Error, SemaphoreStatus};
+
+/// Does the calls of a [`Lockhouse`](crate::Lockhouse).
+#[derive(Clone, Debug)]
+pub(crate) enum Backend {
+    /// An engine in this process, on a store.
+    Engine(Engine),
+    /// A server, over HTTP.
+    #[cfg(feature = "remote")]
+    Remote(Arc<Remote>),
+}
+
+/// Has the engine or the server do a call.
+macro_rules! forward {
+    ($backend:expr, $call:ident($($argument:expr),*)) => {
+        match $backend {
+            Backend::Engine(engine) => engine.$call($($argument),*).await,
+            #[cfg(feature = "remote")]
+            Backend::Remote(remote) => remote.$call($($argument),*).await,
+        }
+    };
+}
+
+impl Backend {
+    /// Does one command. An acquire that finds no room waits its turn for at most `wait`.
+    ///
+    /// Dropping the future takes the command out of the queue; a command that a lane has taken goes on.
+    pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
+        forward!(self, execute(command, wait))
+    }
+
+    /// Defines a semaphore; also says whether it was created.
+    pub(crate) async fn define(
+        &self,
+        definition: Definition,
+    ) -> Result<(SemaphoreStatus, bool), Error> {
+        forward!(self, define(definition))
+    }
+
+    /// Ends all that `owner` holds, and its session; how many requests those were.
+    pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
+        forward!(self, goodbye(owner))
+    }
+
+    pub(crate) async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
+        forward!(self, semaphore(name))
+    }
+
+    pub(crate) async fn semaphores(
+        &self,
+        prefix: Option<&NamePrefix>,
+        page: &Page<SemaphoreName>,
+    ) -> Result<Vec<SemaphoreStatus>, Error> {
+        forward!(self, semaphores(prefix, page))
+    }
+
+    pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
+        forward!(self, request(external_id))
+    }
+
+    pub(crate) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
+        forward!(self, holders(of, page))
+    }
+
+    pub(crate) async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        forward!(self, history(name, limit))
+    }
+
+    /// The waiters of all processes, in order.
+    pub(crate) async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
+        forward!(self, waiting(name))
+    }
+
+    /// Brings the schema up to date. A server does so itself when it starts.
+    pub(crate) async fn migrate(&self) -> Result<(), Error> {
+        match self {
+            Backend::Engine(engine) => engine.migrate().await,
+            #[cfg(feature = "remote")]
+            Backend::Remote(remote) => remote.ready().await,
+        }
+    }
+
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        forward!(self, ready())
+    }
+
+    /// Waits until other processes know that callers of this one have left their lines, at most for a moment. A server's
+    /// caller stands in no line: the server does.
+    pub(crate) async fn leave_lines(&self) {
+        if let Some(engine) = self.engine() {
+            engine.leave_lines().await;
+        }
+    }
+
+    /// The engine in this process, if there is one: upkeep is its task.
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        match self {
+            Backend::Engine(engine) => Some(engine),
+            #[cfg(feature = "remote")]
+            Backend::Remote(_) => None,
+        }
+    }
+}
