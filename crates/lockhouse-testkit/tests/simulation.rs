@@ -53,6 +53,9 @@ fn what_is_broken_between_processes_is_found() {
         (Break::NeverRegisters, "P11"),
         (Break::PassesNobodyOver, "P10"),
         (Break::PassesAllOver, "P11"),
+        (Break::WindowWithoutBound, "P11"),
+        (Break::LosesWake, "P10"),
+        (Break::IgnoresPriority, "P11"),
     ];
     found(&all, 3_000);
 }

@@ -1,5 +1,7 @@
 //! Stores that are broken on purpose, in ways that the checks must find.
 
+pub(super) mod line;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +11,7 @@ use lockhouse::{
     Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
     SemaphoreName,
 };
-use lockhouse_core::{ProcessId, Saved, Stand};
+use lockhouse_core::{ProcessId, Saved, Semaphore, Stand};
 
 use crate::broken::{Sabotage, variants};
 
@@ -48,6 +50,12 @@ pub enum Break {
     PassesNobodyOver,
     /// Every grant passes over all processes.
     PassesAllOver,
+    /// A process prefers its own waiters for ever.
+    WindowWithoutBound,
+    /// What comes back through another process is not found.
+    LosesWake,
+    /// Between processes only the time counts at which one came.
+    IgnoresPriority,
 }
 
 impl Break {
@@ -103,10 +111,10 @@ impl Breaking {
     async fn sent(&self, batch: &Batch) -> Result<Batch, Error> {
         let mut sent = batch.clone();
         for command in &mut sent.commands {
+            if let Some(breaks) = self.breaks {
+                line::distort(breaks, command);
+            }
             match command {
-                Command::Stand { stand, .. } if self.is(Break::NeverRegisters) => {
-                    stand.standing = None;
-                }
                 Command::Acquire(ask) | Command::AcquireInTurn(ask, _)
                     if self.is(Break::GrantsHalf)
                         && ask.permits().len() > 1
@@ -289,10 +297,24 @@ impl Layer for Breaking {
         let sent = self.sent(batch).await?;
         let mut told = Vec::new();
         let outcomes = self.rows.transact(&sent).await?;
-        for (command, outcome) in batch.commands.iter().zip(outcomes) {
+        for (command, mut outcome) in batch.commands.iter().zip(outcomes) {
+            if let Some(breaks) = self.breaks {
+                line::hide_line(breaks, command, &mut outcome);
+            }
             told.push(self.told(command, outcome).await?);
         }
         Ok(told)
+    }
+
+    async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, Error> {
+        let mut rows = self.rows.named(names).await?;
+        if let Some(breaks) = self.breaks {
+            rows = rows
+                .into_iter()
+                .map(|row| line::seen(breaks, row))
+                .collect();
+        }
+        Ok(rows)
     }
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {

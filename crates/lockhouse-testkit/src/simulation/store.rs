@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
+use super::broken::Break;
+use super::broken::line::lose_wake;
 use super::plan::Fault;
 use super::world::World;
 
@@ -155,7 +157,11 @@ impl Faulty {
     }
 
     async fn apply(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
-        self.world.commit(&self.name, batch).await
+        let mut outcomes = self.world.commit(&self.name, batch).await?;
+        if self.world.breaks == Some(Break::LosesWake) {
+            lose_wake(&batch.commands, &mut outcomes);
+        }
+        Ok(outcomes)
     }
 
     /// A transaction that has its locks and is applied after `ms`, or is not, whoever waits for it.

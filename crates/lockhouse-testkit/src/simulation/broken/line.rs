@@ -1,0 +1,103 @@
+//! What is broken in the line of all processes: what a process says of its waiters, and what it learns of the line.
+
+use std::time::Duration;
+
+use lockhouse::{Command, Outcome, Priority, Reply};
+use lockhouse_core::{Line, ProcessId, Semaphore, Seniority};
+
+use super::Break;
+
+/// Longer than any run: whoever has waited so long comes before all that have not.
+const FOR_EVER: Duration = Duration::from_secs(3_600);
+
+/// What goes to the rows instead of `command`.
+pub(super) fn distort(breaks: Break, command: &mut Command) {
+    match (breaks, command) {
+        (Break::NeverRegisters, Command::Stand { stand, .. }) => stand.standing = None,
+        (Break::WindowWithoutBound, Command::AcquireInTurn(_, turn)) if turn.waits => {
+            turn.waited += FOR_EVER;
+        }
+        (Break::IgnoresPriority, Command::AcquireInTurn(ask, _)) => {
+            ask.priority = Priority::default();
+        }
+        (Break::IgnoresPriority, Command::Stand { stand, .. }) => {
+            if let Some(standing) = &mut stand.standing {
+                standing.seniority = without_priority(standing.seniority);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// That of a waiter who has waited as long, of a priority from −1 to 1, without the priority. No run lasts as long as a step
+/// is worth.
+fn without_priority(seniority: Seniority) -> Seniority {
+    let step = |step: i32| Priority::new(step).expect("it is in bounds");
+    let of = |waited_us: u64, priority| Seniority::new(Duration::from_micros(waited_us), priority);
+    let priorities = [1, 0, -1].map(step);
+    let its = priorities.into_iter().find(|its| seniority >= of(0, *its));
+    let Some(priority) = its else {
+        return seniority;
+    };
+    let (mut least, mut more) = (0, FOR_EVER.as_micros() as u64);
+    while more - least > 1 {
+        let middle = least.midpoint(more);
+        match of(middle, priority) <= seniority {
+            true => least = middle,
+            false => more = middle,
+        }
+    }
+    of(least, Priority::default())
+}
+
+/// What the process that sent `command` is told of a semaphore's line.
+pub(super) fn hide_line(breaks: Break, command: &Command, outcome: &mut Outcome) {
+    if let (
+        Break::WindowWithoutBound,
+        Command::Stand { stand, .. },
+        Ok(Reply::Seen { semaphore, .. }),
+    ) = (breaks, command, outcome)
+    {
+        semaphore.line = only_of(stand.process, &semaphore.line);
+    }
+}
+
+/// The line as it would be if nobody waited elsewhere.
+fn only_of(process: ProcessId, line: &Line) -> Line {
+    let text = line.to_string();
+    let mut parts = text.split(';');
+    let head = parts.next().unwrap_or_default();
+    let its = process.to_string();
+    let own = parts.find(|entry| entry.split(' ').nth(1) == Some(its.as_str()));
+    own.map_or_else(Line::default, |own| Line::stored(&format!("{head};{own}")))
+}
+
+/// What a look finds, where it is not one process's.
+pub(super) fn seen(breaks: Break, mut semaphore: Semaphore) -> Semaphore {
+    match breaks {
+        Break::WindowWithoutBound => semaphore.line = Line::default(),
+        Break::LosesWake => fill(&mut semaphore),
+        _ => {}
+    }
+    semaphore
+}
+
+/// Of what other processes give back nobody hears: only a process that gives permits back itself sees that some are free.
+pub(in crate::simulation) fn lose_wake(commands: &[Command], outcomes: &mut [Outcome]) {
+    if commands
+        .iter()
+        .any(|command| matches!(command, Command::End { .. }))
+    {
+        return;
+    }
+    for outcome in outcomes {
+        if let Ok(Reply::Seen { semaphore, .. }) = outcome {
+            fill(semaphore);
+        }
+    }
+}
+
+fn fill(semaphore: &mut Semaphore) {
+    semaphore.in_use = semaphore.in_use.max(semaphore.capacity.value());
+    semaphore.line = Line::default();
+}
