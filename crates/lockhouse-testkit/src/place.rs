@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use lockhouse::Lockhouse;
 use lockhouse::store::FullStore;
 use lockhouse_stores::Memory;
-use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
+use sqlx::{Connection, Executor, MySqlConnection, PgConnection, Row};
 use tokio::net::TcpListener;
 
 use crate::watched::Watched;
@@ -232,6 +232,28 @@ pub async fn run_on(place: &Place, statement: &str) {
         }
         None => run(place.url(), statement).await,
     }
+}
+
+/// How many statements the server at `url` was sent so far. PostgreSQL counts the transactions of the database, as much as
+/// 10 s late; a statement outside a transaction is one.
+pub async fn statements(url: &str) -> u64 {
+    let sent: String = if is_postgres(url) {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let done = "SELECT (xact_commit + xact_rollback)::text FROM pg_stat_database \
+            WHERE datname = current_database()";
+        let sent = sqlx::query_scalar(done).fetch_one(&mut connection);
+        sent.await.unwrap()
+    } else {
+        let mut connection = MySqlConnection::connect(&mysql_url(url)).await.unwrap();
+        let status = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'");
+        let row = status.fetch_one(&mut connection).await.unwrap();
+        row.get(1)
+    };
+    sent.parse().unwrap()
+}
+
+fn mysql_url(url: &str) -> String {
+    url.replacen("mariadb://", "mysql://", 1)
 }
 
 /// Runs `statement` on a connection of its own.

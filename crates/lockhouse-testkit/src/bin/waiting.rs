@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
-use sqlx::{Connection, MySqlConnection, PgConnection, Row};
+use lockhouse_testkit::place::statements;
 use tokio::time::sleep;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -296,30 +296,14 @@ async fn queries_of_a_line(lockhouse: &Lockhouse, url: &str) {
     let soon = if url.starts_with("postgres") { 12 } else { 0 };
     for (after_s, for_s) in [(soon, 10), (5, 30)] {
         sleep(Duration::from_secs(after_s)).await;
-        let before = questions(url).await;
+        let before = statements(url).await;
         sleep(Duration::from_secs(for_s)).await;
         // Less the two that ask for the number.
-        let asked = questions(url).await - before - 2;
+        let asked = statements(url).await - before - 2;
         println!(
             "1,000 who wait: {:.1} queries/s over {for_s} s",
             asked as f64 / for_s as f64
         );
     }
     line.iter().for_each(tokio::task::JoinHandle::abort);
-}
-
-/// How many queries were answered. PostgreSQL counts the transactions of the database, which looks
-/// are, each.
-async fn questions(url: &str) -> i64 {
-    if url.starts_with("postgres") {
-        let mut connection = PgConnection::connect(url).await.unwrap();
-        let done = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-        let row = sqlx::query_scalar(done).fetch_one(&mut connection);
-        return row.await.unwrap();
-    }
-    let url = url.replacen("mariadb://", "mysql://", 1);
-    let mut connection = MySqlConnection::connect(&url).await.unwrap();
-    let row = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'");
-    let row = row.fetch_one(&mut connection).await.unwrap();
-    row.get::<String, _>(1).parse().unwrap()
 }

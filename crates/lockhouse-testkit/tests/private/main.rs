@@ -2,4 +2,5 @@
 
 mod packets;
 mod pgbouncer;
+mod queries;
 mod settings;
