@@ -1,13 +1,12 @@
-//! What may be typed: the options that all verbs share.
+//! The arguments of the command.
 
-use std::env;
 use std::ffi::OsString;
 
-use clap::{Args, Parser};
+use clap::{Parser, Subcommand};
 
-use crate::failure::Failure;
-use crate::output::Format;
-use crate::place::Place;
+use crate::completions::Completions;
+use crate::format::Format;
+use crate::global::Global;
 use crate::verbs::Verb;
 
 const AFTER_HELP: &str = "\
@@ -39,31 +38,14 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) task: Task,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct Global {
-    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://… or a server's
-    /// http(s)://…; unless said, an SQLite file in your state folder [env: LOCKHOUSE_URL]
-    #[arg(long, global = true, value_name = "URL")]
-    url: Option<String>,
-    /// How to print results, and errors
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_enum,
-        default_value_t = Format::Table,
-        value_name = "FORMAT"
-    )]
-    pub(crate) output: Format,
-}
-
-impl Global {
-    pub(crate) fn place(&self) -> Result<Place, Failure> {
-        Place::new(self.url.clone(), env::var("LOCKHOUSE_URL"))
-    }
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    #[command(flatten)]
+    Verb(Box<Verb>),
+    Completions(Completions),
 }
 
 /// The output that `args` ask for, though they are not understood as a whole.

@@ -7,8 +7,9 @@ use lockhouse::wire::Problem;
 use lockhouse::{Code, Error, Refusal, SemaphoreName};
 use nix::sys::signal::Signal;
 
+use crate::complaint::complain;
 use crate::exit::Exit;
-use crate::output::{Format, complain};
+use crate::format::Format;
 
 /// Why a verb did not do what it should.
 #[derive(Debug)]

@@ -5,10 +5,14 @@
 //! for as long as its permits are held.
 
 mod args;
+mod complaint;
+mod completions;
 #[cfg(test)]
 mod examples;
 mod exit;
 mod failure;
+mod format;
+mod global;
 mod hold;
 mod notice;
 mod output;
@@ -23,14 +27,15 @@ use std::env;
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use tokio::runtime;
 use tracing_subscriber::EnvFilter;
 
-use args::Cli;
+use args::{Cli, Task};
 use exit::Exit;
 use failure::Failure;
-use output::Format;
+use format::Format;
+use global::Global;
 use verbs::Verb;
 
 fn main() -> ExitCode {
@@ -60,9 +65,9 @@ fn misread(error: &clap::Error) -> Exit {
 
 fn lockhouse(cli: Cli) -> Exit {
     let output = cli.global.output;
-    let done = match cli.verb {
-        Verb::Completions(completions) => completions.perform(),
-        verb => perform(verb, cli.global),
+    let done = match cli.task {
+        Task::Completions(completions) => completions.perform(Cli::command()),
+        Task::Verb(verb) => perform(*verb, &cli.global),
     };
     done.unwrap_or_else(|failure| {
         failure.report(output);
@@ -70,7 +75,7 @@ fn lockhouse(cli: Cli) -> Exit {
     })
 }
 
-fn perform(verb: Verb, global: args::Global) -> Result<Exit, Failure> {
+fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
     let serves = matches!(verb, Verb::Serve(_));
     log(match global.output {
         _ if serves => "info",
@@ -90,7 +95,7 @@ fn perform(verb: Verb, global: args::Global) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::other(format!("cannot start: {error}")))?;
-    let done = runtime.block_on(verb.perform(&global));
+    let done = runtime.block_on(verb.perform(global));
     // What is still under way was given up: don't wait for it.
     runtime.shutdown_background();
     done

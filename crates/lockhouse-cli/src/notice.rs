@@ -7,8 +7,9 @@ use std::time::Duration;
 use lockhouse::{Ask, Error, Lockhouse, SemaphoreStatus};
 use tokio::time::{sleep, timeout};
 
+use crate::complaint::complain;
 use crate::failure::word;
-use crate::output::{Format, complain};
+use crate::format::Format;
 
 /// Shorter waits go unsaid.
 const UNSAID: Duration = Duration::from_millis(500);

@@ -2,20 +2,12 @@
 //!
 //! A reader that goes away, such as `head`, is no error, but for what nobody else can tell it.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
 
 use crate::failure::Failure;
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    /// Words and columns, for people.
-    Table,
-    /// One line of JSON, the same as the HTTP API answers.
-    Json,
-}
+use crate::format::Format;
 
 impl Format {
     /// Prints what was answered: `json` to programs, `text` to people.
@@ -79,10 +71,4 @@ fn write(bytes: &[u8]) -> io::Result<()> {
 
 fn cannot_write(error: &io::Error) -> Failure {
     Failure::other(format!("cannot write to stdout: {error}"))
-}
-
-/// Says `text` on stderr.
-pub(crate) fn complain(text: &str) {
-    // With stderr gone there is nobody left to tell.
-    let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use lockhouse::store::Kind;
 use lockhouse::{Error, Invalid, Lockhouse};
 
+use crate::complaint::complain;
 use crate::failure::Failure;
-use crate::output::{Format, complain};
+use crate::format::Format;
 
 /// A store in the memory of this process.
 const MEMORY: &str = "memory:";

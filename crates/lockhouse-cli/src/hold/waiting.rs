@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockhouse::{Ask, Code, Error, Lockhouse};
 use tokio::time::timeout;
 
-use super::Signals;
+use super::signals::Signals;
 use crate::failure::Failure;
 
 /// How long leaving the line takes at most, for a command that ends then.

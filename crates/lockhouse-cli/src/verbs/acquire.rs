@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use lockhouse::{Lockhouse, Request, wire};
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::hold::{ENDING, Signals, Waiter, or_signal};
 use crate::want::{Wanted, patience};
 use crate::{notice, table};

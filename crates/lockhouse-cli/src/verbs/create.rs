@@ -4,9 +4,9 @@ use clap::Args;
 use lockhouse::{Error, Lockhouse, Refusal, SemaphoreStatus, wire};
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::{Failure, word};
+use crate::global::Global;
 use crate::who;
 
 /// Create a semaphore

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Delete a semaphore that nobody holds
 ///

@@ -4,9 +4,9 @@ use clap::Args;
 use lockhouse::{Epoch, Raised};
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Raise all fences to a new epoch, after the database has lost commits
 ///

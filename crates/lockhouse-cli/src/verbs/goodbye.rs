@@ -3,9 +3,9 @@
 use clap::Args;
 use lockhouse::{Error, Owner, wire};
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Release all that an owner holds, and forget its session
 ///

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use lockhouse::{OwnerSession, Timestamp, wire};
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 
 /// Say that an owner lives

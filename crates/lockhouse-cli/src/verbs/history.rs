@@ -3,10 +3,10 @@
 use clap::Args;
 use lockhouse::{CapacityChange, Note, wire};
 
-use super::PAGE;
-use crate::args::Global;
+use super::page::PAGE;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 
 /// Show how a semaphore's capacity changed

@@ -3,10 +3,10 @@
 use clap::Args;
 use lockhouse::{Owner, Request, SemaphoreName, wire};
 
-use super::PAGE;
-use crate::args::Global;
+use super::page::PAGE;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 
 /// List who holds permits: all, or those of one semaphore or of one owner

@@ -3,9 +3,9 @@
 use clap::Args;
 use lockhouse::{SemaphoreName, Timestamp, Waiter, wire};
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 
 /// List who waits for a semaphore, in order

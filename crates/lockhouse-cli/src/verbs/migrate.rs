@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Bring a database's schema up to date
 ///

@@ -1,7 +1,6 @@
 //! The verbs, one file each.
 
 mod acquire;
-mod completions;
 mod create;
 mod delete;
 mod epoch;
@@ -12,6 +11,7 @@ mod holders;
 mod line;
 mod list;
 mod migrate;
+mod page;
 mod release;
 mod renew;
 mod request;
@@ -24,12 +24,9 @@ mod verify;
 
 use clap::Subcommand;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
-
-/// The most rows that the library gives in one piece.
-const PAGE: u32 = 1000;
+use crate::global::Global;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -53,7 +50,6 @@ pub(crate) enum Verb {
     Verify(verify::Verify),
     Epoch(epoch::EpochVerb),
     Migrate(migrate::Migrate),
-    Completions(completions::Completions),
 }
 
 impl Verb {
@@ -79,7 +75,6 @@ impl Verb {
             Verb::Verify(verb) => verb.perform(global).await,
             Verb::Epoch(verb) => verb.perform(global).await,
             Verb::Migrate(verb) => verb.perform(global).await,
-            Verb::Completions(verb) => verb.perform(),
         }
     }
 }

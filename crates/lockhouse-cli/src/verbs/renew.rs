@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use lockhouse::wire;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 
 /// Push the expiry of a live request to now plus its time to live

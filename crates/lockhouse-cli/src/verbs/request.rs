@@ -3,9 +3,9 @@
 use clap::Args;
 use lockhouse::{EndReason, Request, Timestamp, wire};
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 
 /// Show one request, live or ended

@@ -3,9 +3,9 @@
 use clap::Args;
 use lockhouse::wire;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::who;
 
 /// Change the capacity of a semaphore that exists

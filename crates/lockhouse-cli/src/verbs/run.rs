@@ -8,11 +8,12 @@ use lockhouse::{Ask, Code, Lockhouse, Lost, Permit, Released, RequestBuilder};
 use nix::sys::signal::Signal;
 use tokio::process::Command;
 
-use crate::args::Global;
+use crate::complaint::complain;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::format::Format;
+use crate::global::Global;
 use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
-use crate::output::{Format, complain};
 use crate::want::{Wanted, patience};
 use crate::{notice, who};
 

@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::hold::{Signals, or_signal};
 use crate::place;
 use crate::upkeep::{Ages, Intervals};

@@ -4,9 +4,9 @@ use clap::Args;
 use lockhouse::{Swept, Upkeep};
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::table;
 use crate::upkeep::Ages;
 

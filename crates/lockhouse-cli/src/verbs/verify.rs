@@ -4,9 +4,9 @@ use clap::Args;
 use lockhouse::{Finding, SemaphoreName};
 use serde_json::{Value, json};
 
-use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Count everything anew, and say what is off
 ///

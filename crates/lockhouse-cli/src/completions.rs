@@ -1,9 +1,8 @@
 //! `lockhouse completions`.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -21,10 +20,11 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn perform(self) -> Result<Exit, Failure> {
+    /// Prints the script for the arguments of `command`.
+    pub(crate) fn perform(self, mut command: Command) -> Result<Exit, Failure> {
         // Into memory first: it panics when what it writes to is gone.
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "lockhouse", &mut script);
+        clap_complete::generate(self.shell, &mut command, "lockhouse", &mut script);
         output::bytes(&script)?;
         Ok(Exit::OK)
     }
