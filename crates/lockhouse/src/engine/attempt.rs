@@ -75,7 +75,8 @@ pub(super) async fn transact(
     }
 }
 
-/// Reads, again where that can help, before `deadline`.
+/// Reads, again where that can help, before `deadline`. A server that had no connection left until then is still
+/// [`Crowded`](Kind::Crowded), so that a caller with more time tries again.
 pub(super) async fn read<T, F>(
     deadline: Instant,
     mut call: impl FnMut() -> F,
@@ -89,7 +90,14 @@ where
         let error = match timeout_at(deadline, call()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
-            Err(_) => return Err(too_late(Kind::Unavailable, last).into()),
+            Err(_) => {
+                let is_crowded = |last: &Error| last.kind() == Kind::Crowded;
+                let kind = match last.as_ref().is_some_and(is_crowded) {
+                    true => Kind::Crowded,
+                    false => Kind::Unavailable,
+                };
+                return Err(too_late(kind, last).into());
+            }
         };
         if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
             return Err(error.into());
@@ -171,4 +179,33 @@ fn unknown(error: Error) -> Error {
         "the answer to a commit was lost, and asking again failed",
     )
     .caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_of_a_crowded_server_that_is_cut_off_says_that_it_is_crowded() {
+        let kind_after = async |first: Kind| {
+            let mut first = Some(first);
+            let read = read(deadline(), || {
+                let first = first.take();
+                async move {
+                    match first {
+                        Some(kind) => Err::<(), _>(Error::new(kind, "the first try")),
+                        None => pending().await,
+                    }
+                }
+            });
+            match read.await {
+                Err(crate::Error::Store(error)) => error.kind(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(kind_after(Kind::Crowded).await, Kind::Crowded);
+        assert_eq!(kind_after(Kind::Conflict).await, Kind::Unavailable);
+    }
 }
