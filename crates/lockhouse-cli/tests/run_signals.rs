@@ -83,6 +83,22 @@ fn a_message_to_the_command_is_not_for_what_it_started() {
     until("the grandchild ends", || !runs(&grandchild));
 }
 
+/// A stopped process gets a signal only when it goes on.
+#[test]
+fn a_stopped_command_ends_when_it_is_asked_to() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let house = House::on_a_store();
+        let mut run = house.run(&[], "echo $$; kill -STOP $$");
+        let state = format!("/proc/{}/stat", run.line());
+        until("it is stopped", || {
+            std::fs::read_to_string(&state).is_ok_and(|stat| stat.contains(") T "))
+        });
+        run.signal(signal);
+        assert_eq!(run.end().code, 128 + signal as i32);
+        assert_eq!(house.in_use("a"), 0);
+    }
+}
+
 #[test]
 fn a_command_may_take_its_time_to_end() {
     let house = House::on_a_store();

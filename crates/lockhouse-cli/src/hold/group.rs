@@ -98,10 +98,14 @@ impl Group {
         self.id
     }
 
-    /// Sends `signal` to all in the group. The guard doesn't mind.
+    /// Sends `signal` to all in the group. The guard ignores it. Stopped processes go on, if it asks them to end:
+    /// otherwise they would get it only after somebody else had them go on.
     pub(super) fn signal(&self, signal: Signal) {
         // It fails only if nobody is left.
         let _ = killpg(self.id, signal);
+        if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
+            let _ = killpg(self.id, Signal::SIGCONT);
+        }
     }
 
     /// Has those go who ended and were left to this process, which has `child` besides.

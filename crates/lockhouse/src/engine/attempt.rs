@@ -114,13 +114,20 @@ fn may_help(error: &Error, retry: u32) -> bool {
 }
 
 /// Waits 10 to 20 ms, then four times that, and so on for as long as it grows; five times as long
-/// for a store that can't be had, as it may be starting. False if the deadline would pass meanwhile.
+/// for a store that can't be had, as it may be starting. A server without a free connection is asked every
+/// 200 to 400 ms: each of many processes needs one for a moment only, to renew what it holds. False if the
+/// deadline would pass meanwhile.
 async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
     let first = match error.kind() {
         Kind::Unavailable | Kind::Crowded => Duration::from_millis(50),
         _ => Duration::from_millis(10),
     };
-    again::pause(first, Duration::ZERO, retry.min(RETRIES - 1), deadline).await
+    let grows = if error.kind() == Kind::Crowded {
+        1
+    } else {
+        RETRIES - 1
+    };
+    again::pause(first, Duration::ZERO, retry.min(grows), deadline).await
 }
 
 /// The time ran out; `last` says what was in the way before.
