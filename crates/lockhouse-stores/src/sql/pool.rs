@@ -8,8 +8,8 @@
 //!   rolls back.
 //! - One that was idle for a second is pinged first. When one is found broken, the other idle ones
 //!   are dropped with it: if the server has restarted, that costs one attempt, not one each.
-//! - One that was idle for two seconds is closed, so that a process that only renews from time to
-//!   time leaves its place at the server to others.
+//! - One that is idle is closed soon, so that a process that only renews from time to time leaves its place at the
+//!   server to others. A process that uses connections every few seconds, as one in line does, keeps one.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -44,8 +44,12 @@ const ROLLBACK: Duration = Duration::from_millis(500);
 /// After so long without use a connection is pinged first.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// After so long without use a connection is closed.
-const IDLE: Duration = Duration::from_secs(2);
+/// After so long without use a connection is closed, in a process that seldom uses one, and in one that often does.
+const BRIEFLY: Duration = Duration::from_millis(250);
+const KEPT: Duration = Duration::from_millis(2_500);
+
+/// A process often uses connections that did so three times within this.
+const OFTEN: Duration = Duration::from_secs(5);
 
 /// Lends connections to one database.
 pub(crate) struct Pool<D: Driver> {
@@ -57,9 +61,31 @@ pub(crate) struct Pool<D: Driver> {
 }
 
 struct Idle<D: Driver> {
-    connections: Vec<(Connection<D>, Instant)>,
+    connections: Vec<IdleConnection<D>>,
+    /// The last two uses, the older first.
+    uses: [Option<Instant>; 2],
     /// Whether a task closes those that nobody uses.
     is_watched: bool,
+}
+
+struct IdleConnection<D: Driver> {
+    connection: Connection<D>,
+    since: Instant,
+    until: Instant,
+}
+
+impl<D: Driver> Idle<D> {
+    fn push(&mut self, connection: Connection<D>) {
+        let since = Instant::now();
+        let is_often = self.uses[0].is_some_and(|used| since - used < OFTEN);
+        self.uses = [self.uses[1], Some(since)];
+        let until = since + if is_often { KEPT } else { BRIEFLY };
+        self.connections.push(IdleConnection {
+            connection,
+            since,
+            until,
+        });
+    }
 }
 
 impl<D: Driver> Pool<D> {
@@ -70,6 +96,7 @@ impl<D: Driver> Pool<D> {
             location,
             idle: Mutex::new(Idle {
                 connections: Vec::new(),
+                uses: [None; 2],
                 is_watched: false,
             }),
             has_connected: AtomicBool::new(false),
@@ -109,12 +136,12 @@ impl<D: Driver> Pool<D> {
     async fn reuse(&self) -> Option<Connection<D>> {
         let mut last = {
             let mut idle = self.idle();
-            idle.connections.retain(|(_, since)| since.elapsed() < IDLE);
+            let now = Instant::now();
+            idle.connections.retain(|idle| now < idle.until);
             idle.connections.pop()?
         };
-        let (connection, since) = &mut last;
-        if since.elapsed() < FRESH || connection.is_alive().await {
-            return Some(last.0);
+        if last.since.elapsed() < FRESH || last.connection.is_alive().await {
+            return Some(last.connection);
         }
         self.drop_idle();
         None
@@ -173,7 +200,7 @@ impl<D: Driver> Pool<D> {
     /// Takes `connection`, which is clean, and has a task close it when nobody uses it.
     fn give_back(self: &Arc<Self>, connection: Connection<D>) {
         let mut idle = self.idle();
-        idle.connections.push((connection, Instant::now()));
+        idle.push(connection);
         if let (false, Ok(runtime)) = (idle.is_watched, Handle::try_current()) {
             idle.is_watched = true;
             let watching = Watching {
@@ -203,10 +230,11 @@ impl<D: Driver> Watching<D> {
             let Some(pool) = self.pool.upgrade() else {
                 return;
             };
-            let unused = |(_, since): &mut (_, Instant)| since.elapsed() >= IDLE;
+            let now = Instant::now();
+            let unused = |idle: &mut IdleConnection<D>| idle.until <= now;
             let unused: Vec<_> = pool.idle().connections.extract_if(.., unused).collect();
-            for (connection, _) in unused {
-                connection.close().await;
+            for unused in unused {
+                unused.connection.close().await;
             }
         }
     }
@@ -215,12 +243,12 @@ impl<D: Driver> Watching<D> {
     fn next(&mut self) -> Option<Instant> {
         let pool = self.pool.upgrade()?;
         let mut idle = pool.idle();
-        let oldest = idle.connections.iter().map(|(_, since)| *since).min();
-        if oldest.is_none() {
+        let next = idle.connections.iter().map(|idle| idle.until).min();
+        if next.is_none() {
             idle.is_watched = false;
             self.is_on = false;
         }
-        Some(oldest? + IDLE)
+        next
     }
 }
 
