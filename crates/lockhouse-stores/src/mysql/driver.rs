@@ -21,7 +21,7 @@ use crate::sql::{Driver, Pieces, rows};
 /// kept for as long.
 ///
 /// The second statement undoes global settings that would change a result or refuse a statement:
-/// `docs/operations/README.md` lists each with its reason. Numbers are written out, since DEFAULT is the
+/// `docs/operations/databases.md` lists each with its reason. Numbers are written out, since DEFAULT is the
 /// global value.
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     innodb_lock_wait_timeout=1, lock_wait_timeout=5, net_read_timeout=5, unique_checks=1, \

@@ -23,7 +23,7 @@ use crate::sql::{Driver, Pieces, configuration};
 /// - A session that has begun before is another client's. A pooler that lends sessions by transaction
 ///   hands them on as they are; one that lends them whole resets them in between.
 /// - Settings of the role or the database that would change a result or refuse a statement are
-///   undone: `docs/operations/README.md` lists each with its reason. With `row_security` off, a policy that
+///   undone: `docs/operations/databases.md` lists each with its reason. With `row_security` off, a policy that
 ///   would hide rows is an error.
 const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\

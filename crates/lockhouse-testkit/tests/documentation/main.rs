@@ -1,0 +1,7 @@
+//! The documentation holds together: each link leads somewhere, and each command block is run or marked.
+
+#![allow(clippy::unwrap_used)]
+
+mod blocks;
+mod links;
+mod pages;
