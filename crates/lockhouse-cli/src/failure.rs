@@ -3,8 +3,8 @@
 use std::fmt;
 
 use lockhouse::store::Kind;
-use lockhouse::wire::Problem;
 use lockhouse::{Code, Error, Refusal, SemaphoreName};
+use lockhouse_wire::Problem;
 use nix::sys::signal::Signal;
 
 use crate::complaint::complain;

@@ -29,7 +29,7 @@ const PASSED_OVER_WITHIN: Duration = Duration::from_millis(1_500);
 fn waits(lockhouse: &Lockhouse, id: &'static str) -> JoinHandle<(Instant, Permit)> {
     let lockhouse = lockhouse.clone();
     tokio::spawn(async move {
-        let ask = lockhouse.request(id).permits("deploy", 1);
+        let ask = lockhouse.request_with_id(id).permits("deploy", 1);
         let ask = ask.ttl(Duration::from_secs(30));
         let permit = ask.wait(Duration::from_secs(30)).acquire().await.unwrap();
         (Instant::now(), permit)
@@ -40,7 +40,7 @@ async fn a_stopped_server_neither_oversteps_nor_loses_its_callers_places(place: 
     let house = House::at(place.url());
     house.text(&["create", "deploy", "1"]);
     let holder = place.client().await;
-    let held = holder.request("held").permits("deploy", 1);
+    let held = holder.request_with_id("held").permits("deploy", 1);
     let held = held.acquire().await.unwrap();
     let (one, its_url) = house.serve("127.0.0.1:0");
     let (_two, other_url) = house.serve("127.0.0.1:0");

@@ -19,9 +19,12 @@ pub enum Command {
         name: SemaphoreName,
     },
     /// Grant all of an ask, or none.
-    Acquire(Ask),
-    /// The same in its turn: not ahead of others that wait for the same semaphores.
-    AcquireInTurn(Ask, Turn),
+    Acquire {
+        /// What is asked for.
+        ask: Ask,
+        /// Its turn among the asks that wait for the same semaphores. The default one comes first in its batch.
+        turn: Turn,
+    },
     /// Say how a semaphore is, and take note of who waits for it at a process.
     Stand {
         /// The semaphore.
@@ -190,6 +193,14 @@ impl Cause {
 }
 
 impl Command {
+    /// An acquire that does not wait and has nobody before it in its batch.
+    pub fn acquire(ask: Ask) -> Self {
+        Command::Acquire {
+            ask,
+            turn: Turn::default(),
+        }
+    }
+
     /// A look at a semaphore by a process that nobody waits at.
     pub fn look(name: SemaphoreName) -> Self {
         Command::Stand {
@@ -209,7 +220,7 @@ impl Command {
     /// What it asks to be granted, if it asks for that.
     pub fn ask(&self) -> Option<&Ask> {
         match self {
-            Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => Some(ask),
+            Command::Acquire { ask, .. } => Some(ask),
             _ => None,
         }
     }
@@ -223,7 +234,7 @@ impl Command {
             | Command::RaiseFence { .. }
             | Command::Heartbeat { .. }
             | Command::Goodbye { .. } => None,
-            Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => Some(&ask.external_id),
+            Command::Acquire { ask, .. } => Some(&ask.external_id),
             Command::Renew { external_id, .. } | Command::End { external_id, .. } => {
                 Some(external_id)
             }

@@ -30,7 +30,7 @@ pub use changes::{Changes, Decision, Ended, Freed, Loaded, Renewed};
 pub use command::{Cause, Command, Definition, Outcome, Reply, Saved, Stand};
 pub use decide::decide;
 pub use epoch::Epoch;
-pub use error::{Code, Invalid, Refusal};
+pub use error::{Code, Error, Invalid, Refusal};
 pub use footprint::Footprint;
 pub use jiff::Timestamp;
 pub use line::{
@@ -38,10 +38,10 @@ pub use line::{
     Standing, WINDOW,
 };
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
-pub use owner::OwnerSession;
+pub use owner::{Heard, OwnerSession};
 pub use prefix::NamePrefix;
 pub use recount::{Finding, Recount, Recounted};
-pub use request::{EndReason, Permit, Request, State};
-pub use semaphore::{CapacityChange, Semaphore};
+pub use request::{EndReason, Grant, Request, State};
+pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
 pub use turn::{MAX_PRIORITY, Place, Priority, Turn};

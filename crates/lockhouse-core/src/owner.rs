@@ -14,3 +14,13 @@ pub struct OwnerSession {
     /// When its silence has been too long, by the store's clock.
     pub expires_at: Timestamp,
 }
+
+/// What a heartbeat did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The owner's session as it is now.
+    pub session: OwnerSession,
+    /// Whether this call began it. None went on until then: if there was one before, it had lapsed,
+    /// or the owner was said to have left, and what it held may have been freed.
+    pub began: bool,
+}

@@ -14,7 +14,7 @@ pub struct Request {
     /// Live or ended.
     pub state: State,
     /// What was granted, in byte order of the semaphores' names.
-    pub permits: Vec<Permit>,
+    pub permits: Vec<Grant>,
     /// The time to live that it was last given.
     pub ttl: Option<Ttl>,
     /// When it expires, by the store's clock.
@@ -55,7 +55,7 @@ impl Request {
 
 /// What a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Permit {
+pub struct Grant {
     /// The semaphore.
     pub semaphore: SemaphoreName,
     /// How many of its permits.

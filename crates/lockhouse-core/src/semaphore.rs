@@ -53,6 +53,15 @@ impl Semaphore {
     }
 }
 
+/// A semaphore, and how many calls wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SemaphoreStatus {
+    /// The semaphore as the store has it.
+    pub semaphore: Semaphore,
+    /// How many calls wait for it, at all processes.
+    pub waiting: u32,
+}
+
 /// One change of a semaphore's capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityChange {

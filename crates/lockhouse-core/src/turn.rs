@@ -58,13 +58,22 @@ impl fmt::Display for Priority {
     }
 }
 
-/// A place in a line. Whoever has the lower one comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A place in a line. Whoever has the lower one comes first; the default one comes before all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// When its holder came, moved by what its priority is worth, in microseconds.
     came_us: i64,
     /// Tells those apart who came at once.
     number: u64,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            came_us: i64::MIN,
+            number: 0,
+        }
+    }
 }
 
 impl Place {
@@ -78,7 +87,8 @@ impl Place {
     }
 }
 
-/// An ask's turn among others for the same semaphores.
+/// An ask's turn among others for the same semaphores. The default is that of an ask that comes just now,
+/// does not wait and has nobody before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Where it stands.

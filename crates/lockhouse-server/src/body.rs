@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use lockhouse::wire::{MAX_BODY_BYTES, Object};
+use lockhouse_wire::{MAX_BODY_BYTES, Object};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -142,7 +142,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockhouse::wire::{Acquire, Define};
+    use lockhouse_wire::{Acquire, Define};
 
     fn status_and_detail<T: DeserializeOwned>(body: &str) -> String {
         let failure = parse::<T>(body.as_bytes()).err().unwrap();

@@ -3,8 +3,8 @@
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use lockhouse::wire::Problem;
 use lockhouse::{Code, Error, Invalid};
+use lockhouse_wire::Problem;
 
 /// A call that failed, and how to say so.
 #[derive(Debug)]

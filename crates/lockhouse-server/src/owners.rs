@@ -1,8 +1,8 @@
 //! `/v1/owners/{owner}`: heartbeats and goodbyes.
 
 use axum::extract::State;
-use lockhouse::wire::{self, Goodbye, Heartbeat};
 use lockhouse::{Heard, Lockhouse, Owner, Ttl};
+use lockhouse_wire::{self as wire, Goodbye, Heartbeat};
 
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;

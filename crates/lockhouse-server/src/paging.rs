@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use lockhouse::wire;
+use lockhouse_wire as wire;
 
 use crate::failure::Failure;
 use crate::query::parameters;

@@ -6,10 +6,10 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use lockhouse::store::{self, Kind};
-use lockhouse::wire::{self, Acquire, Released, Renew, Requests};
 use lockhouse::{
     Ask, Code, Cursor, Error, ExternalId, Lockhouse, Owner, Request, SemaphoreName, Ttl,
 };
+use lockhouse_wire::{self as wire, Acquire, Released, Renew, Requests};
 
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::connection::Caller;

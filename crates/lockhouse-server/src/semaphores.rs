@@ -3,8 +3,8 @@
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use lockhouse::wire::{self, Define, History, Holders, Semaphores, Waiting};
 use lockhouse::{Cursor, Lockhouse, SemaphoreName};
+use lockhouse_wire::{self as wire, Define, History, Holders, Semaphores, Waiting};
 
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;

@@ -5,8 +5,8 @@
 use axum::body::Body;
 use axum::http::{Method, Request, Uri};
 use http_body_util::BodyExt;
-use lockhouse::wire::Problem;
 use lockhouse::{Code, Lockhouse};
+use lockhouse_wire::Problem;
 use proptest::prelude::*;
 use tokio::runtime;
 use tower::ServiceExt;

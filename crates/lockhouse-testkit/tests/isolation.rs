@@ -216,7 +216,7 @@ async fn set_up(lockhouse: &Lockhouse) {
             .await
             .unwrap();
         let held = lockhouse
-            .request(format!("held-{number}"))
+            .request_with_id(format!("held-{number}"))
             .permits(&name, 1);
         held.owner(&owner)
             .ttl(Duration::from_secs(600))
@@ -226,7 +226,7 @@ async fn set_up(lockhouse: &Lockhouse) {
             .forget();
         for engine in 0..2 {
             let beside = lockhouse
-                .request(format!("beside-{engine}-{number}"))
+                .request_with_id(format!("beside-{engine}-{number}"))
                 .permits(&name, 1);
             beside
                 .ttl(Duration::from_secs(600))
@@ -242,7 +242,10 @@ async fn hold(engines: &[Lockhouse]) -> Vec<lockhouse::Permit> {
     let mut holds = Vec::new();
     for engine in engines {
         for name in ["stranger-0", "stranger-9", "locked-1"] {
-            let hold = engine.ask().permits(name, 1).ttl(Duration::from_secs(4));
+            let hold = engine
+                .request()
+                .permits(name, 1)
+                .ttl(Duration::from_secs(4));
             holds.push(hold.try_acquire().await.unwrap());
         }
     }
@@ -262,7 +265,7 @@ async fn stranger(
         round += 1;
         let id = format!("stranger-{own_id}-{round}");
         let ask = engine
-            .request(&id)
+            .request_with_id(&id)
             .permits(&name, 1)
             .ttl(Duration::from_secs(600));
         if let Some(permit) = calls.time("acquire", ask.try_acquire()).await {
@@ -298,7 +301,7 @@ async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &
     let mut round = 0;
     while !is_over.load(Ordering::Relaxed) {
         round += 1;
-        let both = engine.request(format!("both-{own_id}-{round}"));
+        let both = engine.request_with_id(format!("both-{own_id}-{round}"));
         let both = both
             .permits(&name, 1)
             .permits(&free, 1)

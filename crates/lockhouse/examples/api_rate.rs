@@ -25,7 +25,7 @@ pub async fn run(url: &str) -> Result<()> {
     let lockhouse = Lockhouse::connect(url).await?;
     lockhouse.define("weather-api", 5).await?;
     for city in 0..12 {
-        let ask = lockhouse.ask().permits("weather-api", 1);
+        let ask = lockhouse.request().permits("weather-api", 1);
         let permit = ask.ttl(Duration::from_secs(1)).acquire().await?;
         permit.forget();
         call(city).await;

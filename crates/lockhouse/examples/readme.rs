@@ -16,7 +16,7 @@ async fn main() -> Result<(), lockhouse::Error> {
 
     // All or nothing over several, with an id to retry by.
     let permit = lockhouse
-        .request("job-abc-123")
+        .request_with_id("job-abc-123")
         .permits("backup-slots", 1)
         .permits("network", 2)
         .ttl(Duration::from_secs(60))

@@ -30,7 +30,7 @@ pub async fn run(url: &str) -> Result<()> {
 
 /// The order of the names is of no account: nobody who holds one waits for the other.
 async fn train(lockhouse: &Lockhouse, model: u32) -> Result<()> {
-    let ask = lockhouse.ask().permits("network", 2).permits("gpu", 1);
+    let ask = lockhouse.request().permits("network", 2).permits("gpu", 1);
     let permit = ask.wait(Duration::from_secs(30)).acquire().await?;
     let (gpu, network) = (permit.fence("gpu"), permit.fence("network"));
     println!("model {model} trains under fences {gpu} and {network}");

@@ -1,28 +1,9 @@
 //! The answers of calls that are more than a core type.
 
-use lockhouse_core::{Epoch, OwnerSession, Reply, Request, Semaphore, Timestamp};
+use lockhouse_core::{Epoch, Reply, Request, Timestamp};
 
 use crate::Error;
 use crate::error::unexpected;
-
-/// A semaphore, and how many calls wait for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SemaphoreStatus {
-    /// The semaphore as the store has it.
-    pub semaphore: Semaphore,
-    /// How many calls wait for it, at all processes.
-    pub waiting: u32,
-}
-
-/// What a heartbeat did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// The owner's session as it is now.
-    pub session: OwnerSession,
-    /// Whether this call began it. None went on until then: if there was one before, it had lapsed,
-    /// or the owner was said to have left, and what it held may have been freed.
-    pub began: bool,
-}
 
 /// What raising the fences did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

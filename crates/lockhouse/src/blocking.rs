@@ -16,7 +16,7 @@
 //! assert!(!permit.is_lost());
 //! permit.release()?;
 //!
-//! let ask = lockhouse.request("job-abc-123", |ask| {
+//! let ask = lockhouse.request_with_id("job-abc-123", |ask| {
 //!     ask.permits("backup-slots", 2).wait(Duration::from_secs(30))
 //! });
 //! let permit = ask.acquire()?;
@@ -148,10 +148,23 @@ impl Lockhouse {
         }
     }
 
-    /// An ask for permits under an id that you pick, as `say` says it: see [`RequestBuilder`].
-    pub fn request(&self, id: &str, say: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Ask {
+    /// A request for permits under a fresh id, completed by `say`: see [`crate::Lockhouse::request`].
+    pub fn request(&self, say: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Ask {
         Ask {
-            ask: say(self.lockhouse.request(id)),
+            ask: say(self.lockhouse.request()),
+            lockhouse: self.clone(),
+        }
+    }
+
+    /// A request for permits under an id that the caller picks, completed by `say`: see
+    /// [`crate::Lockhouse::request_with_id`].
+    pub fn request_with_id(
+        &self,
+        id: &str,
+        say: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Ask {
+        Ask {
+            ask: say(self.lockhouse.request_with_id(id)),
             lockhouse: self.clone(),
         }
     }

@@ -16,8 +16,9 @@ use crate::error::unexpected;
 use crate::upkeep::{Maintaining, Swept, Upkeep, UpkeepState};
 use crate::{
     Define, Error, Heard, Raised, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session,
-    who, wire,
+    who,
 };
+use lockhouse_wire as wire;
 
 /// A way to semaphores: in a database that this process talks to, or behind a server.
 ///
@@ -112,16 +113,17 @@ impl Lockhouse {
         Semaphore::new(self.clone(), name.as_ref(), None)
     }
 
-    /// An ask for permits under an id that you pick. The same ask with the same id gives the same
-    /// grant, any number of times (P5).
-    pub fn request(&self, external_id: impl AsRef<str>) -> RequestBuilder {
-        RequestBuilder::new(self.clone(), external_id.as_ref())
+    /// A request for permits under a fresh id, a UUID, which is drawn when it is sent; each clone of the
+    /// builder has its own. Nobody else knows the id, so the permits of a request whose caller went away
+    /// are given back.
+    pub fn request(&self) -> RequestBuilder {
+        RequestBuilder::anonymous(self.clone())
     }
 
-    /// An ask for permits under a fresh id, a UUID, drawn when it is sent: each clone has its own.
-    /// As nobody else knows the id, what is granted to an ask that was given up on is given back.
-    pub fn ask(&self) -> RequestBuilder {
-        RequestBuilder::anonymous(self.clone())
+    /// A request for permits under an id that the caller picks. The same request with the same id gets
+    /// the same grant, any number of times (P5).
+    pub fn request_with_id(&self, external_id: impl AsRef<str>) -> RequestBuilder {
+        RequestBuilder::new(self.clone(), external_id.as_ref())
     }
 
     /// Grants all of `ask` or nothing, waiting at most `wait` for room; also says whether it was
@@ -141,7 +143,7 @@ impl Lockhouse {
             let semaphores = ask.permits().map(|(semaphore, _)| semaphore);
             self.background.releases_settle(semaphores).await;
         }
-        match self.backend.execute(Command::Acquire(ask), wait).await? {
+        match self.backend.execute(Command::acquire(ask), wait).await? {
             Reply::Granted { request, now, .. } => Ok((request, now)),
             other => Err(unexpected(&other)),
         }

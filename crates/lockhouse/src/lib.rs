@@ -47,22 +47,20 @@ mod session;
 mod suspects;
 mod upkeep;
 mod who;
-pub mod wire;
 
-pub use answers::{Heard, Raised, Released, SemaphoreStatus};
+pub use answers::{Raised, Released};
 pub use client::Lockhouse;
 pub use define::Define;
-pub use error::Error;
 pub use holding::Lost;
 pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;
 pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
     Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
-    ExternalId, Finding, Invalid, Note, Outcome, Owner, OwnerSession, Priority, Refusal, Reply,
-    Request, State, Timestamp, Ttl,
+    Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Outcome, Owner, OwnerSession,
+    Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, State, Timestamp, Ttl,
 };
-pub use lockhouse_core::{Permit as RequestPermit, SemaphoreName};
+
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;
 pub use permit::Permit;

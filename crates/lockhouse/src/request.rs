@@ -16,7 +16,7 @@ use crate::{Error, Lockhouse, Permit, who};
 /// The time to live of a hold that says nothing else.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// An ask in the making; see [`Lockhouse::request`].
+/// A request in the making; see [`Lockhouse::request`] and [`Lockhouse::request_with_id`].
 ///
 /// Values are checked when it is sent, so that a chain of calls needs one `?`.
 #[derive(Clone, Debug)]

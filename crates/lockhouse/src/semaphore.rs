@@ -26,8 +26,8 @@ use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 /// | | | every grant has a [fence](Permit::fence) |
 ///
 /// Every acquire makes a request of its own under a fresh id (a UUID), so none is confused with
-/// another. For another TTL or a bounded wait there is [`Lockhouse::ask`]; to be able to retry one
-/// across a crash, pick the id: [`Lockhouse::request`].
+/// another. For another TTL or a bounded wait there is [`Lockhouse::request`]; to be able to retry one
+/// across a crash, pick the id: [`Lockhouse::request_with_id`].
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     lockhouse: Lockhouse,
@@ -167,7 +167,7 @@ impl Semaphore {
     }
 
     fn ask(&self, count: u32) -> RequestBuilder {
-        let ask = self.lockhouse.ask().permits(&self.name, count);
+        let ask = self.lockhouse.request().permits(&self.name, count);
         match &self.keeper {
             Some(keeper) => ask.kept_by(keeper.clone()),
             None => ask,

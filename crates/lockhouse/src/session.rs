@@ -25,7 +25,7 @@ use crate::{Error, Lockhouse, Lost, RequestBuilder, Semaphore};
 /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
 /// lockhouse.define("network", 10).await?;
 /// let session = lockhouse.session("job-abc-123", Duration::from_secs(30)).await?;
-/// let permit = session.request("job-abc-123::1").permits("network", 2).acquire().await?;
+/// let permit = session.request_with_id("job-abc-123::1").permits("network", 2).acquire().await?;
 /// tokio::select! {
 ///     lost = session.lost() => eprintln!("stop: {lost}"),
 ///     () = work() => assert_eq!(session.goodbye().await?, 1),
@@ -73,9 +73,15 @@ impl Session {
         &self.keeper.owner
     }
 
-    /// An ask for permits that this session keeps: the owner's, without a TTL of its own.
-    pub fn request(&self, external_id: impl AsRef<str>) -> RequestBuilder {
-        let request = self.lockhouse.request(external_id);
+    /// A request under a fresh id for permits that this session keeps: they belong to its owner and have
+    /// no TTL.
+    pub fn request(&self) -> RequestBuilder {
+        self.lockhouse.request().kept_by(self.keeper.clone())
+    }
+
+    /// The same under an id that the caller picks: see [`Lockhouse::request_with_id`].
+    pub fn request_with_id(&self, external_id: impl AsRef<str>) -> RequestBuilder {
+        let request = self.lockhouse.request_with_id(external_id);
         request.kept_by(self.keeper.clone())
     }
 

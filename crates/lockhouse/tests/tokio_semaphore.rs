@@ -162,7 +162,7 @@ async fn num_permits(lockhouse: Lockhouse) {
     lockhouse.define("t", 5).await.unwrap();
     let three = semaphore.try_acquire_many(3).await.unwrap();
     assert_eq!(three.num_permits(), 3);
-    let both = lockhouse.ask().permits("s", 2).permits("t", 4);
+    let both = lockhouse.request().permits("s", 2).permits("t", 4);
     let both = both.try_acquire().await.unwrap();
     assert_eq!(both.num_permits(), 6);
     drop(three);

@@ -127,7 +127,7 @@ impl LockhouseContender {
             let id = external_id()?;
             let name = names[i as usize % names.len()].clone();
             let ask = LockhouseAsk::new(id.clone(), [(name, Permits::ONE)])?;
-            let mut commands = vec![Command::Acquire(ask)];
+            let mut commands = vec![Command::acquire(ask)];
             if i >= shape.held {
                 commands.push(Command::End {
                     external_id: id,

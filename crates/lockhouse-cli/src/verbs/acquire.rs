@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::{Lockhouse, Request, wire};
+use lockhouse::{Lockhouse, Request};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! `lockhouse create`.
 
 use clap::Args;
-use lockhouse::{Error, Lockhouse, Refusal, SemaphoreStatus, wire};
+use lockhouse::{Error, Lockhouse, Refusal, SemaphoreStatus};
+use lockhouse_wire as wire;
 use serde::Serialize;
 
 use crate::exit::Exit;

@@ -1,7 +1,8 @@
 //! `lockhouse goodbye`.
 
 use clap::Args;
-use lockhouse::{Error, Owner, wire};
+use lockhouse::{Error, Owner};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

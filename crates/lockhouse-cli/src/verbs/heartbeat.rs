@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::{OwnerSession, Timestamp, wire};
+use lockhouse::{OwnerSession, Timestamp};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! `lockhouse history`.
 
 use clap::Args;
-use lockhouse::{CapacityChange, Note, wire};
+use lockhouse::{CapacityChange, Note};
+use lockhouse_wire as wire;
 
 use super::page::PAGE;
 use crate::exit::Exit;

@@ -1,7 +1,8 @@
 //! `lockhouse holders`.
 
 use clap::Args;
-use lockhouse::{Owner, Request, SemaphoreName, wire};
+use lockhouse::{Owner, Request, SemaphoreName};
+use lockhouse_wire as wire;
 
 use super::page::PAGE;
 use crate::exit::Exit;

@@ -1,7 +1,8 @@
 //! `lockhouse line`.
 
 use clap::Args;
-use lockhouse::{SemaphoreName, Timestamp, Waiter, wire};
+use lockhouse::{SemaphoreName, Timestamp, Waiter};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! `lockhouse list`.
 
 use clap::Args;
-use lockhouse::{SemaphoreStatus, wire};
+use lockhouse::SemaphoreStatus;
+use lockhouse_wire as wire;
 
 use super::page::PAGE;
 use crate::exit::Exit;

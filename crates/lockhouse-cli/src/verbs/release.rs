@@ -1,7 +1,8 @@
 //! `lockhouse release`.
 
 use clap::Args;
-use lockhouse::{EndReason, Owner, Released, wire};
+use lockhouse::{EndReason, Owner, Released};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use lockhouse::wire;
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! `lockhouse request`.
 
 use clap::Args;
-use lockhouse::{EndReason, Request, Timestamp, wire};
+use lockhouse::{EndReason, Request, Timestamp};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

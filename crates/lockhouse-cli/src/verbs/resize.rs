@@ -1,7 +1,7 @@
 //! `lockhouse resize`.
 
 use clap::Args;
-use lockhouse::wire;
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -140,7 +140,7 @@ impl Run {
 
     fn request(&self, lockhouse: &Lockhouse, ask: &Ask) -> RequestBuilder {
         let mut request = lockhouse
-            .request(&ask.external_id)
+            .request_with_id(&ask.external_id)
             .ttl(self.ttl)
             .wait(self.wait())
             .priority(ask.priority.value());

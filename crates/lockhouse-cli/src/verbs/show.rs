@@ -1,7 +1,8 @@
 //! `lockhouse show`.
 
 use clap::Args;
-use lockhouse::{SemaphoreStatus, Timestamp, wire};
+use lockhouse::{SemaphoreStatus, Timestamp};
+use lockhouse_wire as wire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

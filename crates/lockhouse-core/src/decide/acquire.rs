@@ -2,12 +2,12 @@
 
 use super::{Scene, after, ended};
 use crate::{
-    Admission, Ask, Capacity, Claim, Outcome, Permit, Refusal, Reply, Request, SemaphoreName,
-    State, Turn,
+    Admission, Ask, Capacity, Claim, Grant, Outcome, Refusal, Reply, Request, SemaphoreName, State,
+    Turn,
 };
 
 impl Scene {
-    pub(super) fn acquire(&mut self, ask: &Ask, turn: Option<&Turn>) -> Outcome {
+    pub(super) fn acquire(&mut self, ask: &Ask, turn: &Turn) -> Outcome {
         if let Some(request) = self.requests.get(&ask.external_id) {
             return match request.state {
                 _ if !ask.is_that_of(request) => {
@@ -20,7 +20,7 @@ impl Scene {
         self.check_room(ask)
             .and_then(|()| self.check_turn(ask, turn))
             .inspect_err(|refusal| self.note_waiting(ask, turn, refusal))?;
-        let request = self.grant(ask, &claim(ask, turn));
+        let request = self.grant(ask, &turn.claim(ask));
         self.granted.insert(ask.external_id.clone());
         self.requests
             .insert(ask.external_id.clone(), request.clone());
@@ -78,10 +78,10 @@ impl Scene {
     }
 
     /// P11: nobody is granted what one who waits and comes first wants too, at this process or at another.
-    fn check_turn(&self, ask: &Ask, turn: Option<&Turn>) -> Result<(), Refusal> {
-        let mut others = turn.map_or_else(Vec::new, |turn| self.waiting.ahead_of(ask, turn));
+    fn check_turn(&self, ask: &Ask, turn: &Turn) -> Result<(), Refusal> {
+        let mut others = self.waiting.ahead_of(ask, turn);
         if others.is_empty() {
-            let claim = claim(ask, turn);
+            let claim = turn.claim(ask);
             let names = ask.permits().map(|(name, _)| name);
             others.extend(
                 names
@@ -103,8 +103,8 @@ impl Scene {
         semaphore.line.admission(claim, semaphore.capacity, at) == Admission::Now
     }
 
-    fn note_waiting(&mut self, ask: &Ask, turn: Option<&Turn>, refusal: &Refusal) {
-        if let Some(turn) = turn.filter(|turn| turn.waits && refusal.lacks_room()) {
+    fn note_waiting(&mut self, ask: &Ask, turn: &Turn, refusal: &Refusal) {
+        if turn.waits && refusal.lacks_room() {
             self.waiting.add(ask, turn);
         }
     }
@@ -123,7 +123,7 @@ impl Scene {
             semaphore.in_use += count.value();
             semaphore.fence += 1;
             self.written.insert(name.clone());
-            permits.push(Permit {
+            permits.push(Grant {
                 semaphore: name.clone(),
                 count,
                 fence: semaphore.fence,
@@ -140,9 +140,4 @@ impl Scene {
             ended_by: None,
         }
     }
-}
-
-/// The claim of `ask`. Without a turn it comes just now, and does not wait.
-fn claim(ask: &Ask, turn: Option<&Turn>) -> Claim {
-    turn.map_or_else(|| Turn::default().claim(ask), |turn| turn.claim(ask))
 }

@@ -106,8 +106,7 @@ impl Scene {
             Command::Delete { name } => self.delete(name),
             Command::Stand { name, stand } => self.stand(name, *stand),
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
-            Command::Acquire(ask) => self.acquire(ask, None),
-            Command::AcquireInTurn(ask, turn) => self.acquire(ask, Some(turn)),
+            Command::Acquire { ask, turn } => self.acquire(ask, turn),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
             Command::End { external_id, cause } => self.end_by(external_id, cause, expired_now),
             Command::Heartbeat {

@@ -46,7 +46,7 @@ fn the_same_ask_is_granted_still_after_the_semaphore_was_closed() {
 #[test]
 fn two_of_the_same_ask_in_a_batch_are_one_grant() {
     let mut keeper = Keeper::with(&[("a", 2)]);
-    let acquire = Command::Acquire(ask("one", &[("a", 1)]));
+    let acquire = Command::acquire(ask("one", &[("a", 1)]));
     let decision = keeper.batch(&[acquire.clone(), acquire]);
     let [
         Ok(Reply::Granted {
@@ -86,7 +86,7 @@ fn after_its_end_an_id_is_never_granted_again() {
 #[test]
 fn ended_in_the_same_batch_is_ended() {
     let mut keeper = Keeper::with(&[("a", 1)]);
-    let acquire = Command::Acquire(ask("one", &[("a", 1)]));
+    let acquire = Command::acquire(ask("one", &[("a", 1)]));
     let batch = [
         acquire.clone(),
         end("one", Cause::Released { by: None }),

@@ -63,7 +63,7 @@ fn a_resize_below_what_is_in_use_revokes_nothing_and_grants_nothing_until_there_
 #[test]
 fn a_resize_counts_for_the_commands_after_it_in_its_batch() {
     let mut keeper = Keeper::with(&[("a", 1)]);
-    let acquire = |id| Command::Acquire(ask(id, &[("a", 1)]));
+    let acquire = |id| Command::acquire(ask(id, &[("a", 1)]));
     let batch = [
         acquire("one"),
         acquire("two"),
@@ -81,7 +81,7 @@ fn a_resize_counts_for_the_commands_after_it_in_its_batch() {
 #[test]
 fn a_resize_after_a_grant_in_its_batch_revokes_nothing() {
     let mut keeper = Keeper::with(&[("a", 2)]);
-    let batch = [Command::Acquire(ask("one", &[("a", 2)])), resize("a", 1)];
+    let batch = [Command::acquire(ask("one", &[("a", 2)])), resize("a", 1)];
     assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
     assert!(keeper.is_live("one"));
     assert_eq!(
@@ -145,7 +145,7 @@ fn room_given_back_in_a_batch_is_there_for_the_next_ask_in_it() {
     let next = ask("two", &[("b", 1), ("a", 1)]);
     let batch = [
         end("one", Cause::Released { by: None }),
-        Command::Acquire(next),
+        Command::acquire(next),
     ];
     assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
     assert!(keeper.is_live("two") && !keeper.is_live("one"));

@@ -113,7 +113,7 @@ fn what_has_expired_ends_as_expired_by_every_cause() {
 }
 
 fn lasts(keeper: &mut Keeper, ask: &Ask) -> Option<Duration> {
-    match keeper.run(Command::Acquire(ask.clone())) {
+    match keeper.run(Command::acquire(ask.clone())) {
         Ok(Reply::Granted { lasts, .. }) => lasts,
         other => panic!("{ask:?} was answered {other:?}"),
     }

@@ -29,7 +29,7 @@ fn a_session_is_loaded_for_what_reads_or_writes_it_and_for_nothing_else() {
     for cause in others.chain([stale(1)]) {
         assert!(of(end("one", cause)).owners.is_empty());
     }
-    let acquire = Command::Acquire(owned_by("x", ask("one", &[("a", 1)])));
+    let acquire = Command::acquire(owned_by("x", ask("one", &[("a", 1)])));
     for command in [acquire, renew("one", None), define("a", 1), delete("a")] {
         assert!(of(command).owners.is_empty());
     }
@@ -45,7 +45,7 @@ fn a_heartbeat_touches_neither_semaphores_nor_requests() {
 
 #[test]
 fn what_is_named_is_in_it_once_and_in_byte_order() {
-    let acquire = Command::Acquire(ask("one", &[("b", 1), ("a", 1)]));
+    let acquire = Command::acquire(ask("one", &[("b", 1), ("a", 1)]));
     let also = [name("c"), name("a")];
     let footprint = Footprint::of(&[acquire, define("B", 1), end("Z", gone("x"))], &also);
     assert!(

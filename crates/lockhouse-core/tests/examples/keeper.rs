@@ -53,7 +53,7 @@ impl Keeper {
 
     /// What `ask` is granted, and whether now.
     pub(crate) fn acquire(&mut self, ask: &Ask) -> Result<(Request, bool), Refusal> {
-        match self.run(Command::Acquire(ask.clone()))? {
+        match self.run(Command::acquire(ask.clone()))? {
             Reply::Granted { request, now, .. } => Ok((request, now)),
             other => panic!("{ask:?} was answered {other:?}"),
         }

@@ -201,7 +201,7 @@ fn silence_makes_room_once_it_is_found() {
     keeper.wait_ms(10);
     let next = ask("three", &[("a", 1)]);
     assert_eq!(keeper.acquire(&next), Err(exhausted(&["a"])));
-    let batch = [end("one", silent("x")), Command::Acquire(next)];
+    let batch = [end("one", silent("x")), Command::acquire(next)];
     assert!(keeper.batch(&batch).outcomes.iter().all(Result::is_ok));
     assert!(keeper.is_live("three"));
 }

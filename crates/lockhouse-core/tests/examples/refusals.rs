@@ -26,7 +26,7 @@ fn keeper() -> Keeper {
 
 #[test]
 fn unknown_semaphore_names_all_that_are_missing() {
-    let command = Command::Acquire(ask("two", &[("d", 1), ("a", 1), ("c", 1)]));
+    let command = Command::acquire(ask("two", &[("d", 1), ("a", 1), ("c", 1)]));
     let refusal = unknown_semaphore(&["c", "d"]);
     assert_refused(&mut keeper(), command, refusal, Code::UnknownSemaphore);
 }
@@ -51,7 +51,7 @@ fn unknown_semaphore_once_it_is_deleted() {
     for command in [
         delete("b"),
         resize("b", 9),
-        Command::Acquire(ask("two", &[("b", 1)])),
+        Command::acquire(ask("two", &[("b", 1)])),
     ] {
         assert_refused(
             &mut keeper,
@@ -90,7 +90,7 @@ fn unknown_request() {
 
 #[test]
 fn exceeds_capacity_says_what_there_is_at_all() {
-    let command = Command::Acquire(ask("two", &[("a", 3), ("b", 1)]));
+    let command = Command::acquire(ask("two", &[("a", 3), ("b", 1)]));
     let refusal = Refusal::ExceedsCapacity {
         semaphore: name("a"),
         asked: count(3),
@@ -106,7 +106,7 @@ fn closed_names_all_that_are_closed_and_is_exhausted() {
     for name in ["c", "d"] {
         keeper.run(define(name, 0)).unwrap();
     }
-    let command = Command::Acquire(ask("two", &[("d", 1), ("a", 2), ("c", 7)]));
+    let command = Command::acquire(ask("two", &[("d", 1), ("a", 2), ("c", 7)]));
     let refusal = Refusal::Closed(vec![name("c"), name("d")]);
     assert_refused(&mut keeper, command, refusal, Code::Exhausted);
 }
@@ -116,7 +116,7 @@ fn exhausted_names_all_that_lack_room_and_no_others() {
     let mut keeper = keeper();
     keeper.run(define("c", 1)).unwrap();
     keeper.grant(&ask("two", &[("c", 1)]));
-    let command = Command::Acquire(ask("three", &[("c", 1), ("b", 1), ("a", 2)]));
+    let command = Command::acquire(ask("three", &[("c", 1), ("b", 1), ("a", 2)]));
     assert_refused(
         &mut keeper,
         command,
@@ -128,7 +128,7 @@ fn exhausted_names_all_that_lack_room_and_no_others() {
 /// What can never be granted is said before what can't be granted now.
 #[test]
 fn unknown_comes_before_exceeds_and_that_before_exhausted() {
-    let acquire = |permits: &[(&str, u32)]| Command::Acquire(ask("two", permits));
+    let acquire = |permits: &[(&str, u32)]| Command::acquire(ask("two", permits));
     let exceeds = Refusal::ExceedsCapacity {
         semaphore: name("b"),
         asked: count(3),
@@ -143,7 +143,7 @@ fn unknown_comes_before_exceeds_and_that_before_exhausted() {
 
 #[test]
 fn idempotency_conflict() {
-    let command = Command::Acquire(ask("one", &[("a", 1)]));
+    let command = Command::acquire(ask("one", &[("a", 1)]));
     let refusal = Refusal::IdempotencyConflict(id("one"));
     assert_refused(&mut keeper(), command, refusal, Code::IdempotencyConflict);
 }
@@ -153,7 +153,7 @@ fn request_ended_says_how() {
     let mut keeper = keeper();
     keeper.end("one", gone("x")).unwrap();
     let refusal = request_ended("one", EndReason::OwnerDead);
-    let again = Command::Acquire(owned_by("x", ask("one", &[("a", 1)])));
+    let again = Command::acquire(owned_by("x", ask("one", &[("a", 1)])));
     for command in [again, renew("one", Some(5)), renew("one", None)] {
         assert_refused(&mut keeper, command, refusal.clone(), Code::RequestEnded);
     }

@@ -8,7 +8,7 @@ use crate::words::{at, capacity, id, name, owner, ttl};
 #[test]
 fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
     let mut keeper = Keeper::with(&[("a", 1)]);
-    let acquire = Command::Acquire(for_ms(10, ask("one", &[("a", 1)])));
+    let acquire = Command::acquire(for_ms(10, ask("one", &[("a", 1)])));
     let batch = [acquire, renew("one", Some(20)), end("one", forced(None))];
     let changes = keeper.batch(&batch).changes;
     assert!(changes.renewed.is_empty() && changes.ended.is_empty());
@@ -39,7 +39,7 @@ fn what_is_renewed_and_ended_in_a_batch_is_in_both_lists() {
 #[test]
 fn each_list_is_in_byte_order() {
     let mut keeper = Keeper::with(&[("b", 9), ("B", 9), ("a", 9)]);
-    let acquire = |id, on| Command::Acquire(ask(id, &[(on, 1)]));
+    let acquire = |id, on| Command::acquire(ask(id, &[(on, 1)]));
     let batch = [acquire("z", "b"), acquire("Z", "a"), acquire("y", "B")];
     let changes = keeper.batch(&batch).changes;
     let names = changes.semaphores.iter().map(|row| row.name.as_str());
@@ -76,7 +76,7 @@ fn each_list_is_in_byte_order() {
 fn asking_again_saves_nothing() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
-    let again = [Command::Acquire(ask("one", &[("a", 1)])), define("a", 1)];
+    let again = [Command::acquire(ask("one", &[("a", 1)])), define("a", 1)];
     assert!(keeper.batch(&again).changes.is_empty());
     keeper.end("one", Cause::Released { by: None }).unwrap();
     assert!(
@@ -175,7 +175,7 @@ fn the_last_word_of_an_owner_in_a_batch_is_what_is_saved() {
 #[test]
 fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
     let mut keeper = Keeper::with(&[("a", 1)]);
-    let acquire = Command::Acquire(ask("one", &[("a", 1)]));
+    let acquire = Command::acquire(ask("one", &[("a", 1)]));
     let changes = keeper
         .batch(&[acquire, end("one", forced(Some("op")))])
         .changes;
@@ -187,7 +187,7 @@ fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
 #[test]
 fn only_what_makes_more_room_is_freed() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 2)]);
-    let acquire = |id, on| Command::Acquire(ask(id, &[(on, 1)]));
+    let acquire = |id, on| Command::acquire(ask(id, &[(on, 1)]));
     let release = |text| Command::release(id(text));
     let mut freed = |batch: &[Command]| {
         let freed = keeper.batch(batch).changes.freed.into_iter();

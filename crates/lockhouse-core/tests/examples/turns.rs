@@ -9,26 +9,26 @@ use crate::words::name;
 
 /// Waits as the one of `number`.
 fn waits(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
-    Command::AcquireInTurn(
-        ask(id, permits),
-        Turn {
+    Command::Acquire {
+        ask: ask(id, permits),
+        turn: Turn {
             place: Place::new(Duration::ZERO, Priority::default(), number),
             waits: true,
             ..Turn::default()
         },
-    )
+    }
 }
 
 /// Asks once, as the one of `number`.
 fn tries(number: u64, id: &str, permits: &[(&str, u32)]) -> Command {
-    let Command::AcquireInTurn(ask, turn) = waits(number, id, permits) else {
+    let Command::Acquire { ask, turn } = waits(number, id, permits) else {
         unreachable!("that is what it makes")
     };
     let turn = Turn {
         waits: false,
         ..turn
     };
-    Command::AcquireInTurn(ask, turn)
+    Command::Acquire { ask, turn }
 }
 
 fn others_first(names: &[&str]) -> Outcome {

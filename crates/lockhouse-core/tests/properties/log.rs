@@ -2,7 +2,7 @@
 //! its beginning. Nothing is counted as it goes, so nothing can be forgotten.
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, EndReason, ExternalId, Line, Note, Owner, OwnerSession, Permit, Request,
+    Ask, Capacity, Cause, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession, Request,
     Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 
@@ -141,7 +141,7 @@ pub(crate) fn request(log: &[Entry], id: &ExternalId) -> Option<Request> {
     let granted = log
         .iter()
         .position(|entry| matches!(&entry.event, Event::Granted(ask) if ask.external_id == *id))?;
-    let permits = ask.permits().map(|(name, count)| Permit {
+    let permits = ask.permits().map(|(name, count)| Grant {
         semaphore: name.clone(),
         count,
         fence: fence(&log[..=granted], name),

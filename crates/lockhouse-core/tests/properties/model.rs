@@ -40,7 +40,7 @@ impl Model {
                     at: Line::default().time(now),
                 }),
             },
-            Command::Acquire(ask) => self.acquire(now, ask),
+            Command::Acquire { ask, .. } => self.acquire(now, ask),
             Command::Renew { external_id, ttl } => self.renew(now, external_id, *ttl),
             Command::End { external_id, cause } => {
                 let asked_for_it = !matches!(cause, Cause::Released { .. } | Cause::Forced { .. });

@@ -3,7 +3,7 @@
 //! Nothing here knows how a command is decided, so a rule that is wrong in `decide` and in the
 //! model alike is caught all the same.
 
-use lockhouse_core::{Capacity, Command, Count, EndReason, Permit, Reply, SemaphoreName, State};
+use lockhouse_core::{Capacity, Command, Count, EndReason, Grant, Reply, SemaphoreName, State};
 
 use crate::broken::{Broken, Check, ensure};
 use crate::causes;
@@ -212,6 +212,6 @@ fn one_clock(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-fn asked(permit: &Permit) -> (&SemaphoreName, Count) {
+fn asked(permit: &Grant) -> (&SemaphoreName, Count) {
     (&permit.semaphore, permit.count)
 }

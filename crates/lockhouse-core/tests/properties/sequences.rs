@@ -32,7 +32,7 @@ pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
 
 /// The same with most asks in their turn, for semaphores that are there.
 pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
-    let in_turn = (asks(), turns()).prop_map(|(ask, turn)| Command::AcquireInTurn(ask, turn));
+    let in_turn = (asks(), turns()).prop_map(|(ask, turn)| Command::Acquire { ask, turn });
     steps(prop_oneof![1 => commands(), 1 => in_turn].boxed()).prop_map(|mut steps| {
         let there = NAMES.map(|text| Definition::new(name(text), capacity(5)));
         let commands = there.map(Command::Define).into();
@@ -72,7 +72,7 @@ fn commands() -> impl Strategy<Value = Command> {
         4 => defines(),
         2 => names().prop_map(|name| Command::Delete { name }),
         1 => names().prop_map(Command::look),
-        10 => asks().prop_map(Command::Acquire),
+        10 => asks().prop_map(Command::acquire),
         2 => (ids(), option::of(ttls()))
             .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl }),
         8 => ends(),

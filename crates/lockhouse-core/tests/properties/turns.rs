@@ -43,19 +43,20 @@ proptest! {
 
 fn without_turn(command: &Command) -> Command {
     match command {
-        Command::AcquireInTurn(ask, _) => Command::Acquire(ask.clone()),
+        Command::Acquire { ask, .. } => Command::acquire(ask.clone()),
         other => other.clone(),
     }
 }
 
 fn alone(command: &Command) -> Command {
     match command {
-        Command::AcquireInTurn(ask, turn) => {
+        Command::Acquire { ask, turn } => {
+            let ask = ask.clone();
             let turn = Turn {
                 place: turn.place,
                 ..Turn::default()
             };
-            Command::AcquireInTurn(ask.clone(), turn)
+            Command::Acquire { ask, turn }
         }
         other => other.clone(),
     }
@@ -115,7 +116,7 @@ fn in_line<'a>(
     let plain = [without_turn(command)];
     let decision = decide(rows.load(step.now, &plain), &plain);
     let mut outcome = decision.outcomes[0].clone();
-    if let Command::AcquireInTurn(ask, turn) = command {
+    if let Command::Acquire { ask, turn } = command {
         let others = others_ahead(ask, turn, waiting);
         if is_granted_now(&outcome) && !others.is_empty() {
             outcome = Err(Refusal::OthersFirst(others));
@@ -146,7 +147,7 @@ fn others_ahead(ask: &Ask, turn: &Turn, waiting: &[(&Ask, &Turn)]) -> Vec<Semaph
 fn overtaken(commands: &[Command], outcomes: &[Outcome]) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (i, (command, outcome)) in commands.iter().zip(outcomes).enumerate() {
-        let Command::AcquireInTurn(ask, turn) = command else {
+        let Command::Acquire { ask, turn } = command else {
             continue;
         };
         if !is_granted_now(outcome) {
@@ -154,7 +155,10 @@ fn overtaken(commands: &[Command], outcomes: &[Outcome]) -> Vec<Broken> {
         }
         let before = commands[..i].iter().zip(outcomes);
         let passed = before.filter_map(|(command, outcome)| match command {
-            Command::AcquireInTurn(other, its) if its.waits && lacks_room(outcome) => {
+            Command::Acquire {
+                ask: other,
+                turn: its,
+            } if its.waits && lacks_room(outcome) => {
                 (its.place < turn.place && share(ask, other)).then_some(other)
             }
             _ => None,
@@ -201,7 +205,7 @@ fn assert_caught(rule: &str, wrong: Decide) {
 fn with_turns(loaded: Loaded, commands: &[Command], change: fn(&mut Turn)) -> Decision {
     let mut changed = commands.to_vec();
     for command in &mut changed {
-        if let Command::AcquireInTurn(_, turn) = command {
+        if let Command::Acquire { turn, .. } = command {
             change(turn);
         }
     }
@@ -244,7 +248,7 @@ fn holding_back_a_repeated_ask_is_caught() {
     assert_caught("answers", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
-            if let Command::AcquireInTurn(ask, turn) = command
+            if let Command::Acquire { ask, turn } = command
                 && let Ok(Reply::Granted { now: false, .. }) = outcome
                 && !turn.behind.is_empty()
             {
@@ -280,7 +284,7 @@ fn held_back_by(loaded: Loaded, commands: &[Command], is_it: fn(&Refusal) -> boo
     let mut blocked: Vec<(&Ask, &Turn)> = Vec::new();
     let mut decision = decide(loaded, commands);
     for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
-        let Command::AcquireInTurn(ask, turn) = command else {
+        let Command::Acquire { ask, turn } = command else {
             continue;
         };
         let others = others_ahead(ask, turn, &blocked);
@@ -307,7 +311,7 @@ fn sequences_hold_back_and_let_pass() {
             let decision = decide(rows.load(now, &commands), &commands);
             for (command, outcome) in commands.iter().zip(&decision.outcomes) {
                 passed += usize::from(is_granted_now(outcome));
-                let (Command::AcquireInTurn(_, turn), Err(Refusal::OthersFirst(_))) =
+                let (Command::Acquire { turn, .. }, Err(Refusal::OthersFirst(_))) =
                     (command, outcome)
                 else {
                     continue;

@@ -170,7 +170,7 @@ fn rebound_page() -> String {
 async fn held() -> (Server, Timestamp) {
     let lockhouse = Lockhouse::connect("memory:").await.unwrap();
     lockhouse.define("a", 1).await.unwrap();
-    let ask = lockhouse.request("x").permits("a", 1);
+    let ask = lockhouse.request_with_id("x").permits("a", 1);
     let permit = ask.ttl(Duration::from_secs(3600)).acquire().await.unwrap();
     let expires_at = permit.request().expires_at.unwrap();
     permit.forget();

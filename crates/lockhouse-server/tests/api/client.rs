@@ -26,7 +26,7 @@ async fn a_permit_is_held_renewed_and_given_back() {
     assert!(created && defined.semaphore.capacity.value() == 2);
 
     let asked = client
-        .request("job-1")
+        .request_with_id("job-1")
         .permits("a", 2)
         .owner("ann")
         .ttl(Duration::from_millis(300));

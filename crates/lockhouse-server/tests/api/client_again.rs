@@ -288,7 +288,7 @@ async fn what_comes_to_a_server_only_when_it_was_given_up_is_given_back_then() {
         answer(404, "content-type: application/problem+json\r\n", unknown)
     });
     let client = Lockhouse::connect(url.await).await.unwrap();
-    let asks = client.ask().permits("a", 1).without_ttl();
+    let asks = client.request().permits("a", 1).without_ttl();
     let given_up = timeout(Duration::from_millis(100), asks.acquire()).await;
     assert!(!matches!(given_up, Ok(Ok(_))), "{given_up:?}");
     client.clone().close().await;

@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 async fn held() -> Server {
     let lockhouse = Lockhouse::connect("memory:").await.unwrap();
     lockhouse.define("a", 1).await.unwrap();
-    let ask = lockhouse.request("x").permits("a", 1).ttl(MINUTE);
+    let ask = lockhouse.request_with_id("x").permits("a", 1).ttl(MINUTE);
     ask.acquire().await.unwrap().forget();
     Server::on(lockhouse).await
 }

@@ -109,7 +109,7 @@ async fn a_cursor_that_no_listing_gave_is_refused() {
     let server = Server::start().await;
     define(&server, ["a".into()]).await;
     acquire(&server, "a", ["x".into()]).await;
-    let cursor = |text: &str| lockhouse::wire::cursor(text);
+    let cursor = |text: &str| lockhouse_wire::cursor(text);
     for text in [
         "",
         "1",

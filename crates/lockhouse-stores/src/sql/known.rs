@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockhouse_core::Permit;
+use lockhouse_core::Grant;
 use lru::LruCache;
 
 /// About how much memory it may take.
@@ -19,7 +19,7 @@ const PERMIT_BYTES: usize = 64;
 pub(crate) struct Known(Mutex<Cache>);
 
 struct Cache {
-    permits: LruCache<u64, Vec<Permit>>,
+    permits: LruCache<u64, Vec<Grant>>,
     bytes: usize,
 }
 
@@ -32,11 +32,11 @@ impl Known {
         }))
     }
 
-    pub(crate) fn permits(&self, id: u64) -> Option<Vec<Permit>> {
+    pub(crate) fn permits(&self, id: u64) -> Option<Vec<Grant>> {
         self.cache().permits.get(&id).cloned()
     }
 
-    pub(crate) fn insert(&self, id: u64, permits: Vec<Permit>) {
+    pub(crate) fn insert(&self, id: u64, permits: Vec<Grant>) {
         let mut cache = self.cache();
         cache.remove(id);
         cache.bytes += bytes(&permits);
@@ -66,7 +66,7 @@ impl Cache {
     }
 }
 
-fn bytes(permits: &[Permit]) -> usize {
+fn bytes(permits: &[Grant]) -> usize {
     let permits = permits.iter();
     let permits = permits.map(|permit| PERMIT_BYTES + permit.semaphore.as_str().len());
     REQUEST_BYTES + permits.sum::<usize>()
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn what_was_used_longest_ago_is_forgotten_for_want_of_memory() {
         let known = Known::new();
-        let permits = |many: usize| -> Vec<Permit> {
-            let permits = (0..many).map(|n| Permit {
+        let permits = |many: usize| -> Vec<Grant> {
+            let permits = (0..many).map(|n| Grant {
                 semaphore: SemaphoreName::parse(format!("{n:0>255}")).unwrap(),
                 count: Count::ONE,
                 fence: 1,

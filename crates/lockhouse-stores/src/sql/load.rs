@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{ExternalId, Footprint, Loaded, Permit, Request, SemaphoreName};
+use lockhouse_core::{ExternalId, Footprint, Grant, Loaded, Request, SemaphoreName};
 
 use super::rows::{self, TextRow};
 
@@ -105,8 +105,8 @@ pub(crate) fn add_permits(
 pub(crate) fn permits(
     rows: &[impl TextRow],
     first: usize,
-) -> Result<BTreeMap<u64, Vec<Permit>>, Error> {
-    let mut permits: BTreeMap<u64, Vec<Permit>> = BTreeMap::new();
+) -> Result<BTreeMap<u64, Vec<Grant>>, Error> {
+    let mut permits: BTreeMap<u64, Vec<Grant>> = BTreeMap::new();
     for row in rows {
         let (id, permit) = rows::permit(row, first)?;
         permits.entry(id).or_default().push(permit);

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
-    Permit, ProcessId, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession,
+    ProcessId, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
@@ -99,9 +99,9 @@ pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
 }
 
 /// A permit after its request's id, from the columns that begin at `first`.
-pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Permit), Error> {
+pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Grant), Error> {
     let columns = Columns(row);
-    let permit = Permit {
+    let permit = Grant {
         semaphore: columns.checked(first + 1, SemaphoreName::stored)?,
         count: columns.checked(first + 2, count)?,
         fence: columns.parsed(first + 3)?,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::{Batch, Error};
 use lockhouse_core::{
-    Command, ExternalId, Loaded, Owner, OwnerSession, Permit, Request, Semaphore, SemaphoreName,
+    Command, ExternalId, Grant, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
     Timestamp,
 };
 use rusqlite::{CachedStatement, Connection};
@@ -152,7 +152,7 @@ impl<'c> Permits<'c> {
     }
 
     /// Those of the request whose row has `id`, by the names of their semaphores.
-    pub(super) fn of(&mut self, id: i64) -> Result<Vec<Permit>, Error> {
+    pub(super) fn of(&mut self, id: i64) -> Result<Vec<Grant>, Error> {
         let cannot = cannot("load permits");
         let mut permits = Vec::new();
         let mut found = self.select.query([id]).map_err(&cannot)?;
@@ -160,7 +160,7 @@ impl<'c> Permits<'c> {
             let name = |id| name(&mut self.select_name, &mut self.names, id);
             permits.push(rows::permit(row, name)?);
         }
-        permits.sort_unstable_by(|one: &Permit, other| one.semaphore.cmp(&other.semaphore));
+        permits.sort_unstable_by(|one: &Grant, other| one.semaphore.cmp(&other.semaphore));
         Ok(permits)
     }
 }

@@ -2,8 +2,8 @@
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Line, Note, Owner, OwnerSession,
-    Permit, ProcessId, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession,
+    ProcessId, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -59,12 +59,12 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
 pub(super) fn permit(
     row: &Row<'_>,
     name: impl FnOnce(i64) -> Result<SemaphoreName, Error>,
-) -> Result<Permit, Error> {
+) -> Result<Grant, Error> {
     let cells = Cells {
         row,
         of: "lockhouse_permit",
     };
-    Ok(Permit {
+    Ok(Grant {
         semaphore: name(cells.get(0)?)?,
         count: cells.number(1, Count::new)?,
         fence: cells.number(2, u64::try_from)?,

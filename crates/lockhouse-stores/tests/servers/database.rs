@@ -204,7 +204,7 @@ pub(crate) fn acquire(external_id: impl AsRef<str>, semaphores: &[&str]) -> Comm
     let permits = semaphores
         .iter()
         .map(|semaphore| (name(semaphore), Count::ONE));
-    Command::Acquire(Ask::new(id(external_id), permits).unwrap())
+    Command::acquire(Ask::new(id(external_id), permits).unwrap())
 }
 
 /// The same, asked for by an owner, and for a time if one is given.
@@ -214,12 +214,12 @@ pub(crate) fn acquire_for(
     by: &str,
     ttl_ms: Option<i64>,
 ) -> Command {
-    let Command::Acquire(mut ask) = acquire(external_id, semaphores) else {
+    let Command::Acquire { mut ask, .. } = acquire(external_id, semaphores) else {
         unreachable!("it is one")
     };
     ask.owner = Some(owner(by));
     ask.ttl = ttl_ms.map(ttl);
-    Command::Acquire(ask)
+    Command::acquire(ask)
 }
 
 pub(crate) fn heartbeat(of: &str, ttl_ms: i64) -> Command {

@@ -91,7 +91,7 @@ async fn any_text_comes_back_as_it_was(database: &Database) {
         one(&store, resize).await.unwrap().unwrap();
         let mut ask = Ask::new(id(text), [(name(text), Count::ONE)]).unwrap();
         ask.owner = Some(by.clone());
-        let (request, _) = granted(one(&store, Command::Acquire(ask)).await.unwrap());
+        let (request, _) = granted(one(&store, Command::acquire(ask)).await.unwrap());
         assert_eq!(store.request(&id(text)).await.unwrap().unwrap(), request);
         let history = store.history(&name(text), 10).await.unwrap();
         assert_eq!(history[0].changed_by, Some(by));

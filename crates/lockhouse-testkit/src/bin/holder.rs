@@ -26,7 +26,7 @@ fn main() {
         .unwrap();
     let permit = runtime.block_on(async {
         let lockhouse = Lockhouse::connect(url).await.unwrap();
-        let ask = lockhouse.request(id).permits(semaphore, 1);
+        let ask = lockhouse.request_with_id(id).permits(semaphore, 1);
         ask.ttl(ttl).acquire().await.unwrap()
     });
     println!("held");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockhouse_core::{
-    Ask, Capacity, Changes, Command, Count, Loaded, Permit, Refusal, Reply, Request, SemaphoreName,
+    Ask, Capacity, Changes, Command, Count, Grant, Loaded, Refusal, Reply, Request, SemaphoreName,
     State, decide,
 };
 
@@ -68,7 +68,7 @@ pub(super) const VARIANTS: &[Variant] = &[
         breaks: Promise::P6,
         sabotage: || {
             after(|_, decision| {
-                let one = |permit: &mut Permit| permit.count = lockhouse_core::Count::ONE;
+                let one = |permit: &mut Grant| permit.count = lockhouse_core::Count::ONE;
                 granted_now(decision).for_each(|r| r.permits.iter_mut().for_each(one));
                 let saved = decision.changes.granted.iter_mut();
                 saved.for_each(|r| r.permits.iter_mut().for_each(one));
@@ -161,11 +161,11 @@ fn as_before(loaded: &Loaded, command: &Command) -> Command {
     let permits = permits.map(|permit| (permit.semaphore.clone(), permit.count));
     let mut ask = Ask::new(request.external_id.clone(), permits).unwrap();
     ask.owner = request.owner.clone();
-    Command::Acquire(ask)
+    Command::acquire(ask)
 }
 
 fn trace(ask: &Ask, now: lockhouse_core::Timestamp) -> Request {
-    let permits = ask.permits().map(|(semaphore, count)| Permit {
+    let permits = ask.permits().map(|(semaphore, count)| Grant {
         semaphore: semaphore.clone(),
         count,
         fence: 0,

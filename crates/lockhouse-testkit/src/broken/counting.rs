@@ -91,7 +91,7 @@ fn wake_without_re_check() -> Arc<Sabotage> {
         let mut asked = asked.lock().unwrap();
         let mut woken = false;
         for command in commands {
-            if let Command::AcquireInTurn(ask, _) = command {
+            if let Command::Acquire { ask, .. } = command {
                 woken |= !asked.insert(ask.external_id.clone());
             }
         }

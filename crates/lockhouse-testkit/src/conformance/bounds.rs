@@ -14,7 +14,7 @@ pub async fn every_bound_is_checked_with_its_field(place: &Place) {
     let (long, note) = ("x".repeat(256), "x".repeat(1025));
     let over = 1_u32 << 31;
     let days_367 = Duration::from_secs(367 * 86_400);
-    let ask = |id: &str| lockhouse.request(id).wait(Duration::ZERO);
+    let ask = |id: &str| lockhouse.request_with_id(id).wait(Duration::ZERO);
     let refused: Vec<(&str, &str, Result<(), Error>)> = vec![
         (
             "semaphore",
@@ -162,7 +162,7 @@ pub async fn the_largest_numbers_and_longest_names_fit(place: &Place) {
     assert_eq!(define.await.unwrap().semaphore.capacity.value(), most);
     let year = Duration::from_secs(366 * 86_400);
     let ask = lockhouse
-        .request(&long)
+        .request_with_id(&long)
         .permits(&long, most)
         .owner(&long)
         .ttl(year);

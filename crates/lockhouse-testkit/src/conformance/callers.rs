@@ -134,7 +134,7 @@ pub async fn a_dropped_permit_comes_before_a_later_try_acquire(place: &Place) {
     lockhouse.define("s", 1).await.unwrap();
     lockhouse.define("t", 1).await.unwrap();
     for _ in 0..20 {
-        let ask = lockhouse.ask().permits("s", 1).permits("t", 1);
+        let ask = lockhouse.request().permits("s", 1).permits("t", 1);
         drop(ask.try_acquire().await.unwrap());
         let semaphore = lockhouse.clone().semaphore("t");
         drop(semaphore.try_acquire().await.unwrap());
@@ -168,7 +168,9 @@ pub async fn a_release_that_is_given_up_on_releases(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 20).await.unwrap();
     for patience in 0..20 {
-        let permit = lockhouse.request(format!("r{patience}")).permits("s", 1);
+        let permit = lockhouse
+            .request_with_id(format!("r{patience}"))
+            .permits("s", 1);
         let permit = permit.without_ttl().acquire().await.unwrap();
         let patience = Duration::from_micros(patience * 50);
         let _ = tokio::time::timeout(patience, permit.release()).await;
@@ -181,7 +183,7 @@ pub async fn a_held_permit_renews_itself(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let short = lockhouse
-        .request("a")
+        .request_with_id("a")
         .permits("s", 1)
         .ttl(Duration::from_secs(2));
     let permit = short.acquire().await.unwrap();
@@ -200,7 +202,10 @@ pub async fn a_held_permit_renews_itself(place: &Place) {
 pub async fn a_permit_ended_by_another_is_lost(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
-    let short = one.request("a").permits("s", 1).ttl(Duration::from_secs(3));
+    let short = one
+        .request_with_id("a")
+        .permits("s", 1)
+        .ttl(Duration::from_secs(3));
     let permit = short.acquire().await.unwrap();
     assert!(two.release("a").await.unwrap().now);
     let lost = tokio::time::timeout(SOON, permit.lost())

@@ -12,7 +12,7 @@ pub async fn a_job_longer_than_its_ttl_keeps_its_hold(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     let ttl = Duration::from_secs(1);
-    let job = one.request("job").permits("s", 1).ttl(ttl);
+    let job = one.request_with_id("job").permits("s", 1).ttl(ttl);
     let permit = job.acquire().await.unwrap();
     let next = ask("next", &[("s", 1)]);
     refusal(two.acquire(next, 3 * ttl).await);
@@ -28,7 +28,7 @@ pub async fn a_permit_that_was_waited_for_longer_than_its_ttl_is_fresh(place: &P
     grant(&lockhouse, "before", &[("s", 1)]).await.unwrap();
     let ttl = Duration::from_secs(1);
     let waiting = tokio::spawn({
-        let ask = lockhouse.request("r").permits("s", 1).ttl(ttl);
+        let ask = lockhouse.request_with_id("r").permits("s", 1).ttl(ttl);
         async move { ask.acquire().await }
     });
     tokio::time::sleep(2 * ttl).await;
@@ -79,7 +79,7 @@ pub async fn who_lost_its_hold_is_not_told_that_it_has_it(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     let mine = || {
-        one.request("mine")
+        one.request_with_id("mine")
             .permits("s", 1)
             .ttl(Duration::from_secs(2))
     };
@@ -142,7 +142,7 @@ pub async fn who_asks_again_with_a_shorter_ttl_shortens_nothing(place: &Place) {
     lockhouse.define("s", 1).await.unwrap();
     let ask = |ttl| {
         lockhouse
-            .request("r")
+            .request_with_id("r")
             .permits("s", 1)
             .ttl(Duration::from_secs(ttl))
     };
@@ -164,7 +164,12 @@ pub async fn who_asks_again_with_a_shorter_ttl_shortens_nothing(place: &Place) {
 pub async fn what_is_let_go_of_comes_back_with_its_ttl(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
-    let brief = || lockhouse.ask().permits("s", 1).ttl(Duration::from_secs(1));
+    let brief = || {
+        lockhouse
+            .request()
+            .permits("s", 1)
+            .ttl(Duration::from_secs(1))
+    };
     let first = brief().acquire().await.unwrap().forget();
     brief().acquire().await.unwrap().forget();
     let began = Instant::now();

@@ -89,7 +89,12 @@ pub async fn a_session_keeps_what_its_owner_holds_until_its_goodbye(place: &Plac
     let ttl = Duration::from_secs(1);
     let session = one.session("job", ttl).await.unwrap();
     for id in ["a", "b"] {
-        let permit = session.request(id).permits("s", 1).acquire().await.unwrap();
+        let permit = session
+            .request_with_id(id)
+            .permits("s", 1)
+            .acquire()
+            .await
+            .unwrap();
         assert_eq!(permit.request().expires_at, None);
         permit.forget();
     }
@@ -107,7 +112,7 @@ pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
     lockhouse.define("s", 1).await.unwrap();
     let hold = async |id: &str, ttl| {
         let session = lockhouse.session("job", ttl).await.unwrap();
-        let permit = session.request(id).permits("s", 1).acquire().await;
+        let permit = session.request_with_id(id).permits("s", 1).acquire().await;
         permit.unwrap().forget();
         session
     };
@@ -151,7 +156,11 @@ pub async fn who_waits_with_a_session_that_ends_is_granted_nothing(place: &Place
     assert_eq!(late.unwrap_err().code(), Code::SessionEnded);
     held.release().await.unwrap();
     // Where the one who waited was granted it in that moment, it comes back.
-    let next = one.request("next").permits("a", 1).wait(SOON).acquire();
+    let next = one
+        .request_with_id("next")
+        .permits("a", 1)
+        .wait(SOON)
+        .acquire();
     next.await.unwrap().release().await.unwrap();
 }
 

@@ -95,7 +95,7 @@ pub async fn a_release_says_who_released(place: &Place) {
         ended.ended_by.map(|by| by.to_string())
     };
     for id in ["by holder", "by drop", "by stranger", "by goodbye", "by id"] {
-        let held = one.request(id).permits("s", 1).owner("ann");
+        let held = one.request_with_id(id).permits("s", 1).owner("ann");
         let permit = held.acquire().await.unwrap();
         match id {
             "by holder" => assert!(permit.release().await.unwrap().now),

@@ -74,7 +74,7 @@ pub async fn run(place: &Place, size: Size) -> Outcome {
     let lockhouse = place.client().await;
     lockhouse.define("full", 1).await.unwrap();
     lockhouse.define("elsewhere", size.lapsed).await.unwrap();
-    let held = lockhouse.request("held").permits("full", 1);
+    let held = lockhouse.request_with_id("held").permits("full", 1);
     let held = held.acquire().await.unwrap();
     refusals(&lockhouse, size.refusals).await;
     let empty = refusals(&lockhouse, size.refusals).await;

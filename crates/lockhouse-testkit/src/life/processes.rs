@@ -85,7 +85,7 @@ async fn hold(url: &str, semaphore: &str, prefix: &str, count: &str, ttl_ms: &st
     let lockhouse = Lockhouse::connect(url).await.unwrap();
     let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
     let ask = |i| {
-        let ask = lockhouse.request(format!("{prefix}-{i}"));
+        let ask = lockhouse.request_with_id(format!("{prefix}-{i}"));
         ask.permits(semaphore, 1).ttl(ttl).acquire()
     };
     let count: u32 = count.parse().unwrap();
@@ -102,7 +102,10 @@ async fn wait(url: &str, semaphore: &str, prefix: &str, count: &str) {
     let mut waiting = JoinSet::new();
     for i in 0..count.parse::<u32>().unwrap() {
         let id = format!("{prefix}-{i}");
-        let ask = lockhouse.request(id).permits(semaphore, 1).acquire();
+        let ask = lockhouse
+            .request_with_id(id)
+            .permits(semaphore, 1)
+            .acquire();
         waiting.spawn(ask);
     }
     let mut held = Vec::new();

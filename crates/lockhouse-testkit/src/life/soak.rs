@@ -103,7 +103,10 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     }
     let (dock, forgotten) = FORGOTTEN;
     lockhouse.define(dock, 1).await.unwrap();
-    let forgotten = lockhouse.request(forgotten).permits(dock, 1).without_ttl();
+    let forgotten = lockhouse
+        .request_with_id(forgotten)
+        .permits(dock, 1)
+        .without_ttl();
     forgotten.acquire().await.unwrap().forget();
     let mut random = fastrand::Rng::with_seed(size.seed);
     let mut started = 0;

@@ -115,15 +115,15 @@ impl Breaking {
                 line::distort(breaks, command);
             }
             match command {
-                Command::Acquire(ask) | Command::AcquireInTurn(ask, _)
+                Command::Acquire { ask, .. }
                     if self.is(Break::GrantsHalf)
                         && ask.permits().len() > 1
                         && self.now_and_then() =>
                 {
                     *ask = half(ask);
                 }
-                Command::AcquireInTurn(ask, _) if self.is(Break::ForgetsTurns) => {
-                    *command = Command::Acquire(ask.clone());
+                Command::Acquire { turn, .. } if self.is(Break::ForgetsTurns) => {
+                    *turn = lockhouse_core::Turn::default();
                 }
                 Command::End {
                     external_id,

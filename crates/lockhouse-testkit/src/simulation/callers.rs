@@ -269,7 +269,7 @@ async fn held(servers: &Servers, server: usize, number: usize, what: &Hold) -> O
     let (its_name, lockhouse) = servers.at(server);
     let wait = Duration::from_millis(what.wait_ms);
     let mut request = lockhouse
-        .ask()
+        .request()
         .ttl(Duration::from_millis(what.ttl_ms))
         .wait(wait);
     for (of, count) in &what.permits {

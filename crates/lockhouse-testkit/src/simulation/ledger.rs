@@ -107,7 +107,7 @@ impl Ledger {
     fn step(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) -> Check {
         let expired_now = command.external_id().is_some_and(|id| self.expire(id, now));
         match (command, outcome) {
-            (Command::Acquire(ask) | Command::AcquireInTurn(ask, _), Ok(reply)) => match reply {
+            (Command::Acquire { ask, .. }, Ok(reply)) => match reply {
                 Reply::Granted {
                     request, now: true, ..
                 } => self.grant(ask, request, now),

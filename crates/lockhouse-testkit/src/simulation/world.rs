@@ -373,7 +373,7 @@ impl fmt::Display for Decided<'_> {
                 write!(f, "define {}={}", definition.name, definition.capacity)?;
             }
             Command::Delete { name } => write!(f, "delete {name}")?,
-            Command::Acquire(ask) | Command::AcquireInTurn(ask, _) => {
+            Command::Acquire { ask, .. } => {
                 write!(f, "acquire {}", ask.external_id)?;
             }
             Command::Stand { name, stand } => write!(f, "look at {name}, {stand:?}")?,

@@ -38,7 +38,7 @@ async fn a_dropped_permit_is_available_when_drop_returns(place: Place) {
             drop(two.semaphore("s").try_acquire_many(3).unwrap());
         }
         let ask = |ask: lockhouse::RequestBuilder| ask.permits("s", 3);
-        drop(one.request("job", ask).acquire().unwrap());
+        drop(one.request_with_id("job", ask).acquire().unwrap());
         drop(two.semaphore("s").try_acquire_many(3).unwrap());
     })
     .await;

@@ -38,9 +38,9 @@ fn every_call_waits_for_its_answer() {
     let only = s.try_acquire_many(1).unwrap();
     let brief =
         |ask: lockhouse::RequestBuilder| ask.permits("s", 1).wait(Duration::from_millis(100));
-    let full = two.request("r", brief).acquire().unwrap_err();
+    let full = two.request_with_id("r", brief).acquire().unwrap_err();
     assert_eq!(full.code(), Code::Exhausted);
-    let full = two.request("r", brief).try_acquire().unwrap_err();
+    let full = two.request_with_id("r", brief).try_acquire().unwrap_err();
     assert_eq!(full.code(), Code::Exhausted);
     let id = only.forget();
     assert!(
@@ -66,7 +66,7 @@ fn every_call_waits_for_its_answer() {
 fn a_permit_renews_itself_while_the_program_works() {
     let (_folder, one, _two) = house();
     let ttl = Duration::from_secs(1);
-    let ask = one.request("job", |ask| ask.permits("s", 1).ttl(ttl));
+    let ask = one.request_with_id("job", |ask| ask.permits("s", 1).ttl(ttl));
     let permit = ask.acquire().unwrap();
     let (held_until, worked) = (permit.held_until().unwrap(), Instant::now() + 3 * ttl);
     thread::sleep(worked - Instant::now());
@@ -77,7 +77,7 @@ fn a_permit_renews_itself_while_the_program_works() {
 #[test]
 fn a_thread_can_wait_for_the_loss() {
     let (_folder, one, two) = house();
-    let ask = one.request("job", |ask| ask.permits("s", 1).ttl(Duration::from_secs(1)));
+    let ask = one.request_with_id("job", |ask| ask.permits("s", 1).ttl(Duration::from_secs(1)));
     let permit = ask.acquire().unwrap();
     let (told, tells) = mpsc::channel();
     thread::scope(|scope| {

@@ -94,7 +94,7 @@ async fn what_a_session_keeps_is_given_back_when_the_store_is_back() {
     let session = session.unwrap();
     let dropped = session.semaphore("s").acquire().await.unwrap();
     let released = session.semaphore("s").acquire().await.unwrap();
-    let again = session.request("again").permits("s", 1);
+    let again = session.request_with_id("again").permits("s", 1);
     let asked_again = again.clone().acquire().await.unwrap();
     trouble.store(true, SeqCst);
     drop((dropped, asked_again));
@@ -136,7 +136,7 @@ fn a_runtime_that_is_gone_leaves_a_dropped_permit_to_its_ttl() {
     let permit = first.block_on(async {
         let lockhouse = Lockhouse::with_store(store.clone());
         lockhouse.define("s", 1).await.unwrap();
-        let ask = lockhouse.request("r").permits("s", 1);
+        let ask = lockhouse.request_with_id("r").permits("s", 1);
         ask.ttl(Duration::from_secs(1)).acquire().await.unwrap()
     });
     drop(first);

@@ -135,7 +135,7 @@ async fn a_hold_that_cannot_be_renewed_is_lost_a_tenth_before_its_end() {
 #[tokio::test(start_paused = true)]
 async fn each_clone_of_an_ask_without_an_id_is_granted_permits_of_its_own() {
     let (lockhouse, _) = house(|| false).await;
-    let ask = lockhouse.ask().permits("s", 1);
+    let ask = lockhouse.request().permits("s", 1);
     let one = ask.clone().acquire().await.unwrap();
     let two = ask.try_acquire().await.unwrap();
     assert_ne!(one.external_id(), two.external_id());
@@ -149,7 +149,7 @@ async fn each_clone_of_an_ask_without_an_id_is_granted_permits_of_its_own() {
 #[tokio::test]
 async fn a_thread_that_was_busy_too_long_finds_its_hold_lost_at_the_first_look() {
     let (lockhouse, seen) = house(|| false).await;
-    let ask = || lockhouse.ask().permits("s", 1).ttl(TTL / 50);
+    let ask = || lockhouse.request().permits("s", 1).ttl(TTL / 50);
     let permits = [
         ask().acquire().await.unwrap(),
         ask().acquire().await.unwrap(),
@@ -173,7 +173,7 @@ async fn a_goodbye_is_the_end_of_what_the_session_kept() {
     for say in [true, false] {
         let session = lockhouse.session("job", TTL).await.unwrap();
         let kept = session.semaphore("s").acquire().await.unwrap();
-        let others = session.request(format!("{say}")).permits("s", 1);
+        let others = session.request_with_id(format!("{say}")).permits("s", 1);
         let others = others.owner("other").acquire().await.unwrap();
         match say {
             true => assert_eq!(session.goodbye().await.unwrap(), 1),
@@ -189,7 +189,7 @@ async fn a_goodbye_is_the_end_of_what_the_session_kept() {
 async fn a_permit_with_a_ttl_of_its_own_is_lost_with_its_session_too() {
     let (lockhouse, _) = house(|| false).await;
     let session = lockhouse.session("job", TTL).await.unwrap();
-    let ask = session.request("r").permits("s", 1).ttl(10 * TTL);
+    let ask = session.request_with_id("r").permits("s", 1).ttl(10 * TTL);
     let permit = ask.acquire().await.unwrap();
     session.goodbye().await.unwrap();
     assert!(permit.is_lost());

@@ -24,7 +24,7 @@ async fn what_is_granted_while_its_owner_says_goodbye_is_freed_too() {
         let leaves = |command: &Command| matches!(command, Command::Goodbye { .. });
         let now = batch.commands.iter().any(leaves) && late.swap(false, SeqCst);
         Ok(now
-            .then(|| Command::Acquire(of_job("late")))
+            .then(|| Command::acquire(of_job("late")))
             .into_iter()
             .collect())
     });

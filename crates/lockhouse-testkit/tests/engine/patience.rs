@@ -56,7 +56,7 @@ async fn a_grant_that_took_longer_than_it_lasts_is_what_the_store_says() {
         }
     });
     lockhouse.define("s", 1).await.unwrap();
-    let ask = lockhouse.request("late").permits("s", 1);
+    let ask = lockhouse.request_with_id("late").permits("s", 1);
     let permit = ask.ttl(Duration::from_millis(200)).try_acquire().await;
     let permit = permit.expect("it is held, as its time began with the decision");
     assert!(lockhouse.find("late").await.unwrap().is_live());
@@ -131,7 +131,9 @@ async fn nobody_is_refused_while_others_end_what_is_in_the_way() {
     let lockhouse = slow_to_look(Duration::from_millis(100));
     lockhouse.define("s", 4).await.unwrap();
     for nth in 0..4 {
-        let ask = lockhouse.request(format!("lapses-{nth}")).permits("s", 1);
+        let ask = lockhouse
+            .request_with_id(format!("lapses-{nth}"))
+            .permits("s", 1);
         let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
         held.unwrap().forget();
     }
@@ -151,7 +153,7 @@ async fn nobody_is_refused_while_others_end_what_is_in_the_way() {
 async fn what_lapses_right_after_a_look_is_in_nobodys_way() {
     let lockhouse = slow_to_look(Duration::ZERO);
     lockhouse.define("s", 1).await.unwrap();
-    let ask = lockhouse.request("lapses").permits("s", 1);
+    let ask = lockhouse.request_with_id("lapses").permits("s", 1);
     let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
     held.unwrap().forget();
     let semaphore = lockhouse.semaphore("s");
@@ -167,7 +169,7 @@ async fn nobody_is_refused_for_what_its_holder_ends_meanwhile() {
     for after in [30, 0] {
         let lockhouse = slow_to_look(Duration::from_millis(100));
         lockhouse.define("s", 1).await.unwrap();
-        let ask = lockhouse.request("lapses").permits("s", 1);
+        let ask = lockhouse.request_with_id("lapses").permits("s", 1);
         let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
         held.unwrap().forget();
         tokio::time::sleep(Duration::from_millis(60)).await;
@@ -193,7 +195,7 @@ async fn nobody_is_refused_for_what_another_process_ends_meanwhile() {
         Ok(end.cloned().into_iter().collect())
     });
     lockhouse.define("s", 1).await.unwrap();
-    let ask = lockhouse.request("lapses").permits("s", 1);
+    let ask = lockhouse.request_with_id("lapses").permits("s", 1);
     let held = ask.ttl(Duration::from_millis(50)).try_acquire().await;
     held.unwrap().forget();
     tokio::time::sleep(Duration::from_millis(60)).await;

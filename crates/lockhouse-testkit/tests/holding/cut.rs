@@ -54,7 +54,7 @@ async fn a_holder_that_is_refused_knows_before_another_is_granted(place: &Place)
 
 async fn holder_knows_in_time(place: &Place, failure: Failure) {
     let (link, holder, other) = linked(place).await;
-    let held = holder.request("held").permits("s", 1).ttl(TTL);
+    let held = holder.request_with_id("held").permits("s", 1).ttl(TTL);
     let permit = held.acquire().await.unwrap();
     renewed(&other, "held").await;
     link.fail(failure);
@@ -75,7 +75,7 @@ async fn holder_knows_in_time(place: &Place, failure: Failure) {
 
 async fn a_hold_outlives_a_link_that_fails_for_a_moment(place: &Place) {
     let (link, holder, other) = linked(place).await;
-    let held = holder.request("held").permits("s", 1).ttl(3 * TTL);
+    let held = holder.request_with_id("held").permits("s", 1).ttl(3 * TTL);
     let permit = held.acquire().await.unwrap();
     for failure in [Failure::Silent, Failure::Cut] {
         link.fail(failure);
@@ -93,7 +93,7 @@ async fn a_hold_outlives_its_connection(place: &Place) {
     let (link, holder, other) = linked(place).await;
     let is_server = place.url().starts_with("http");
     let ttl = Duration::from_secs(if is_server { 6 } else { 20 });
-    let held = holder.request("held").permits("s", 1).ttl(ttl);
+    let held = holder.request_with_id("held").permits("s", 1).ttl(ttl);
     let permit = held.acquire().await.unwrap();
     link.forget_connections();
     renewed(&other, "held").await;

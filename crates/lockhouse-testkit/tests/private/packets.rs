@@ -30,7 +30,9 @@ async fn batches_fit_a_small_packet(server: &'static str) {
     lockhouse.define("s", 200).await.unwrap();
     let long = "x".repeat(240);
     let asks = (0..200).map(|i| {
-        let request = lockhouse.request(format!("{long}{i}")).permits("s", 1);
+        let request = lockhouse
+            .request_with_id(format!("{long}{i}"))
+            .permits("s", 1);
         request.owner(&long).acquire()
     });
     let held: Vec<_> = join_all(asks)
@@ -59,7 +61,7 @@ async fn many_names_are_watched_in_pieces(place: &Place, lockhouse: &Lockhouse) 
         held.push(lockhouse.semaphore(name).acquire().await.unwrap());
     }
     let waits = names.iter().map(|name| {
-        let request = lockhouse.ask().permits(name, 1);
+        let request = lockhouse.request().permits(name, 1);
         request.wait(Duration::from_secs(60)).acquire()
     });
     // Another process gives them back, so that nothing but the look finds it.
@@ -82,9 +84,9 @@ async fn one_ask_that_is_too_long_says_what_to_set(lockhouse: &Lockhouse) {
     for name in &names {
         lockhouse.define(name, 1).await.unwrap();
     }
-    let request = names
-        .iter()
-        .fold(lockhouse.ask(), |request, name| request.permits(name, 1));
+    let request = names.iter().fold(lockhouse.request(), |request, name| {
+        request.permits(name, 1)
+    });
     let error = request.acquire().await.unwrap_err();
     assert!(error.to_string().contains("max_allowed_packet"), "{error}");
     assert_eq!(error.code(), Code::InvalidRequest, "{error}");

@@ -31,7 +31,7 @@ async fn cost_few_queries(server: &'static str) {
     let place = server.place().await;
     let lockhouse = place.client().await;
     lockhouse.define("full", 1).await.unwrap();
-    let held = lockhouse.request("held").permits("full", 1);
+    let held = lockhouse.request_with_id("held").permits("full", 1);
     let held = held.without_ttl().acquire().await.unwrap();
     let waiters: Vec<_> = (0..WAITERS).map(|i| wait(&lockhouse, i)).collect();
     until_all_wait(&lockhouse).await;
@@ -51,7 +51,7 @@ async fn cost_few_queries(server: &'static str) {
 }
 
 fn wait(lockhouse: &Lockhouse, number: u32) -> tokio::task::JoinHandle<()> {
-    let ask = lockhouse.request(format!("waits-{number}"));
+    let ask = lockhouse.request_with_id(format!("waits-{number}"));
     let ask = ask.permits("full", 1).wait(Duration::from_secs(120));
     tokio::spawn(async move {
         let granted = ask.acquire().await;

@@ -143,9 +143,15 @@ async fn counting_and_purging_see_every_row(place: &Place) {
     for name in ["a", "b", "c"] {
         lockhouse.define(name, 5).await.unwrap();
     }
-    let ask = lockhouse.request("x").permits("a", 1).permits("b", 2);
+    let ask = lockhouse
+        .request_with_id("x")
+        .permits("a", 1)
+        .permits("b", 2);
     ask.acquire().await.unwrap().release().await.unwrap();
-    let ask = lockhouse.request("y").permits("b", 1).permits("c", 2);
+    let ask = lockhouse
+        .request_with_id("y")
+        .permits("b", 1)
+        .permits("c", 2);
     let held = ask.ttl(Duration::from_secs(60)).acquire().await.unwrap();
     let store = lockhouse_stores::open(place.url()).unwrap();
     let recount = store.recount().await.unwrap();

@@ -146,7 +146,7 @@ async fn a_session_whose_owner_was_said_to_be_gone_is_lost() {
         .await
         .unwrap();
     let permit = session
-        .request("x")
+        .request_with_id("x")
         .permits("s", 1)
         .acquire()
         .await
@@ -240,7 +240,7 @@ async fn a_listing_with_many_hidden_rows_pages_rightly() {
     for name in hidden.chain(shown.clone()) {
         let name = SemaphoreName::stored(name).unwrap();
         let define = Command::Define(Definition::new(name.clone(), Capacity::new(1).unwrap()));
-        let batch = Batch::new(vec![define, Command::Acquire(ask(name))]);
+        let batch = Batch::new(vec![define, Command::acquire(ask(name))]);
         let outcomes = store.transact(&batch).await.unwrap();
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     }

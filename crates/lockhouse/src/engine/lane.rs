@@ -267,7 +267,7 @@ impl Lane {
         let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
         for command in &self.batch.commands {
             let mut command = command.clone();
-            if let Command::AcquireInTurn(ask, turn) = &mut command {
+            if let Command::Acquire { ask, turn } = &mut command {
                 let is_behind = |name: &&SemaphoreName| {
                     let first = waits.get(*name);
                     first.is_some_and(|first| *first < turn.place)
@@ -279,7 +279,7 @@ impl Lane {
             let store = &*self.lanes.store;
             let outcome = attempt::transact(store, &alone, deadline, OnLock::Report).await;
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
-            if let (Command::AcquireInTurn(ask, turn), Ok(Err(refusal))) = (&command, &answer)
+            if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
                 && turn.waits
                 && refusal.lacks_room()
             {

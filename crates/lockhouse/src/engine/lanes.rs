@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
 use lockhouse_core::{
-    Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName, Turn,
+    Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -88,7 +88,7 @@ impl State {
         };
         let touches = waiter.ask.permits().map(|(name, _)| name.clone());
         let touches = touches.collect();
-        let command = Command::AcquireInTurn(waiter.ask.clone(), Turn::default());
+        let command = Command::acquire(waiter.ask.clone());
         self.push(Queued::new(
             command,
             touches,
@@ -223,13 +223,8 @@ impl Lanes {
         if state.is_full() {
             return false;
         }
-        let (command, ticket) = match command {
-            Command::Acquire(ask) => {
-                let ticket = state.waiting.ticket(&ask, wait);
-                (Command::AcquireInTurn(ask, Turn::default()), Some(ticket))
-            }
-            other => (other, None),
-        };
+        let ask = command.ask();
+        let ticket = ask.map(|ask| state.waiting.ticket(ask, wait));
         let caller = Caller {
             ticket,
             answer,
@@ -345,7 +340,7 @@ fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
         },
         Asker::Nobody => return true,
     };
-    if let Command::AcquireInTurn(_, its) = &mut queued.command {
+    if let Command::Acquire { turn: its, .. } = &mut queued.command {
         *its = turn;
     }
     true

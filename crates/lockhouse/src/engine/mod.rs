@@ -207,7 +207,7 @@ impl Engine {
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
         self.tidy();
         if Wait::of(wait) == Wait::No {
-            return self.submit(Command::Acquire(ask)).await;
+            return self.submit(Command::acquire(ask)).await;
         }
         let begun = Instant::now();
         loop {
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     async fn acquire_waiting(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
-        let (command, wait) = (Command::Acquire(ask), Wait::of(wait));
+        let (command, wait) = (Command::acquire(ask), Wait::of(wait));
         let deadline = attempt::deadline();
         let touches = self.touches(&command, deadline).await?;
         match self.lanes.ask(command, touches, wait, deadline).await? {
@@ -260,7 +260,7 @@ impl Engine {
 impl Engine {
     pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
         match command {
-            Command::Acquire(ask) => self.acquire(ask, wait).await,
+            Command::Acquire { ask, .. } => self.acquire(ask, wait).await,
             other => self.submit(other).await,
         }
     }

@@ -129,7 +129,7 @@ fn answer_caller(
     let Caller {
         ticket, answer: to, ..
     } = caller;
-    let (Some(ticket), Some(refusal), Command::AcquireInTurn(ask, _)) =
+    let (Some(ticket), Some(refusal), Command::Acquire { ask, .. }) =
         (ticket, refusal(&answer), command)
     else {
         return Some(Told::Caller(to, Answer::Decided(answer)));

@@ -12,7 +12,7 @@ use lockhouse_core::{ExternalId, Invalid, Owner, SemaphoreName};
 use lockhouse_stores::refuse_misplaced;
 use reqwest::Url;
 
-use crate::wire;
+use lockhouse_wire as wire;
 
 #[derive(Clone)]
 pub(super) struct Address {

@@ -22,8 +22,8 @@ use uuid::Uuid;
 
 use super::{Remote, tls};
 use crate::again::{RETRIES, pause};
-use crate::wire::{CALL_ID, Problem};
 use crate::{Error, Invalid};
+use lockhouse_wire::{CALL_ID, Problem};
 
 /// Within the 10 s that a caller is promised an answer in, beyond the wait asked for. Longer than
 /// the server takes to give up on its store, so that it is the server's word that the caller gets.

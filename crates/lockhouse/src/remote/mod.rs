@@ -24,9 +24,10 @@ use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
 use crate::again::as_asked_before;
-use crate::{Error, Heard, SemaphoreStatus, wire};
+use crate::{Error, Heard, SemaphoreStatus};
 use address::Address;
 use exchange::{Answer, Asked, PATIENCE};
+use lockhouse_wire as wire;
 
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -234,7 +235,7 @@ impl Remote {
                 Ok(Reply::Defined { semaphore, created })
             }
             Command::Delete { name } => self.ended(self.delete(name).await?, &command),
-            Command::Acquire(ask) => self.acquire(ask, wait).await,
+            Command::Acquire { ask, .. } => self.acquire(ask, wait).await,
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl).await,
             Command::End { external_id, cause } => {
                 self.ended(self.end(external_id, cause).await?, &command)

@@ -92,7 +92,7 @@ impl<'a> Turn<'a> {
         let id = ExternalId::parse(uuid::Uuid::now_v7().to_string())?;
         let mut ask = Ask::new(id, [(name.clone(), Count::ONE)])?;
         ask.ttl = Some(Ttl::new(self.ttl)?);
-        let builder = self.lockhouse.ask().ttl(self.ttl);
+        let builder = self.lockhouse.request().ttl(self.ttl);
         builder.hold(ask, Duration::ZERO).await
     }
 

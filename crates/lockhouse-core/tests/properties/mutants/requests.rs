@@ -106,7 +106,7 @@ fn a_trace_of_a_refused_ask_is_caught() {
     assert_caught("P5", |mut loaded, commands| {
         let (now, held) = (loaded.now, loaded.semaphores.clone());
         let mut decision = decide(loaded.clone(), commands);
-        if let ([Command::Acquire(_)], [Err(Refusal::Exhausted(_))]) =
+        if let ([Command::Acquire { .. }], [Err(Refusal::Exhausted(_))]) =
             (commands, &decision.outcomes[..])
         {
             loaded

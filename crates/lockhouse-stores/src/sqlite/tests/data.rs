@@ -49,7 +49,7 @@ async fn an_answer_is_what_is_read_later() {
 
     let mut ask = Ask::new(id("r"), [(name("a"), Count::new(2).unwrap())]).unwrap();
     ask.owner = Some(owner("host 7"));
-    let request = granted(run(&store, Command::Acquire(ask)).await);
+    let request = granted(run(&store, Command::acquire(ask)).await);
     assert_eq!(store.request(&id("r")).await.unwrap().unwrap(), request);
 
     let ttl = Some(Ttl::from_ms(1_500).unwrap());
@@ -92,7 +92,7 @@ async fn a_large_batch_is_one_commit() {
         let all = semaphores
             .iter()
             .map(|semaphore| (name(semaphore), Count::ONE));
-        Command::Acquire(Ask::new(id(&format!("r-{i}")), all).unwrap())
+        Command::acquire(Ask::new(id(&format!("r-{i}")), all).unwrap())
     });
     let outcomes = store.transact(&Batch::new(asks.collect())).await.unwrap();
     assert!(outcomes.iter().all(Result::is_ok));
@@ -168,7 +168,7 @@ async fn each_of_many_that_are_granted_at_once_has_its_own_permits() {
                 let count = Count::new(1 + i as u32 % by).unwrap();
                 (name(semaphore), count)
             });
-            Command::Acquire(Ask::new(id(&format!("r-{i}")), permits).unwrap())
+            Command::acquire(Ask::new(id(&format!("r-{i}")), permits).unwrap())
         }));
         let outcomes = store.transact(&Batch::new(commands)).await.unwrap();
         for outcome in outcomes.into_iter().skip(3) {

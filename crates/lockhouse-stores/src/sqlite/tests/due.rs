@@ -33,7 +33,7 @@ async fn place_with_lapsed() -> (Place, Sqlite) {
             acquire("a-in-time", "a"),
             acquire("a-ended", "a"),
             acquire_for("silent", "a-silent", "a"),
-            Command::Acquire(both),
+            Command::acquire(both),
             acquire_for("silent", "a-silent-ended", "a"),
             acquire_for("heard", "a-heard", "a"),
             acquire_for("never heard", "a-never-heard", "a"),

@@ -75,14 +75,14 @@ fn define(semaphore: &str, capacity: u32) -> Command {
 fn acquire(external_id: &str, semaphore: &str) -> Command {
     let mut ask = Ask::new(id(external_id), [(name(semaphore), Count::ONE)]).unwrap();
     ask.ttl = Some(Ttl::from_ms(60_000).unwrap());
-    Command::Acquire(ask)
+    Command::acquire(ask)
 }
 
 /// With an owner, and without a time to live.
 fn acquire_for(whose: &str, external_id: &str, semaphore: &str) -> Command {
     let mut ask = Ask::new(id(external_id), [(name(semaphore), Count::ONE)]).unwrap();
     ask.owner = Some(owner(whose));
-    Command::Acquire(ask)
+    Command::acquire(ask)
 }
 
 fn heartbeat(whose: &str, ttl_ms: u64) -> Command {

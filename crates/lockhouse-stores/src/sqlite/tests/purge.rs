@@ -19,7 +19,7 @@ async fn place_with_history() -> (Place, Sqlite) {
     for i in 0..6 {
         let both = ["a", "b"].map(|semaphore| (name(semaphore), Count::ONE));
         let ask = Ask::new(id(&format!("r-{i}")), both).unwrap();
-        commands.push(Command::Acquire(ask));
+        commands.push(Command::acquire(ask));
     }
     commands.extend((0..6).map(|i| Command::release(id(&format!("r-{i}")))));
     run_all(&store, commands).await;

@@ -15,7 +15,7 @@ async fn place_with_requests() -> (Place, Sqlite) {
             acquire("small", "a"),
             acquire("ended", "a"),
             Command::release(id("ended")),
-            Command::Acquire(ask),
+            Command::acquire(ask),
             Command::Delete { name: name("b") },
         ],
     )

@@ -71,7 +71,7 @@ fn saved(decision: Decision) -> Loaded {
 
 fn acquire(id: &ExternalId, names: &[SemaphoreName]) -> Command {
     let permits = names.iter().map(|name| (name.clone(), Count::ONE));
-    Command::Acquire(Ask::new(id.clone(), permits).unwrap())
+    Command::acquire(Ask::new(id.clone(), permits).unwrap())
 }
 
 fn name(text: &str) -> SemaphoreName {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockhouse::Lockhouse;
 use lockhouse::store::{Batch, FullStore, Store};
 use lockhouse_core::{
-    Capacity, Changes, Command, Count, Definition, EndReason, ExternalId, Permit, Reply, Request,
+    Capacity, Changes, Command, Count, Definition, EndReason, ExternalId, Grant, Reply, Request,
     Semaphore, SemaphoreName, State, Timestamp, decide,
 };
 use lockhouse_stores::Memory;
@@ -78,7 +78,7 @@ pub(super) fn one_client(among: Among, slip: Slip) -> usize {
 
 async fn make_pairs(lockhouse: Lockhouse, ids: Range<usize>) {
     for n in ids {
-        let ask = lockhouse.request(id(n)).permits(SLOTS, 1);
+        let ask = lockhouse.request_with_id(id(n)).permits(SLOTS, 1);
         let permit = ask.acquire().await.unwrap();
         permit.release().await.unwrap();
     }
@@ -126,7 +126,7 @@ fn row(n: usize, is_held: bool) -> Request {
         external_id: ExternalId::parse(id(n)).unwrap(),
         owner: None,
         state: if is_held { State::Acquired } else { ended },
-        permits: vec![Permit {
+        permits: vec![Grant {
             semaphore: name(),
             count: Count::ONE,
             fence: n as u64,

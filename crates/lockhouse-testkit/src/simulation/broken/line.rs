@@ -14,10 +14,10 @@ const FOR_EVER: Duration = Duration::from_secs(3_600);
 pub(super) fn distort(breaks: Break, command: &mut Command) {
     match (breaks, command) {
         (Break::NeverRegisters, Command::Stand { stand, .. }) => stand.standing = None,
-        (Break::WindowWithoutBound, Command::AcquireInTurn(_, turn)) if turn.waits => {
+        (Break::WindowWithoutBound, Command::Acquire { turn, .. }) if turn.waits => {
             turn.waited += FOR_EVER;
         }
-        (Break::IgnoresPriority, Command::AcquireInTurn(ask, _)) => {
+        (Break::IgnoresPriority, Command::Acquire { ask, .. }) => {
             ask.priority = Priority::default();
         }
         (Break::IgnoresPriority, Command::Stand { stand, .. }) => {

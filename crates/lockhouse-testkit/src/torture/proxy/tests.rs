@@ -174,7 +174,11 @@ async fn a_reply_to_another_call_is_not_taken() {
     client.define("a", 40).await.unwrap();
     for nth in 0..40 {
         let id = format!("r-{nth}");
-        let permit = client.request(&id).permits("a", 1).try_acquire().await;
+        let permit = client
+            .request_with_id(&id)
+            .permits("a", 1)
+            .try_acquire()
+            .await;
         assert_eq!(permit.unwrap().forget().as_str(), id);
         let found = client.find(&id).await.unwrap();
         assert_eq!(found.external_id.as_str(), id);
@@ -215,7 +219,11 @@ async fn a_release_after_the_end_is_not_told_that_it_was_the_one() {
     proxy.fail(Failure::LostReplies);
     for nth in 0..12 {
         let id = format!("r-{nth}");
-        let permit = direct.request(&id).permits("a", 1).try_acquire().await;
+        let permit = direct
+            .request_with_id(&id)
+            .permits("a", 1)
+            .try_acquire()
+            .await;
         permit.unwrap().forget();
         assert!(direct.release(&id).await.unwrap().now);
         // What ended as short a time ago as a try takes can't be told from one's own.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockhouse_core::{
-    Ask, Capacity, Count, ExternalId, LineTime, Permit, Refusal, Semaphore, SemaphoreName,
+    Ask, Capacity, Count, ExternalId, Grant, LineTime, Refusal, Semaphore, SemaphoreName,
 };
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ impl Waiting {
         self.in_room(name, |room| room.free(count.value()));
     }
 
-    pub(in crate::engine) fn grant(&mut self, external_id: &ExternalId, permits: &[Permit]) {
+    pub(in crate::engine) fn grant(&mut self, external_id: &ExternalId, permits: &[Grant]) {
         for permit in permits {
             self.in_room(&permit.semaphore, |room| {
                 room.take(permit.count.value(), permit.fence)

@@ -40,7 +40,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::wire::Renew;
+    use crate::Renew;
 
     fn read(number: &str) -> Option<Option<i64>> {
         let text = format!(r#"{{"ttl_ms":{number}}}"#);

@@ -1,10 +1,11 @@
 //! Semaphores, and the audit of their capacities.
 
-use lockhouse_core::{Capacity, Definition, Invalid, Note, Owner, SemaphoreName, Timestamp};
+use lockhouse_core::{
+    Capacity, Definition, Invalid, Note, Owner, SemaphoreName, SemaphoreStatus, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
-use super::number::{perhaps_whole, whole};
-use crate::SemaphoreStatus;
+use crate::number::{perhaps_whole, whole};
 
 /// What `PUT /v1/semaphores/{name}` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

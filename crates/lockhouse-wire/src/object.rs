@@ -44,7 +44,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Acquire, Renew};
+    use crate::{Acquire, Renew};
 
     #[test]
     fn an_array_is_no_object() {

@@ -18,7 +18,7 @@ pub use cursor::{cursor, key};
 pub use object::Object;
 pub use owners::{Goodbye, Heartbeat, OwnerSession};
 pub use problem::Problem;
-pub use requests::{Acquire, AskedPermit, Holders, Permit, Released, Renew, Request, Requests};
+pub use requests::{Acquire, AskedPermit, Grant, Holders, Released, Renew, Request, Requests};
 pub use semaphores::{CapacityChange, Define, History, Semaphore, Semaphores};
 pub use waiting::{Waiter, Waiting};
 

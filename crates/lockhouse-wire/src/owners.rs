@@ -1,10 +1,9 @@
 //! Owners' sessions: heartbeats and goodbyes.
 
-use lockhouse_core::{Invalid, Owner, Timestamp, Ttl};
+use lockhouse_core::{Heard, Invalid, Owner, Timestamp, Ttl};
 use serde::{Deserialize, Serialize};
 
-use super::number::whole;
-use crate::Heard;
+use crate::number::whole;
 
 /// What `PUT /v1/owners/{owner}` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

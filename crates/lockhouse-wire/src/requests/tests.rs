@@ -81,7 +81,7 @@ fn a_request_comes_back_as_it_was_sent() {
             external_id: id(),
             owner: ask().owner,
             state,
-            permits: vec![lockhouse_core::Permit {
+            permits: vec![lockhouse_core::Grant {
                 semaphore: SemaphoreName::parse("a").unwrap(),
                 count: Count::ONE,
                 fence: u64::MAX,

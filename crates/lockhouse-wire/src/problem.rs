@@ -3,11 +3,9 @@
 
 use lockhouse_core::store::{self, Kind};
 use lockhouse_core::{
-    Capacity, Code, Count, EndReason, ExternalId, Invalid, Owner, Refusal, SemaphoreName,
+    Capacity, Code, Count, EndReason, Error, ExternalId, Invalid, Owner, Refusal, SemaphoreName,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::Error;
 
 /// A problem document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,9 +235,7 @@ impl From<&Error> for Problem {
                     ..Self::new(code, error.to_string())
                 }
             }
-            Error::Overloaded | Error::Denied { .. } | Error::Internal(_) => {
-                Self::new(error.code(), error.to_string())
-            }
+            _ => Self::new(error.code(), error.to_string()),
         }
     }
 }

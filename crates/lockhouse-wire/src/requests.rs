@@ -8,9 +8,9 @@ use lockhouse_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::MAX_WAIT;
-use super::number::perhaps_whole;
-use super::object::objects;
+use crate::MAX_WAIT;
+use crate::number::perhaps_whole;
+use crate::object::objects;
 
 /// What `PUT /v1/requests/{external_id}` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ pub struct Request {
     /// Who holds, if they said.
     pub owner: Option<String>,
     /// What was granted, in byte order of the semaphores' names.
-    pub permits: Vec<Permit>,
+    pub permits: Vec<Grant>,
     /// The time to live that it was last given.
     pub ttl_ms: Option<u64>,
     /// When it expires.
@@ -101,7 +101,7 @@ pub struct Request {
 
 /// What a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Permit {
+pub struct Grant {
     /// The semaphore.
     pub semaphore: String,
     /// How many of its permits.
@@ -200,7 +200,7 @@ fn wait(ms: i64) -> Result<Duration, Invalid> {
 
 impl From<&lockhouse_core::Request> for Request {
     fn from(request: &lockhouse_core::Request) -> Self {
-        let permits = request.permits.iter().map(|permit| Permit {
+        let permits = request.permits.iter().map(|permit| Grant {
             semaphore: permit.semaphore.to_string(),
             count: permit.count.value(),
             fence: permit.fence,
@@ -226,7 +226,7 @@ impl TryFrom<Request> for lockhouse_core::Request {
     fn try_from(request: Request) -> Result<Self, Invalid> {
         let state = request.state()?;
         let permits = request.permits.into_iter().map(|permit| {
-            Ok(lockhouse_core::Permit {
+            Ok(lockhouse_core::Grant {
                 semaphore: SemaphoreName::parse(&permit.semaphore)?,
                 count: Count::new(permit.count)?,
                 fence: permit.fence,
