@@ -7,7 +7,7 @@ use lockhouse_core::store::{Batch, Page};
 use lockhouse_core::{Command, Epoch, Invalid, Semaphore, SemaphoreName};
 
 use super::Engine;
-use super::attempt::{self, OnLock};
+use super::retry::{self, OnLock};
 use crate::Error;
 use crate::Raised;
 
@@ -59,8 +59,8 @@ impl Engine {
         let raises = names.into_iter();
         let raises = raises.map(|name| Command::RaiseFence { name, epoch });
         let batch = Batch::new(raises.collect());
-        let deadline = attempt::deadline();
-        let outcomes = attempt::transact(&*self.store, &batch, deadline, OnLock::Retry).await?;
+        let deadline = retry::deadline();
+        let outcomes = retry::transact(&*self.store, &batch, deadline, OnLock::Retry).await?;
         for outcome in outcomes {
             outcome?;
         }
@@ -80,8 +80,8 @@ impl Pieces {
             after: self.after.take(),
             limit: PIECE,
         };
-        let deadline = attempt::deadline();
-        let found = attempt::read(deadline, || engine.store.semaphores_ever(&page)).await?;
+        let deadline = retry::deadline();
+        let found = retry::read(deadline, || engine.store.semaphores_ever(&page)).await?;
         self.after = found.last().map(|semaphore| semaphore.name.clone());
         Ok(self.after.is_some().then_some(found))
     }

@@ -1,7 +1,7 @@
 //! A lane: one batch on its way to the store and back.
 //!
-//! A batch that the store turns down is tried command by command. A batch whose lock wait timed out sets the
-//! commands [aside](super::aside) that need a locked row, and goes on with the rest at once.
+//! A batch that the store turns down is tried command by command. A batch whose lock wait timed out takes the commands out
+//! that need a locked row ([blocked](super::blocked)), and goes on with the rest at once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -13,11 +13,11 @@ use lockhouse_core::{Command, Count, Footprint, Place, Reply, SemaphoreName};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
-use super::asker::Asker;
-use super::attempt::{self, OnLock};
-use super::lanes::Lanes;
+use super::apply::{Decided, apply_outcomes};
+use super::driver::Driver;
 use super::queue::{LaneKind, Queued, Taken, Ticket};
-use super::settle::{Decided, settle};
+use super::reply_to::ReplyTo;
+use super::retry::{self, OnLock};
 use super::waiting::Answered;
 
 /// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
@@ -28,7 +28,7 @@ const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// A batch on its way. Dropping it, however that comes about, frees its semaphores.
 pub(super) struct Lane {
-    lanes: Lanes,
+    driver: Driver,
     kind: LaneKind,
     /// Which no other lane has.
     semaphores: HashSet<SemaphoreName>,
@@ -42,7 +42,7 @@ struct Asked {
     ticket: Ticket,
     touches: Vec<SemaphoreName>,
     frees: Vec<(SemaphoreName, Count)>,
-    asker: Asker,
+    reply_to: ReplyTo,
 }
 
 impl Asked {
@@ -52,20 +52,20 @@ impl Asked {
             command,
             touches: self.touches,
             frees: self.frees,
-            asker: self.asker,
+            reply_to: self.reply_to,
         }
     }
 }
 
 impl Lane {
-    pub(super) fn new(lanes: Lanes, taken: Taken) -> Self {
+    pub(super) fn new(driver: Driver, taken: Taken) -> Self {
         let Taken {
             kind,
             commands,
             semaphores,
         } = taken;
         let mut lane = Self {
-            lanes,
+            driver,
             kind,
             semaphores,
             batch: batch(Vec::new(), &HashSet::new()),
@@ -82,13 +82,13 @@ impl Lane {
                 command,
                 touches,
                 frees,
-                asker,
+                reply_to,
             } = queued;
             let asked = Asked {
                 ticket,
                 touches,
                 frees,
-                asker,
+                reply_to,
             };
             (command, asked)
         };
@@ -107,7 +107,7 @@ impl Lane {
     }
 
     pub(super) async fn run(mut self) {
-        let (begun, deadline) = (Instant::now(), attempt::deadline());
+        let (begun, deadline) = (Instant::now(), retry::deadline());
         let mut answers = self.decide(deadline).await;
         self.ask_again_for_the_late(&mut answers, begun, deadline)
             .await;
@@ -117,45 +117,45 @@ impl Lane {
 
     /// Sets those commands aside that need one of the `locked` rows; whether there were any. Nobody waits
     /// for them in the lines of the semaphores that no other command of the batch touches.
-    fn set_aside(&mut self, locked: &Footprint) -> bool {
-        let (aside, rest): (Vec<_>, Vec<_>) = self
+    fn block(&mut self, locked: &Footprint) -> bool {
+        let (blocked, rest): (Vec<_>, Vec<_>) = self
             .empty()
             .partition(|queued| queued.needs().overlaps(locked));
-        let is_some = !aside.is_empty();
-        self.leave(aside.into_iter().map(|queued| (queued, locked.clone())));
+        let is_some = !blocked.is_empty();
+        self.leave(blocked.into_iter().map(|queued| (queued, locked.clone())));
         self.fill_with_rest(rest);
         is_some
     }
 
     /// Where one row is locked there may be others: then a batch looks before it waits.
-    async fn set_aside_beforehand(&mut self) {
-        if self.lanes.state().aside.is_empty() {
+    async fn block_beforehand(&mut self) {
+        if self.driver.state().blocked.is_empty() {
             return;
         }
-        let store = &*self.lanes.store;
+        let store = &*self.driver.store;
         match store.locked(&self.batch.footprint).await {
-            Ok(locked) => drop(self.set_aside(&locked)),
+            Ok(locked) => drop(self.block(&locked)),
             Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
         }
     }
 
     /// Notes the locked rows of each, and sets it aside.
-    fn leave(&self, aside: impl Iterator<Item = (Queued, Footprint)>) {
-        let mut state = self.lanes.state();
-        for (queued, locked) in aside {
+    fn leave(&self, blocked: impl Iterator<Item = (Queued, Footprint)>) {
+        let mut state = self.driver.state();
+        for (queued, locked) in blocked {
             state.lock(&locked);
-            state.set_aside(queued, &locked);
+            state.block(queued, &locked);
         }
         state.call();
         drop(state);
-        self.lanes.fill_lanes();
+        self.driver.fill_lanes();
     }
 
     fn fill_with_rest(&mut self, rest: Vec<Queued>) {
         let touched: HashSet<_> = rest.iter().flat_map(|queued| &queued.touches).collect();
         let is_freed = |name: &SemaphoreName| !touched.contains(name);
         let freed: HashSet<_> = self.semaphores.extract_if(is_freed).collect();
-        self.lanes.state().queue.free(&freed);
+        self.driver.state().queue.free(&freed);
         self.fill(rest);
     }
 
@@ -183,9 +183,8 @@ impl Lane {
             // Of what only others in the batch need, nothing: it may be what made these late.
             let again = batch(again, &HashSet::new());
             let many = late.len();
-            let store = &*self.lanes.store;
-            let new: Vec<_> = match attempt::transact(store, &again, deadline, OnLock::Retry).await
-            {
+            let store = &*self.driver.store;
+            let new: Vec<_> = match retry::transact(store, &again, deadline, OnLock::Retry).await {
                 Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
                 Err(error) => {
                     let lost = "a grant took longer than it lasts, and asking again failed";
@@ -202,10 +201,10 @@ impl Lane {
     /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
     /// batch for all, in place of two that take turns. Ends as soon as nobody comes.
     async fn gather(&self) {
-        let mut queued = self.lanes.state().queue.len();
+        let mut queued = self.driver.state().queue.len();
         for _ in 0..MOST_YIELDS {
             yield_now().await;
-            let before = mem::replace(&mut queued, self.lanes.state().queue.len());
+            let before = mem::replace(&mut queued, self.driver.state().queue.len());
             if queued <= before {
                 return;
             }
@@ -217,23 +216,23 @@ impl Lane {
         let decided = self.empty().zip(answers);
         let decided = decided.map(|(queued, answer)| Decided {
             command: queued.command,
-            asker: queued.asker,
+            reply_to: queued.reply_to,
             frees: queued.frees,
             answer,
         });
         // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
-        let told = settle(&self.lanes, &self.lanes.shared.known, decided);
-        told.into_iter().for_each(|told| told.tell());
+        let told = apply_outcomes(&self.driver, &self.driver.shared.grants, decided);
+        told.into_iter().for_each(|response| response.send());
     }
 
     /// One result for each command that is still in the batch: those that need a locked row are set aside. If
     /// the store turns a batch down, each command is tried on its own, so that only the one to blame fails.
     async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
-        self.set_aside_beforehand().await;
+        self.block_beforehand().await;
         let mut is_again = false;
         while !self.batch.commands.is_empty() {
-            let store = &*self.lanes.store;
-            let decided = attempt::transact(store, &self.batch, deadline, OnLock::Report);
+            let store = &*self.driver.store;
+            let decided = retry::transact(store, &self.batch, deadline, OnLock::Report);
             let error = match decided.await {
                 Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
                 Err(error) => error,
@@ -247,7 +246,7 @@ impl Lane {
                     if !is_named && !is_again {
                         is_again = true;
                         sleep(A_MOMENT).await;
-                    } else if !is_named || !self.set_aside(error.locked()) {
+                    } else if !is_named || !self.block(error.locked()) {
                         return self.decide_one_by_one(deadline).await;
                     }
                 }
@@ -276,8 +275,8 @@ impl Lane {
                 turn.behind.extend(names.filter(is_behind).cloned());
             }
             let alone = batch(vec![command.clone()], &HashSet::new());
-            let store = &*self.lanes.store;
-            let outcome = attempt::transact(store, &alone, deadline, OnLock::Report).await;
+            let store = &*self.driver.store;
+            let outcome = retry::transact(store, &alone, deadline, OnLock::Report).await;
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
             if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
                 && turn.waits
@@ -290,17 +289,17 @@ impl Lane {
             }
             results.push(answer);
         }
-        self.set_aside_one_by_one(results)
+        self.block_one_by_one(results)
     }
 
     /// Sets those aside that met a locked row when they were tried alone, as a renewal does that comes too
     /// late and needs a semaphore which it does not name. A new id that sorts into a gap which is locked is
     /// answered with the error: no poll would find the gap.
-    fn set_aside_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
-        let (mut aside, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+    fn block_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
+        let (mut blocked, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for (queued, answer) in self.empty().zip(results) {
             match answer {
-                Err(error) if !error.locked().is_empty() => aside.push((queued, error)),
+                Err(error) if !error.locked().is_empty() => blocked.push((queued, error)),
                 answer => {
                     rest.push(queued);
                     answers.push(answer);
@@ -308,7 +307,7 @@ impl Lane {
             }
         }
         self.leave(
-            aside
+            blocked
                 .into_iter()
                 .map(|(queued, error)| (queued, error.locked().clone())),
         );
@@ -334,10 +333,10 @@ impl Drop for Lane {
             let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
             self.answer(shared(error, self.asked.len()));
         }
-        self.lanes.state().queue.end(self.kind, &self.semaphores);
+        self.driver.state().queue.end(self.kind, &self.semaphores);
         // A runtime that ends takes no other lanes. Those on another begin with the next call there.
         if !was_cut_off || std::thread::panicking() {
-            self.lanes.fill_lanes();
+            self.driver.fill_lanes();
         }
     }
 }

@@ -16,7 +16,7 @@ use lockhouse_core::{
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Engine, Touches, attempt};
+use super::{Engine, Touches, retry};
 use crate::Error;
 
 /// How many requests are ended before the next are read.
@@ -208,7 +208,7 @@ impl Engine {
         let lapsed = Due::Lapsed { on: Some(names) };
         let ended = self.end_all(lapsed, lapse, || deadline).await?;
         if ended.over > 0 {
-            self.shared.tidying.go_on();
+            self.shared.sweep_timer.go_on();
             return Ok(Found {
                 is_over: true,
                 semaphores: Vec::new(),
@@ -216,7 +216,7 @@ impl Engine {
         }
         Ok(Found {
             is_over: false,
-            semaphores: attempt::read(deadline, || self.store.named(names)).await?,
+            semaphores: retry::read(deadline, || self.store.named(names)).await?,
         })
     }
 
@@ -225,8 +225,8 @@ impl Engine {
     pub(super) async fn end_lapsed_soon(&self, names: &[SemaphoreName]) -> Result<(), Error> {
         let lapsed = Due::Lapsed { on: Some(names) };
         loop {
-            let deadline = attempt::deadline();
-            let due = attempt::read(deadline, || self.store.due(lapsed, PIECE)).await?;
+            let deadline = retry::deadline();
+            let due = retry::read(deadline, || self.store.due(lapsed, PIECE)).await?;
             let found = due.len();
             let (due, ending) = self.shared.ending.begin(due);
             if due.is_empty() {
@@ -255,13 +255,13 @@ impl Engine {
         let (held, cause) = (Due::OwnedBy(owner), |_: &Request| cause());
         // First what it holds: should this process die before the end, the session's silence frees
         // the rest.
-        let ended = self.end_all(held, &cause, attempt::deadline).await?;
+        let ended = self.end_all(held, &cause, retry::deadline).await?;
         let goodbye = Command::Goodbye {
             owner: owner.clone(),
         };
         self.submit(goodbye).await?;
         // What was granted since that look has no session left to free it.
-        let late = self.end_all(held, &cause, attempt::deadline).await?;
+        let late = self.end_all(held, &cause, retry::deadline).await?;
         Ok(ended.by_us + late.by_us)
     }
 
@@ -276,7 +276,7 @@ impl Engine {
         let mut total = Ended::default();
         loop {
             let deadline = deadline();
-            let due = attempt::read(deadline, || self.store.due(which, PIECE)).await?;
+            let due = retry::read(deadline, || self.store.due(which, PIECE)).await?;
             let found = due.len();
             let ended = self.end_each(due, &cause, deadline).await?;
             total += ended;
@@ -317,7 +317,7 @@ impl Engine {
             external_id: request.external_id,
             cause,
         };
-        let outcome = match self.lanes.submit(end, touches, deadline).await {
+        let outcome = match self.driver.submit(end, touches, deadline).await {
             // Nobody waits for a row that another transaction keeps locked: the next look finds it again.
             Err(Error::Store(error)) if error.kind() == Kind::Locked => {
                 return Ok(Ended::default());

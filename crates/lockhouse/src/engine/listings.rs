@@ -18,7 +18,7 @@ use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Engine, attempt, is_our_own};
+use super::{Engine, is_our_own, retry};
 use crate::Error;
 
 /// A server's database has two connections for them at most, out of 16.
@@ -74,7 +74,7 @@ impl Listings {
         tokio::spawn(async move {
             let begun = Instant::now();
             // Nobody may be there to take it.
-            let _ = answer.send(attempt::read(deadline, call).await);
+            let _ = answer.send(retry::read(deadline, call).await);
             drop(place);
             // More than those who have the other turns.
             if line.available_permits() <= IN_LINE {

@@ -1,35 +1,41 @@
-//! The engine: many callers, few transactions.
+//! The engine: many callers share few transactions.
 //!
-//! A call becomes a [`Command`] in the queue of the [`lanes`]. A lane takes a batch of commands
-//! that share semaphores, and [`attempt`] has the store decide them all in one transaction, again
-//! where that can help. A call that finds no room and may [wait](waiting) stands in line, and is
-//! called when permits come back here, or when [`watch`] finds that they came back through another
-//! process.
+//! A call becomes a [`Command`] in the [`queue`]. A free [`lane`] takes a batch of commands that share semaphores, and the
+//! store decides all of them in one transaction. [`apply`] reads the outcomes. A call that finds no room and may wait
+//! stands in the [waiting line](waiting); it is queued again when permits come back in this process, or when the
+//! [`poller`] finds that they came back through another one.
 //!
-//! The store keeps the promises. The engine makes them fast, and keeps a part of one, P11: the order of the
-//! callers in this process. It enters them in the [line] of all processes.
+//! The store keeps the promises. The engine makes them fast, and keeps a part of P11: the order of the callers in this
+//! process. It registers its first waiters in the line that the store keeps of all processes.
+//!
+//! | term | meaning |
+//! |---|---|
+//! | lane | one transaction under way; a semaphore is in one lane at a time |
+//! | batch | the commands of one lane |
+//! | waiter | a call that found no room and stands in the waiting line |
+//! | blocked | a command that needs a row which another transaction keeps locked |
+//! | grant cache | what this process knows of requests that were asked for here |
+//! | poller | the task that reads what other processes changed, for all waiters |
+//! | publisher | writes the list of waiters that other processes and people read |
 
-mod aside;
-mod asker;
-mod attempt;
-mod board;
+mod apply;
+mod blocked;
+mod driver;
 mod epoch;
-mod known;
+mod grant_cache;
 mod lane;
-mod lanes;
 mod lapsed;
-mod line;
 mod listings;
-mod locks;
+mod lock_poller;
+mod opportunistic_sweep;
+mod poller;
+mod publisher;
 mod queue;
-mod room;
-mod seat;
-mod settle;
-mod ticket;
-mod tidy;
+mod reply_to;
+mod retry;
 mod upkeep;
+mod wait_handle;
 mod waiting;
-mod watch;
 
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,13 +52,13 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::error::unexpected;
 use crate::upkeep::Health;
 use crate::{Error, SemaphoreStatus};
-use asker::Answer;
-use known::Known;
-use lanes::Lanes;
+use driver::Driver;
+use grant_cache::GrantCache;
 use lapsed::{Ending, Looked};
 use listings::Listings;
-use ticket::Wait;
-use tidy::Tidying;
+use opportunistic_sweep::SweepTimer;
+use reply_to::Answer;
+use waiting::Wait;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.
 const LOOKS: u32 = 4;
@@ -62,12 +68,12 @@ const LEFT_WITHIN: Duration = Duration::from_millis(500);
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 
 /// How often one who waits sees to it that somebody looks.
-const WATCHED_EVERY: Duration = Duration::from_secs(1);
+const POLLER_CHECKED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     store: Arc<dyn FullStore>,
-    lanes: Lanes,
+    driver: Driver,
     listings: Listings,
     shared: Arc<Shared>,
 }
@@ -75,10 +81,10 @@ pub(crate) struct Engine {
 /// What calls and lanes both use.
 #[derive(Debug)]
 struct Shared {
-    known: Known,
+    grants: GrantCache,
     looked: Looked,
     ending: Ending,
-    tidying: Tidying,
+    sweep_timer: SweepTimer,
     /// Rings when somebody begins to wait.
     someone_new: Notify,
     upkeep: Mutex<Health>,
@@ -94,17 +100,17 @@ struct Touches {
 impl Engine {
     pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
         let shared = Arc::new(Shared {
-            known: Known::new(),
+            grants: GrantCache::new(),
             looked: Looked::default(),
             ending: Ending::default(),
-            tidying: Tidying::new(),
+            sweep_timer: SweepTimer::new(),
             someone_new: Notify::new(),
             upkeep: Mutex::default(),
         });
-        let lanes = Lanes::new(Arc::clone(&store), Arc::clone(&shared));
+        let driver = Driver::new(Arc::clone(&store), Arc::clone(&shared));
         Self {
             store,
-            lanes,
+            driver,
             listings: Listings::new(),
             shared,
         }
@@ -121,7 +127,7 @@ impl Engine {
 
     /// At most `most` calls wait for room from here on; more are told that it is too much.
     pub(crate) fn limit_waiters(&self, most: usize) {
-        self.lanes.state().waiting.most = most;
+        self.driver.state().waiting.most = most;
     }
 
     /// How the upkeep in this process goes.
@@ -134,7 +140,7 @@ impl Engine {
     /// where a look since found none, and no room that others made (P10), or others were quicker each time.
     /// All of it within the time of one call.
     async fn submit(&self, command: Command) -> Result<Reply, Error> {
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         let mut looks = 0;
         loop {
             let refused = match self.submit_once(command.clone(), deadline).await {
@@ -167,7 +173,7 @@ impl Engine {
 
     async fn submit_once(&self, command: Command, deadline: Instant) -> Result<Reply, Error> {
         let touches = self.touches(&command, deadline).await?;
-        Ok(self.lanes.submit(command, touches, deadline).await??)
+        Ok(self.driver.submit(command, touches, deadline).await??)
     }
 
     /// What `command` touches. For an end it is what the request holds: known if it was asked for here,
@@ -176,17 +182,17 @@ impl Engine {
         let Command::End { external_id, .. } = command else {
             if let Some(ask) = command.ask() {
                 // Before it is granted, so that a release by a caller who gave up comes behind it.
-                self.shared.known.insert(ask);
+                self.shared.grants.insert(ask);
             }
             return Ok(Touches {
                 semaphores: command.semaphores().cloned().collect(),
                 frees: Vec::new(),
             });
         };
-        let (permits, is_held) = match self.shared.known.get(external_id) {
+        let (permits, is_held) = match self.shared.grants.get(external_id) {
             Some(request) => (request.permits, request.is_held),
             None => {
-                let read = attempt::read(deadline, || self.store.request(external_id)).await?;
+                let read = retry::read(deadline, || self.store.request(external_id)).await?;
                 let live = read.filter(Request::is_live);
                 (live.as_ref().map_or_else(Vec::new, permits), true)
             }
@@ -198,14 +204,14 @@ impl Engine {
     }
 
     async fn existing(&self, name: &SemaphoreName, deadline: Instant) -> Result<Semaphore, Error> {
-        let semaphore = attempt::read(deadline, || self.store.semaphore(name)).await?;
+        let semaphore = retry::read(deadline, || self.store.semaphore(name)).await?;
         Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
     /// An ask that waits goes on while the server has no connection left: nothing was applied, and
     /// one comes free before long.
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
-        self.tidy();
+        self.sweep_if_due();
         if Wait::of(wait) == Wait::No {
             return self.submit(Command::acquire(ask)).await;
         }
@@ -221,19 +227,19 @@ impl Engine {
 
     async fn acquire_waiting(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
         let (command, wait) = (Command::acquire(ask), Wait::of(wait));
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         let touches = self.touches(&command, deadline).await?;
-        match self.lanes.ask(command, touches, wait, deadline).await? {
+        match self.driver.ask(command, touches, wait, deadline).await? {
             Answer::Decided(outcome) => Ok(outcome??),
-            Answer::Waits(seat) => {
-                self.watch();
-                let outcome = seat.outcome();
+            Answer::Waits(handle) => {
+                self.start_poller();
+                let outcome = handle.outcome();
                 tokio::pin!(outcome);
                 loop {
-                    match timeout(WATCHED_EVERY, &mut outcome).await {
+                    match timeout(POLLER_CHECKED_EVERY, &mut outcome).await {
                         Ok(outcome) => return Ok(outcome??),
                         // Who looked may have ended with its runtime.
-                        Err(_) if !self.lanes.state().is_watched => self.watch(),
+                        Err(_) if !self.driver.state().has_poller => self.start_poller(),
                         Err(_) => {}
                     }
                 }
@@ -244,12 +250,12 @@ impl Engine {
 
     /// How many wait for `name` in this process.
     fn waiting_on(&self, name: &SemaphoreName) -> u32 {
-        self.lanes.state().waiting.on(name)
+        self.driver.state().waiting.on(name)
     }
 
     /// Of `semaphore`, with those who wait for it here and at other processes.
     fn status(&self, semaphore: Semaphore) -> SemaphoreStatus {
-        let state = self.lanes.state();
+        let state = self.driver.state();
         let elsewhere = semaphore.line.waiting_elsewhere(state.waiting.process);
         let waiting = state.waiting.on(&semaphore.name).saturating_add(elsewhere);
         SemaphoreStatus { semaphore, waiting }
@@ -276,7 +282,7 @@ impl Engine {
     }
 
     pub(crate) async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
-        let semaphore = self.existing(name, attempt::deadline()).await?;
+        let semaphore = self.existing(name, retry::deadline()).await?;
         Ok(self.status(semaphore))
     }
 
@@ -285,21 +291,20 @@ impl Engine {
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
     ) -> Result<Vec<SemaphoreStatus>, Error> {
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         let semaphores = self.existing_semaphores(prefix, page, deadline);
         let semaphores = semaphores.await?.into_iter();
         Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
     }
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
-        let request =
-            attempt::read(attempt::deadline(), || self.store.request(external_id)).await?;
+        let request = retry::read(retry::deadline(), || self.store.request(external_id)).await?;
         let request = request.filter(|request| !is_our_own(request));
         Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
     }
 
     pub(crate) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
         }
@@ -311,7 +316,7 @@ impl Engine {
         name: &SemaphoreName,
         limit: u32,
     ) -> Result<Vec<CapacityChange>, Error> {
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         self.existing(name, deadline).await?;
         let name = name.clone();
         let list = self.on_store(move |store| {
@@ -331,11 +336,11 @@ impl Engine {
             ready => return ready,
         }
         // There, a large table may take a while.
-        attempt::read(attempt::long_deadline(), || self.store.migrate()).await
+        retry::read(retry::long_deadline(), || self.store.migrate()).await
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
-        attempt::read(attempt::deadline(), || self.store.ready()).await
+        retry::read(retry::deadline(), || self.store.ready()).await
     }
 
     pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
@@ -347,7 +352,7 @@ impl Engine {
 
     pub(crate) async fn leave_lines(&self) {
         let left = async {
-            while self.lanes.state().waiting.says_farewell() {
+            while self.driver.state().waiting.has_deregistrations() {
                 sleep(LOOKED_AT_EVERY).await;
             }
         };

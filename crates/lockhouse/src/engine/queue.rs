@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use lockhouse_core::{Command, Count, Footprint, SemaphoreName};
 
-use super::asker::Asker;
+use super::reply_to::ReplyTo;
 
 /// How many transactions on semaphores at once. With more, each has fewer commands to share its commit.
 const LANES: usize = 3;
@@ -26,7 +26,7 @@ pub(super) struct Queued {
     pub(super) touches: Vec<SemaphoreName>,
     /// What it is expected to give back.
     pub(super) frees: Vec<(SemaphoreName, Count)>,
-    pub(super) asker: Asker,
+    pub(super) reply_to: ReplyTo,
 }
 
 impl Queued {
@@ -35,14 +35,14 @@ impl Queued {
         command: Command,
         touches: Vec<SemaphoreName>,
         frees: Vec<(SemaphoreName, Count)>,
-        asker: Asker,
+        reply_to: ReplyTo,
     ) -> Self {
         Self {
             ticket: 0,
             command,
             touches,
             frees,
-            asker,
+            reply_to,
         }
     }
 

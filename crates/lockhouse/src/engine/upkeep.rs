@@ -7,7 +7,7 @@ use lockhouse_core::{Cause, Finding, Owner, Request, Semaphore};
 use tokio::time::{Instant, sleep};
 
 use super::lapsed::{PIECE, lapse};
-use super::{Engine, attempt};
+use super::{Engine, retry};
 use crate::Error;
 
 /// How many rows are deleted first, and at least, where there are so many. Most of what a smaller
@@ -22,7 +22,7 @@ impl Engine {
     /// Ends what has lapsed; how many requests.
     pub(crate) async fn sweep_lapsed(&self) -> Result<u64, Error> {
         let lapsed = Due::Lapsed { on: None };
-        Ok(self.end_all(lapsed, lapse, attempt::deadline).await?.by_us)
+        Ok(self.end_all(lapsed, lapse, retry::deadline).await?.by_us)
     }
 
     /// Ends what has been held for `age` without a time to live, and is kept by no session of its
@@ -40,8 +40,8 @@ impl Engine {
             },
         );
         loop {
-            let deadline = attempt::deadline();
-            let look = attempt::read(deadline, || self.store.stale(age, &page)).await?;
+            let deadline = retry::deadline();
+            let look = retry::read(deadline, || self.store.stale(age, &page)).await?;
             total += self.end_each(look.requests, stale, deadline).await?.by_us;
             if look.looked_to.is_none() {
                 return Ok(total);
@@ -61,7 +61,7 @@ impl Engine {
 
     /// A piece of those who hold.
     pub(crate) async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        attempt::read(attempt::deadline(), || self.store.owners(page)).await
+        retry::read(retry::deadline(), || self.store.owners(page)).await
     }
 
     /// Deletes rows of the past, at most `batch` a transaction, with a `pause` after each; how many.
@@ -74,8 +74,8 @@ impl Engine {
         let (mut total, mut some) = (0, batch.min(SHORT_PURGE));
         loop {
             let begun = Instant::now();
-            let deadline = attempt::deadline();
-            let gone = attempt::read(deadline, || self.store.purge(what, some)).await?;
+            let deadline = retry::deadline();
+            let gone = retry::read(deadline, || self.store.purge(what, some)).await?;
             total += gone;
             // Fewer than it may be, if somebody has some of them locked.
             if gone == 0 {
@@ -98,14 +98,14 @@ impl Engine {
             let Some(name) = &finding.semaphore else {
                 continue;
             };
-            let deadline = attempt::long_deadline();
-            let was = attempt::read(deadline, || self.store.repair(name)).await?;
+            let deadline = retry::long_deadline();
+            let was = retry::read(deadline, || self.store.repair(name)).await?;
             if let Some(was) = was {
                 let (in_use, fence) = (was.in_use, was.fence);
                 tracing::warn!(%name, in_use, fence, "a semaphore's counters were mended; these they were");
                 mended.push(was);
                 let names = [name.clone()].into();
-                self.lanes.state().waiting.look_soon(&names);
+                self.driver.state().waiting.look_soon(&names);
                 self.shared.someone_new.notify_one();
             }
         }

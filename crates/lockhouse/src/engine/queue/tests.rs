@@ -4,7 +4,7 @@ use lockhouse_core::Command;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::super::asker::{Asker, Caller};
+use super::super::reply_to::{Caller, ReplyTo};
 use super::*;
 
 const BATCH: usize = 512;
@@ -38,7 +38,7 @@ fn queued(names: &str) -> Queued {
         command,
         touches.collect(),
         Vec::new(),
-        Asker::Caller(caller),
+        ReplyTo::Caller(caller),
     )
 }
 

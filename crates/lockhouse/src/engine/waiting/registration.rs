@@ -1,9 +1,10 @@
-//! What this process knows of the line for one semaphore over all processes, and its own entry there (P11).
+//! The registration of this process in the line that the store keeps for one semaphore over all processes (P11).
 //!
-//! Every batch that touches a semaphore which callers wait for ends with a [`Stand`](lockhouse_core::Stand): it saves
-//! this process's entry if the batch writes the row anyway, and brings the line back. A batch is sent for the entry's
-//! sake alone where the first waiter has waited for 250 ms, or comes before all others by its priority; where the entry
-//! is gone, as it was passed over, or stale; and every 20 s, so that others see that the process lives.
+//! Every batch that touches a semaphore which callers wait for ends with a [`Stand`](lockhouse_core::Stand): it saves this
+//! process's entry if the batch writes the row anyway, and brings the line back. A batch is sent for the entry's sake alone
+//! - where the first waiter has waited for 250 ms, or comes before all others by its priority;
+//! - where the entry is gone, as it was passed over, or is stale;
+//! - every 20 s, so that others see that the process lives.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 const REGISTERS_AFTER: Duration = Duration::from_millis(250);
 
 /// How often an entry is saved again. Others ignore it after 60 s.
-pub(super) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
+pub(in crate::engine) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
 
 /// How often others are told of a new number of waiters.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
@@ -38,27 +39,27 @@ const ASKS_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// When a semaphore was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(in crate::engine) enum Observed {
     /// Between what was decided before and what will be.
-    InTurn,
+    InOrder,
     /// What is in a lane may be in it or not.
-    AtSomeTime,
+    Unordered,
 }
 
 /// The first waiter of this process on a semaphore.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub(super) seniority: Seniority,
-    pub(super) waited: Duration,
+pub(in crate::engine) struct Head {
+    pub(in crate::engine) seniority: Seniority,
+    pub(in crate::engine) waited: Duration,
     /// Whether it waits to be called.
-    pub(super) is_parked: bool,
+    pub(in crate::engine) is_parked: bool,
     /// How many wait with it.
-    pub(super) waiting: u32,
+    pub(in crate::engine) waiting: u32,
 }
 
 /// What this process knows of a semaphore's line.
 #[derive(Debug)]
-pub(super) struct Registration {
+pub(in crate::engine) struct Registration {
     process: ProcessId,
     line: Line,
     capacity: Capacity,
@@ -76,7 +77,7 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    pub(super) fn new(process: ProcessId) -> Self {
+    pub(in crate::engine) fn new(process: ProcessId) -> Self {
         Self {
             process,
             line: Line::default(),
@@ -91,52 +92,52 @@ impl Registration {
     }
 
     /// How many processes stand ahead of this one.
-    pub(super) fn rank(&self) -> usize {
+    pub(in crate::engine) fn rank(&self) -> usize {
         self.rank
     }
 
     /// Whether the row may have an entry of this process.
-    pub(super) fn may_be_there(&self) -> bool {
+    pub(in crate::engine) fn may_be_there(&self) -> bool {
         self.may_be_there
     }
 
     /// An entry is on its way, with a batch that may save it.
-    pub(super) fn go_along(&mut self) {
+    pub(in crate::engine) fn go_along(&mut self) {
         self.may_be_there = true;
     }
 
     /// Whether others come first now, and so an ask would be refused.
-    pub(super) fn waits_for_others(&self) -> bool {
+    pub(in crate::engine) fn waits_for_others(&self) -> bool {
         self.others_first
             .is_some_and(|until| Instant::now() < until)
     }
 
     /// When others do not come first any more, unless something changes before.
-    pub(super) fn others_first(&self) -> Option<Instant> {
+    pub(in crate::engine) fn others_first(&self) -> Option<Instant> {
         self.others_first
     }
 
     /// The first waiter here was refused, as others come first.
-    pub(super) fn refuse(&mut self) {
+    pub(in crate::engine) fn refuse(&mut self) {
         self.was_refused = true;
     }
 
     /// Another waiter may be the first.
-    pub(super) fn has_new_head(&mut self) {
+    pub(in crate::engine) fn has_new_head(&mut self) {
         self.others_first = None;
     }
 
     /// The semaphore was seen, at a time of its line if that is known.
-    pub(super) fn see(
+    pub(in crate::engine) fn see(
         &mut self,
         semaphore: &Semaphore,
         at: Option<LineTime>,
-        when: Seen,
+        when: Observed,
         head: Option<Head>,
         now: Instant,
     ) {
         self.line = semaphore.line.clone();
-        if when == Seen::InTurn {
+        if when == Observed::InOrder {
             self.may_be_there = self.own().is_some();
         }
         self.capacity = semaphore.capacity;
@@ -159,7 +160,7 @@ impl Registration {
     }
 
     /// Whether the entry of this process is to be saved for its own sake now, if it is saved so often.
-    pub(super) fn is_due(
+    pub(in crate::engine) fn is_due(
         &self,
         head: &Head,
         refreshed_every: Duration,
@@ -179,7 +180,7 @@ impl Registration {
     }
 
     /// When to look at [`is_due`](Self::is_due) again.
-    pub(super) fn next(&self, head: &Head, now: Instant) -> Option<Instant> {
+    pub(in crate::engine) fn next(&self, head: &Head, now: Instant) -> Option<Instant> {
         let due = if self.own().is_none() {
             now + REGISTERS_AFTER.saturating_sub(head.waited)
         } else {
@@ -208,7 +209,7 @@ impl Registration {
     }
 
     /// The entry is sent.
-    pub(super) fn send(&mut self, now: Instant) {
+    pub(in crate::engine) fn send(&mut self, now: Instant) {
         self.sent = Some(now);
     }
 

@@ -1,33 +1,32 @@
-//! Waiting for an answer, and giving up.
+//! A caller's handle on its place in the waiting line: it waits for the answer, or gives the place up.
 
 use lockhouse_core::{Outcome, Place};
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-use super::lanes::Lanes;
-use super::ticket::Wait;
-use super::waiting::Answered;
+use super::driver::Driver;
+use super::waiting::{Answered, Wait};
 use crate::Error;
 
 /// One who waits. Dropping it gives the place up.
 #[derive(Debug)]
-pub(super) struct Seat {
-    lanes: Lanes,
+pub(super) struct WaitHandle {
+    driver: Driver,
     /// Until it is given up: it may be another's then.
     place: Option<Place>,
     wait: Wait,
     answered: oneshot::Receiver<Answered>,
 }
 
-impl Seat {
+impl WaitHandle {
     pub(super) fn new(
-        lanes: Lanes,
+        driver: Driver,
         place: Place,
         wait: Wait,
         answered: oneshot::Receiver<Answered>,
     ) -> Self {
         Self {
-            lanes,
+            driver,
             place: Some(place),
             wait,
             answered,
@@ -41,7 +40,7 @@ impl Seat {
             if let Ok(answered) = timeout_at(until, &mut self.answered).await {
                 return outcome(answered);
             }
-            let left = self.place.and_then(|place| self.lanes.leave(place));
+            let left = self.place.and_then(|place| self.driver.leave(place));
             if let Some(refused) = left {
                 self.place = None;
                 return Ok(Err(refused));
@@ -51,10 +50,10 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for WaitHandle {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.lanes.leave(place);
+            self.driver.leave(place);
         }
     }
 }

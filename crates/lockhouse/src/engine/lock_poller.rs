@@ -1,4 +1,4 @@
-//! Polling the rows that other transactions keep locked, while commands need them.
+//! Polls the rows that other transactions keep locked, while commands need them.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use lockhouse_core::store::{Batch, Error as StoreError, Kind};
 use lockhouse_core::{Cause, Command, Footprint, SemaphoreName};
 use tokio::time::{Instant, sleep};
 
-use super::asker::{Answer, Asker};
-use super::attempt;
-use super::lanes::{Lanes, State};
+use super::apply::Response;
+use super::driver::{Driver, State};
 use super::queue::Queued;
-use super::settle::Told;
+use super::reply_to::{Answer, ReplyTo};
+use super::retry;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 
@@ -18,31 +18,31 @@ const POLLED_EVERY: Duration = Duration::from_millis(50);
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// The task that polls. However it ends, another may begin.
-struct Poller(Lanes);
+struct LockPoller(Driver);
 
-impl Drop for Poller {
+impl Drop for LockPoller {
     fn drop(&mut self) {
-        self.0.state().is_polled = false;
+        self.0.state().has_lock_poller = false;
     }
 }
 
-impl Lanes {
+impl Driver {
     /// Sees to it that the rows are polled, as long as one is known to be locked.
     pub(super) fn poll_locked_rows(&self) {
         let mut state = self.state();
-        if state.aside.is_empty() || state.is_polled {
+        if state.blocked.is_empty() || state.has_lock_poller {
             return;
         }
-        state.is_polled = true;
+        state.has_lock_poller = true;
         drop(state);
-        let poller = Poller(self.clone());
+        let poller = LockPoller(self.clone());
         tokio::spawn(async move { poller.run().await });
     }
 
     /// Of the rows of `looked_at`, only `locked` still are: what needs none of them goes on.
     fn unlock(&self, looked_at: &Footprint, locked: &Footprint) {
         let mut state = self.state();
-        let free = state.aside.unlock(looked_at, locked);
+        let free = state.blocked.unlock(looked_at, locked);
         state.put_back(free);
         drop(state);
         self.call();
@@ -61,53 +61,55 @@ impl Lanes {
     }
 }
 
-impl Poller {
+impl LockPoller {
     async fn run(self) {
-        let lanes = &self.0;
+        let driver = &self.0;
         let mut waits: Option<tokio::task::JoinHandle<()>> = None;
         loop {
             // Processes that poll the same rows do not poll them in step.
             sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
-            let rows = lanes.state().aside.rows();
+            let rows = driver.state().blocked.rows();
             if rows.is_empty() {
                 return;
             }
-            match attempt::read(attempt::deadline(), || lanes.store.locked(&rows)).await {
-                Ok(locked) => lanes.unlock(&rows, &locked),
+            match retry::read(retry::deadline(), || driver.store.locked(&rows)).await {
+                Ok(locked) => driver.unlock(&rows, &locked),
                 Err(error) => {
                     tracing::warn!(%error, "locked rows could not be polled, trying again")
                 }
             }
-            lanes.give_up();
+            driver.give_up();
             if waits.as_ref().is_none_or(|task| task.is_finished()) {
-                let name = lanes.state().aside.next_to_wait_for();
-                waits = name.map(|name| tokio::spawn(lanes.clone().wait_for(name)));
+                let name = driver.state().blocked.next_to_wait_for();
+                waits = name.map(|name| tokio::spawn(driver.clone().wait_for(name)));
             }
         }
     }
 }
 
-impl Lanes {
+impl Driver {
     /// Answers the callers whose time is up, and forgets those that went away.
     fn give_up(&self) {
         let mut state = self.state();
-        let State { aside, waiting, .. } = &mut *state;
-        let is_over = |queued: &Queued| match &queued.asker {
-            Asker::Caller(caller) => {
+        let State {
+            blocked, waiting, ..
+        } = &mut *state;
+        let is_over = |queued: &Queued| match &queued.reply_to {
+            ReplyTo::Caller(caller) => {
                 caller.answer.is_closed()
                     || caller.deadline <= Instant::now() + MARGIN
                     || is_found_again(&queued.command)
             }
-            Asker::Waiter(place) => waiting.get(*place).is_none(),
-            Asker::Nobody => true,
+            ReplyTo::Waiter(place) => waiting.get(*place).is_none(),
+            ReplyTo::Engine => true,
         };
-        let over = aside.give_up(is_over);
+        let over = blocked.give_up(is_over);
         drop(state);
         for queued in over {
             let message = "a row that it needs is locked by another transaction of the database";
             let error = StoreError::new(Kind::Locked, message);
-            if let Asker::Caller(caller) = queued.asker {
-                Told::Caller(caller.answer, Answer::Decided(Err(error))).tell();
+            if let ReplyTo::Caller(caller) = queued.reply_to {
+                Response::Caller(caller.answer, Answer::Decided(Err(error))).send();
             }
         }
     }

@@ -1,5 +1,4 @@
-//! A process that acquires also sweeps a little, so that what has lapsed does not pile up where nobody
-//! does the upkeep.
+//! A process that acquires also sweeps a little, so that lapsed holds do not pile up where no upkeep runs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use lockhouse_core::store::{Due, Purge};
 use tokio::time::Instant;
 
 use super::lapsed::lapse;
-use super::{Engine, attempt};
+use super::{Engine, retry};
 use crate::{Error, Upkeep};
 
 /// How often a process that acquires looks for what has lapsed anywhere.
@@ -25,9 +24,9 @@ const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// When the next look is.
 #[derive(Debug)]
-pub(super) struct Tidying(Mutex<Instant>);
+pub(super) struct SweepTimer(Mutex<Instant>);
 
-impl Tidying {
+impl SweepTimer {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Instant::now() + EVERY))
     }
@@ -56,14 +55,14 @@ impl Tidying {
 
 impl Engine {
     /// Ends some of what has lapsed, on whatever semaphore, in the background; if it is time for that.
-    pub(super) fn tidy(&self) {
-        if !self.shared.tidying.is_due() {
+    pub(super) fn sweep_if_due(&self) {
+        if !self.shared.sweep_timer.is_due() {
             return;
         }
         let engine = self.clone();
         tokio::spawn(async move {
             match engine.end_some().await {
-                Ok(true) => engine.shared.tidying.go_on(),
+                Ok(true) => engine.shared.sweep_timer.go_on(),
                 Ok(false) => {}
                 Err(error) => {
                     tracing::debug!(%error, "what has lapsed was not ended, trying later")
@@ -75,20 +74,20 @@ impl Engine {
     /// Deletes lists of waiters that their processes left behind.
     pub(crate) async fn forget_shown(&self, batch: u32) -> Result<(), Error> {
         let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, batch);
-        attempt::read(attempt::deadline(), forget).await.map(drop)
+        retry::read(retry::deadline(), forget).await.map(drop)
     }
 
     /// Whether there may be more.
     async fn end_some(&self) -> Result<bool, Error> {
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         let lapsed = Due::Lapsed { on: None };
-        let due = attempt::read(deadline, || self.store.due(lapsed, SOME)).await?;
+        let due = retry::read(deadline, || self.store.due(lapsed, SOME)).await?;
         let found = due.len();
         self.end_each(due, lapse, deadline).await?;
         let sessions = Purge::Sessions {
             age: Upkeep::default().sessions_after,
         };
-        let gone = attempt::read(deadline, || self.store.purge(sessions, SOME)).await?;
+        let gone = retry::read(deadline, || self.store.purge(sessions, SOME)).await?;
         self.forget_shown(SOME).await?;
         Ok(found == SOME as usize || gone == u64::from(SOME))
     }

@@ -1,4 +1,4 @@
-//! When an ask came, how long it waits, and the places that are kept for those who left.
+//! Tickets: when an ask came, how long it waits, and the places that are kept for waiters that left.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ const PERMIT_BYTES: usize = 128;
 
 /// An ask's claim to a place.
 #[derive(Clone, Debug)]
-pub(super) struct Ticket {
-    pub(super) place: Place,
-    pub(super) wait: Wait,
+pub(in crate::engine) struct Ticket {
+    pub(in crate::engine) place: Place,
+    pub(in crate::engine) wait: Wait,
     /// Whether it waited before, and was away for a moment.
-    pub(super) is_back: bool,
+    pub(in crate::engine) is_back: bool,
     came: Instant,
     number: u64,
 }
 
 impl Ticket {
     /// How long it is since the ask came.
-    pub(super) fn waited(&self) -> Duration {
+    pub(in crate::engine) fn waited(&self) -> Duration {
         self.came.elapsed()
     }
 }
 
 /// Whether and until when an ask waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(in crate::engine) enum Wait {
     No,
     Until(Instant),
     Forever,
@@ -44,7 +44,7 @@ pub(super) enum Wait {
 
 impl Wait {
     /// A wait too long for the clock is one without an end.
-    pub(super) fn of(wait: Duration) -> Self {
+    pub(in crate::engine) fn of(wait: Duration) -> Self {
         match Instant::now().checked_add(wait) {
             _ if wait.is_zero() => Wait::No,
             Some(until) => Wait::Until(until),
@@ -52,7 +52,7 @@ impl Wait {
         }
     }
 
-    pub(super) fn is_over(self) -> bool {
+    pub(in crate::engine) fn is_over(self) -> bool {
         match self {
             Wait::No => true,
             Wait::Until(until) => until <= Instant::now(),
@@ -67,7 +67,7 @@ impl Wait {
 /// connection broke does not fall behind. Who waits in several calls begins the next before the last
 /// one ends, and stands there with it: so nobody gets by in between.
 #[derive(Debug)]
-pub(super) struct Tickets {
+pub(in crate::engine) struct Tickets {
     began: Instant,
     number: u64,
     kept: LruCache<ExternalId, Kept>,
@@ -85,7 +85,7 @@ struct Kept {
 }
 
 impl Tickets {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         Self {
             began: Instant::now(),
             number: 0,
@@ -96,7 +96,12 @@ impl Tickets {
     }
 
     /// For `ask`, which comes now; `same` is the ticket of one who waits for the same.
-    pub(super) fn give(&mut self, ask: &Ask, wait: Wait, same: Option<&Ticket>) -> Ticket {
+    pub(in crate::engine) fn give(
+        &mut self,
+        ask: &Ask,
+        wait: Wait,
+        same: Option<&Ticket>,
+    ) -> Ticket {
         let now = Instant::now();
         let kept = match wait {
             Wait::No => None,
@@ -121,7 +126,7 @@ impl Tickets {
     }
 
     /// Keeps the place of one who leaves, among `most` of them.
-    pub(super) fn keep(&mut self, ticket: &Ticket, ask: &Ask, most: usize) {
+    pub(in crate::engine) fn keep(&mut self, ticket: &Ticket, ask: &Ask, most: usize) {
         let kept = Kept {
             ask: ask.clone(),
             came: ticket.came,
@@ -150,7 +155,7 @@ impl Tickets {
 }
 
 /// About how much memory one takes who waits for `ask`.
-pub(super) fn bytes(ask: &Ask) -> usize {
+pub(in crate::engine) fn bytes(ask: &Ask) -> usize {
     let permits = ask.permits();
     let permits = permits.map(|(name, _)| PERMIT_BYTES + name.as_str().len());
     let owner = ask.owner.as_ref().map_or(0, |owner| owner.as_str().len());
@@ -158,6 +163,6 @@ pub(super) fn bytes(ask: &Ask) -> usize {
 }
 
 /// Whether it is the same ask as far as a grant would go (P5).
-pub(super) fn is_the_same(one: &Ask, other: &Ask) -> bool {
+pub(in crate::engine) fn is_the_same(one: &Ask, other: &Ask) -> bool {
     one.owner == other.owner && one.permits().eq(other.permits())
 }

@@ -1,17 +1,15 @@
-//! Lanes: commands that share semaphores go to the store together, in one transaction; those that
-//! don't go side by side.
+//! Lanes: commands that share semaphores go to the store together, in one transaction; others go side by side.
 //!
-//! Commands wait in a [`queue`](super::queue), in the order in which they came. A free lane takes
-//! the first one that may go, and with it, in their order, those that share a semaphore with what
-//! it has taken. A semaphore is in one lane at a time: what touches it waits here, without a
-//! connection, while the store is busy with those before; and the longer that takes, the larger the
-//! next batch. No command overtakes another that it shares a semaphore with.
+//! Commands wait in a [`queue`](super::queue), in the order in which they came. A free lane takes the first one that may
+//! go, and with it, in their order, those that share a semaphore with what it has taken. A semaphore is in one lane at a
+//! time: commands on it wait here, without a connection, while the store is busy with those before; and the longer that
+//! takes, the larger the next batch. No command overtakes another that it shares a semaphore with.
 //!
-//! The last free lane takes whatever there is, so that many quiet semaphores share a commit too. Commands
-//! that need a row which another transaction keeps locked are set [aside](super::aside).
+//! The last free lane takes any command that may go, so that many quiet semaphores share a commit too. Commands that need a
+//! row which another transaction keeps locked are [blocked](super::blocked).
 //!
-//! Those who [wait](super::waiting) for room are called as soon as a command is queued that gives
-//! some back, and come right behind it: so the batch that releases also grants, in one commit.
+//! [Waiters](super::waiting) are called as soon as a command is queued that gives permits back, and are queued right behind
+//! it: so the batch that releases also grants, in one commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +21,12 @@ use lockhouse_core::{
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::aside::Aside;
-use super::asker::{Answer, Asker, Caller};
-use super::board::Board;
+use super::blocked::Blocked;
 use super::lane::Lane;
+use super::publisher::Publisher;
 use super::queue::{Queue, Queued, Taken};
-use super::ticket::Wait;
-use super::waiting::Waiting;
+use super::reply_to::{Answer, Caller, ReplyTo};
+use super::waiting::{Wait, WaitingLine};
 use super::{Shared, Touches};
 use crate::Error;
 
@@ -37,7 +34,7 @@ use crate::Error;
 const MOST: usize = 50_000;
 
 #[derive(Clone, Debug)]
-pub(super) struct Lanes {
+pub(super) struct Driver {
     pub(super) store: Arc<dyn FullStore>,
     pub(super) shared: Arc<Shared>,
     state: Arc<Mutex<State>>,
@@ -48,14 +45,14 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) queue: Queue,
-    pub(super) aside: Aside,
-    pub(super) waiting: Waiting,
+    pub(super) blocked: Blocked,
+    pub(super) waiting: WaitingLine,
     /// What other processes see of them.
-    pub(super) board: Board,
+    pub(super) publisher: Publisher,
     /// Whether somebody looks for what other processes do.
-    pub(super) is_watched: bool,
+    pub(super) has_poller: bool,
     /// Whether a task polls the rows that are locked.
-    pub(super) is_polled: bool,
+    pub(super) has_lock_poller: bool,
 }
 
 impl State {
@@ -70,7 +67,7 @@ impl State {
                 self.push_waiter(place);
             }
         }
-        for name in self.waiting.farewells() {
+        for name in self.waiting.deregistrations() {
             self.push_stand(name, Saved::Always);
         }
     }
@@ -79,7 +76,7 @@ impl State {
         let stand = self.waiting.stand(&name, saved);
         let touches = vec![name.clone()];
         let command = Command::Stand { name, stand };
-        self.push(Queued::new(command, touches, Vec::new(), Asker::Nobody));
+        self.push(Queued::new(command, touches, Vec::new(), ReplyTo::Engine));
     }
 
     fn push_waiter(&mut self, place: Place) {
@@ -93,18 +90,18 @@ impl State {
             command,
             touches,
             Vec::new(),
-            Asker::Waiter(place),
+            ReplyTo::Waiter(place),
         ));
     }
 
     /// Queues `queued`, or sets it aside if a row that it needs is locked.
     fn push(&mut self, mut queued: Queued) {
-        if self.aside.concerns(&queued) {
+        if self.blocked.concerns(&queued) {
             queued.ticket = self.queue.ticket();
-            if let Asker::Waiter(place) = &queued.asker {
+            if let ReplyTo::Waiter(place) = &queued.reply_to {
                 self.waiting.lock(*place);
             }
-            self.aside.add(queued, &Footprint::default());
+            self.blocked.add(queued, &Footprint::default());
             return;
         }
         self.waiting.expect(&queued.frees);
@@ -114,7 +111,7 @@ impl State {
     /// Queues what was set aside again, by its ticket.
     pub(super) fn put_back(&mut self, queued: Vec<Queued>) {
         for queued in queued {
-            if let Asker::Waiter(place) = &queued.asker {
+            if let ReplyTo::Waiter(place) = &queued.reply_to {
                 self.waiting.unlock(*place);
             }
             self.waiting.expect(&queued.frees);
@@ -124,43 +121,43 @@ impl State {
 
     /// Takes note that `rows` are locked, and sets those aside that are queued and need one of them.
     pub(super) fn lock(&mut self, rows: &Footprint) {
-        self.aside.lock(rows);
-        let aside = &self.aside;
-        for queued in self.queue.remove_if(|queued| aside.concerns(queued)) {
-            self.set_aside(queued, rows);
+        self.blocked.lock(rows);
+        let blocked = &self.blocked;
+        for queued in self.queue.remove_if(|queued| blocked.concerns(queued)) {
+            self.block(queued, rows);
         }
     }
 
     /// Sets `queued` aside, which was queued or in a lane, until `rows` are free that it needs.
-    pub(super) fn set_aside(&mut self, queued: Queued, rows: &Footprint) {
+    pub(super) fn block(&mut self, queued: Queued, rows: &Footprint) {
         self.waiting.expect_no_more(&queued.frees);
-        match &queued.asker {
+        match &queued.reply_to {
             // What is not answered is looked at again with the next batch.
-            Asker::Nobody => return,
-            Asker::Waiter(place) => self.waiting.lock(*place),
-            Asker::Caller(_) => {}
+            ReplyTo::Engine => return,
+            ReplyTo::Waiter(place) => self.waiting.lock(*place),
+            ReplyTo::Caller(_) => {}
         }
         let mut rows = rows.clone();
-        if self.aside.concerns(&queued) {
+        if self.blocked.concerns(&queued) {
             rows.intersect(&queued.needs());
         }
-        self.aside.add(queued, &rows);
+        self.blocked.add(queued, &rows);
     }
 
     fn is_full(&self) -> bool {
-        self.queue.len() + self.aside.len() >= MOST
+        self.queue.len() + self.blocked.len() >= MOST
     }
 }
 
-impl Lanes {
+impl Driver {
     pub(super) fn new(store: Arc<dyn FullStore>, shared: Arc<Shared>) -> Self {
         let state = State {
             queue: Queue::new(store.max_batch()),
-            aside: Aside::default(),
-            waiting: Waiting::new(ProcessId::new(fastrand::u64(1..))),
-            board: Board::default(),
-            is_watched: false,
-            is_polled: false,
+            blocked: Blocked::default(),
+            waiting: WaitingLine::new(ProcessId::new(fastrand::u64(1..))),
+            publisher: Publisher::default(),
+            has_poller: false,
+            has_lock_poller: false,
         };
         Self {
             store,
@@ -235,7 +232,7 @@ impl Lanes {
             command,
             semaphores,
             frees,
-            Asker::Caller(caller),
+            ReplyTo::Caller(caller),
         ));
         state.call();
         true
@@ -273,7 +270,7 @@ impl Lanes {
     }
 
     pub(super) fn fill_lanes(&self) {
-        // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
+        // Driver are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
         // the next call begins them.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -297,7 +294,7 @@ impl Lanes {
 
 /// A look at those of the semaphores that are waited for, to come last: they are loaded anyway. One that
 /// was queued for its own sake, as `saved` says, comes last too.
-fn looks(taken: &mut Taken, waiting: &mut Waiting) -> Vec<Queued> {
+fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
     // In one order, so that a run can be repeated.
     let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
     let mut stands: BTreeMap<_, _> = waited_for
@@ -305,8 +302,8 @@ fn looks(taken: &mut Taken, waiting: &mut Waiting) -> Vec<Queued> {
         .collect();
     let mut queued = taken.commands.extract_if(.., |queued| {
         matches!(
-            (&queued.command, &queued.asker),
-            (Command::Stand { .. }, Asker::Nobody)
+            (&queued.command, &queued.reply_to),
+            (Command::Stand { .. }, ReplyTo::Engine)
         )
     });
     for queued in &mut queued {
@@ -318,27 +315,27 @@ fn looks(taken: &mut Taken, waiting: &mut Waiting) -> Vec<Queued> {
     let looks = stands.into_iter().map(|(name, saved)| {
         let stand = waiting.stand(&name, saved);
         let look = Command::Stand { name, stand };
-        Queued::new(look, Vec::new(), Vec::new(), Asker::Nobody)
+        Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine)
     });
     looks.collect()
 }
 
 /// Gives what is taken its turn; whether it still goes.
-fn admit(queued: &mut Queued, waiting: &mut Waiting) -> bool {
-    let turn = match &queued.asker {
-        Asker::Caller(caller) if caller.answer.is_closed() => {
+fn admit(queued: &mut Queued, waiting: &mut WaitingLine) -> bool {
+    let turn = match &queued.reply_to {
+        ReplyTo::Caller(caller) if caller.answer.is_closed() => {
             waiting.expect_no_more(&queued.frees);
             return false;
         }
-        Asker::Caller(caller) => match (queued.command.ask(), &caller.ticket) {
+        ReplyTo::Caller(caller) => match (queued.command.ask(), &caller.ticket) {
             (Some(ask), Some(ticket)) => waiting.turn(ask, ticket),
             _ => return true,
         },
-        Asker::Waiter(place) => match waiting.take(*place) {
+        ReplyTo::Waiter(place) => match waiting.take(*place) {
             Some(turn) => turn,
             None => return false,
         },
-        Asker::Nobody => return true,
+        ReplyTo::Engine => return true,
     };
     if let Command::Acquire { turn: its, .. } = &mut queued.command {
         *its = turn;

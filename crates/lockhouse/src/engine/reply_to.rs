@@ -1,22 +1,21 @@
-//! Who asks for what is queued, and how they are answered.
+//! Where the answer of a queued command goes.
 
 use lockhouse_core::Place;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::seat::Seat;
-use super::ticket::Ticket;
-use super::waiting::Answered;
+use super::wait_handle::WaitHandle;
+use super::waiting::{Answered, Ticket};
 
 /// Who asks.
 #[derive(Debug)]
-pub(super) enum Asker {
+pub(super) enum ReplyTo {
     /// A call.
     Caller(Caller),
     /// One who waits, and was called.
     Waiter(Place),
     /// The engine itself, which learns from the answer.
-    Nobody,
+    Engine,
 }
 
 /// A call that asks for the first time.
@@ -34,7 +33,7 @@ pub(super) struct Caller {
 pub(super) enum Answer {
     Decided(Answered),
     /// There was no room, and it waits.
-    Waits(Seat),
+    Waits(WaitHandle),
     /// There was no room, and too many wait.
     Overloaded,
 }

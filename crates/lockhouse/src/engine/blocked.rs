@@ -1,13 +1,11 @@
-//! Commands that need a row which another transaction keeps locked (P13).
+//! Commands that are blocked: they need a row which another transaction keeps locked (P13).
 //!
-//! When a lock wait of a batch times out, the batch sets those of its commands aside that need a locked
-//! row, and goes on with the others. Later commands that need such a row are set aside at once. A
-//! command that is set aside stands in no line, so nobody waits behind it. It keeps its ticket, so that it
-//! is back in its order once its rows are free.
+//! When a lock wait of a batch times out, the batch takes those of its commands out that need a locked row, and goes on
+//! with the others. Later commands that need such a row are blocked at once. A blocked command stands in no line, so nobody
+//! waits behind it. It keeps its sequence number, so that it is back in its order once its rows are free.
 //!
-//! One poll of the store looks at the rows of all of them, however many they are. A poll can miss a
-//! row that many processes use in turn and that is seldom free, so a semaphore is waited for in the
-//! database's own queue as well, one at a time.
+//! One poll of the store looks at the rows of all of them, however many they are. A poll can miss a row that many processes
+//! use in turn and that is seldom free, so a semaphore is waited for in the database's own queue as well, one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -39,13 +37,13 @@ struct Locked {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
     /// Each with the rows that it waits for.
     commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
 }
 
-impl Aside {
+impl Blocked {
     /// How many commands are set aside.
     pub(super) fn len(&self) -> usize {
         self.commands.len()

@@ -1,7 +1,7 @@
-//! The list of waiters that other processes and people read.
+//! Publishes the list of this process's waiters, which other processes and people read.
 //!
-//! The watcher writes the waiters that have waited for a second to the store, at most every 5 s, in a task of its own:
-//! a slow store delays nobody who waits. Others believe a list for 15 s.
+//! The poller writes the waiters that have waited for a second to the store, at most every 5 s, in a task of its own: a slow
+//! store delays no waiter. Readers ignore a list that is older than 15 s.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
 use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
 use tokio::time::Instant;
 
-use super::lanes::{Lanes, State};
-use super::waiting::{Waiter, Waiting};
-use super::{Engine, attempt};
+use super::driver::{Driver, State};
+use super::waiting::{Waiter, WaitingLine};
+use super::{Engine, retry};
 use crate::Error;
 
 /// A waiter that is served sooner is not shown.
@@ -26,7 +26,7 @@ const MOST: usize = 200;
 
 /// What this process shows, and when next.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct Publisher {
     due: Option<Instant>,
     shown: BTreeSet<SemaphoreName>,
     is_busy: bool,
@@ -34,19 +34,19 @@ pub(super) struct Board {
 
 /// What is to be shown anew.
 #[derive(Debug)]
-struct News {
+struct Publication {
     waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
     gone: Vec<SemaphoreName>,
 }
 
-impl Board {
+impl Publisher {
     /// When it is to be looked at next, while somebody waits.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.filter(|_| !self.is_busy)
     }
 
     /// What of `waiting` is to be shown now; `waiting` is empty once nobody waits any more.
-    fn news(&mut self, waiting: &Waiting, now: Instant) -> Option<News> {
+    fn publication(&mut self, waiting: &WaitingLine, now: Instant) -> Option<Publication> {
         if self.is_busy {
             return None;
         }
@@ -55,48 +55,50 @@ impl Board {
         if now < due && !is_over {
             return None;
         }
-        let waiters = waiting.to_show();
+        let waiters = waiting.to_publish();
         let names = waiters.keys().cloned().collect();
         let before = std::mem::replace(&mut self.shown, names);
         let gone = before.difference(&self.shown).cloned().collect();
-        let news = News {
+        let publication = Publication {
             waiting: waiters.into_iter().collect(),
             gone,
         };
-        let is_empty = news.waiting.is_empty() && news.gone.is_empty();
+        let is_empty = publication.waiting.is_empty() && publication.gone.is_empty();
         let pause = if is_empty { SHOWN_AFTER } else { SHOWN_EVERY };
         self.due = (!is_over).then(|| now + pause);
         self.is_busy = !is_empty;
-        self.is_busy.then_some(news)
+        self.is_busy.then_some(publication)
     }
 }
 
 /// The write under way. However it ends, another may begin.
-struct Writing(Lanes);
+struct Writing(Driver);
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.0.state().board.is_busy = false;
+        self.0.state().publisher.is_busy = false;
     }
 }
 
 impl Engine {
     /// Shows who waits, if that is due.
-    pub(super) fn show_waiters(&self) {
-        let (news, process) = {
-            let State { board, waiting, .. } = &mut *self.lanes.state();
-            let Some(news) = board.news(waiting, Instant::now()) else {
+    pub(super) fn publish_waiters(&self) {
+        let (publication, process) = {
+            let State {
+                publisher, waiting, ..
+            } = &mut *self.driver.state();
+            let Some(publication) = publisher.publication(waiting, Instant::now()) else {
                 return;
             };
-            (news, waiting.process)
+            (publication, waiting.process)
         };
         // Not under the lock: a runtime that ends drops the task here, and with it `Writing`, which locks.
-        let (engine, writing) = (self.clone(), Writing(self.lanes.clone()));
+        let (engine, writing) = (self.clone(), Writing(self.driver.clone()));
         tokio::spawn(async move {
-            let News { waiting, gone } = news;
+            let Publication { waiting, gone } = publication;
             if let Err(error) = engine.store.show(process, &waiting, &gone).await {
                 tracing::debug!(%error, "who waits could not be shown, trying again");
-                engine.lanes.state().board.shown.extend(gone);
+                engine.driver.state().publisher.shown.extend(gone);
             }
             drop(writing);
         });
@@ -104,7 +106,7 @@ impl Engine {
 
     /// Who waits for `name` at any process, in order.
     pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<ListedWaiter>, Error> {
-        let deadline = attempt::deadline();
+        let deadline = retry::deadline();
         let semaphore = self.existing(name, deadline).await?;
         let read = {
             let name = name.clone();
@@ -114,7 +116,7 @@ impl Engine {
             })
         };
         let Shown { now, processes } = self.listings.read(deadline, read).await?;
-        let state = self.lanes.state();
+        let state = self.driver.state();
         let own = state.waiting.on_list(name).into_iter();
         let mut waiters: Vec<_> = own.map(|waiter| waiter.at(now)).collect();
         let own_process = state.waiting.process;
@@ -134,7 +136,7 @@ fn may_wait(line: &Line, process: ProcessId) -> bool {
     line.entry(process).is_some() || line.entries().len() >= MAX_LINE
 }
 
-impl Waiting {
+impl WaitingLine {
     /// The first who wait for `name` here, in their order.
     fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
         let waiters = self.waiters();
@@ -143,7 +145,7 @@ impl Waiting {
     }
 
     /// The first for each semaphore who have waited for long enough, in their order.
-    fn to_show(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+    fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
         self.listed(waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER))
     }
@@ -197,7 +199,7 @@ mod tests {
     fn showing_waiters_on_a_runtime_that_ends_does_not_deadlock() {
         let engine = Engine::new(Arc::new(Memory::new()));
         let name = SemaphoreName::parse("a").unwrap();
-        engine.lanes.state().board.shown.insert(name);
+        engine.driver.state().publisher.shown.insert(name);
         let runtime = Runtime::new().unwrap();
         let handle = runtime.handle().clone();
         runtime.shutdown_background();
@@ -206,12 +208,15 @@ mod tests {
             let engine = engine.clone();
             move || {
                 let _entered = handle.enter();
-                engine.show_waiters();
+                engine.publish_waiters();
                 shown.send(()).unwrap();
             }
         });
         let is_shown = is_shown.recv_timeout(Duration::from_secs(5));
         is_shown.expect("it waits for its own lock");
-        assert!(!engine.lanes.state().board.is_busy, "another may begin");
+        assert!(
+            !engine.driver.state().publisher.is_busy,
+            "another may begin"
+        );
     }
 }

@@ -1,71 +1,70 @@
-//! After a batch: what its outcomes mean for those who wait, and who is told what.
+//! Applies the outcomes of a batch: to the grant cache, to the waiting line, and to the calls that asked.
 
 use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName, Ttl};
 use tokio::sync::oneshot;
 
-use super::asker::{Answer, Asker, Caller};
-use super::known::Known;
-use super::lanes::Lanes;
-use super::line::Seen;
-use super::seat::Seat;
-use super::waiting::{Answered, Waiting};
+use super::driver::Driver;
+use super::grant_cache::GrantCache;
+use super::reply_to::{Answer, Caller, ReplyTo};
+use super::wait_handle::WaitHandle;
+use super::waiting::{Answered, Observed, WaitingLine};
 
 /// One command of a batch, and what came of it.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) command: Command,
-    pub(super) asker: Asker,
+    pub(super) reply_to: ReplyTo,
     pub(super) frees: Vec<(SemaphoreName, Count)>,
     pub(super) answer: Answered,
 }
 
 /// An answer on its way.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Response {
     Caller(oneshot::Sender<Answer>, Answer),
     Waiter(oneshot::Sender<Answered>, Answered),
 }
 
-impl Told {
+impl Response {
     /// Whether nothing more is to come of the command.
     fn is_final(&self) -> bool {
-        !matches!(self, Told::Caller(_, Answer::Waits(_)))
+        !matches!(self, Response::Caller(_, Answer::Waits(_)))
     }
 
-    pub(super) fn tell(self) {
+    pub(super) fn send(self) {
         // Whoever went away does not mind.
         match self {
-            Told::Caller(to, answer) => drop(to.send(answer)),
-            Told::Waiter(to, answer) => drop(to.send(answer)),
+            Response::Caller(to, answer) => drop(to.send(answer)),
+            Response::Waiter(to, answer) => drop(to.send(answer)),
         }
     }
 }
 
 /// Takes note of what was decided, in its order, and queues those who may go by it.
-pub(super) fn settle(
-    lanes: &Lanes,
-    known: &Known,
+pub(super) fn apply_outcomes(
+    driver: &Driver,
+    grants: &GrantCache,
     decided: impl Iterator<Item = Decided>,
-) -> Vec<Told> {
-    let mut state = lanes.state();
+) -> Vec<Response> {
+    let mut state = driver.state();
     let mut told = Vec::new();
     for done in decided {
         let waiting = &mut state.waiting;
         waiting.expect_no_more(&done.frees);
-        note(&done, known, waiting);
+        note(&done, grants, waiting);
         let refused = refusal(&done.answer).and(done.command.ask());
         let refused = refused.map(|ask| ask.external_id.clone());
-        let one = match done.asker {
-            Asker::Caller(caller) => {
-                answer_caller(lanes, waiting, caller, done.command, done.answer)
+        let one = match done.reply_to {
+            ReplyTo::Caller(caller) => {
+                answer_caller(driver, waiting, caller, done.command, done.answer)
             }
-            Asker::Waiter(place) => answer_waiter(waiting, place, done.answer),
-            Asker::Nobody => None,
+            ReplyTo::Waiter(place) => answer_waiter(waiting, place, done.answer),
+            ReplyTo::Engine => None,
         };
         if let (Some(refused), Some(one)) = (refused, &one)
             && one.is_final()
         {
-            known.refuse(&refused);
+            grants.refuse(&refused);
         }
         told.extend(one);
     }
@@ -73,10 +72,10 @@ pub(super) fn settle(
     told
 }
 
-fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
+fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
     match (&done.command, &done.answer) {
         (_, Ok(Ok(Reply::Ended { request, now, .. }))) if !request.is_live() => {
-            known.remove(&request.external_id);
+            grants.remove(&request.external_id);
             // What was past its time ended by whatever touched it.
             if *now || request.end_reason() == Some(EndReason::Expired) {
                 for permit in &request.permits {
@@ -86,12 +85,12 @@ fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
         }
         // Perhaps only now, as its time had passed: then its permits came back.
         (_, Ok(Err(Refusal::RequestEnded { external_id, .. }))) => {
-            for (name, count) in known.remove(external_id) {
+            for (name, count) in grants.remove(external_id) {
                 waiting.free(&name, count);
             }
         }
         (_, Ok(Ok(Reply::Renewed(request)))) => {
-            known.hold(&request.external_id, request.ttl.map(Ttl::as_duration));
+            grants.hold(&request.external_id, request.ttl.map(Ttl::as_duration));
         }
         (
             _,
@@ -101,15 +100,15 @@ fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
                 lasts,
             })),
         ) => {
-            known.hold(&request.external_id, *lasts);
+            grants.hold(&request.external_id, *lasts);
             let permits = if *now { &request.permits[..] } else { &[] };
             waiting.grant(&request.external_id, permits);
         }
         (_, Ok(Ok(Reply::Defined { semaphore, .. }))) => {
-            waiting.see(semaphore, None, Seen::InTurn);
+            waiting.see(semaphore, None, Observed::InOrder);
         }
         (_, Ok(Ok(Reply::Seen { semaphore, at }))) => {
-            waiting.see(semaphore, Some(*at), Seen::InTurn);
+            waiting.see(semaphore, Some(*at), Observed::InOrder);
         }
         (Command::Delete { name }, Ok(Ok(Reply::Deleted))) => waiting.delete(name),
         (_, Ok(Err(Refusal::UnknownSemaphore(names)))) => {
@@ -120,35 +119,35 @@ fn note(done: &Decided, known: &Known, waiting: &mut Waiting) {
 }
 
 fn answer_caller(
-    lanes: &Lanes,
-    waiting: &mut Waiting,
+    driver: &Driver,
+    waiting: &mut WaitingLine,
     caller: Caller,
     command: Command,
     answer: Answered,
-) -> Option<Told> {
+) -> Option<Response> {
     let Caller {
         ticket, answer: to, ..
     } = caller;
     let (Some(ticket), Some(refusal), Command::Acquire { ask, .. }) =
         (ticket, refusal(&answer), command)
     else {
-        return Some(Told::Caller(to, Answer::Decided(answer)));
+        return Some(Response::Caller(to, Answer::Decided(answer)));
     };
     let may_wait = is_exhausted(refusal) || ticket.is_back && exceeds(refusal);
     if !may_wait || ticket.wait.is_over() || to.is_closed() {
         waiting.refuse(&ask, refusal);
-        return Some(Told::Caller(to, Answer::Decided(as_told(answer))));
+        return Some(Response::Caller(to, Answer::Decided(as_told(answer))));
     }
     let (place, wait) = (ticket.place, ticket.wait);
     let (sender, answered) = oneshot::channel();
     if !waiting.park(ticket, ask, refusal, sender) {
-        return Some(Told::Caller(to, Answer::Overloaded));
+        return Some(Response::Caller(to, Answer::Overloaded));
     }
-    let seat = Seat::new(lanes.clone(), place, wait, answered);
-    Some(Told::Caller(to, Answer::Waits(seat)))
+    let handle = WaitHandle::new(driver.clone(), place, wait, answered);
+    Some(Response::Caller(to, Answer::Waits(handle)))
 }
 
-fn answer_waiter(waiting: &mut Waiting, place: Place, answer: Answered) -> Option<Told> {
+fn answer_waiter(waiting: &mut WaitingLine, place: Place, answer: Answered) -> Option<Response> {
     let waiter = waiting.get(place)?;
     let goes_on = !waiter.answer.is_closed() && !waiter.ticket.wait.is_over();
     let lacks = refusal(&answer).filter(|refusal| is_exhausted(refusal) || exceeds(refusal));
@@ -158,14 +157,14 @@ fn answer_waiter(waiting: &mut Waiting, place: Place, answer: Answered) -> Optio
             // It will ask again, and was not to blame.
             waiting.keep(&waiter);
         }
-        return Some(Told::Waiter(waiter.answer, answer));
+        return Some(Response::Waiter(waiter.answer, answer));
     };
     waiting.refuse_waiter(place, refusal);
     if goes_on {
         return None;
     }
     let waiter = waiting.remove(place)?;
-    Some(Told::Waiter(waiter.answer, Ok(Err(waiter.refused))))
+    Some(Response::Waiter(waiter.answer, Ok(Err(waiter.refused))))
 }
 
 fn refusal(answer: &Answered) -> Option<&Refusal> {

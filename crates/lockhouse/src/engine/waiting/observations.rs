@@ -1,4 +1,4 @@
-//! What happens to the rooms, as far as somebody waits for them.
+//! What the waiting line learns of its semaphores: grants, releases, refusals, new capacities, and rows that were read.
 
 use std::collections::BTreeSet;
 
@@ -7,33 +7,34 @@ use lockhouse_core::{
 };
 use tokio::time::Instant;
 
-use super::super::line::Seen;
-use super::super::room::Room;
-use super::{Stands, Waiting, posts};
+use super::registration::Observed;
+use super::semaphore_line::SemaphoreLine;
+use super::waiter::WaiterState;
+use super::{WaitingLine, registrations};
 
-impl Waiting {
+impl WaitingLine {
     /// A command is queued that will give `permits` back.
     pub(in crate::engine) fn expect(&mut self, permits: &[(SemaphoreName, Count)]) {
         for (name, count) in permits {
-            self.in_room(name, |room| room.expect(count.value()));
+            self.on_line(name, |line| line.expect(count.value()));
         }
     }
 
     /// That command was decided, or is not going to be.
     pub(in crate::engine) fn expect_no_more(&mut self, permits: &[(SemaphoreName, Count)]) {
         for (name, count) in permits {
-            self.in_room(name, |room| room.expect_no_more(count.value()));
+            self.on_line(name, |line| line.expect_no_more(count.value()));
         }
     }
 
     pub(in crate::engine) fn free(&mut self, name: &SemaphoreName, count: Count) {
-        self.in_room(name, |room| room.free(count.value()));
+        self.on_line(name, |line| line.free(count.value()));
     }
 
     pub(in crate::engine) fn grant(&mut self, external_id: &ExternalId, permits: &[Grant]) {
         for permit in permits {
-            self.in_room(&permit.semaphore, |room| {
-                room.take(permit.count.value(), permit.fence)
+            self.on_line(&permit.semaphore, |line| {
+                line.take(permit.count.value(), permit.fence)
             });
         }
         // Others with the same ask under this id are answered with the same grant.
@@ -46,7 +47,7 @@ impl Waiting {
             Refusal::Exhausted(names) => {
                 let lacked = ask.permits().filter(|(name, _)| names.contains(name));
                 for (name, count) in lacked {
-                    self.in_room(name, |room| room.lacks(count.value()));
+                    self.on_line(name, |line| line.lacks(count.value()));
                 }
             }
             Refusal::Closed(names) => {
@@ -70,52 +71,52 @@ impl Waiting {
         &mut self,
         semaphore: &Semaphore,
         at: Option<LineTime>,
-        when: Seen,
+        when: Observed,
     ) {
         let (available, fence) = (semaphore.available(), semaphore.fence);
         let name = &semaphore.name;
-        self.in_room(name, |room| room.see(available, fence, when));
+        self.on_line(name, |line| line.see(available, fence, when));
         self.resize(name, semaphore.capacity);
         let is_there = semaphore.line.entry(self.process).is_some();
-        match (self.rooms.get_mut(name), when) {
-            (Some(room), _) => {
-                let head = posts::head(&self.waiters, room);
-                room.registration
+        match (self.lines.get_mut(name), when) {
+            (Some(line), _) => {
+                let head = registrations::head(&self.waiters, line);
+                line.registration
                     .see(semaphore, at, when, head, Instant::now());
             }
-            (None, Seen::InTurn) if is_there => self.farewells.add(name),
-            (None, Seen::InTurn) => self.farewells.forget(name),
-            (None, Seen::AtSomeTime) => {}
+            (None, Observed::InOrder) if is_there => self.deregistrations.add(name),
+            (None, Observed::InOrder) => self.deregistrations.forget(name),
+            (None, Observed::Unordered) => {}
         }
     }
 
     /// The semaphore is not there any more: all who wait for it are told.
     pub(in crate::engine) fn delete(&mut self, name: &SemaphoreName) {
-        if let Some(room) = self.rooms.get(name) {
-            self.call_anyway.extend(&room.parked);
-            self.call_anyway.extend(&room.aside);
+        if let Some(line) = self.lines.get(name) {
+            self.call_anyway.extend(&line.parked);
+            self.call_anyway.extend(&line.unsatisfiable);
         }
     }
 
     /// Waiters that stepped aside and could have what they ask for now are back in their places.
     fn resize(&mut self, name: &SemaphoreName, capacity: Capacity) {
-        let mut aside = BTreeSet::new();
-        self.in_room(name, |room| {
+        let mut unsatisfiable = BTreeSet::new();
+        self.on_line(name, |line| {
             // Thousands may stand aside, and each look comes by here.
-            if room.resize(capacity.value()) {
-                aside.clone_from(&room.aside);
+            if line.resize(capacity.value()) {
+                unsatisfiable.clone_from(&line.unsatisfiable);
             }
         });
-        for place in aside {
-            if self.in_all_rooms(place, Room::could_ever_have) {
-                self.set(place, Stands::Parked);
+        for place in unsatisfiable {
+            if self.in_all_lines(place, SemaphoreLine::could_ever_have) {
+                self.set(place, WaiterState::Parked);
             }
         }
     }
 
-    fn in_room(&mut self, name: &SemaphoreName, change: impl FnOnce(&mut Room)) {
-        if let Some(room) = self.rooms.get_mut(name) {
-            change(room);
+    fn on_line(&mut self, name: &SemaphoreName, change: impl FnOnce(&mut SemaphoreLine)) {
+        if let Some(line) = self.lines.get_mut(name) {
+            change(line);
             self.look_at.insert(name.clone());
         }
     }

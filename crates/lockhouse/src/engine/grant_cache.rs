@@ -1,8 +1,8 @@
-//! What requests that were asked for here lately are for, and when they expire.
+//! The grant cache: which permits the requests that were asked for here lately have, and when they expire.
 //!
-//! It spares a read before a release or a renewal, tells what a release will give back, and when to
-//! look for a holder that died. It may forget: what it does not know is read. It forgets what was
-//! refused, and what was used longest ago when all of it takes too much memory.
+//! It spares a read before a release or a renewal, tells what a release will give back, and when to look for a holder that
+//! died. It may forget: an unknown request is read. It forgets refused asks at once, and the least recently used requests
+//! when all of them take too much memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ pub(super) struct Expiry {
 }
 
 #[derive(Debug)]
-pub(super) struct Known(Mutex<Requests>);
+pub(super) struct GrantCache(Mutex<Requests>);
 
 #[derive(Debug)]
 struct Requests {
@@ -54,7 +54,7 @@ struct Requests {
     bytes: usize,
 }
 
-impl Known {
+impl GrantCache {
     pub(super) fn new() -> Self {
         // Unbounded, so that it takes no memory beforehand; `insert` keeps the bound.
         Self(Mutex::new(Requests {
@@ -216,62 +216,62 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_next_hold_that_expires_is_known_until_it_is_renewed_or_over() {
-        let known = Known::new();
+        let grants = GrantCache::new();
         let [a, b] = ["a", "b"].map(|name| SemaphoreName::parse(name).unwrap());
         let now = Instant::now();
         let secs = |secs| now + Duration::from_secs(secs) + TICK;
         for (name, on, lasts) in [("x", &a, Some(9)), ("y", &a, Some(3)), ("z", &b, None)] {
             let ask = Ask::new(id(name), [(on.clone(), Count::ONE)]).unwrap();
-            known.insert(&ask);
-            known.hold(&id(name), lasts.map(Duration::from_secs));
-            known.insert(&ask);
+            grants.insert(&ask);
+            grants.hold(&id(name), lasts.map(Duration::from_secs));
+            grants.insert(&ask);
         }
         let expiry = |is_past, next: Option<u64>| Expiry {
             is_past,
             next: next.map(secs),
         };
-        assert_eq!(known.expiry(&a, now), expiry(false, Some(3)));
-        assert_eq!(known.expiry(&b, now), expiry(false, None));
-        known.hold(&id("y"), Some(Duration::from_secs(12)));
-        assert_eq!(known.expiry(&a, now), expiry(false, Some(9)));
-        assert_eq!(known.expiry(&a, secs(9)), expiry(true, Some(12)));
-        assert_eq!(known.expiry(&a, secs(9)), expiry(false, Some(12)));
-        assert_eq!(known.remove(&id("y")), [(a.clone(), Count::ONE)]);
-        assert_eq!(known.expiry(&a, now), expiry(false, None));
-        assert!(known.requests().expiring.is_empty());
+        assert_eq!(grants.expiry(&a, now), expiry(false, Some(3)));
+        assert_eq!(grants.expiry(&b, now), expiry(false, None));
+        grants.hold(&id("y"), Some(Duration::from_secs(12)));
+        assert_eq!(grants.expiry(&a, now), expiry(false, Some(9)));
+        assert_eq!(grants.expiry(&a, secs(9)), expiry(true, Some(12)));
+        assert_eq!(grants.expiry(&a, secs(9)), expiry(false, Some(12)));
+        assert_eq!(grants.remove(&id("y")), [(a.clone(), Count::ONE)]);
+        assert_eq!(grants.expiry(&a, now), expiry(false, None));
+        assert!(grants.requests().expiring.is_empty());
     }
 
     #[test]
     fn a_refused_ask_is_forgotten_when_nobody_else_asks_for_the_same() {
-        let known = Known::new();
+        let grants = GrantCache::new();
         let a = SemaphoreName::parse("a").unwrap();
         let ask = Ask::new(id("x"), [(a, Count::ONE)]).unwrap();
-        known.insert(&ask);
-        known.insert(&ask);
-        known.refuse(&id("x"));
-        assert!(known.get(&id("x")).is_some(), "the other is not answered");
-        known.refuse(&id("x"));
-        assert!(known.get(&id("x")).is_none());
-        known.insert(&ask);
-        known.hold(&id("x"), None);
-        known.insert(&ask);
-        known.refuse(&id("x"));
-        assert!(known.get(&id("x")).is_some(), "it is held");
-        known.remove(&id("x"));
-        assert_eq!(known.requests().bytes, 0);
+        grants.insert(&ask);
+        grants.insert(&ask);
+        grants.refuse(&id("x"));
+        assert!(grants.get(&id("x")).is_some(), "the other is not answered");
+        grants.refuse(&id("x"));
+        assert!(grants.get(&id("x")).is_none());
+        grants.insert(&ask);
+        grants.hold(&id("x"), None);
+        grants.insert(&ask);
+        grants.refuse(&id("x"));
+        assert!(grants.get(&id("x")).is_some(), "it is held");
+        grants.remove(&id("x"));
+        assert_eq!(grants.requests().bytes, 0);
     }
 
     #[test]
     fn what_was_used_longest_ago_is_forgotten_for_want_of_memory() {
-        let known = Known::new();
+        let grants = GrantCache::new();
         let name = |n: usize| SemaphoreName::parse(format!("{n:0>255}")).unwrap();
         for n in 0..2_000 {
             let permits = (0..64).map(|n| (name(n), Count::ONE));
             let ask = Ask::new(id(&format!("id-{n}")), permits).unwrap();
-            known.insert(&ask);
-            known.hold(&ask.external_id, Some(Duration::from_secs(60)));
+            grants.insert(&ask);
+            grants.hold(&ask.external_id, Some(Duration::from_secs(60)));
         }
-        let requests = known.requests();
+        let requests = grants.requests();
         assert!(requests.bytes <= MOST_BYTES);
         assert!(requests.by_id.peek(&id("id-1999")).is_some());
         assert!(requests.by_id.peek(&id("id-0")).is_none());

@@ -1,21 +1,20 @@
-//! What is believed of one semaphore that is waited for, and who waits for it.
+//! The line of one semaphore in this process, and an estimate of its free permits.
 //!
-//! The engine sees its own commands go by in the order in which the store decides them, and each
-//! batch has a look at what is waited for: so it knows how many permits are free after it, and how
-//! many more will be by what is queued. Other processes may make it more, which the next look finds
-//! out, or less, which the next refusal does. A wrong belief costs an ask too many or a look too
-//! late, and never a permit too many: the store decides.
+//! The engine sees its own commands go by in the order in which the store decides them, and each batch reads the semaphores
+//! that are waited for. So the estimate of free permits is right after each batch, and includes what queued releases will
+//! give back. Other processes may have made it more, which the next poll finds out, or less, which the next refusal does. A
+//! wrong estimate costs an ask too many or a poll too late, and never a permit too many: the store decides.
 
 use std::collections::BTreeSet;
 
 use lockhouse_core::{Place, ProcessId};
 use tokio::time::Instant;
 
-use super::line::{Registration, Seen};
-use super::watch::Watched;
+use super::registration::{Observed, Registration};
+use super::schedule::Schedule;
 
 #[derive(Debug)]
-pub(super) struct Room {
+pub(in crate::engine) struct SemaphoreLine {
     /// How many permits are free after all that was decided, unless nothing was said of it.
     free: Option<u64>,
     /// How many those commands will give back that are queued.
@@ -24,20 +23,20 @@ pub(super) struct Room {
     called: u64,
     capacity: Option<u32>,
     /// Those who wait and may not go yet.
-    pub(super) parked: BTreeSet<Place>,
+    pub(in crate::engine) parked: BTreeSet<Place>,
     /// Those who were called and are queued.
-    pub(super) queued: BTreeSet<Place>,
+    pub(in crate::engine) queued: BTreeSet<Place>,
     /// Waiters that ask for more than there is at all, here or on another semaphore.
-    pub(super) aside: BTreeSet<Place>,
+    pub(in crate::engine) unsatisfiable: BTreeSet<Place>,
     /// All of them, and those who are in a lane.
-    pub(super) waiting: usize,
-    pub(super) watched: Watched,
+    pub(in crate::engine) waiting: usize,
+    pub(in crate::engine) schedule: Schedule,
     /// The line over all processes.
-    pub(super) registration: Registration,
+    pub(in crate::engine) registration: Registration,
 }
 
-impl Room {
-    pub(super) fn new(process: ProcessId, now: Instant) -> Self {
+impl SemaphoreLine {
+    pub(in crate::engine) fn new(process: ProcessId, now: Instant) -> Self {
         Self {
             free: None,
             coming: 0,
@@ -45,88 +44,88 @@ impl Room {
             capacity: None,
             parked: BTreeSet::new(),
             queued: BTreeSet::new(),
-            aside: BTreeSet::new(),
+            unsatisfiable: BTreeSet::new(),
             waiting: 0,
-            watched: Watched::new(now),
+            schedule: Schedule::new(now),
             registration: Registration::new(process),
         }
     }
 
-    pub(super) fn has(&self, count: u32) -> bool {
+    pub(in crate::engine) fn has(&self, count: u32) -> bool {
         let wanted = self.called + u64::from(count);
         self.free.is_none_or(|free| free + self.coming >= wanted)
     }
 
-    pub(super) fn could_ever_have(&self, count: u32) -> bool {
+    pub(in crate::engine) fn could_ever_have(&self, count: u32) -> bool {
         self.capacity.is_none_or(|capacity| count <= capacity)
     }
 
     /// Whether fewer are free.
-    pub(super) fn is_too_small_for(&self, count: u32) -> bool {
+    pub(in crate::engine) fn is_too_small_for(&self, count: u32) -> bool {
         self.free.is_some_and(|free| free < count.into()) || !self.could_ever_have(count)
     }
 
     /// The first who could be granted something; or who waits for more capacity, if all do.
-    pub(super) fn head(&self) -> Option<Place> {
+    pub(in crate::engine) fn head(&self) -> Option<Place> {
         let first = [&self.parked, &self.queued].map(|places| places.first().copied());
         let first = first.into_iter().flatten().min();
-        first.or_else(|| self.aside.first().copied())
+        first.or_else(|| self.unsatisfiable.first().copied())
     }
 
     /// How many wait that are in no lane.
-    pub(super) fn standing(&self) -> usize {
-        self.parked.len() + self.queued.len() + self.aside.len()
+    pub(in crate::engine) fn standing(&self) -> usize {
+        self.parked.len() + self.queued.len() + self.unsatisfiable.len()
     }
 
     /// Whether one who waits comes before `place`.
-    pub(super) fn is_behind(&self, place: Place) -> bool {
+    pub(in crate::engine) fn is_behind(&self, place: Place) -> bool {
         let ahead = |places: &BTreeSet<Place>| places.first().is_some_and(|first| *first < place);
         ahead(&self.parked) || ahead(&self.queued)
     }
 
-    pub(super) fn expect(&mut self, count: u32) {
+    pub(in crate::engine) fn expect(&mut self, count: u32) {
         self.coming += u64::from(count);
     }
 
-    pub(super) fn expect_no_more(&mut self, count: u32) {
+    pub(in crate::engine) fn expect_no_more(&mut self, count: u32) {
         self.coming = self.coming.saturating_sub(count.into());
     }
 
-    pub(super) fn free(&mut self, count: u32) {
+    pub(in crate::engine) fn free(&mut self, count: u32) {
         self.free = self.free.map(|free| free + u64::from(count));
     }
 
-    pub(super) fn take(&mut self, count: u32, fence: u64) {
+    pub(in crate::engine) fn take(&mut self, count: u32, fence: u64) {
         self.free = self.free.map(|free| free.saturating_sub(count.into()));
-        self.watched.knows(fence);
+        self.schedule.knows(fence);
     }
 
     /// There was no room for `count`.
-    pub(super) fn lacks(&mut self, count: u32) {
+    pub(in crate::engine) fn lacks(&mut self, count: u32) {
         let most = u64::from(count).saturating_sub(1);
         self.free = Some(self.free.map_or(most, |free| free.min(most)));
     }
 
-    pub(super) fn call(&mut self, count: u32) {
+    pub(in crate::engine) fn call(&mut self, count: u32) {
         self.called += u64::from(count);
     }
 
-    pub(super) fn answer(&mut self, count: u32) {
+    pub(in crate::engine) fn answer(&mut self, count: u32) {
         self.called = self.called.saturating_sub(count.into());
     }
 
     /// Whether that changes what was believed.
-    pub(super) fn resize(&mut self, capacity: u32) -> bool {
+    pub(in crate::engine) fn resize(&mut self, capacity: u32) -> bool {
         self.capacity.replace(capacity) != Some(capacity)
     }
 
     /// It was seen with so many permits available.
-    pub(super) fn see(&mut self, available: u32, fence: u64, when: Seen) {
+    pub(in crate::engine) fn see(&mut self, available: u32, fence: u64, when: Observed) {
         let seen = u64::from(available);
         let is_more = self.free.is_some_and(|free| free < seen);
-        if is_more || when == Seen::InTurn {
+        if is_more || when == Observed::InOrder {
             self.free = Some(seen);
         }
-        self.watched.see(is_more, fence, Instant::now());
+        self.schedule.see(is_more, fence, Instant::now());
     }
 }

@@ -1,30 +1,38 @@
-//! Who waits for room, in this process: one line for each semaphore, in the order of places. The store keeps the line of
-//! all [processes](super::line).
+//! The waiting line of this process: one line for each semaphore, in the order of places. The store keeps the line of all
+//! processes; [`registration`] says what this process saves there.
 //!
-//! A waiter stands in the line of every semaphore that it wants, and holds nothing. It is called
-//! when it is the first in all its lines and all of them are believed to have [`Room`] for it: so
-//! nobody overtakes another on any semaphore that both want, and finding who may go takes a look
-//! at the heads of lines only, however many wait (P11). Who is called is queued for a lane, and is
-//! either served or stands where it stood.
+//! A waiter stands in the line of every semaphore that it asks for, and holds nothing. It is called when it is the first in
+//! all its lines and each [`SemaphoreLine`] is believed to have room for it. So nobody overtakes another on a semaphore that
+//! both want, and finding the next waiter takes a look at the heads of lines, however many wait (P11). A called waiter is
+//! queued for a lane, and is either served or stands where it stood.
 //!
-//! A waiter steps aside if one of its semaphores is closed, or has fewer permits in all than it asks
-//! for: no release can serve it, and the others would wait for nothing. It keeps its place, and is
-//! back there when the capacity allows it.
+//! A waiter is unsatisfiable while one of its semaphores is closed, or has fewer permits in all than it asks for: no release
+//! can serve it, and the others would wait for nothing. It keeps its place, and is back there when the capacity allows it.
 
-mod posts;
-mod rooms;
+mod deregistrations;
+mod observations;
+mod registration;
+mod registrations;
+mod schedule;
+mod semaphore_line;
+mod ticket;
+mod waiter;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use lockhouse_core::{
-    Ask, ExternalId, Outcome, Place, ProcessId, Refusal, SemaphoreName, Turn, store,
-};
+use lockhouse_core::{Ask, ExternalId, Place, ProcessId, Refusal, SemaphoreName, Turn};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::room::Room;
-use super::ticket::{Ticket, Tickets, Wait, bytes, is_the_same};
-use posts::Farewells;
+use deregistrations::Deregistrations;
+use semaphore_line::SemaphoreLine;
+use ticket::{Tickets, bytes, is_the_same};
+use waiter::WaiterState;
+
+pub(super) use registration::Observed;
+pub(super) use schedule::PollPlan;
+pub(super) use ticket::{Ticket, Wait};
+pub(super) use waiter::{Answered, Waiter};
 
 /// How many may wait, unless said.
 const MOST: usize = 10_000;
@@ -32,34 +40,8 @@ const MOST: usize = 10_000;
 /// How much memory those who wait may take on average, when as many wait as may.
 const BYTES_EACH: usize = 8 * 1024;
 
-/// What a waiter is answered in the end.
-pub(super) type Answered = Result<Outcome, store::Error>;
-
-/// One who waits.
 #[derive(Debug)]
-pub(super) struct Waiter {
-    pub(super) ticket: Ticket,
-    pub(super) ask: Ask,
-    /// Why it was not granted when it last asked, as it is told when its wait ends.
-    pub(super) refused: Refusal,
-    pub(super) answer: oneshot::Sender<Answered>,
-    stands: Stands,
-    is_called: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    Parked,
-    Aside,
-    Queued,
-    InLane,
-    /// It needs a row that is locked, and is in nobody's way meanwhile.
-    Locked,
-    Gone,
-}
-
-#[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingLine {
     /// This process, as others see it.
     pub(super) process: ProcessId,
     pub(super) most: usize,
@@ -69,16 +51,16 @@ pub(super) struct Waiting {
     bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
     /// In one order always, so that whoever draws for each of them does so in it.
-    rooms: BTreeMap<SemaphoreName, Room>,
+    lines: BTreeMap<SemaphoreName, SemaphoreLine>,
     /// Whose heads may be able to go.
     look_at: BTreeSet<SemaphoreName>,
     /// Who is to ask whether there is room or not, as the answer will be another.
     call_anyway: BTreeSet<Place>,
     /// Where nobody waits any more, and others may believe so.
-    farewells: Farewells,
+    deregistrations: Deregistrations,
 }
 
-impl Waiting {
+impl WaitingLine {
     pub(super) fn new(process: ProcessId) -> Self {
         Self {
             process,
@@ -87,29 +69,29 @@ impl Waiting {
             waiters: HashMap::new(),
             bytes: 0,
             by_id: HashMap::new(),
-            rooms: BTreeMap::new(),
+            lines: BTreeMap::new(),
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
-            farewells: Farewells::default(),
+            deregistrations: Deregistrations::default(),
         }
     }
 
     /// How many wait for `semaphore`.
     pub(super) fn on(&self, semaphore: &SemaphoreName) -> u32 {
-        let waiting = self.rooms.get(semaphore).map_or(0, |room| room.waiting);
+        let waiting = self.lines.get(semaphore).map_or(0, |line| line.waiting);
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
     /// Whether nobody waits, and every process knows.
     pub(super) fn is_empty(&self) -> bool {
-        self.waiters.is_empty() && self.farewells.is_empty()
+        self.waiters.is_empty() && self.deregistrations.is_empty()
     }
 
     /// The rooms of `names` are to be looked at soon; all of them if there are none.
     pub(super) fn look_soon(&mut self, names: &BTreeSet<SemaphoreName>) {
-        for (name, room) in &mut self.rooms {
+        for (name, line) in &mut self.lines {
             if names.is_empty() || names.contains(name) {
-                room.watched.look_soon(Instant::now());
+                line.schedule.look_soon(Instant::now());
             }
         }
     }
@@ -126,8 +108,8 @@ impl Waiting {
     /// The semaphores that are believed to have too few free permits for `ask`.
     pub(super) fn lacks(&self, ask: &Ask) -> Vec<SemaphoreName> {
         let lacking = ask.permits().filter(|(name, count)| {
-            let room = self.rooms.get(*name);
-            room.is_some_and(|room| room.is_too_small_for(count.value()))
+            let line = self.lines.get(*name);
+            line.is_some_and(|line| line.is_too_small_for(count.value()))
         });
         lacking.map(|(name, _)| name.clone()).collect()
     }
@@ -160,11 +142,11 @@ impl Waiting {
         let place = ticket.place;
         let now = Instant::now();
         for (name, _) in ask.permits() {
-            let room = self.rooms.entry(name.clone());
-            let room = room.or_insert_with(|| Room::new(self.process, now));
-            room.waiting += 1;
-            room.registration.has_new_head();
-            self.farewells.forget(name);
+            let line = self.lines.entry(name.clone());
+            let line = line.or_insert_with(|| SemaphoreLine::new(self.process, now));
+            line.waiting += 1;
+            line.registration.has_new_head();
+            self.deregistrations.forget(name);
         }
         let same_id = self.by_id.entry(ask.external_id.clone()).or_default();
         same_id.insert(place);
@@ -173,7 +155,7 @@ impl Waiting {
             ask,
             refused: at_the_end_of_a_wait(refusal),
             answer,
-            stands: Stands::InLane,
+            state: WaiterState::InLane,
             is_called: false,
         };
         self.bytes += bytes(&waiter.ask);
@@ -184,11 +166,11 @@ impl Waiting {
 
     /// One who asked and was refused stands where it stood.
     pub(super) fn refuse_waiter(&mut self, place: Place, refusal: &Refusal) {
-        let stands = match refusal {
-            Refusal::Closed(_) | Refusal::ExceedsCapacity { .. } => Stands::Aside,
-            _ => Stands::Parked,
+        let state = match refusal {
+            Refusal::Closed(_) | Refusal::ExceedsCapacity { .. } => WaiterState::Unsatisfiable,
+            _ => WaiterState::Parked,
         };
-        self.set(place, stands);
+        self.set(place, state);
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
         };
@@ -197,10 +179,10 @@ impl Waiting {
         self.refuse(&ask, refusal);
         if let Refusal::OthersFirst(names) = refusal {
             for name in names {
-                let room = self.rooms.get_mut(name);
+                let line = self.lines.get_mut(name);
                 // Those behind the first wait for it in any case.
-                if let Some(room) = room.filter(|room| room.head() == Some(place)) {
-                    room.registration.refuse();
+                if let Some(line) = line.filter(|line| line.head() == Some(place)) {
+                    line.registration.refuse();
                 }
             }
         }
@@ -209,7 +191,7 @@ impl Waiting {
     /// Takes one out of its lines that gives up, and keeps its place for a while. One who is in a
     /// lane stays until it is answered there.
     pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
-        if self.waiters.get(&place)?.stands == Stands::InLane {
+        if self.waiters.get(&place)?.state == WaiterState::InLane {
             return None;
         }
         let waiter = self.remove(place)?;
@@ -224,7 +206,7 @@ impl Waiting {
 
     /// Takes one out of its lines that is answered.
     pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
-        self.set(place, Stands::Gone);
+        self.set(place, WaiterState::Gone);
         let waiter = self.waiters.remove(&place)?;
         self.bytes -= bytes(&waiter.ask);
         self.call_anyway.remove(&place);
@@ -235,15 +217,15 @@ impl Waiting {
             }
         }
         for (name, _) in waiter.ask.permits() {
-            let Some(room) = self.rooms.get_mut(name) else {
+            let Some(line) = self.lines.get_mut(name) else {
                 continue;
             };
-            room.waiting -= 1;
-            if room.waiting == 0 {
-                if room.registration.may_be_there() {
-                    self.farewells.add(name);
+            line.waiting -= 1;
+            if line.waiting == 0 {
+                if line.registration.may_be_there() {
+                    self.deregistrations.add(name);
                 }
-                self.rooms.remove(name);
+                self.lines.remove(name);
                 self.look_at.remove(name);
             }
         }
@@ -253,8 +235,8 @@ impl Waiting {
     /// The turn of an ask in the batch that takes it now.
     pub(super) fn turn(&self, ask: &Ask, ticket: &Ticket) -> Turn {
         let is_behind = |name: &&SemaphoreName| {
-            let room = self.rooms.get(*name);
-            room.is_some_and(|room| room.is_behind(ticket.place))
+            let line = self.lines.get(*name);
+            line.is_some_and(|line| line.is_behind(ticket.place))
         };
         let names = ask.permits().map(|(name, _)| name);
         Turn {
@@ -268,22 +250,22 @@ impl Waiting {
 
     /// The turn of one who was called in the batch that takes it now; None if it has left.
     pub(super) fn take(&mut self, place: Place) -> Option<Turn> {
-        if self.waiters.get(&place)?.stands != Stands::Queued {
+        if self.waiters.get(&place)?.state != WaiterState::Queued {
             return None;
         }
-        self.set(place, Stands::InLane);
+        self.set(place, WaiterState::InLane);
         let waiter = self.waiters.get(&place)?;
         Some(self.turn(&waiter.ask, &waiter.ticket))
     }
 
     /// One that was called needs a row that is locked.
     pub(super) fn lock(&mut self, place: Place) {
-        self.set(place, Stands::Locked);
+        self.set(place, WaiterState::Locked);
     }
 
     /// That row is free: it is queued again.
     pub(super) fn unlock(&mut self, place: Place) {
-        self.set(place, Stands::Queued);
+        self.set(place, WaiterState::Queued);
     }
 
     /// Calls those who may go now, in their order.
@@ -291,20 +273,22 @@ impl Waiting {
         let mut called = Vec::new();
         while let Some(place) = self.call_anyway.pop_first() {
             let waiter = self.waiters.get(&place);
-            if waiter.is_some_and(|w| matches!(w.stands, Stands::Parked | Stands::Aside)) {
-                self.set(place, Stands::Queued);
+            if waiter.is_some_and(|w| {
+                matches!(w.state, WaiterState::Parked | WaiterState::Unsatisfiable)
+            }) {
+                self.set(place, WaiterState::Queued);
                 called.push(place);
             }
         }
         while let Some(name) = self.look_at.pop_first() {
             while let Some(place) = self.head(&name) {
-                if !self.in_all_rooms(place, Room::could_ever_have) {
-                    self.set(place, Stands::Aside);
-                } else if self.in_all_rooms(place, Room::has)
-                    && self.in_all_rooms(place, |room, _| room.parked.first() == Some(&place))
-                    && self.in_all_rooms(place, |room, _| !room.registration.waits_for_others())
+                if !self.in_all_lines(place, SemaphoreLine::could_ever_have) {
+                    self.set(place, WaiterState::Unsatisfiable);
+                } else if self.in_all_lines(place, SemaphoreLine::has)
+                    && self.in_all_lines(place, |line, _| line.parked.first() == Some(&place))
+                    && self.in_all_lines(place, |line, _| !line.registration.waits_for_others())
                 {
-                    self.set(place, Stands::Queued);
+                    self.set(place, WaiterState::Queued);
                     called.push(place);
                 } else {
                     break;
@@ -315,44 +299,47 @@ impl Waiting {
     }
 
     fn head(&self, name: &SemaphoreName) -> Option<Place> {
-        self.rooms.get(name)?.parked.first().copied()
+        self.lines.get(name)?.parked.first().copied()
     }
 
-    fn in_all_rooms(&self, place: Place, is: impl Fn(&Room, u32) -> bool) -> bool {
+    fn in_all_lines(&self, place: Place, is: impl Fn(&SemaphoreLine, u32) -> bool) -> bool {
         let Some(waiter) = self.waiters.get(&place) else {
             return false;
         };
         waiter.ask.permits().all(|(name, count)| {
-            let room = self.rooms.get(name);
-            room.is_some_and(|room| is(room, count.value()))
+            let line = self.lines.get(name);
+            line.is_some_and(|line| is(line, count.value()))
         })
     }
 
     /// Moves one to where it `stands` from here on.
-    fn set(&mut self, place: Place, stands: Stands) {
+    fn set(&mut self, place: Place, state: WaiterState) {
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
         };
-        let before = std::mem::replace(&mut waiter.stands, stands);
+        let before = std::mem::replace(&mut waiter.state, state);
         let was_called = waiter.is_called;
-        waiter.is_called = match stands {
-            Stands::Parked | Stands::Aside | Stands::Locked | Stands::Gone => false,
-            Stands::Queued => true,
-            Stands::InLane => was_called,
+        waiter.is_called = match state {
+            WaiterState::Parked
+            | WaiterState::Unsatisfiable
+            | WaiterState::Locked
+            | WaiterState::Gone => false,
+            WaiterState::Queued => true,
+            WaiterState::InLane => was_called,
         };
         for (name, count) in waiter.ask.permits() {
-            let Some(room) = self.rooms.get_mut(name) else {
+            let Some(line) = self.lines.get_mut(name) else {
                 continue;
             };
-            if let Some(places) = room.places(before) {
+            if let Some(places) = line.places(before) {
                 places.remove(&place);
             }
-            if let Some(places) = room.places(stands) {
+            if let Some(places) = line.places(state) {
                 places.insert(place);
             }
             match (was_called, waiter.is_called) {
-                (false, true) => room.call(count.value()),
-                (true, false) => room.answer(count.value()),
+                (false, true) => line.call(count.value()),
+                (true, false) => line.answer(count.value()),
                 _ => {}
             }
             self.look_at.insert(name.clone());
@@ -360,13 +347,13 @@ impl Waiting {
     }
 }
 
-impl Room {
-    fn places(&mut self, stands: Stands) -> Option<&mut BTreeSet<Place>> {
-        match stands {
-            Stands::Parked => Some(&mut self.parked),
-            Stands::Aside => Some(&mut self.aside),
-            Stands::Queued => Some(&mut self.queued),
-            Stands::InLane | Stands::Locked | Stands::Gone => None,
+impl SemaphoreLine {
+    fn places(&mut self, state: WaiterState) -> Option<&mut BTreeSet<Place>> {
+        match state {
+            WaiterState::Parked => Some(&mut self.parked),
+            WaiterState::Unsatisfiable => Some(&mut self.unsatisfiable),
+            WaiterState::Queued => Some(&mut self.queued),
+            WaiterState::InLane | WaiterState::Locked | WaiterState::Gone => None,
         }
     }
 }

@@ -1,0 +1,60 @@
+//! Semaphores that no caller of this process waits for any more, while the line in the store may still have its entry.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockhouse_core::SemaphoreName;
+use tokio::time::Instant;
+
+/// How often the end of all waits is told again, while it may not have been saved, and for how long.
+const AGAIN: Duration = Duration::from_secs(1);
+const AT_MOST: u32 = 10;
+
+/// Semaphores that nobody waits for any more, but where others may believe so.
+#[derive(Debug, Default)]
+pub(super) struct Deregistrations(BTreeMap<SemaphoreName, Deregistration>);
+
+#[derive(Clone, Copy, Debug)]
+struct Deregistration {
+    due: Instant,
+    sent: u32,
+}
+
+impl Deregistrations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, name: &SemaphoreName) {
+        let due = Instant::now();
+        let new = Deregistration { due, sent: 0 };
+        self.0.entry(name.clone()).or_insert(new);
+    }
+
+    pub(super) fn forget(&mut self, name: &SemaphoreName) {
+        self.0.remove(name);
+    }
+
+    /// Those to send now. After a while the others have found out by themselves.
+    pub(super) fn send(&mut self, now: Instant) -> Vec<SemaphoreName> {
+        self.0
+            .retain(|_, deregistration| deregistration.sent < AT_MOST);
+        let due = self
+            .0
+            .iter_mut()
+            .filter(|(_, deregistration)| deregistration.due <= now);
+        due.map(|(name, deregistration)| {
+            deregistration.due = now + AGAIN;
+            deregistration.sent += 1;
+            name.clone()
+        })
+        .collect()
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.0
+            .values()
+            .map(|deregistration| deregistration.due)
+            .min()
+    }
+}

@@ -1,0 +1,200 @@
+//! When each semaphore that is waited for is read, and when holds that have lapsed are looked for.
+//!
+//! The interval is a sixteenth of the time since something changed, between 20 and 100 ms. A process with others ahead
+//! of it polls less often.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockhouse_core::SemaphoreName;
+use tokio::time::Instant;
+
+use super::super::grant_cache::GrantCache;
+
+const FASTEST: Duration = Duration::from_millis(20);
+const SLOWEST: Duration = Duration::from_millis(100);
+
+/// How many looks there are in the time since something changed.
+const LOOKS: u32 = 16;
+
+/// How often what has lapsed is looked for. With the time until that is seen by who waits at another
+/// server it must come to less than a second.
+const LAPSED_EVERY: Duration = Duration::from_millis(400);
+
+/// A process with others before it looks less often: a quarter of the time until its turn, at most so long for each of
+/// them, and in all. The first two look for what has lapsed.
+const FAR_BEHIND: Duration = Duration::from_millis(40);
+const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(2);
+const LAPSED_EVERY_FAR_BEHIND: Duration = Duration::from_secs(5);
+
+/// When a semaphore is to be looked at.
+#[derive(Debug)]
+pub(in crate::engine) struct Schedule {
+    changed: Instant,
+    look: Instant,
+    look_for_lapsed: Instant,
+    /// The fence of the last grant that is known of.
+    fence: Option<u64>,
+    /// About how long it is from one grant to the next.
+    pace: Duration,
+    /// How many processes come before this one.
+    rank: usize,
+}
+
+impl Schedule {
+    pub(in crate::engine) fn new(now: Instant) -> Self {
+        Self {
+            changed: now,
+            look: now + FASTEST,
+            look_for_lapsed: now,
+            fence: None,
+            pace: Duration::ZERO,
+            rank: 0,
+        }
+    }
+
+    /// A grant was made here.
+    pub(in crate::engine) fn knows(&mut self, fence: u64) {
+        self.fence = self.fence.max(Some(fence));
+    }
+
+    /// It was looked at. More room than was believed, or a grant that was not made here, is a
+    /// change, and soon there may be another.
+    pub(in crate::engine) fn see(&mut self, has_more: bool, fence: u64, now: Instant) {
+        let grants = self.fence.map_or(0, |known| fence.saturating_sub(known));
+        if has_more || grants > 0 {
+            let since = now.saturating_duration_since(self.changed);
+            if grants > 0 {
+                self.pace = since / u32::try_from(grants).unwrap_or(u32::MAX);
+            }
+            self.changed = now;
+            self.look_within(FASTEST, now);
+        }
+        self.knows(fence);
+    }
+
+    pub(in crate::engine) fn look_soon(&mut self, now: Instant) {
+        self.look_within(Duration::ZERO, now);
+    }
+
+    fn look_within(&mut self, time: Duration, now: Instant) {
+        self.look = self.look.min(now + time);
+    }
+
+    fn look_for_lapsed_at(&mut self, at: Option<Instant>) {
+        self.look_for_lapsed = at.into_iter().fold(self.look_for_lapsed, Instant::min);
+    }
+
+    fn interval(&self, now: Instant) -> Duration {
+        let still = now.saturating_duration_since(self.changed);
+        let usual = (still / LOOKS).clamp(FASTEST, SLOWEST);
+        if !self.is_far_behind() {
+            return usual;
+        }
+        let rank = u32::try_from(self.rank).unwrap_or(u32::MAX);
+        let turns = self.pace.max(still).saturating_mul(rank - 1) / 4;
+        let most = FAR_BEHIND.saturating_mul(rank).min(SLOWEST_FAR_BEHIND);
+        turns.clamp(usual.min(most), most)
+    }
+
+    /// A process that comes to the front looks as those there do.
+    fn has_rank(&mut self, rank: usize, now: Instant) {
+        let was_far_behind = self.is_far_behind();
+        self.rank = rank;
+        if was_far_behind && !self.is_far_behind() {
+            self.look_within(FASTEST, now);
+            self.look_for_lapsed_at(Some(now));
+        }
+    }
+
+    /// Whether so many processes come before this one that it is not its turn soon.
+    fn is_far_behind(&self) -> bool {
+        self.rank >= 2
+    }
+
+    fn looks_for_lapsed_every(&self) -> Duration {
+        match self.is_far_behind() {
+            true => LAPSED_EVERY_FAR_BEHIND,
+            false => LAPSED_EVERY,
+        }
+    }
+}
+
+/// What to look at now, and when next.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct PollPlan {
+    pub(in crate::engine) look: Vec<SemaphoreName>,
+    pub(in crate::engine) look_for_lapsed: Vec<SemaphoreName>,
+    pub(in crate::engine) next: Option<Instant>,
+    /// All that is waited for.
+    pub(in crate::engine) on: BTreeSet<SemaphoreName>,
+}
+
+impl PollPlan {
+    /// Once something is due, what will be before half of its interval is over goes along: so that
+    /// many semaphores come to be read at once. Nothing is as long as who looks `rests`.
+    pub(in crate::engine) fn of<'a>(
+        schedule: impl Iterator<Item = (&'a SemaphoreName, &'a mut Schedule, usize)>,
+        grants: &GrantCache,
+        rests: Instant,
+        now: Instant,
+    ) -> Self {
+        let ranked = schedule.map(|(name, schedule, rank)| {
+            schedule.has_rank(rank, now);
+            (name, schedule)
+        });
+        let mut all: Vec<_> = ranked.collect();
+        let mut plan = Self::default();
+        let is_due = |(_, schedule): &(_, &mut Schedule)| schedule.look <= now;
+        if rests <= now && all.iter().any(is_due) {
+            for (name, schedule) in &mut all {
+                let interval = schedule.interval(now);
+                if schedule.look <= now + interval / 2 {
+                    schedule.look = now + jittered(interval);
+                    plan.look.push(name.clone());
+                }
+            }
+        }
+        let next = all.iter().map(|(_, schedule)| schedule.look.max(rests));
+        plan.next = next.min();
+        plan.look_for_lapsed(&mut all, grants, now);
+        plan.on = all.into_iter().map(|(name, _)| name.clone()).collect();
+        plan
+    }
+
+    fn look_for_lapsed(
+        &mut self,
+        all: &mut [(&SemaphoreName, &mut Schedule)],
+        grants: &GrantCache,
+        now: Instant,
+    ) {
+        for (name, schedule) in &mut *all {
+            let expiry = grants.expiry(name, now);
+            let look = if expiry.is_past {
+                Some(now)
+            } else {
+                expiry.next
+            };
+            schedule.look_for_lapsed_at(look);
+        }
+        if all
+            .iter()
+            .any(|(_, schedule)| schedule.look_for_lapsed <= now)
+        {
+            for (name, schedule) in &mut *all {
+                if schedule.look_for_lapsed <= now + LAPSED_EVERY / 2 {
+                    schedule.look_for_lapsed = now + schedule.looks_for_lapsed_every();
+                    schedule.look_for_lapsed_at(grants.expiry(name, now).next);
+                    self.look_for_lapsed.push((*name).clone());
+                }
+            }
+        }
+        let next = all.iter().map(|(_, schedule)| schedule.look_for_lapsed);
+        self.next = self.next.into_iter().chain(next).min();
+    }
+}
+
+/// A tenth more or less, so that processes don't look in step.
+fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(0.9 + 0.2 * fastrand::f64())
+}

@@ -1,0 +1,38 @@
+//! One call that waits for permits.
+
+use lockhouse_core::{Ask, Outcome, Refusal, Seniority, store};
+use tokio::sync::oneshot;
+
+use super::ticket::Ticket;
+
+/// What a waiter is answered in the end.
+pub(in crate::engine) type Answered = Result<Outcome, store::Error>;
+
+/// One who waits.
+#[derive(Debug)]
+pub(in crate::engine) struct Waiter {
+    pub(in crate::engine) ticket: Ticket,
+    pub(in crate::engine) ask: Ask,
+    /// Why it was not granted when it last asked, as it is told when its wait ends.
+    pub(in crate::engine) refused: Refusal,
+    pub(in crate::engine) answer: oneshot::Sender<Answered>,
+    pub(super) state: WaiterState,
+    pub(super) is_called: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaiterState {
+    Parked,
+    Unsatisfiable,
+    Queued,
+    InLane,
+    /// It needs a row that is locked, and is in nobody's way meanwhile.
+    Locked,
+    Gone,
+}
+
+impl Waiter {
+    pub(super) fn seniority(&self) -> Seniority {
+        Seniority::new(self.ticket.waited(), self.ask.priority)
+    }
+}
