@@ -81,7 +81,7 @@ pub struct Definition {
     /// Refuse if it does not exist, instead of creating it.
     pub must_exist: bool,
     /// Refuse if it exists with another capacity, instead of resizing it.
-    pub as_it_is: bool,
+    pub if_missing: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
     /// Who says so, for the audit.
@@ -97,7 +97,7 @@ impl Definition {
             name,
             capacity,
             must_exist: false,
-            as_it_is: false,
+            if_missing: false,
             expected: None,
             changed_by: None,
             note: None,

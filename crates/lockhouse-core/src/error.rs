@@ -5,33 +5,31 @@ use std::fmt;
 
 use crate::{Capacity, Count, EndReason, ExternalId, Owner, SemaphoreName, store};
 
-/// Why a call failed.
-///
-/// [`code`](Error::code) is the stable word to branch on, the same that the HTTP API uses.
+/// Why a call failed. [`code`](Error::code) is the stable word to branch on, which the HTTP API uses too.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A value is malformed or out of bounds.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The store answered, and the answer is no. Nothing was changed.
+    /// The store refused the call. Nothing was changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The store, or the server in front of it, could not be reached or did not answer.
+    /// The store, or the server in front of it, could not be reached, did not answer, or failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// More is asked at once than can be kept in mind. Nothing was changed; try again later.
+    /// Too many calls wait in this process or in the server. Nothing was changed; back off and try again.
     #[error("too many calls are waiting; try again later")]
     Overloaded,
-    /// Who asks is not known, or may not.
+    /// The server does not know the caller, or does not allow this call.
     #[error("{detail}")]
     Denied {
         /// [`Code::Unauthenticated`] or [`Code::Forbidden`].
         code: Code,
-        /// What to do about it.
+        /// What to do.
         detail: String,
     },
-    /// A defect, in Lockhouse or in what lies between.
+    /// A defect in Lockhouse, or in what is between the client and the server.
     #[error("{0}")]
     Internal(String),
 }
@@ -63,14 +61,13 @@ impl Error {
         }
     }
 
-    /// Whether what was asked may have been done all the same. The same call again, with the same
-    /// id, tells (P9).
+    /// Whether the call may have been done in spite of the error. The same call again, with the same id, tells (P9).
     pub fn maybe_applied(&self) -> bool {
         matches!(self, Error::Store(error) if error.maybe_applied())
     }
 }
 
-/// A field is malformed or out of its bounds. Says which field and which bound.
+/// A field is malformed or out of bounds. The message names the field and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {
@@ -79,7 +76,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// A `problem` that reads on after the field's name: `capacity` `is -1, it goes from 0 …`.
+    /// An error on `field`. The message is the field's name followed by `problem`.
     pub fn new(field: impl Into<Cow<'static, str>>, problem: impl Into<Cow<'static, str>>) -> Self {
         Self {
             field: field.into(),
@@ -87,7 +84,7 @@ impl Invalid {
         }
     }
 
-    /// The same problem, on the field called `field`.
+    /// The same problem on another field.
     pub fn on(self, field: impl Into<Cow<'static, str>>) -> Self {
         Self {
             field: field.into(),
@@ -106,39 +103,39 @@ impl Invalid {
     }
 }
 
-/// Why a well-formed command was not done. Nothing was changed, except that a request whose time
-/// had passed may have been ended on the way.
+/// Why a store refused a valid command. Nothing was changed, except that a request whose TTL was over may have been
+/// ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A semaphore that the command names does not exist.
+    /// These semaphores do not exist.
     #[error("semaphore {} does not exist; create it first", Names(.0))]
     UnknownSemaphore(Vec<SemaphoreName>),
     /// No request has this id.
     #[error("request \"{0}\" does not exist")]
     UnknownRequest(ExternalId),
-    /// The ask is for more permits than the semaphore has at all, and it has some.
+    /// The request asks for more permits than the capacity, which is above 0.
     #[error("{asked} permits of \"{semaphore}\" can never be granted, its capacity is {capacity}")]
     ExceedsCapacity {
         /// The semaphore.
         semaphore: SemaphoreName,
-        /// What was asked of it.
+        /// How many permits were asked for.
         asked: Count,
-        /// What it has.
+        /// Its capacity.
         capacity: Capacity,
     },
-    /// There is no room now on these semaphores.
+    /// These semaphores have no room now, or had none within the wait.
     #[error("no room now on semaphore {}", Names(.0))]
     Exhausted(Vec<SemaphoreName>),
-    /// These semaphores are closed: their capacity is 0, until an operator resizes them. An ask may
-    /// wait for that, and holds up nobody who wants its other semaphores.
+    /// These semaphores are closed: their capacity is 0 until they are resized. A request may wait for that, and
+    /// reserves nothing on its other semaphores meanwhile.
     #[error("semaphore {} is closed, its capacity is 0; wait, or resize it to open it", Names(.0))]
     Closed(Vec<SemaphoreName>),
-    /// There may be room, but others wait for these semaphores and come first. Whoever keeps the
-    /// line takes this for [`Exhausted`](Refusal::Exhausted); it is apart so that they can tell.
+    /// There may be room on these semaphores, but earlier waiters come first. The engine needs the difference; callers
+    /// get [`Exhausted`](Refusal::Exhausted).
     #[error("others come first on semaphore {}", Names(.0))]
     OthersFirst(Vec<SemaphoreName>),
-    /// The id stands for a request with other permits or another owner.
+    /// The id belongs to a request with other permits or another owner.
     #[error("external_id \"{0}\" stands for another ask; pick another id")]
     IdempotencyConflict(ExternalId),
     /// The request has ended.
@@ -146,31 +143,31 @@ pub enum Refusal {
     RequestEnded {
         /// The request.
         external_id: ExternalId,
-        /// How it ended.
+        /// Why it ended.
         reason: EndReason,
     },
-    /// The owner's session does not go on: it has lapsed or was ended, or there never was one.
+    /// The owner has no session: it has lapsed, was ended, or never began.
     #[error("the session of \"{0}\" has ended; what it kept may have been freed")]
     SessionEnded(Owner),
-    /// The semaphore's capacity is not what the change was to be made from.
+    /// The semaphore has another capacity than the one that the caller expected.
     #[error("capacity of \"{name}\" is {capacity}, not {expected}; look again before changing it")]
     CapacityChanged {
         /// The semaphore.
         name: SemaphoreName,
-        /// What it was expected to be.
+        /// The capacity that the caller expected.
         expected: Capacity,
-        /// What it is.
+        /// Its capacity.
         capacity: Capacity,
     },
-    /// The request has no time to live to renew, and none was given.
+    /// The renewal has no TTL, and the request has none either.
     #[error("ttl_ms is missing, and request \"{0}\" was acquired without one")]
     NoTtl(ExternalId),
-    /// The semaphore can't be deleted while permits are held.
+    /// The semaphore cannot be deleted while permits are held.
     #[error("semaphore \"{name}\" can't be deleted while {in_use} permits are held")]
     SemaphoreInUse {
         /// The semaphore.
         name: SemaphoreName,
-        /// The permits held.
+        /// How many permits are held.
         in_use: u32,
     },
 }
@@ -192,7 +189,7 @@ impl Refusal {
         }
     }
 
-    /// Whether a release can give what was lacking. A waiter so refused holds up those behind it.
+    /// Whether a release can make room. A waiter that is refused for this reason holds up the waiters behind it.
     pub fn lacks_room(&self) -> bool {
         matches!(self, Refusal::Exhausted(_) | Refusal::OthersFirst(_))
     }
@@ -211,7 +208,7 @@ impl fmt::Display for Names<'_> {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
-        /// What went wrong, in one stable word: the `code` of the HTTP API's problem documents.
+        /// The stable word for an error: the `code` of the HTTP API's problem documents.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Code {
@@ -219,7 +216,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Code] = &[$(Code::$code,)*];
 
             /// The word.
@@ -235,17 +232,17 @@ macro_rules! codes {
 codes! {
     /// Malformed, or out of bounds.
     InvalidRequest = "invalid_request",
-    /// Asks for more than the semaphore has at all.
+    /// The request asks for more than the capacity.
     ExceedsCapacity = "exceeds_capacity",
     /// No such semaphore.
     UnknownSemaphore = "unknown_semaphore",
     /// No such request.
     UnknownRequest = "unknown_request",
-    /// The semaphore is held.
+    /// Permits of the semaphore are held.
     SemaphoreInUse = "semaphore_in_use",
-    /// The capacity is not what it was expected to be.
+    /// The capacity is not the expected one.
     CapacityChanged = "capacity_changed",
-    /// The id stands for another ask.
+    /// The id belongs to another request.
     IdempotencyConflict = "idempotency_conflict",
     /// The request has ended.
     RequestEnded = "request_ended",
@@ -253,15 +250,15 @@ codes! {
     SessionEnded = "session_ended",
     /// No room now, or not within the wait.
     Exhausted = "exhausted",
-    /// Who is asking is not known.
+    /// The server does not know the caller.
     Unauthenticated = "unauthenticated",
-    /// Who is asking may not.
+    /// The caller may not do this.
     Forbidden = "forbidden",
-    /// The store did not answer; try again.
+    /// The store did not answer. Try again.
     StoreUnavailable = "store_unavailable",
-    /// Too much is asked at once; try again.
+    /// Too many calls wait. Back off and try again.
     Overloaded = "overloaded",
-    /// A defect, in Lockhouse or in what lies under it.
+    /// A defect in Lockhouse or in its store.
     Internal = "internal",
 }
 

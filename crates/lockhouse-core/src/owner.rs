@@ -2,25 +2,24 @@
 
 use crate::{Owner, Timestamp, Ttl};
 
-/// An owner's promise to be heard of again.
-///
-/// One heartbeat keeps all that the owner holds, whatever its number; silence frees all of it.
+/// The session of an owner: one heartbeat keeps all requests of the owner that have no TTL, however many. When the
+/// session lapses, all of them end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerSession {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
-    /// How long it may be silent.
+    /// How long the session lasts after a heartbeat.
     pub ttl: Ttl,
-    /// When its silence has been too long, by the store's clock.
+    /// When the session lapses without another heartbeat, by the store's clock.
     pub expires_at: Timestamp,
 }
 
 /// What a heartbeat did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// The owner's session as it is now.
+    /// The owner's session after the heartbeat.
     pub session: OwnerSession,
-    /// Whether this call began it. None went on until then: if there was one before, it had lapsed,
-    /// or the owner was said to have left, and what it held may have been freed.
+    /// Whether this call began the session. An earlier session of the owner had then lapsed or was ended, and its
+    /// requests may have ended.
     pub began: bool,
 }

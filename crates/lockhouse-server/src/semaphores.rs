@@ -24,7 +24,7 @@ pub(crate) async fn put(
         define = define.must_exist();
     }
     if has_star(&headers, "If-None-Match")? {
-        define = define.as_it_is();
+        define = define.if_missing();
     }
     if let Some(expected) = body.expected_capacity {
         define = define.expected(expected);

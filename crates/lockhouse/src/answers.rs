@@ -1,31 +1,31 @@
-//! The answers of calls that are more than a core type.
+//! Answers of calls.
 
 use lockhouse_core::{Epoch, Reply, Request, Timestamp};
 
 use crate::Error;
 use crate::error::unexpected;
 
-/// What raising the fences did.
+/// What [`Lockhouse::raise_epoch`](crate::Lockhouse::raise_epoch) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
-    /// The epoch of the highest fence that there was.
+    /// The epoch of the greatest fence before the call.
     pub old: Epoch,
-    /// The epoch that all fences are in, or beyond.
+    /// The epoch that all fences have reached.
     pub new: Epoch,
-    /// How many semaphores were raised, deleted ones too.
+    /// How many semaphores were raised, including deleted ones.
     pub semaphores: u64,
 }
 
-/// What a release did.
+/// What a release did; see [`Permit::release`](crate::Permit::release) and
+/// [`Lockhouse::release`](crate::Lockhouse::release).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// The request as it is now.
+    /// The request after the call.
     pub request: Request,
-    /// Whether this call ended it; if not, it had ended before. Where a server's answer was lost
-    /// and it was asked again, what ended in the same way meanwhile, or just before, counts as ended by
-    /// this call.
+    /// Whether this call ended the request; if not, it had ended before. If a server's answer was lost and the client
+    /// asked again, a request that was ended in the same way at about that time counts as ended by this call.
     pub now: bool,
-    /// When this was decided, by the store's clock: `released_at`, or later if it had ended before.
+    /// When the store decided the call, by its clock.
     pub decided_at: Timestamp,
 }
 

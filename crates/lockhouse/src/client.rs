@@ -1,4 +1,4 @@
-//! [`Lockhouse`]: the one type to begin with.
+//! [`Lockhouse`], the client: in a database or behind a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,29 @@ use crate::{
 };
 use lockhouse_wire as wire;
 
-/// A way to semaphores: in a database that this process talks to, or behind a server.
+/// A client of the semaphores in a database, or behind a server.
 ///
-/// Cloning is cheap, and clones share their connections and their queue.
+/// Cloning is cheap. Clones share their connections and their queue.
 ///
-/// Use it on one tokio runtime. Calls share transactions, so some of one runtime may be in a task of
-/// another: when that runtime ends, they are answered that the store may have done it or not, and
-/// those still queued go on with the next call that is made. Who waits on another waits on.
+/// Use a client on one tokio runtime. Calls share transactions, so a call that was made on one runtime may run in a
+/// task of another. When that runtime ends, such a call fails with an error that is
+/// [maybe applied](Error::maybe_applied); queued calls go on with the next call that is made. Waiters on other runtimes
+/// keep waiting.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// use lockhouse::Lockhouse;
+///
+/// let lockhouse = Lockhouse::connect("memory:").await?;
+/// lockhouse.define("backup-slots", 10).await?;
+/// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+/// assert_eq!(lockhouse.status("backup-slots").await?.semaphore.in_use, 1);
+/// permit.release().await?;
+/// lockhouse.delete("backup-slots").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lockhouse {
     backend: Backend,
@@ -34,16 +50,15 @@ pub struct Lockhouse {
 }
 
 impl Lockhouse {
-    /// Connects to where the permits live: `sqlite:PATH`, `mysql://…`, `mariadb://…`,
-    /// `postgres://…`, `memory:`, or a server's `http://…` or `https://…`.
+    /// Connects to a database (`sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`), to a server (`http://…`,
+    /// `https://…`), or to a store in memory (`memory:`), which is for tests.
     ///
-    /// On a database this brings the schema up to date first; a user without the right to do so
-    /// can connect once somebody else has (`lockhouse migrate`). A server is first asked by the
-    /// first call.
+    /// On a database this first brings the schema up to date. A database user that may not change tables can connect
+    /// after another user has run `lockhouse migrate`. A server is contacted by the first call.
     ///
     /// # Errors
-    /// `invalid_request` when the URL makes no sense, `store_unavailable` when the database does
-    /// not answer within 10 s.
+    /// [`Error::Invalid`], or [`Error::Store`] of [`Kind::Configuration`](crate::store::Kind::Configuration), if the URL
+    /// or its options make no sense; [`Error::Store`] if the database does not answer within 10 s.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
         let url = url.as_ref();
         #[cfg(feature = "remote")]
@@ -57,8 +72,8 @@ impl Lockhouse {
         Ok(lockhouse)
     }
 
-    /// An engine of its own on any store. The store must have been
-    /// [migrated](Lockhouse::migrate).
+    /// A client on any store, which must have been [migrated](Lockhouse::migrate). See
+    /// [`store::Store`](crate::store::Store) for how to write one.
     pub fn with_store(store: Arc<dyn FullStore>) -> Self {
         Self::on(Backend::Engine(Engine::new(store)))
     }
@@ -74,7 +89,7 @@ impl Lockhouse {
         &self.backend
     }
 
-    /// Whether a server does all.
+    /// Whether a server decides, not this process.
     pub(crate) fn is_remote(&self) -> bool {
         self.backend.engine().is_none()
     }
@@ -83,18 +98,23 @@ impl Lockhouse {
         &self.background
     }
 
-    /// Creates the semaphore `name` with `capacity`, or gives it that capacity if it exists.
-    /// Await it; or first say more with [`Define`].
+    /// Creates the semaphore `name` with `capacity`, or resizes it if it exists. Await the [`Define`], or first add
+    /// conditions and a note to it.
     ///
-    /// A capacity below what is held revokes nothing; nothing is granted until there is room.
+    /// A capacity below the permits in use revokes nothing. Nothing is granted until there is room again. A semaphore of
+    /// capacity 0 is closed.
+    ///
+    /// # Errors
+    /// See [`Define::send`].
     pub fn define(&self, name: impl AsRef<str>, capacity: impl Into<i128>) -> Define {
         Define::new(self, name.as_ref(), capacity.into())
     }
 
-    /// Deletes the semaphore `name`. Its name may come back, and its fences then go on.
+    /// Deletes the semaphore `name`. If the name is defined again, its fences go on rising.
     ///
     /// # Errors
-    /// `unknown_semaphore`; `semaphore_in_use` while permits are held; `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore); [`SemaphoreInUse`](crate::Refusal::SemaphoreInUse) while
+    /// permits are held; [`Error::Store`].
     pub async fn delete(&self, name: impl AsRef<str>) -> Result<(), Error> {
         let name = SemaphoreName::parse(name)?;
         match self
@@ -107,8 +127,8 @@ impl Lockhouse {
         }
     }
 
-    /// A handle on the semaphore `name`, in the manner of `tokio::sync::Semaphore`. Nothing is
-    /// checked yet.
+    /// A handle on the semaphore `name`, with the methods of `tokio::sync::Semaphore`. This makes no call: a name that
+    /// is malformed or unknown is refused by the first call on the handle.
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(self.clone(), name.as_ref(), None)
     }
@@ -126,18 +146,39 @@ impl Lockhouse {
         RequestBuilder::new(self.clone(), external_id.as_ref())
     }
 
-    /// Grants all of `ask` or nothing, waiting at most `wait` for room; also says whether it was
-    /// granted by this call rather than before.
+    /// Acquires `ask` without a [`Permit`](crate::Permit): nothing renews the hold, and it lasts until
+    /// [`release`](Lockhouse::release) or its TTL ends it. Waits for room for at most `wait`. Returns the request, and
+    /// whether this call granted it; `false` means that it was granted before.
     ///
-    /// Without a `wait`, it first waits until the releases that this client, or a clone, has begun on the
-    /// same semaphores are answered, for 0.4 s at most.
+    /// A call without a wait first waits for the releases that this client or a clone has begun on the same semaphores,
+    /// for at most 0.4 s.
     ///
-    /// This is what [`request`](Lockhouse::request) comes to, without a [`Permit`](crate::Permit):
-    /// nothing renews the hold, and only [`release`](Lockhouse::release) or its time ends it.
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # use std::time::Duration;
+    /// use lockhouse::{Ask, Count, ExternalId, SemaphoreName, Ttl};
+    ///
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let permits = [(SemaphoreName::parse("backup-slots")?, Count::new(2)?)];
+    /// let mut ask = Ask::new(ExternalId::parse("job-abc-123")?, permits)?;
+    /// ask.ttl = Some(Ttl::new(Duration::from_secs(60))?);
+    /// let (request, now) = lockhouse.acquire(ask.clone(), Duration::ZERO).await?;
+    /// assert!(now);
+    /// let (again, now) = lockhouse.acquire(ask, Duration::ZERO).await?;
+    /// assert!(!now && again.permits == request.permits);
+    /// lockhouse.renew("job-abc-123", None).await?;
+    /// assert!(lockhouse.release("job-abc-123").await?.now);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `unknown_semaphore`, `exceeds_capacity`, `exhausted`, `idempotency_conflict`,
-    /// `request_ended`, `store_unavailable`, `overloaded`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`ExceedsCapacity`](crate::Refusal::ExceedsCapacity),
+    /// [`Exhausted`](crate::Refusal::Exhausted) or [`Closed`](crate::Refusal::Closed) if there was no room within the
+    /// wait, [`IdempotencyConflict`](crate::Refusal::IdempotencyConflict),
+    /// [`RequestEnded`](crate::Refusal::RequestEnded), [`Error::Overloaded`], [`Error::Store`].
     pub async fn acquire(&self, ask: Ask, wait: Duration) -> Result<(Request, bool), Error> {
         if wait.is_zero() {
             let semaphores = ask.permits().map(|(semaphore, _)| semaphore);
@@ -149,12 +190,11 @@ impl Lockhouse {
         }
     }
 
-    /// Pushes the expiry of a live request to now plus `ttl`, or plus the time to live that it
-    /// was last given.
+    /// Renews a live request: it expires `ttl` from now, by the store's clock. Without `ttl` its last TTL is used.
     ///
     /// # Errors
-    /// `unknown_request`, `request_ended`, `store_unavailable`; `invalid_request` when neither is
-    /// there.
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest); [`RequestEnded`](crate::Refusal::RequestEnded), also if it has
+    /// expired and nothing has ended it yet; [`NoTtl`](crate::Refusal::NoTtl) if neither TTL is there; [`Error::Store`].
     pub async fn renew(
         &self,
         external_id: impl AsRef<str>,
@@ -172,20 +212,20 @@ impl Lockhouse {
         }
     }
 
-    /// Ends a live request and gives its permits back, in the name of this process, by its host and
-    /// pid. Again is no error: it then says that the request had ended before.
+    /// Releases a live request. Its `ended_by` is this process, as `host:pid`. Releasing it again is no error:
+    /// [`Released::now`] is then false.
     ///
     /// # Errors
-    /// `unknown_request`, `store_unavailable`.
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Store`].
     pub async fn release(&self, external_id: impl AsRef<str>) -> Result<Released, Error> {
         let external_id = ExternalId::parse(external_id)?;
         self.release_as(external_id, who::this_process()).await
     }
 
-    /// The same in the name of `by`, which is kept as the request's `ended_by`.
+    /// [`release`](Lockhouse::release) with `by` as the request's `ended_by`.
     ///
     /// # Errors
-    /// `invalid_request`, `unknown_request`, `store_unavailable`.
+    /// As [`release`](Lockhouse::release).
     pub async fn release_by(
         &self,
         external_id: impl AsRef<str>,
@@ -206,11 +246,23 @@ impl Lockhouse {
         Released::of(self.backend.execute(release, Duration::ZERO).await?)
     }
 
-    /// Ends anybody's live request, as `forced`, in the name of `by`, or without it of this process. Its holder is told when it
-    /// next renews; until then it may go on with what the permits were for.
+    /// Ends any live request, with [`EndReason::Forced`](crate::EndReason::Forced). Its `ended_by` is `by`, or this
+    /// process. The holder learns it at its next renewal, and may go on working until then.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// let ended = lockhouse.force_release(permit.external_id(), Some("ann")).await?;
+    /// assert_eq!(ended.request.end_reason(), Some(lockhouse::EndReason::Forced));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `unknown_request`, `store_unavailable`.
+    /// As [`release`](Lockhouse::release).
     pub async fn force_release(
         &self,
         external_id: impl AsRef<str>,
@@ -228,21 +280,36 @@ impl Lockhouse {
         Released::of(self.backend.execute(force, Duration::ZERO).await?)
     }
 
-    /// Says that `owner` lives, and will say so again within `ttl`. One heartbeat keeps all that
-    /// the owner holds without a TTL of its own, whatever its number; silence frees all of it.
+    /// Begins or renews the session of `owner` for `ttl`. One heartbeat keeps all requests of the owner that have no TTL,
+    /// however many. When the session lapses, all of them end. A [`Session`] sends heartbeats by itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # use std::time::Duration;
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("network", 10).await?;
+    /// lockhouse.heartbeat("job-abc-123", Duration::from_secs(30)).await?;
+    /// let request = lockhouse.request().permits("network", 2).owner("job-abc-123").without_ttl();
+    /// request.acquire().await?.forget();
+    /// lockhouse.renew_session("job-abc-123", Duration::from_secs(30)).await?;
+    /// assert_eq!(lockhouse.goodbye("job-abc-123").await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `invalid_request`, `store_unavailable`.
+    /// [`Error::Invalid`], [`Error::Store`].
     pub async fn heartbeat(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Heard, Error> {
         self.beat(owner.as_ref(), ttl, false).await
     }
 
-    /// The same, but only if the owner's session goes on: one that has lapsed or was ended is not
-    /// begun anew. Asked again, as the answer was lost, it says the same; so it tells surely
-    /// whether what the session kept may have been freed.
+    /// A [`heartbeat`](Lockhouse::heartbeat) that begins no session. A session that has lapsed or was ended stays so, and
+    /// every further call is refused too. So an owner learns for certain that its permits may have been freed, even if
+    /// one answer is lost.
     ///
     /// # Errors
-    /// `session_ended`, `invalid_request`, `store_unavailable`.
+    /// [`SessionEnded`](crate::Refusal::SessionEnded), [`Error::Invalid`], [`Error::Store`].
     pub async fn renew_session(
         &self,
         owner: impl AsRef<str>,
@@ -264,51 +331,76 @@ impl Lockhouse {
         }
     }
 
-    /// Begins a session of `owner` that beats by itself, every third of `ttl`, until it is
-    /// [ended](Session::goodbye) or dropped. It keeps all that the owner holds without a TTL of its
-    /// own, whatever its number.
+    /// Begins a session of `owner` that sends a heartbeat every third of `ttl`, until it is [ended](Session::goodbye) or
+    /// dropped. It keeps all requests of the owner that have no TTL, however many.
     ///
-    /// An owner's name is for one session at a time: the goodbye of one frees what the owner holds
-    /// under all. Put something of this process's own in it, unless it is a job's that knows better. One
-    /// that was dropped has said its goodbye before this client, or a clone, begins the next of its name.
-    /// What was held under one that has lapsed, and that nobody has ended yet, the next keeps.
+    /// Use an owner's name for one session at a time, since the goodbye of one session releases all that the owner holds.
+    /// The name of a job, or one with the host and pid in it, will do. When a session is dropped, this client and its
+    /// clones wait for its goodbye before they begin the next session of that owner. Requests of a session that lapsed are
+    /// kept by the next session, if nothing has ended them yet.
     ///
     /// # Errors
-    /// `invalid_request`, `store_unavailable`.
+    /// [`Error::Invalid`], [`Error::Store`].
     pub async fn session(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Session, Error> {
         Session::begin(self.clone(), Owner::parse(owner)?, Ttl::new(ttl)?).await
     }
 
-    /// Releases all that `owner` holds, and forgets its session; how many requests those were.
+    /// Releases all that `owner` holds and ends its session. Returns how many requests it released.
     ///
-    /// Should the process die on the way, the session's silence frees the rest.
+    /// If this process dies on the way, the rest is released when the session lapses.
     ///
     /// # Errors
-    /// `invalid_request`, `store_unavailable`.
+    /// [`Error::Invalid`], [`Error::Store`].
     pub async fn goodbye(&self, owner: impl AsRef<str>) -> Result<u64, Error> {
         self.backend.goodbye(&Owner::parse(owner)?).await
     }
 
-    /// The request known by `external_id`, live or ended.
+    /// The request with the id `external_id`, live or ended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let request = lockhouse.request_with_id("job-abc-123").permits("backup-slots", 1);
+    /// let permit = request.acquire().await?;
+    /// assert!(lockhouse.find("job-abc-123").await?.is_live());
+    /// permit.release().await?;
+    /// assert!(!lockhouse.find("job-abc-123").await?.is_live());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `unknown_request`, `store_unavailable`.
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Store`].
     pub async fn find(&self, external_id: impl AsRef<str>) -> Result<Request, Error> {
         self.backend.request(&ExternalId::parse(external_id)?).await
     }
 
-    /// One semaphore.
+    /// The semaphore `name`, and how many calls wait for it.
     ///
     /// # Errors
-    /// `unknown_semaphore`, `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Store`].
     pub async fn status(&self, name: impl AsRef<str>) -> Result<SemaphoreStatus, Error> {
         self.backend.semaphore(&SemaphoreName::parse(name)?).await
     }
 
     /// The latest changes of a semaphore's capacity, newest first, at most `limit` (1 to 1000).
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// lockhouse.define("backup-slots", 4).changed_by("ann").note("slow disk").await?;
+    /// let changes = lockhouse.history("backup-slots", 10).await?;
+    /// assert_eq!(changes[0].new_capacity.value(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Invalid`], [`Error::Store`].
     pub async fn history(
         &self,
         name: impl AsRef<str>,
@@ -320,53 +412,87 @@ impl Lockhouse {
             .await
     }
 
-    /// Brings a database's schema up to date; any number of processes may at once. A server has
-    /// done so itself, so there this only asks whether it is ready.
+    /// Brings a database's schema up to date. Any number of processes may do so at once. On a server, which migrates its
+    /// own database, this only asks whether it is ready.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// [`Error::Store`].
     pub async fn migrate(&self) -> Result<(), Error> {
         self.backend.migrate().await
     }
 
-    /// Does the upkeep of the store in the background, until the answer is dropped. `lockhouse
-    /// serve` does so by itself; a program that embeds Lockhouse may. Any number may at once.
+    /// Does the upkeep of the store in the background until the returned [`Maintaining`] is dropped: ends expired
+    /// requests, and deletes old rows. `lockhouse serve` does so by itself. Any number of processes may do so at once;
+    /// one of them works at a time.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::Upkeep;
+    ///
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let maintaining = lockhouse.maintain(Upkeep::default())?;
+    /// println!("upkeep: {}", lockhouse.upkeep_state());
+    /// maintaining.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `invalid_request` on a server's URL: there it is the server's business.
+    /// [`Error::Invalid`] on a server's URL: the server does the upkeep.
     pub fn maintain(&self, upkeep: Upkeep) -> Result<Maintaining, Error> {
         self.upkeeper()?;
         Ok(upkeep.begin(self.clone()))
     }
 
-    /// Does each task of the upkeep once, and says what it did. A check frees nobody by this, as
-    /// it takes two rounds; those are [`maintain`](Lockhouse::maintain)'s.
+    /// Does each task of the upkeep once, and returns what it did. It does not check owners, since a check takes two
+    /// rounds: [`maintain`](Lockhouse::maintain) does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let swept = lockhouse.sweep(&lockhouse::Upkeep::default()).await?;
+    /// println!("{} requests had expired", swept.lapsed);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `store_unavailable`; `invalid_request` on a server's URL.
+    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
     pub async fn sweep(&self, upkeep: &Upkeep) -> Result<Swept, Error> {
         upkeep.once(self.upkeeper()?).await
     }
 
-    /// How the upkeep that [`maintain`](Lockhouse::maintain) began in this process goes.
+    /// The state of the upkeep that [`maintain`](Lockhouse::maintain) began in this process.
     pub fn upkeep_state(&self) -> UpkeepState {
         self.engine()
             .map_or(UpkeepState::Off, |engine| engine.upkeep().state())
     }
 
-    /// Counts everything anew, in one consistent read, and says what is off: P1, P2, P3 and P7.
+    /// Recounts all permits in one consistent read, and returns what does not match: P1, P2, P3 and P7.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let findings = lockhouse.verify().await?;
+    /// lockhouse.repair(&findings).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `store_unavailable`; `invalid_request` on a server's URL.
+    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
     pub async fn verify(&self) -> Result<Vec<Finding>, Error> {
         self.upkeeper()?.verify().await
     }
 
-    /// Mends the counters that `findings` say are off, each in a transaction of its own, in which
-    /// it is counted again; the semaphores as they were.
+    /// Repairs the counters that `findings` name. Each is counted again and repaired in one transaction. Returns the
+    /// semaphores as they were before.
     ///
     /// # Errors
-    /// `store_unavailable`; `invalid_request` on a server's URL.
+    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
     pub async fn repair(
         &self,
         findings: &[Finding],
@@ -374,17 +500,28 @@ impl Lockhouse {
         self.upkeeper()?.repair(findings).await
     }
 
-    /// Raises the fences of all semaphores, deleted ones and those yet to be made too, to the epoch
-    /// `to`, or without it to the one after the highest that there is. For a database that has lost
-    /// commits: what is granted from here on has greater fences than what was lost (P7), if that
-    /// was in an earlier epoch.
+    /// Raises the fences of all semaphores to the epoch `to`, or to the one after the highest epoch that there is. This
+    /// includes deleted semaphores and those that are defined later. Use it on a database that has lost commits, such as
+    /// after a failover: later grants then have greater fences than the grants that were lost (P7).
     ///
-    /// It lowers nothing, and raising to the same epoch again goes on where that ended. What is
-    /// held stays held, under its old fences. Others may grant meanwhile.
+    /// It lowers no fence. Raising to the same epoch again goes on where the first call ended. Requests that are held
+    /// keep their old fences. Grants go on meanwhile.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let raised = lockhouse.raise_epoch(None).await?;
+    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// assert!(permit.fence("backup-slots") > raised.new.fence());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `invalid_request` when there are fences beyond `to`, or no epoch is left, and on a server's URL;
-    /// `store_unavailable`: then some may have been raised.
+    /// [`Error::Invalid`] if there are fences beyond `to`, if no epoch is left, and on a server's URL; [`Error::Store`],
+    /// after which some semaphores may have been raised.
     pub async fn raise_epoch(&self, to: Option<Epoch>) -> Result<Raised, Error> {
         self.upkeeper()?.raise_epoch(to).await
     }
@@ -393,11 +530,11 @@ impl Lockhouse {
         self.backend.engine()
     }
 
-    /// At most `most` calls wait for room in this process from here on, of all the clones; more are
-    /// answered `overloaded`. 10,000 unless said.
+    /// Limits the calls of this client and its clones that wait for room to `most`. Further calls fail with
+    /// [`Error::Overloaded`]. The default is 10,000.
     ///
     /// # Errors
-    /// `invalid_request` on a server's URL: there it is the server's business.
+    /// [`Error::Invalid`] on a server's URL: the server has its own limit.
     pub fn limit_waiters(&self, most: usize) -> Result<(), Error> {
         self.upkeeper()?.limit_waiters(most);
         Ok(())
@@ -408,16 +545,16 @@ impl Lockhouse {
         Ok(self.engine().ok_or_else(elsewhere)?)
     }
 
-    /// Whether the store answers.
+    /// Checks that the store answers.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// [`Error::Store`].
     pub async fn ready(&self) -> Result<(), Error> {
         self.backend.ready().await
     }
 }
 
-/// Schemes know no case.
+/// The scheme of a URL is case-insensitive.
 #[cfg(feature = "remote")]
 fn is_server(url: &str) -> bool {
     let scheme = url

@@ -7,7 +7,19 @@ use lockhouse_core::{Capacity, Definition, Invalid, Note, Owner, SemaphoreName};
 
 use crate::{Error, Lockhouse, SemaphoreStatus};
 
-/// A definition of a semaphore, done by awaiting it; see [`Lockhouse::define`].
+/// A definition of a semaphore. Awaiting it sends it; see [`Lockhouse::define`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// lockhouse.define("backup-slots", 10).if_missing().await?;
+/// let slow_disk = lockhouse.define("backup-slots", 4).must_exist().expected(10);
+/// let (status, created) = slow_disk.changed_by("ann").note("slow disk").send().await?;
+/// assert!(!created && status.semaphore.capacity.value() == 4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is defined until this is awaited"]
 pub struct Define {
@@ -15,7 +27,7 @@ pub struct Define {
     name: String,
     capacity: i128,
     must_exist: bool,
-    as_it_is: bool,
+    if_missing: bool,
     expected: Option<i128>,
     changed_by: Option<String>,
     note: Option<String>,
@@ -28,51 +40,52 @@ impl Define {
             name: name.to_owned(),
             capacity,
             must_exist: false,
-            as_it_is: false,
+            if_missing: false,
             expected: None,
             changed_by: None,
             note: None,
         }
     }
 
-    /// Refuse with `unknown_semaphore` if there is none, instead of creating it.
+    /// Refuses with [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore) if the semaphore does not exist, instead of
+    /// creating it.
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
         self
     }
 
-    /// Refuse with `capacity_changed` if there is one with another capacity, instead of resizing it. So
-    /// of two who create it at once with two capacities, one is told.
-    pub fn as_it_is(mut self) -> Self {
-        self.as_it_is = true;
+    /// Refuses with [`CapacityChanged`](crate::Refusal::CapacityChanged) if the semaphore exists with another capacity,
+    /// instead of resizing it. Of two callers that create it with different capacities at once, one is refused.
+    pub fn if_missing(mut self) -> Self {
+        self.if_missing = true;
         self
     }
 
-    /// Refuse with `capacity_changed` unless this is the capacity now, or the new one is already.
-    /// So of two who change it from the same value, one is told to look again.
+    /// Refuses with [`CapacityChanged`](crate::Refusal::CapacityChanged) unless the semaphore has this capacity, or has
+    /// the new one already. Of two callers that resize it from the same capacity, one is refused and reads it again.
     pub fn expected(mut self, capacity: impl Into<i128>) -> Self {
         self.expected = Some(capacity.into());
         self
     }
 
-    /// Who changes the capacity, for its history.
+    /// Records who changes the capacity, in its [history](Lockhouse::history).
     pub fn changed_by(mut self, who: impl Into<String>) -> Self {
         self.changed_by = Some(who.into());
         self
     }
 
-    /// Why the capacity is changed, for its history.
+    /// Records why the capacity is changed, in its [history](Lockhouse::history).
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// Does it; also says whether the semaphore was created.
+    /// Sends the definition. Returns the semaphore, and whether this call created it.
     ///
     /// # Errors
-    /// `invalid_request`, `unknown_semaphore` (only with [`must_exist`](Define::must_exist) or
-    /// [`expected`](Define::expected)), `capacity_changed` (only with [`as_it_is`](Define::as_it_is) or
-    /// [`expected`](Define::expected)), `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore) with [`must_exist`](Define::must_exist) or
+    /// [`expected`](Define::expected); [`CapacityChanged`](crate::Refusal::CapacityChanged) with
+    /// [`if_missing`](Define::if_missing) or [`expected`](Define::expected); [`Error::Invalid`], [`Error::Store`].
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
         let definition = self.definition()?;
         self.lockhouse.backend().define(definition).await
@@ -83,7 +96,7 @@ impl Define {
             name: SemaphoreName::parse(&self.name)?,
             capacity: Capacity::new(self.capacity)?,
             must_exist: self.must_exist,
-            as_it_is: self.as_it_is,
+            if_missing: self.if_missing,
             expected: self.expected.map(expected).transpose()?,
             changed_by: self.changed_by.as_deref().map(changed_by).transpose()?,
             note: self.note.as_deref().map(Note::parse).transpose()?,

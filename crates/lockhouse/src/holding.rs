@@ -22,15 +22,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{Error, Lockhouse};
 
-/// Why a hold was lost.
+/// Why a hold was lost; see [`Permit::lost`](crate::Permit::lost).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
-    /// The store says that it has ended.
+    /// The request has ended, for this reason.
     Ended(EndReason),
-    /// The store knows nothing of it.
+    /// The store does not know the request.
     Unknown,
-    /// It could not be renewed in time, so somebody else may be granted it soon.
+    /// It could not be renewed in time, so its permits may soon be granted to another caller.
     NotRenewed,
 }
 

@@ -1,4 +1,4 @@
-//! What a [`Lockhouse`] lists, page by page.
+//! Listings, page by page.
 
 use lockhouse_core::store::{Cursor, Held, Holders, Waiter};
 use lockhouse_core::{NamePrefix, Owner, SemaphoreName};
@@ -7,11 +7,30 @@ use crate::client::page;
 use crate::{Error, Lockhouse, SemaphoreStatus};
 
 impl Lockhouse {
-    /// Semaphores in byte order of their names: at most `limit` (1 to 1000) of those after
-    /// `after`.
+    /// Semaphores in byte order of their names: at most `limit` (1 to 1000), from the one after `after` on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("gpu/a", 4).await?;
+    /// let mut after = None;
+    /// loop {
+    ///     let page = lockhouse.semaphores_with_prefix("gpu/", after.as_ref(), 100).await?;
+    ///     for status in &page {
+    ///         println!("{}: {} free", status.semaphore.name, status.semaphore.available());
+    ///     }
+    ///     match page.last() {
+    ///         None => break,
+    ///         Some(last) => after = Some(last.semaphore.name.clone()),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `invalid_request`, `store_unavailable`.
+    /// [`Error::Invalid`], [`Error::Store`].
     pub async fn semaphores(
         &self,
         after: Option<&SemaphoreName>,
@@ -20,10 +39,10 @@ impl Lockhouse {
         self.backend().semaphores(None, &page(after, limit)?).await
     }
 
-    /// The same of the semaphores whose names begin with `prefix`.
+    /// [`semaphores`](Lockhouse::semaphores) whose names begin with `prefix`.
     ///
     /// # Errors
-    /// `invalid_request`, `store_unavailable`.
+    /// [`Error::Invalid`], [`Error::Store`].
     pub async fn semaphores_with_prefix(
         &self,
         prefix: impl AsRef<str>,
@@ -35,12 +54,12 @@ impl Lockhouse {
         self.backend().semaphores(Some(&prefix), &page).await
     }
 
-    /// Live requests that hold permits of `on`, or of any semaphore: a page of at most `limit` (1 to 1000), from where
-    /// the page before ended.
+    /// Live requests that hold permits of `on`, or of any semaphore: at most `limit` (1 to 1000), from the end of the
+    /// previous page on.
     ///
-    /// They come in an order of the store's own, by which a page costs what it holds: those of one semaphore from the
-    /// oldest on, after those that hold permits of others too. What is live throughout a walk over all pages is on exactly
-    /// one of them. A page may have fewer than `limit`, even none, though more follow: go on until `next` is none.
+    /// The store chooses the order, so that the cost of a page does not depend on the other pages. A request that is
+    /// live during the whole walk over all pages is on exactly one of them. A page may be shorter than `limit`, even
+    /// empty, although more follow: continue until `next` is `None`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +81,8 @@ impl Lockhouse {
     /// ```
     ///
     /// # Errors
-    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`; `overloaded` where too many list at once.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Invalid`], [`Error::Store`];
+    /// [`Error::Overloaded`] if too many listings run at once.
     pub async fn holders(
         &self,
         on: Option<&SemaphoreName>,
@@ -78,10 +98,11 @@ impl Lockhouse {
             .await
     }
 
-    /// The live requests of `owner`, of `on` or of any semaphore, page by page as by [`holders`](Lockhouse::holders).
+    /// The live requests of `owner` that hold permits of `on`, or of any semaphore, page by page as in
+    /// [`holders`](Lockhouse::holders).
     ///
     /// # Errors
-    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`; `overloaded` where too many list at once.
+    /// As [`holders`](Lockhouse::holders).
     pub async fn held_by(
         &self,
         owner: &Owner,
@@ -98,14 +119,25 @@ impl Lockhouse {
             .await
     }
 
-    /// Who waits for `name`, in the order of the line, at all servers and programs that use the store: the first 200
-    /// waiters of each.
+    /// The waiters of `name` at all processes that use the store, in order: the first 200 of each process.
     ///
-    /// Those of this process, or of the server, are as they are now. Others are shown once they have waited for a second, and
-    /// up to 5 s late. The waiters of a process that died are shown for up to 15 s.
+    /// The waiters of this process, or of the server, are current. Waiters of other processes appear once they have
+    /// waited for a second, and up to 5 s late. Waiters of a process that died disappear within 15 s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("gpu", 1).await?;
+    /// for waiter in lockhouse.waiting("gpu").await? {
+    ///     println!("{} waits since {}", waiter.external_id, waiter.since);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Invalid`], [`Error::Store`].
     pub async fn waiting(&self, name: impl AsRef<str>) -> Result<Vec<Waiter>, Error> {
         self.backend().waiting(&SemaphoreName::parse(name)?).await
     }

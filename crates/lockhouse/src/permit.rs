@@ -1,4 +1,4 @@
-//! What is held.
+//! [`Permit`]: a hold that renews itself.
 
 use std::future::pending;
 use std::sync::{Arc, mpsc};
@@ -11,20 +11,35 @@ use crate::background::{Dropped, UnderWay};
 use crate::holding::{Held, Holding};
 use crate::{Error, Lockhouse, Lost, Released, who};
 
-/// Permits that are held: renewed in the background, given back by
+/// The permits that one request holds. They are renewed in the background, and given back by
 /// [`release`](Permit::release) or on drop.
 ///
-/// Unlike `tokio::sync::SemaphorePermit` it borrows nothing, so it goes wherever you like, and it
-/// can be [lost](Permit::lost): the store ends a hold that it hears nothing of, as it can't tell a
-/// slow holder from a dead one.
+/// Unlike `tokio::sync::SemaphorePermit` it borrows nothing, so it can be moved anywhere, and it can be
+/// [lost](Permit::lost): the store ends a hold that is not renewed, since it cannot tell a slow holder from a dead one.
 ///
-/// Dropping it gives the permits back in the background, on the runtime that it was acquired on. A later
-/// [`try_acquire`](crate::Semaphore::try_acquire) of the same client, or of a clone, waits until they are
-/// back, for 0.4 s at most.
+/// Dropping a permit gives it back in the background, on the runtime on which it was acquired. A later
+/// [`try_acquire`](crate::Semaphore::try_acquire) of the same client or of a clone waits for that, for at most 0.4 s.
+/// [`Lockhouse::close`] waits too; call it before the runtime ends, since nothing is given back after that.
 ///
-/// If the store does not answer, the library tries again to give back a permit whose id it made. A permit
-/// whose id is the caller's own stays then, for a retry with that id, until its time to live or its session
-/// ends it. [`Lockhouse::close`] waits for the first try. If that runtime is gone, nothing can be given back.
+/// If the store does not answer, the library retries the release of a permit with a fresh id until the store answers. A
+/// dropped permit with a caller-chosen id stays held, so that a retry with that id finds it, until its TTL or its session
+/// ends it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// lockhouse.define("backup-slots", 10).await?;
+/// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+/// tokio::select! {
+///     lost = permit.lost() => return Err(format!("stopped: {lost}").into()),
+///     () = back_up(permit.fence("backup-slots")) => {}
+/// }
+/// assert!(permit.release().await?.now);
+/// # async fn back_up(_fence: u64) {}
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -68,7 +83,7 @@ impl Permit {
         }
     }
 
-    /// The id that it is known by.
+    /// The request's id.
     pub fn external_id(&self) -> &ExternalId {
         &self.request.external_id
     }
@@ -78,11 +93,11 @@ impl Permit {
         &self.request
     }
 
-    /// The fence on `semaphore`: a number that rises with every grant on it, for the resource
-    /// downstream to check (P7).
+    /// The fence on `semaphore`: a fencing token that rises with every grant (P7). Send it along with each write, and let
+    /// the resource refuse a lower one than it has seen.
     ///
     /// # Panics
-    /// If the request was not for `semaphore`; [`fences`](Permit::fences) has all there are.
+    /// If the request was not for `semaphore`. [`fences`](Permit::fences) never panics.
     #[track_caller]
     pub fn fence(&self, semaphore: &str) -> u64 {
         let mut fences = self.fences();
@@ -103,7 +118,7 @@ impl Permit {
             .map(|permit| (permit.semaphore.as_str(), permit.fence))
     }
 
-    /// How many permits are held, on all its semaphores together.
+    /// How many permits the request holds on all its semaphores together.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -124,19 +139,17 @@ impl Permit {
         counts.map(u64::from).sum()
     }
 
-    /// Resolves when the hold is lost: ended by somebody else, or not renewed in time. Stop what
-    /// the permit was for.
+    /// Resolves when the hold is lost: somebody ended it, or it could not be renewed in time. Stop the work then.
     ///
-    /// That is a tenth of the time to live before the store could grant the permits to another,
-    /// also when the network is cut; and when this process was stopped for longer, it is so at the
-    /// first look. Only a process that is stopped between its look and its deed can't be helped by
-    /// this: that is what [fences](Permit::fence) are for.
+    /// It resolves a tenth of the TTL before the store could grant the permits to another caller, also when the network
+    /// is cut. After a pause of this process, the first call to `lost` or [`is_lost`](Permit::is_lost) tells. A process
+    /// that is paused between that call and a write needs a [fence](Permit::fence).
     ///
-    /// A hold that neither a time to live nor a session ends is never known to be lost. One that
-    /// only a session keeps is lost with it, and says nothing of its being ended alone.
+    /// A hold without a TTL and without a session is never reported as lost. A hold of a session is lost with the
+    /// session; if it alone is ended, by force, that is not reported.
     ///
-    /// The clock is the system's monotonic one. On Linux it stands still while the machine is
-    /// suspended, so after that a hold may seem good until its next renewal.
+    /// The clock is the system's monotonic clock. On Linux it stops while the machine is suspended, so a hold may seem
+    /// valid after a suspension until its next renewal.
     pub async fn lost(&self) -> Lost {
         let of = async |holding: Option<&Holding>| match holding {
             Some(holding) => holding.lost().await,
@@ -148,16 +161,15 @@ impl Permit {
         }
     }
 
-    /// Until when the hold is surely not somebody else's, by this process's monotonic clock: a
-    /// tenth of its time to live before the store could end it. Every renewal moves it on, and if
-    /// none does, [`lost`](Permit::lost) resolves then. A hold that never ends by itself has none.
+    /// Until when the hold is certain, by this process's monotonic clock: a tenth of the TTL before the store could end
+    /// it. Every renewal moves it on. Without a renewal, [`lost`](Permit::lost) resolves at that time. `None` if the hold
+    /// has neither a TTL nor a session.
     pub fn held_until(&self) -> Option<std::time::Instant> {
         let until = self.holdings().map(Holding::held_until).min();
         until.map(Instant::into_std)
     }
 
-    /// Whether the hold is lost, by the clock as it is now: see [`lost`](Permit::lost). Once true,
-    /// it stays so.
+    /// Whether the hold is lost now; see [`lost`](Permit::lost). Once true, it stays true.
     pub fn is_lost(&self) -> bool {
         self.holdings().any(|holding| holding.is_lost().is_some())
     }
@@ -166,10 +178,10 @@ impl Permit {
         self.own.iter().chain(self.session.as_deref())
     }
 
-    /// Gives the permits back, and says whether they were still held until now.
+    /// Gives the permits back. [`Released::now`] tells whether they were still held.
     ///
     /// # Errors
-    /// `store_unavailable`; it is then given back in the background, as if it were dropped.
+    /// [`Error::Store`]; the permits are then given back in the background, as on drop.
     pub async fn release(mut self) -> Result<Released, Error> {
         if let Some(own) = &self.own {
             own.stop();
@@ -187,11 +199,11 @@ impl Permit {
         self.request.owner.clone().or_else(who::this_process)
     }
 
-    /// Lets go without giving back. Nothing renews the hold any more, so it ends with its time to
-    /// live, or when somebody releases it by its id.
+    /// Stops renewing the hold without giving it back, and returns its id. The hold ends with its TTL, or when somebody
+    /// releases it by its id.
     ///
-    /// That differs from tokio's, where what was forgotten is gone for good. Here only a request
-    /// without a time to live stays; to take permits away, [`resize`](crate::Semaphore::resize).
+    /// In tokio the permit would be gone for good. To remove permits here, use
+    /// [`forget_permits`](crate::Semaphore::forget_permits).
     pub fn forget(mut self) -> ExternalId {
         self.held = false;
         self.request.external_id.clone()
@@ -206,7 +218,7 @@ impl Permit {
         self.release_in_background()
     }
 
-    /// Asks that do not wait and begin from now on come after it.
+    /// Calls of `try_acquire` that begin from now on come after this release.
     fn release_begins(&mut self) {
         if self.under_way.is_none() {
             let permits = self.request.permits.iter();

@@ -60,7 +60,7 @@ impl Pool {
                 // Somebody may make another of it meanwhile.
                 lockhouse
                     .define(self.name(), self.capacity)
-                    .as_it_is()
+                    .if_missing()
                     .await?
             }
             found => found?,

@@ -13,14 +13,14 @@ use crate::{Error, Semaphore};
 const CHANGES: u32 = 1000;
 
 impl Semaphore {
-    /// The most permits that a semaphore has.
+    /// The greatest capacity of a semaphore.
     pub const MAX_PERMITS: u32 = i32::MAX as u32;
 
     /// Adds `count` permits to the semaphore, and returns its new capacity.
     ///
-    /// Any number of callers may do so at once: none of what they add is lost. Other than
-    /// [`resize`](Semaphore::resize) this is not safe to repeat after an
-    /// [ambiguous error](Error::maybe_applied): look at the [history](crate::Lockhouse::history) first.
+    /// Any number of callers may do so at once, and none of the added permits is lost. Unlike
+    /// [`resize`](Semaphore::resize), the call is not safe to repeat after an error that is
+    /// [maybe applied](Error::maybe_applied): look at the [history](crate::Lockhouse::history) first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -35,19 +35,19 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Refused`] with [`Code::UnknownSemaphore`], [`Error::Invalid`] beyond
-    /// [`MAX_PERMITS`](Semaphore::MAX_PERMITS), and [`Error::Store`].
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore); [`Error::Invalid`] beyond
+    /// [`MAX_PERMITS`](Semaphore::MAX_PERMITS); [`Error::Store`].
     pub async fn add_permits(&self, count: u32) -> Result<u32, Error> {
         let add = |capacity: u32, _available| i64::from(capacity) + i64::from(count);
         let (_, capacity) = self.change(add).await?;
         Ok(capacity)
     }
 
-    /// Takes up to `count` of the available permits away for good, and returns how many it took.
+    /// Removes up to `count` free permits for good, and returns how many it removed.
     ///
-    /// Held permits stay held. A permit that is acquired while this call is under way may be among those
-    /// that are taken: it is then not granted again after its release. Repeating it is as unsafe as
-    /// repeating [`add_permits`](Semaphore::add_permits).
+    /// Held permits stay held. A permit that is acquired during this call may be among the removed ones: it stays held,
+    /// and is not granted again after its release. Like [`add_permits`](Semaphore::add_permits), the call is not safe to
+    /// repeat.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +64,7 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Refused`] with [`Code::UnknownSemaphore`], and [`Error::Store`].
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Store`].
     pub async fn forget_permits(&self, count: u32) -> Result<u32, Error> {
         let forget =
             |capacity: u32, available: u32| i64::from(capacity) - i64::from(available.min(count));

@@ -13,18 +13,43 @@ use crate::background::Dropped;
 use crate::session::Keeper;
 use crate::{Error, Lockhouse, Permit, who};
 
-/// The time to live of a hold that says nothing else.
+/// The TTL of a request unless the caller sets one.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// A request in the making; see [`Lockhouse::request`] and [`Lockhouse::request_with_id`].
+/// Builds a request for permits of one or more semaphores; see [`Lockhouse::request`] and
+/// [`Lockhouse::request_with_id`].
 ///
-/// Values are checked when it is sent, so that a chain of calls needs one `?`.
+/// Values are checked when the request is sent, so a chain of calls needs one `?`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// # use std::time::Duration;
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// lockhouse.define("gpu", 1).await?;
+/// lockhouse.define("network", 5).await?;
+/// let permit = lockhouse
+///     .request()
+///     .permits("gpu", 1)
+///     .permits("network", 2)
+///     .owner("trainer-7")
+///     .ttl(Duration::from_secs(60))
+///     .wait(Duration::from_secs(30))
+///     .priority(10)
+///     .acquire()
+///     .await?;
+/// for (semaphore, fence) in permit.fences() {
+///     println!("{semaphore}: fence {fence}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is asked until acquire or try_acquire"]
 pub struct RequestBuilder {
     lockhouse: Lockhouse,
-    /// If there is none, each that is sent has one of its own. Nobody else knows that, so a grant
-    /// that its caller gave up on may be given back.
+    /// If there is none, each request that is sent draws a fresh id. Nobody else knows that id, so a grant whose caller
+    /// went away may be given back.
     external_id: Option<String>,
     permits: Vec<(String, u32)>,
     owner: Option<String>,
@@ -55,7 +80,7 @@ impl RequestBuilder {
         }
     }
 
-    /// The owner's whose session keeps it, without a TTL of its own.
+    /// Lets a session keep the request: it belongs to the session's owner and has no TTL.
     pub(crate) fn kept_by(mut self, keeper: Keeper) -> Self {
         self.owner = Some(keeper.owner.as_str().to_owned());
         self.ttl = None;
@@ -63,68 +88,68 @@ impl RequestBuilder {
         self
     }
 
-    /// Adds `count` permits of `semaphore`. Name each semaphore once.
+    /// Adds `count` permits of `semaphore`. Each semaphore may be named once; at most 64 semaphores.
     pub fn permits(mut self, semaphore: impl Into<String>, count: u32) -> Self {
         self.permits.push((semaphore.into(), count));
         self
     }
 
-    /// Who will hold.
+    /// Sets the owner: free text that says who holds the permits, such as a job id.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// How long the hold outlives its last renewal, by the store's clock; 30 s unless said. The
-    /// [`Permit`] renews it every third of that.
+    /// Sets the TTL: how long the hold lasts after its last renewal, by the store's clock. The default is 30 s. The
+    /// [`Permit`] renews the hold every third of the TTL.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The hold lasts until it is released, even if this process dies.
+    /// Removes the TTL: the hold lasts until it is released, even if this process dies. The upkeep ends it as
+    /// [stale](crate::Upkeep::stale_after) after 24 h, unless its owner has a session.
     pub fn without_ttl(mut self) -> Self {
         self.ttl = None;
         self
     }
 
-    /// How long [`acquire`](RequestBuilder::acquire) waits for room at most; without this, as long
-    /// as it takes.
+    /// Limits how long [`acquire`](RequestBuilder::acquire) waits for room. By default it waits as long as it takes.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// How much this is preferred to others that wait: -100 to 100, 0 unless said. Each step puts
-    /// it ahead of those who came up to ten seconds before, and of no others; so nobody waits for
-    /// ever. It is not part of what is asked: the same ask with another priority is the same.
+    /// Sets the priority among waiters, from -100 to 100. The default is 0. Each step counts as ten seconds of waiting, so
+    /// no waiter starves. A retry with the same id may have another priority.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Waits for room on all the semaphores at once, and takes it.
+    /// Waits until all the semaphores have room, and takes all permits in one commit.
     ///
-    /// First come, first served, over all processes that use the store: nobody behind is granted what one
-    /// ahead wants too, be it one of several semaphores (P11). Between two processes the order holds up to a
-    /// quarter of a second.
+    /// **Fairness.** Waiters are served by arrival and priority, across all processes that use the store (P11).
     ///
-    /// The same id with the same permits and owner gives the same grant again, also from another
-    /// process (P5).
+    /// **Retries.** A request with the same id, permits and owner gets the same grant again, also from another process
+    /// (P5).
     ///
-    /// Dropping the future gives up the place in the queue. If the grant was made in that very
-    /// moment it ends by its time to live, or with its session; the same call again would find it.
+    /// **Cancellation.** Dropping the future gives up the place in the line. A grant that was made in that moment is
+    /// given back if the id is fresh. Under the caller's id it stays until its TTL or its session ends it, and a retry
+    /// finds it.
     ///
     /// # Errors
-    /// `exhausted` when there was no room within the wait; `session_ended` when it is a session's, and
-    /// that is lost before there is room; `invalid_request`, `unknown_semaphore`, `exceeds_capacity`,
-    /// `idempotency_conflict`, `request_ended`, `store_unavailable`, `overloaded`.
+    /// [`Exhausted`](Refusal::Exhausted) or [`Closed`](Refusal::Closed) if there was no room within the wait;
+    /// [`SessionEnded`](Refusal::SessionEnded) if the request belongs to a session that is lost before there is room;
+    /// [`UnknownSemaphore`](Refusal::UnknownSemaphore), [`ExceedsCapacity`](Refusal::ExceedsCapacity),
+    /// [`IdempotencyConflict`](Refusal::IdempotencyConflict), [`RequestEnded`](Refusal::RequestEnded),
+    /// [`Error::Invalid`], [`Error::Overloaded`], [`Error::Store`].
     pub async fn acquire(self) -> Result<Permit, Error> {
         let wait = self.wait.unwrap_or(Duration::MAX);
         self.send(wait).await
     }
 
-    /// Takes the permits if there is room on all the semaphores now, and nobody waits for it.
+    /// Takes the permits if all the semaphores have room now and no waiter comes first.
     ///
     /// # Errors
     /// As [`acquire`](RequestBuilder::acquire).
@@ -137,9 +162,9 @@ impl RequestBuilder {
         self.hold(ask, wait).await
     }
 
-    /// Holds `ask`, which this builder made or one of Lockhouse's own did.
+    /// Holds `ask`, which this builder made, or the upkeep.
     pub(crate) async fn hold(self, ask: Ask, wait: Duration) -> Result<Permit, Error> {
-        // Of another owner it is not kept.
+        // A session keeps requests of its own owner only.
         let is_kept_by = |keeper: &&Keeper| ask.owner.as_ref() == Some(&keeper.owner);
         let keeper = self.keeper.as_ref().filter(is_kept_by);
         if let Some(keeper) = keeper.filter(|keeper| keeper.holding.is_lost().is_some()) {
@@ -156,7 +181,7 @@ impl RequestBuilder {
                 }
             })?,
             ended = session_ends(keeper) => {
-                // What is granted in that very moment has no time to live to end it.
+                // A grant that is made in this moment has no TTL that would end it.
                 abandoned.arm(id);
                 return Err(ended);
             }
@@ -173,8 +198,8 @@ impl RequestBuilder {
         ))
     }
 
-    /// The request with a time, by this process's clock, from which its time to live surely runs:
-    /// a grant of another moment than when it was asked for is renewed first (P8).
+    /// The request, and a time by this process's clock that is not later than the start of its TTL. A grant that is
+    /// older than the call, or that took long to arrive, is renewed first (P8).
     async fn fresh(
         &self,
         request: Request,
@@ -188,7 +213,7 @@ impl RequestBuilder {
             return Ok((request, asked_at));
         }
         let renewed_at = Instant::now();
-        // Who holds it by the same id with a longer one goes by that.
+        // Another holder of the same id may rely on a longer TTL.
         let ttl = self.ttl.max(Some(ttl.as_duration()));
         let request = self.lockhouse.renew(&request.external_id, ttl).await?;
         Ok((request, renewed_at))
@@ -212,7 +237,7 @@ impl RequestBuilder {
     }
 }
 
-/// Once its session is lost, whatever is granted is lost too. Without a session, never.
+/// Resolves when the session of a request is lost, and its grant with it. Without a session, never.
 async fn session_ends(keeper: Option<&Keeper>) -> Error {
     let Some(keeper) = keeper else {
         return std::future::pending().await;
@@ -221,9 +246,8 @@ async fn session_ends(keeper: Option<&Keeper>) -> Error {
     Refusal::SessionEnded(keeper.owner.clone()).into()
 }
 
-/// Gives back what may be granted to a caller who went away (P10). Only for ids that nobody else
-/// knows, as another may have been asked for again by somebody who is still there; and for any whose
-/// session is lost, as whoever asked for it with that has lost it too.
+/// Gives back what may be granted to a caller that went away (P10), if the id is fresh, or if the session is lost. A
+/// request with the caller's own id stays, since another caller may have asked for it again.
 struct Abandoned {
     lockhouse: Lockhouse,
     runtime: Handle,

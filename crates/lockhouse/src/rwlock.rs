@@ -1,19 +1,19 @@
-//! Many who read, or one who writes.
+//! [`RwLock`]: many readers, or one writer.
 
 use crate::pool::Pool;
 use crate::{Error, Lockhouse, Permit};
 
-/// All permits that there can be, so that no later resize can let a reader in beside a writer.
+/// The greatest capacity, so that no later resize can let a reader in beside a writer.
 const ALL: u32 = i32::MAX.cast_unsigned();
 
-/// A readers-writer lock by name; see [`Lockhouse::rwlock`]. A reader takes one permit of its
-/// semaphore, a writer all 2,147,483,647.
+/// A readers-writer lock by name; see [`Lockhouse::rwlock`]. A reader takes one permit of its semaphore, a writer all
+/// 2,147,483,647.
 ///
-/// It differs from `tokio::sync::RwLock` as [`Mutex`](crate::Mutex) does from its own: it holds no
-/// data, the guards are [permits](Permit) that can be [lost](Permit::lost), and there are errors.
+/// It differs from `tokio::sync::RwLock` as [`Mutex`](crate::Mutex) differs from tokio's: it contains no data, the guards
+/// are [permits](Permit) that can be [lost](Permit::lost), and calls can fail.
 ///
-/// As with tokio's, writers are not starved: a caller that comes after a waiting writer stands behind it,
-/// reader or not, whichever process it waits at.
+/// As in tokio, writers do not starve: readers and writers that arrive after a waiting writer are served after it, at
+/// whichever process they wait.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -33,52 +33,52 @@ const ALL: u32 = i32::MAX.cast_unsigned();
 pub struct RwLock(Pool);
 
 impl Lockhouse {
-    /// A handle on the readers-writer lock `name`. Its first use makes the semaphore if there is
-    /// none; one of another capacity than 2,147,483,647 is refused then.
+    /// A handle on the readers-writer lock `name`. Its first use creates the semaphore `name` with capacity
+    /// 2,147,483,647 if it does not exist, and refuses one of another capacity.
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock(Pool::new(self.semaphore(name), ALL))
     }
 }
 
 impl RwLock {
-    /// The lock's name, which is its semaphore's.
+    /// The name of the lock and of its semaphore.
     pub fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// Waits until nobody writes, or waits to since before.
+    /// Waits until no writer holds the lock and no earlier writer waits for it.
     ///
     /// Cancel safe, as [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Errors
-    /// `capacity_changed` if there is such a semaphore, of another capacity; `store_unavailable`,
-    /// `overloaded`.
+    /// As [`Mutex::lock`](crate::Mutex::lock).
     pub async fn read(&self) -> Result<Permit, Error> {
         self.0.acquire(1).await
     }
 
-    /// Reads if nobody writes, or waits to.
+    /// Takes the lock for reading if no writer holds it or waits for it.
     ///
     /// # Errors
-    /// `exhausted`, and as [`read`](RwLock::read).
+    /// [`Exhausted`](crate::Refusal::Exhausted) or [`Closed`](crate::Refusal::Closed), and as [`read`](RwLock::read).
     pub async fn try_read(&self) -> Result<Permit, Error> {
         self.0.try_acquire(1).await
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until no reader and no writer holds the lock.
     ///
     /// Cancel safe, as [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Errors
-    /// As [`read`](RwLock::read); `exceeds_capacity` if the semaphore was made smaller since.
+    /// As [`read`](RwLock::read); [`ExceedsCapacity`](crate::Refusal::ExceedsCapacity) if the semaphore was resized after
+    /// this handle's first use.
     pub async fn write(&self) -> Result<Permit, Error> {
         self.0.acquire(ALL).await
     }
 
-    /// Writes if nobody reads or writes.
+    /// Takes the lock for writing if no reader and no writer holds it.
     ///
     /// # Errors
-    /// `exhausted`, and as [`write`](RwLock::write).
+    /// [`Exhausted`](crate::Refusal::Exhausted) or [`Closed`](crate::Refusal::Closed), and as [`write`](RwLock::write).
     pub async fn try_write(&self) -> Result<Permit, Error> {
         self.0.try_acquire(ALL).await
     }

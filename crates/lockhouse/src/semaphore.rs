@@ -1,33 +1,32 @@
-//! A handle on one semaphore, in the manner of `tokio::sync::Semaphore`.
+//! A handle on one semaphore, with the methods of `tokio::sync::Semaphore`.
 
-use lockhouse_core::SemaphoreName;
+use lockhouse_core::{Capacity, SemaphoreName};
 
 use crate::session::Keeper;
 use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 
-/// One semaphore by name; see [`Lockhouse::semaphore`].
+/// A handle on one semaphore by its name; see [`Lockhouse::semaphore`].
 ///
-/// Who knows `tokio::sync::Semaphore` knows this. It differs where a database and other machines
-/// come in:
+/// It has the methods of `tokio::sync::Semaphore`. The [crate page](crate#compared-with-tokiosyncsemaphore) lists the
+/// differences.
 ///
-/// | | tokio | here |
-/// |---|---|---|
-/// | made by | `new(n)` | [`define`](Lockhouse::define), once, by anybody; the handle is only a name |
-/// | errors | closed | the store can be out of reach, the semaphore unknown or too small |
-/// | a permit | borrows; `acquire_owned` needs an `Arc` | borrows nothing, ever |
-/// | holding | for ever | as long as it is renewed: a [`Permit`] can be [lost](Permit::lost) |
-/// | order | first come, first served | so too, over all processes; between two of them up to a quarter of a second |
-/// | dropping a waiting future | gives the place up | so too; what was granted in that moment is given back |
-/// | dropping a permit | gives it back at once | gives it back in the background; a later `try_acquire` of the same client comes after it |
-/// | `forget` | takes a permit away for good | it comes back with its time to live |
-/// | `add_permits`, `forget_permits` | add and take | so too, in a few calls; [`resize`](Semaphore::resize) sets, and is safe to repeat |
-/// | `merge`, `split` of a permit | join and part | not here: a permit is one request, with one id and one fence, that ends once |
-/// | `close` | wakes all waiters, with an error | not here: a semaphore outlives every process. Resized to 0 it is paused, and waiters wait |
-/// | | | every grant has a [fence](Permit::fence) |
+/// Every acquire makes a request under a fresh id. For another TTL, a bounded wait or a priority use
+/// [`Lockhouse::request`]; to retry across a crash, [`Lockhouse::request_with_id`].
 ///
-/// Every acquire makes a request of its own under a fresh id (a UUID), so none is confused with
-/// another. For another TTL or a bounded wait there is [`Lockhouse::request`]; to be able to retry one
-/// across a crash, pick the id: [`Lockhouse::request_with_id`].
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lockhouse::Error> {
+/// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+/// lockhouse.define("backup-slots", 10).await?;
+/// let slots = lockhouse.semaphore("backup-slots");
+/// let one = slots.acquire().await?;
+/// let four = slots.try_acquire_many(4).await?;
+/// assert_eq!(slots.available_permits().await?, 5);
+/// drop((one, four));
+/// assert_eq!(slots.available_permits().await?, 10);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     lockhouse: Lockhouse,
@@ -53,21 +52,22 @@ impl Semaphore {
         &self.name
     }
 
-    /// Waits for one permit, as long as it takes, also while the semaphore is closed; for less,
-    /// `tokio::time::timeout` will do.
+    /// Waits for one permit, as long as it takes, also while the semaphore is closed. To wait less long, use
+    /// [`RequestBuilder::wait`] or `tokio::time::timeout`.
     ///
-    /// First come, first served, and cancel safe: dropping the future gives up the place in the
-    /// queue, and a permit granted in that moment is given back.
+    /// Waiters are served in the order in which they arrived. The call is cancel safe: dropping the future gives up the
+    /// place in the line, and a permit that was granted in that moment is given back.
     ///
     /// # Errors
-    /// `unknown_semaphore`, `exceeds_capacity`, `store_unavailable`, `overloaded`; of a session's,
-    /// `session_ended` once that is lost.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`ExceedsCapacity`](crate::Refusal::ExceedsCapacity),
+    /// [`Error::Overloaded`], [`Error::Store`]; on a session's handle
+    /// [`SessionEnded`](crate::Refusal::SessionEnded) once the session is lost.
     pub async fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1).await
     }
 
-    /// Waits for `count` permits at once, as long as it takes. Nobody behind it is granted any
-    /// meanwhile, as with tokio's.
+    /// Waits for `count` permits at once, as long as it takes. No later waiter is served meanwhile, as in tokio, so
+    /// small requests do not starve a large one.
     ///
     /// # Errors
     /// As [`acquire`](Semaphore::acquire).
@@ -75,18 +75,19 @@ impl Semaphore {
         self.ask(count).acquire().await
     }
 
-    /// One permit if there is room now, and nobody waits for it. It asks the store, so it is async.
+    /// Takes one permit if there is room now and no waiter comes first. It asks the store, so it is async.
     ///
-    /// A permit that this client, or a clone, dropped or began to release before is back by then: the call
-    /// waits for such releases, for 0.4 s at most.
+    /// The call first waits for the releases that this client or a clone has begun, also by dropping a permit, for at
+    /// most 0.4 s. So a permit that was dropped before the call is available to it.
     ///
     /// # Errors
-    /// `exhausted`, and as [`acquire`](Semaphore::acquire).
+    /// [`Exhausted`](crate::Refusal::Exhausted) or [`Closed`](crate::Refusal::Closed), and as
+    /// [`acquire`](Semaphore::acquire).
     pub async fn try_acquire(&self) -> Result<Permit, Error> {
         self.try_acquire_many(1).await
     }
 
-    /// `count` permits if there is room for all of them now.
+    /// Takes `count` permits if there is room for all of them now and no waiter comes first.
     ///
     /// # Errors
     /// As [`try_acquire`](Semaphore::try_acquire).
@@ -94,8 +95,8 @@ impl Semaphore {
         self.ask(count).try_acquire().await
     }
 
-    /// [`acquire`](Semaphore::acquire), whose future borrows nothing either, so that it can be
-    /// spawned. A handle is cheap to clone, so no `Arc` is needed.
+    /// [`acquire`](Semaphore::acquire) with a future that borrows nothing, so that it can be spawned. A handle is cheap to
+    /// clone, so no `Arc` is needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -115,7 +116,7 @@ impl Semaphore {
         self.acquire().await
     }
 
-    /// [`acquire_many`](Semaphore::acquire_many), whose future borrows nothing either.
+    /// [`acquire_many`](Semaphore::acquire_many) with a future that borrows nothing.
     ///
     /// # Errors
     /// As [`acquire`](Semaphore::acquire).
@@ -123,7 +124,7 @@ impl Semaphore {
         self.acquire_many(count).await
     }
 
-    /// [`try_acquire`](Semaphore::try_acquire), whose future borrows nothing either.
+    /// [`try_acquire`](Semaphore::try_acquire) with a future that borrows nothing.
     ///
     /// # Errors
     /// As [`try_acquire`](Semaphore::try_acquire).
@@ -131,7 +132,7 @@ impl Semaphore {
         self.try_acquire().await
     }
 
-    /// [`try_acquire_many`](Semaphore::try_acquire_many), whose future borrows nothing either.
+    /// [`try_acquire_many`](Semaphore::try_acquire_many) with a future that borrows nothing.
     ///
     /// # Errors
     /// As [`try_acquire`](Semaphore::try_acquire).
@@ -139,26 +140,49 @@ impl Semaphore {
         self.try_acquire_many(count).await
     }
 
-    /// How many permits could be granted now. By the time that you read it, it may be otherwise.
-    /// Releases that this client or a clone has begun come first, as with
-    /// [`try_acquire`](Semaphore::try_acquire).
+    /// How many permits are free. Other callers may change that before the answer arrives. The call first waits for
+    /// releases, as [`try_acquire`](Semaphore::try_acquire) does.
     ///
     /// # Errors
-    /// `unknown_semaphore`, `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Store`].
     pub async fn available_permits(&self) -> Result<u32, Error> {
         let name = SemaphoreName::parse(&self.name)?;
         self.lockhouse.background().releases_settle([&name]).await;
         Ok(self.lockhouse.status(&name).await?.semaphore.available())
     }
 
-    /// Sets the capacity of the semaphore, which must exist; 0 pauses it. It is safe
-    /// to repeat when an answer was lost; [`add_permits`](Semaphore::add_permits) is not.
+    /// Whether the semaphore is closed: its capacity is 0, so nothing is granted until it is resized. Waiters wait for
+    /// that. A semaphore outlives every process, so it is never closed for good as one of tokio is.
     ///
-    /// A capacity below what is held revokes nothing; nothing is granted until there is room. To
-    /// say who did it and why, or to set it only from a value that you know: [`Lockhouse::define`].
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let slots = lockhouse.semaphore("backup-slots");
+    /// slots.resize(0).await?;
+    /// assert!(slots.is_closed().await?);
+    /// slots.resize(10).await?;
+    /// assert!(!slots.is_closed().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `unknown_semaphore`, `invalid_request`, `store_unavailable`.
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Store`].
+    pub async fn is_closed(&self) -> Result<bool, Error> {
+        let status = self.lockhouse.status(&self.name).await?;
+        Ok(status.semaphore.capacity == Capacity::CLOSED)
+    }
+
+    /// Sets the capacity of the semaphore, which must exist. 0 [closes](Semaphore::is_closed) it. The call is safe to
+    /// repeat when an answer was lost; [`add_permits`](Semaphore::add_permits) is not.
+    ///
+    /// A capacity below the permits in use revokes nothing. Nothing is granted until there is room again. To record who
+    /// resized it and why, or to resize it only from an expected capacity, use [`Lockhouse::define`].
+    ///
+    /// # Errors
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore), [`Error::Invalid`], [`Error::Store`].
     pub async fn resize(&self, capacity: u32) -> Result<SemaphoreStatus, Error> {
         self.lockhouse
             .define(&self.name, capacity)

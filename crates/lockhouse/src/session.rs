@@ -1,4 +1,4 @@
-//! An owner's session that beats by itself.
+//! [`Session`]: an owner's session that sends its heartbeats by itself.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 use crate::holding::{Held, Holding};
 use crate::{Error, Lockhouse, Lost, RequestBuilder, Semaphore};
 
-/// An owner's session, kept by one heartbeat about every third of its time to live, however much the
-/// owner holds. See [`Lockhouse::session`].
+/// A session of an owner: one heartbeat about every third of its TTL keeps all that the owner holds. See
+/// [`Lockhouse::session`].
 ///
-/// Permits that are acquired through it are lost when it is, so watching one of them is enough.
+/// Permits that are acquired through the session are lost when the session is, so it is enough to watch
+/// [`lost`](Session::lost).
 ///
-/// Dropping it says goodbye in the background, on the runtime that it began on.
-/// [`Lockhouse::close`] waits for that. If nobody can be told, the owner's silence frees what it
-/// holds.
+/// Dropping the session releases its permits in the background, on the runtime on which it began.
+/// [`Lockhouse::close`] waits for that. If the store cannot be reached, they are released when the session lapses.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -68,7 +68,7 @@ impl Session {
         })
     }
 
-    /// Whose it is.
+    /// The owner.
     pub fn owner(&self) -> &Owner {
         &self.keeper.owner
     }
@@ -91,34 +91,32 @@ impl Session {
         Semaphore::new(self.lockhouse.clone(), name.as_ref(), keeper)
     }
 
-    /// Resolves when the session is lost: no heartbeat got through in time, or it had lapsed or was
-    /// ended by somebody else when one did. What the owner holds may be somebody else's: stop what
-    /// it was for.
+    /// Resolves when the session is lost: no heartbeat reached the store in time, or the session had lapsed or was ended
+    /// when one did. The permits may be granted to other callers then, so stop the work.
     ///
-    /// A request that is ended by itself, as by force, ends no session.
+    /// The end of a single request, by force, does not end the session.
     pub async fn lost(&self) -> Lost {
         self.keeper.holding.lost().await
     }
 
-    /// Whether the session is lost, by the clock as it is now: see [`Permit::is_lost`].
+    /// Whether the session is lost now; see [`Permit::is_lost`].
     ///
     /// [`Permit::is_lost`]: crate::Permit::is_lost
     pub fn is_lost(&self) -> bool {
         self.keeper.holding.is_lost().is_some()
     }
 
-    /// Until when the owner surely counts as heard, by this process's monotonic clock: a tenth of
-    /// the time to live before the store could free anything. Every heartbeat moves it on, and if
-    /// none does, [`lost`](Session::lost) resolves then.
+    /// Until when the session is certain, by this process's monotonic clock: a tenth of the TTL before the store could
+    /// end it. Every heartbeat moves it on. Without one, [`lost`](Session::lost) resolves at that time.
     pub fn held_until(&self) -> Option<std::time::Instant> {
         Some(self.keeper.holding.held_until().into_std())
     }
 
-    /// Releases all that the owner holds, and ends the session; how many requests those were. Its
+    /// Releases all that the owner holds and ends the session. Returns how many requests it released. The session's
     /// permits are lost from here on.
     ///
     /// # Errors
-    /// `store_unavailable`; the owner's silence then frees them.
+    /// [`Error::Store`]; the requests end when the session lapses.
     pub async fn goodbye(mut self) -> Result<u64, Error> {
         self.keeper.holding.end(EndReason::Released);
         let released = self.lockhouse.goodbye(self.owner()).await;
@@ -127,8 +125,8 @@ impl Session {
         released
     }
 
-    /// Beats no more, and says no goodbye: what the owner holds is freed when its time to live has
-    /// passed, unless somebody else goes on with the session.
+    /// Stops the heartbeats without a goodbye. The owner's requests end when the session lapses, unless another
+    /// process sends heartbeats for the owner.
     pub fn forget(mut self) {
         self.open = false;
         self.keeper.holding.stop();

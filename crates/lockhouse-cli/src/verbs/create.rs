@@ -69,7 +69,7 @@ impl Create {
     async fn create(&self, lockhouse: &Lockhouse) -> Result<(SemaphoreStatus, bool), Failure> {
         let mut define = lockhouse
             .define(&self.name, self.capacity)
-            .as_it_is()
+            .if_missing()
             .changed_by(who::user_and_host());
         if let Some(note) = &self.note {
             define = define.note(note);

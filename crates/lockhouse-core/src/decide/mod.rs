@@ -130,7 +130,7 @@ impl Scene {
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         let created = !semaphore.exists();
         let changed = !created && semaphore.capacity != capacity;
-        let expected = match wanted.as_it_is {
+        let expected = match wanted.if_missing {
             true => Some(capacity),
             false => wanted.expected,
         };

@@ -106,7 +106,7 @@ impl Model {
     fn define(&mut self, now: Timestamp, wanted: &Definition) -> Outcome {
         let name = &wanted.name;
         let old = self.capacity(name);
-        let from = match wanted.as_it_is {
+        let from = match wanted.if_missing {
             true => Some(wanted.capacity),
             false => wanted.expected,
         };

@@ -95,12 +95,12 @@ fn defines() -> impl Strategy<Value = Command> {
         notes,
     );
     parts.prop_map(|(name, capacity, conditions, expected, changed_by, note)| {
-        let [must_exist, as_it_is] = conditions;
+        let [must_exist, if_missing] = conditions;
         Command::Define(Definition {
             name,
             capacity,
             must_exist,
-            as_it_is,
+            if_missing,
             expected,
             changed_by,
             note,

@@ -260,7 +260,7 @@ impl Remote {
             if definition.must_exist {
                 request = request.header(IF_MATCH, "*");
             }
-            if definition.as_it_is {
+            if definition.if_missing {
                 request = request.header(IF_NONE_MATCH, "*");
             }
             request

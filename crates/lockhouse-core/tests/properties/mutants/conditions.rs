@@ -14,9 +14,9 @@ fn a_resize_that_ignores_what_was_expected_is_caught() {
 }
 
 #[test]
-fn a_resize_of_what_shall_stay_as_it_is_is_caught() {
+fn resizing_in_spite_of_if_missing_is_caught() {
     assert_caught("changes", |loaded, commands| {
-        on_definitions(loaded, commands, |_, wanted| wanted.as_it_is = false)
+        on_definitions(loaded, commands, |_, wanted| wanted.if_missing = false)
     });
 }
 
