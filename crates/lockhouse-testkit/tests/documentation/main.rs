@@ -4,4 +4,5 @@
 
 mod blocks;
 mod links;
+mod names;
 mod pages;
