@@ -136,7 +136,7 @@ pub enum Refusal {
     #[error("others come first on semaphore {}", Names(.0))]
     OthersFirst(Vec<SemaphoreName>),
     /// The id belongs to a request with other permits or another owner.
-    #[error("external_id \"{0}\" stands for another ask; pick another id")]
+    #[error("external_id \"{0}\" belongs to a different request; use another id")]
     IdempotencyConflict(ExternalId),
     /// The request has ended.
     #[error("request \"{external_id}\" has ended: {reason}")]
@@ -147,10 +147,10 @@ pub enum Refusal {
         reason: EndReason,
     },
     /// The owner has no session: it has lapsed, was ended, or never began.
-    #[error("the session of \"{0}\" has ended; what it kept may have been freed")]
+    #[error("the session of \"{0}\" has ended, and its permits may have been released")]
     SessionEnded(Owner),
     /// The semaphore has another capacity than the one that the caller expected.
-    #[error("capacity of \"{name}\" is {capacity}, not {expected}; look again before changing it")]
+    #[error("capacity of \"{name}\" is {capacity}, not {expected}; read it again before changing it")]
     CapacityChanged {
         /// The semaphore.
         name: SemaphoreName,

@@ -103,7 +103,7 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {
     let (mut read, mut discarded) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {
         let frame =
-            frame.map_err(|error| Failure::malformed("body", format!("broke off: {error}")))?;
+            frame.map_err(|error| Failure::malformed("body", format!("was cut off: {error}")))?;
         let Some(data) = frame.data_ref() else {
             continue;
         };
@@ -132,10 +132,10 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
             }
             path => path,
         };
-        Failure::malformed(field, format!("can't be read: {}", error.inner()))
+        Failure::malformed(field, format!("cannot be read: {}", error.inner()))
     })?;
     let ended = deserializer.end();
-    ended.map_err(|error| Failure::malformed("body", format!("can't be read: {error}")))?;
+    ended.map_err(|error| Failure::malformed("body", format!("cannot be read: {error}")))?;
     Ok(parsed)
 }
 
@@ -155,32 +155,32 @@ mod tests {
         let acquires = [
             (
                 permits(r#"{"semaphore":7}"#),
-                "permits[1].semaphore can't be read: invalid type",
+                "permits[1].semaphore cannot be read: invalid type",
             ),
             (
                 permits(r#"{"semaphore":"b","count":1.5}"#),
-                "permits[1].count can't be read",
+                "permits[1].count cannot be read",
             ),
             (permits(r#"{"semaphore":"b","x":1}"#), "unknown field `x`"),
             (permits(r#"{"count":1}"#), "missing field `semaphore`"),
-            (permits("").replace("[{", "[{{"), "body can't be read: "),
+            (permits("").replace("[{", "[{{"), "body cannot be read: "),
         ];
         for (body, expected) in acquires {
             let detail = status_and_detail::<Acquire>(&body);
             assert!(detail.contains(expected), "{body}: {detail}");
         }
         let defines = [
-            ("", "body can't be read: EOF"),
-            ("{\"capacity\":1", "body can't be read: EOF"),
-            ("{\"capacity\":1}x", "body can't be read: trailing"),
-            ("[]", "body can't be read: invalid"),
+            ("", "body cannot be read: EOF"),
+            ("{\"capacity\":1", "body cannot be read: EOF"),
+            ("{\"capacity\":1}x", "body cannot be read: trailing"),
+            ("[]", "body cannot be read: invalid"),
             (
                 "{\"capacity\":1,\"capacity\":2}",
                 "duplicate field `capacity`",
             ),
             (
                 "{\"capacity\":1.5}",
-                "capacity can't be read: 1.5 is not a whole number",
+                "capacity cannot be read: 1.5 is not a whole number",
             ),
         ];
         for (body, expected) in defines {

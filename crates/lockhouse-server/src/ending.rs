@@ -26,7 +26,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Ending {
             None | Some("false") => false,
             Some("true") => true,
             Some(other) => {
-                let problem = format!("is {other:?}, it takes true or false");
+                let problem = format!("is {other:?}; it must be true or false");
                 return Err(Failure::malformed("force", problem));
             }
         };

@@ -72,14 +72,14 @@ impl Metrics {
         let mut registry = Registry::with_prefix("lockhouse");
         registry.register(
             "upkeep_failing",
-            "1 while this server should do the upkeep and can't, else 0; /readyz says why",
+            "1 while this server should do the upkeep and cannot, else 0; /readyz says why",
             upkeep_failing.clone(),
         );
         let http = registry.sub_registry_with_prefix("http");
         http.register("requests", "Calls by how they were answered", calls.clone());
         http.register_with_unit(
             "request_duration",
-            "How long calls took, their waits for room included",
+            "How long calls took, including their waits for room",
             Unit::Seconds,
             durations.clone(),
         );
@@ -87,12 +87,12 @@ impl Metrics {
         http.register("connections", "Open connections", connections.open.clone());
         http.register(
             "connections_evicted",
-            "Connections without a call that were ended to make room for others",
+            "Idle connections that were closed to make room for others",
             connections.evicted.clone(),
         );
         http.register(
             "waits_refused",
-            "Calls that were not let wait, as too many connections had calls that wait",
+            "Waiting calls that were refused, since too many connections had waiting calls",
             connections.waits_refused.clone(),
         );
         Self {

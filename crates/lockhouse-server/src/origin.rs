@@ -61,7 +61,7 @@ impl Hosts {
         let mut hosts = request.headers().get_all(HOST).iter();
         let host = hosts.next().map(parse_host).transpose()?;
         if hosts.next().is_some() {
-            return Err(malformed("is there more than once"));
+            return Err(malformed("occurs more than once"));
         }
         let target = request.uri().authority().cloned();
         if target.as_ref().is_some_and(has_user_info) {

@@ -60,6 +60,6 @@ fn parse_limit(limit: Option<String>) -> Result<u32, Failure> {
     };
     let number = text
         .parse()
-        .map_err(|_| Failure::malformed("limit", format!("is {text:?}, it takes a number")))?;
+        .map_err(|_| Failure::malformed("limit", format!("is {text:?}; it must be a number")))?;
     Ok(wire::limit(number)?)
 }

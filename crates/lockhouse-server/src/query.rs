@@ -36,7 +36,7 @@ pub(crate) fn parameters<const N: usize>(
             return Err(Failure::malformed(name, not_taken(&names)));
         };
         if values[known].replace(value).is_some() {
-            return Err(Failure::malformed(names[known], "is there more than once"));
+            return Err(Failure::malformed(names[known], "occurs more than once"));
         }
     }
     Ok(values)

@@ -103,7 +103,7 @@ fn routes() -> [(&'static str, MethodRouter<App>); 14] {
 }
 
 async fn no_such_path(uri: Uri) -> Failure {
-    let detail = format!("there is no {}; see /openapi.json", uri.path());
+    let detail = format!("{} does not exist; see /openapi.json", uri.path());
     Failure::malformed("path", detail).under(StatusCode::NOT_FOUND)
 }
 
@@ -119,7 +119,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text, "a handler panicked");
-    Failure::new(Code::Internal, "the server has a defect; its log says more").into_response()
+    Failure::new(Code::Internal, "internal error; the log of the server has more").into_response()
 }
 
 /// Every answer is of the moment, and is of the type that it says.

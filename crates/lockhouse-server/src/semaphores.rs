@@ -50,7 +50,7 @@ fn has_star(headers: &HeaderMap, condition: &'static str) -> Result<bool, Failur
     let is_given = given.peek().is_some();
     match given.all(|value| value == "*") {
         true => Ok(is_given),
-        false => Err(Failure::malformed(condition, "takes nothing but *")),
+        false => Err(Failure::malformed(condition, "accepts only *")),
     }
 }
 

@@ -68,7 +68,7 @@ pub async fn serve(
     if drained.await.is_err() {
         tracing::warn!(
             connections = served.len(),
-            "calls that did not end were broken off"
+            "calls that did not end were cut off"
         );
     }
     Ok(())
@@ -109,7 +109,7 @@ async fn accept(listener: &TcpListener, connections: &Connections) -> TcpStream 
             },
             Err(error) if of_the_caller(&error) => error,
             Err(error) => {
-                tracing::error!(%error, "no connection can be taken, trying again");
+                tracing::error!(%error, "cannot accept connections, retrying");
                 sleep(BACKOFF).await;
                 continue;
             }

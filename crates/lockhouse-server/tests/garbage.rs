@@ -167,7 +167,7 @@ async fn answer_all(calls: &[Call]) {
 proptest! {
     /// P2 and P6 hold whatever is sent.
     #[test]
-    fn whatever_is_sent_is_answered_and_leaves_all_counters_right(calls in calls()) {
+    fn random_input_is_answered_and_leaves_counters_right(calls in calls()) {
         let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.unwrap().block_on(answer_all(&calls));
     }

@@ -201,20 +201,20 @@ impl Problem {
 fn status_and_title(code: Code) -> (u16, &'static str) {
     match code {
         Code::InvalidRequest => (422, "The request is malformed or out of bounds"),
-        Code::ExceedsCapacity => (422, "More is asked for than there is at all"),
-        Code::UnknownSemaphore => (404, "There is no such semaphore"),
-        Code::UnknownRequest => (404, "There is no such request"),
+        Code::ExceedsCapacity => (422, "The request asks for more than the capacity"),
+        Code::UnknownSemaphore => (404, "The semaphore does not exist"),
+        Code::UnknownRequest => (404, "The request does not exist"),
         Code::SemaphoreInUse => (409, "The semaphore is held"),
-        Code::CapacityChanged => (409, "The capacity is another by now"),
-        Code::IdempotencyConflict => (409, "The id stands for another ask"),
+        Code::CapacityChanged => (409, "The capacity is not the expected one"),
+        Code::IdempotencyConflict => (409, "The id belongs to a different request"),
         Code::RequestEnded => (410, "The request has ended"),
         Code::SessionEnded => (410, "The owner's session has ended"),
-        Code::Exhausted => (423, "There is no room now"),
-        Code::Unauthenticated => (401, "Who asks is not known"),
-        Code::Forbidden => (403, "Who asks may not"),
+        Code::Exhausted => (423, "No permits are available"),
+        Code::Unauthenticated => (401, "The caller is not authenticated"),
+        Code::Forbidden => (403, "The caller is not allowed to do this"),
         Code::StoreUnavailable => (503, "The store did not answer"),
-        Code::Overloaded => (503, "Too much is asked at once"),
-        _ => (500, "A defect"),
+        Code::Overloaded => (503, "The server is overloaded"),
+        _ => (500, "Internal error"),
     }
 }
 

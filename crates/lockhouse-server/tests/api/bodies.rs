@@ -11,7 +11,7 @@ fn permit(members: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_can_not_be_read_is_400_and_says_where() {
+async fn a_malformed_call_is_400_and_names_the_place() {
     let server = Server::start().await;
     let calls = [
         ("PUT", "/v1/semaphores/a", String::new(), "body"),
@@ -109,7 +109,7 @@ async fn what_can_not_be_read_is_400_and_says_where() {
 }
 
 #[tokio::test]
-async fn what_is_out_of_bounds_is_422_and_says_which_field() {
+async fn a_value_out_of_bounds_is_422_and_names_the_field() {
     let server = Server::start().await;
     let long = "x".repeat(256);
     let define = |capacity: &str| format!(r#"{{"capacity":{capacity}}}"#);
@@ -301,7 +301,7 @@ async fn bounds_themselves_are_within() {
 }
 
 #[tokio::test]
-async fn a_null_is_as_good_as_nothing() {
+async fn null_members_count_as_absent() {
     let server = Server::start().await;
     server
         .put(

@@ -59,7 +59,7 @@ async fn a_dropped_permit_is_given_back() {
 }
 
 #[tokio::test]
-async fn what_the_engine_says_is_what_the_client_says() {
+async fn the_client_reports_the_errors_of_the_engine() {
     let server = Server::start().await;
     let client = server.client().await;
     client.define("a", 2).await.unwrap();
@@ -153,7 +153,7 @@ async fn refusals_are_the_same_as_the_engines() {
 }
 
 #[tokio::test]
-async fn names_are_carried_whatever_is_in_them() {
+async fn names_with_any_characters_round_trip() {
     let server = Server::start().await;
     let client = server.client().await;
     for name in [

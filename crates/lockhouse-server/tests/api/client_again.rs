@@ -71,7 +71,7 @@ async fn a_permit_outlives_lost_answers() {
 
 /// P9: what may have been done is told from what was not.
 #[tokio::test(start_paused = true)]
-async fn after_three_tries_more_the_caller_is_told_that_it_may_have_been_done() {
+async fn after_three_retries_the_outcome_is_unknown() {
     let (server, client) = losing(&LOST).await;
     let error = client.release("held").await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable);
@@ -84,7 +84,7 @@ async fn after_three_tries_more_the_caller_is_told_that_it_may_have_been_done() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_there_is_unavailable_and_told_by_its_url() {
+async fn an_unreachable_server_is_unavailable_and_named_by_its_url() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -180,7 +180,7 @@ async fn a_busy_server_says_when_to_ask_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_lost_the_server_is_asked_again() {
+async fn a_bad_gateway_answer_is_retried() {
     for status in [502, 504] {
         let (client, asked) = at_first(2, answer(status, "", "<html>")).await;
         client.semaphores(None, 1).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_gateway_that_lost_the_server_is_asked_again() {
 }
 
 #[tokio::test]
-async fn what_is_no_lockhouse_server_is_told_so() {
+async fn another_kind_of_server_is_reported() {
     let moved = answer(301, "location: https://elsewhere/\r\n", "");
     for first in [answer(404, "", "<html>"), moved, answer(405, "", "{}")] {
         let (client, asked) = at_first(9, first).await;
@@ -259,7 +259,7 @@ async fn a_long_wait_is_cut_into_calls_of_20_s() {
 
 /// P5, P9: the first try may wait at the server yet, on a connection that is silent, and be granted there.
 #[tokio::test(start_paused = true)]
-async fn no_room_after_a_lost_answer_is_not_told_as_a_refusal() {
+async fn a_refusal_on_retry_after_a_lost_answer_is_unknown() {
     let (server, client) = losing(&LOST[..1]).await;
     server
         .lockhouse
@@ -276,7 +276,7 @@ async fn no_room_after_a_lost_answer_is_not_told_as_a_refusal() {
 /// P10: an ask that its caller has given up on, and that a server hears of only after it was to be given
 /// back, is given back then.
 #[tokio::test(start_paused = true)]
-async fn what_comes_to_a_server_only_when_it_was_given_up_is_given_back_then() {
+async fn an_abandoned_ask_that_arrives_late_is_released() {
     let releases = Arc::new(AtomicUsize::new(0));
     let heard = Arc::clone(&releases);
     let url = flaky::server(move |_, call| {

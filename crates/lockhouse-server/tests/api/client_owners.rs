@@ -78,7 +78,7 @@ async fn a_request_is_ended_by_force() {
 }
 
 #[tokio::test]
-async fn of_two_who_resize_from_the_same_capacity_one_is_told() {
+async fn of_two_conditional_resizes_one_is_refused() {
     let (_server, ways) = both().await;
     for lockhouse in ways {
         lockhouse.define("s", 1).await.unwrap();
@@ -108,7 +108,7 @@ async fn of_two_who_resize_from_the_same_capacity_one_is_told() {
 
 /// P9.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_again_after_a_lost_answer_is_answered_as_the_first_time() {
+async fn a_retry_after_a_lost_answer_gets_the_first_answer() {
     let server = Server::start().await;
     server.lockhouse.define("a", 2).await.unwrap();
     acquire(&server.lockhouse, "x", "ann").await;
@@ -138,7 +138,7 @@ async fn a_session_learns_that_it_has_ended_whichever_of_its_heartbeats_is_answe
 }
 
 #[tokio::test]
-async fn upkeep_is_the_servers_business() {
+async fn a_remote_client_cannot_run_upkeep() {
     let (_server, [_, client]) = both().await;
     let refused = [
         client.maintain(Upkeep::default()).map(drop).unwrap_err(),

@@ -237,7 +237,7 @@ async fn refusals_of_foreign_callers_are_those_of_the_contract() {
 }
 
 #[tokio::test]
-async fn the_contract_is_given_out() {
+async fn openapi_json_is_served() {
     let server = Server::start().await;
     let given: Value = server.get("/openapi.json").await.is(200).json();
     assert_eq!(given["openapi"], "3.1.0");

@@ -44,7 +44,7 @@ async fn a_forced_end_is_marked_with_who_did_it() {
 }
 
 #[tokio::test]
-async fn an_end_that_names_nobody_is_by_the_address_that_it_came_from() {
+async fn ended_by_defaults_to_the_address_of_the_caller() {
     for (query, reason) in [("", "released"), ("?force=true", "forced")] {
         let server = server().await;
         let ended = delete(&server, query).await.is(200).json();
@@ -67,7 +67,7 @@ async fn a_release_by_a_stranger_is_marked_with_who_did_it() {
 }
 
 #[tokio::test]
-async fn without_force_it_is_a_release() {
+async fn delete_without_force_is_a_release() {
     let server = server().await;
     let ended = delete(&server, "?force=false").await.is(200).json();
     assert_eq!(ended["end_reason"], "released");
@@ -76,7 +76,7 @@ async fn without_force_it_is_a_release() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_read_ends_nothing() {
+async fn an_unreadable_check_ends_nothing() {
     let server = server().await;
     for (query, status, field) in [
         ("?force=yes", 400, "force"),

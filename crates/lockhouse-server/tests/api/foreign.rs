@@ -95,7 +95,7 @@ async fn a_foreign_host_is_refused_on_loopback() {
 }
 
 #[tokio::test]
-async fn every_loopback_name_is_a_host_of_its_own() {
+async fn every_loopback_name_is_an_accepted_host() {
     let server = held().await;
     for host in [
         "localhost",
@@ -228,7 +228,7 @@ async fn a_foreign_caller_is_refused_on_every_path() {
 
 /// What a browser says of calls that carry no Origin: images, scripts, and pages that it is led to.
 #[tokio::test]
-async fn another_site_may_lead_to_the_page_and_do_no_more() {
+async fn another_site_may_only_link_to_the_console() {
     let server = held().await;
     let get = |path: &str, site: &str, mode: &str| {
         let marks = format!("sec-fetch-site: {site}\r\nsec-fetch-mode: {mode}\r\n");

@@ -74,7 +74,7 @@ async fn a_waiter_behind_another_call_of_its_connection_is_granted_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_wait_is_answered_to_a_caller_that_has_said_all() {
+async fn a_call_without_a_wait_is_answered_after_a_half_close() {
     let server = full().await;
     for _ in 0..20 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();

@@ -167,7 +167,7 @@ async fn an_empty_list_is_a_list() {
 }
 
 #[tokio::test]
-async fn holders_and_requests_are_the_live_ones() {
+async fn listings_show_live_requests_only() {
     let server = Server::start().await;
     define(&server, ["a".into(), "b".into()]).await;
     acquire(&server, "a", (0..5).map(|i| format!("a{i}"))).await;

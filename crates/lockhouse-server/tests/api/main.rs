@@ -11,6 +11,7 @@ mod client_again;
 mod client_owners;
 mod concurrency;
 mod contract;
+mod documentation;
 mod ending;
 mod flaky;
 mod foreign;

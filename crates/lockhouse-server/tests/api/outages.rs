@@ -52,7 +52,7 @@ impl Layer for Unreliable {
 const ASK: &str = r#"{"permits":[{"semaphore":"a"}]}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_out_is_503_and_the_same_call_does_later() {
+async fn an_unavailable_store_is_503_and_a_retry_succeeds() {
     let store = Arc::new(Unreliable::default());
     let server = Server::on(Lockhouse::with_store(store.clone())).await;
     server
@@ -80,7 +80,7 @@ async fn a_store_that_is_out_is_503_and_the_same_call_does_later() {
 
 /// P9.
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_applied_is_told() {
+async fn maybe_applied_is_reported() {
     let store = Arc::new(Unreliable::default());
     let server = Server::on(Lockhouse::with_store(store.clone())).await;
     store.has(Some(Kind::Unknown));
@@ -94,7 +94,7 @@ async fn what_may_have_been_applied_is_told() {
 }
 
 #[tokio::test]
-async fn what_the_store_turns_down_is_a_defect() {
+async fn a_rejection_by_the_store_is_an_internal_error() {
     let store = Arc::new(Unreliable::default());
     let server = Server::on(Lockhouse::with_store(store.clone())).await;
     store.has(Some(Kind::Rejected));

@@ -83,7 +83,7 @@ async fn a_goodbye_releases_all_that_the_owner_holds() {
 
 /// P10: at once where somebody wants them.
 #[tokio::test]
-async fn silence_frees_all_that_the_owner_holds_and_nothing_else() {
+async fn silence_of_an_owner_ends_its_requests_only() {
     let server = server().await;
     beat(&server, "ann", 20).await.is(200);
     beat(&server, "bob", 60_000).await.is(200);
@@ -118,7 +118,7 @@ async fn a_session_keeps_what_is_acquired_later_too() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_told_with_its_field() {
+async fn an_invalid_call_names_its_field() {
     let server = Server::start().await;
     for (path, body, status, field) in [
         ("/v1/owners/ann", "{}", 400, "ttl_ms"),

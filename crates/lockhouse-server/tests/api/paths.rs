@@ -40,7 +40,7 @@ async fn a_name_is_one_segment_of_the_path_whatever_is_in_it() {
 
 /// A raw dot segment is as good as its percent-encoded form: nobody here resolves it.
 #[tokio::test]
-async fn dots_come_through_from_a_caller_who_sends_them() {
+async fn dot_names_work_if_the_caller_sends_them() {
     let server = Server::start().await;
     server
         .put("/v1/semaphores/..", r#"{"capacity":1}"#)
@@ -51,7 +51,7 @@ async fn dots_come_through_from_a_caller_who_sends_them() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_no_utf_8_is_malformed() {
+async fn a_path_that_is_not_utf_8_is_malformed() {
     let server = Server::start().await;
     for path in [
         "/v1/semaphores/%FF",
@@ -64,7 +64,7 @@ async fn a_path_that_is_no_utf_8_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_path_that_there_is_not_is_404() {
+async fn an_unknown_path_is_404() {
     let server = Server::start().await;
     for path in [
         "/v2/semaphores",
@@ -78,7 +78,7 @@ async fn a_path_that_there_is_not_is_404() {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_take_is_405() {
+async fn an_unsupported_method_is_405() {
     let server = Server::start().await;
     let calls = [
         ("POST", "/v1/semaphores", "GET,HEAD"),
@@ -113,7 +113,7 @@ async fn head_is_get_without_its_body() {
 
 /// Whatever the answer is.
 #[tokio::test]
-async fn what_a_call_is_called_comes_back_with_its_answer() {
+async fn the_call_id_header_is_returned_with_the_answer() {
     let server = Server::start().await;
     for (path, status) in [
         ("/v1/semaphores", 200),

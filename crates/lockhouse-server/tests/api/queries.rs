@@ -78,7 +78,7 @@ async fn a_query_parameter_that_comes_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn an_empty_query_is_none() {
+async fn an_empty_query_is_accepted() {
     let server = Server::start().await;
     for path in ["/v1/requests?", "/v1/requests?&", "/v1/semaphores?limit=1&"] {
         server.get(path).await.is(200);
@@ -87,7 +87,7 @@ async fn an_empty_query_is_none() {
 
 /// Probes and scrapers add parameters of their own.
 #[tokio::test]
-async fn outside_of_the_api_query_parameters_are_passed_over() {
+async fn query_parameters_are_ignored_outside_of_v1() {
     let server = Server::start().await;
     for path in ["/", "/healthz", "/readyz", "/metrics", "/openapi.json"] {
         server.get(&format!("{path}?x=1")).await.is(200);

@@ -81,7 +81,7 @@ async fn the_same_ask_has_the_same_grant_and_another_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn no_room_names_the_semaphores_that_lack_it() {
+async fn exhausted_names_the_full_semaphores() {
     let server = server().await;
     server
         .put("/v1/requests/x", r#"{"permits":[{"semaphore":"a"}]}"#)
@@ -98,7 +98,7 @@ async fn no_room_names_the_semaphores_that_lack_it() {
 }
 
 #[tokio::test]
-async fn what_can_never_be_granted_is_refused() {
+async fn an_ask_above_the_capacity_is_refused() {
     let server = server().await;
     let much = r#"{"permits":[{"semaphore":"a","count":2}],"wait_ms":60000}"#;
     let problem = server
@@ -119,7 +119,7 @@ async fn what_can_never_be_granted_is_refused() {
 }
 
 #[tokio::test]
-async fn a_release_frees_and_again_says_so() {
+async fn a_release_frees_and_a_repeated_one_says_so() {
     let server = server().await;
     server.put("/v1/requests/x", ASK).await.is(201);
     let released = release(&server, "x").await.is(200).json();
@@ -139,7 +139,7 @@ async fn a_release_frees_and_again_says_so() {
 
 /// P4.
 #[tokio::test]
-async fn the_end_is_the_end() {
+async fn the_end_of_a_request_is_final() {
     let server = server().await;
     server.put("/v1/requests/x", ASK).await.is(201);
     release(&server, "x").await.is(200);

@@ -23,7 +23,7 @@ async fn answer(text: &str) -> (String, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_408() {
+async fn a_body_that_does_not_arrive_is_408() {
     let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{";
     let (answer, after) = answer(head).await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -32,7 +32,7 @@ async fn a_body_that_does_not_come_is_408() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_head_and_an_idle_connection_are_hung_up_on() {
+async fn half_a_request_head_and_idle_connections_time_out() {
     for text in ["GET /healthz HTTP/1.1\r\nhost:", ""] {
         let (_, after) = answer(text).await;
         assert!(after <= Duration::from_secs(61), "{text:?} {after:?}");
@@ -49,7 +49,7 @@ async fn a_head_that_is_too_long_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_does_not_read_is_hung_up_on() {
+async fn a_caller_that_does_not_read_is_disconnected() {
     let server = with_many_semaphores().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let call = format!("GET {MANY} HTTP/1.1\r\nhost: localhost\r\n\r\n");

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 #[tokio::test]
-async fn who_waits_is_told_to_ask_again() {
+async fn shutdown_answers_waiting_calls_with_503() {
     let mut server = full().await;
     let lockhouse = server.lockhouse.clone();
     let mut waiting = waiter(&server, "y").await;
@@ -27,7 +27,7 @@ async fn who_waits_is_told_to_ask_again() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_any_more_and_idle_connections_end() {
+async fn shutdown_refuses_new_connections_and_closes_idle_ones() {
     let mut server = full().await;
     let address = server.address;
     // One that is used and kept, one that is not used yet, one that is in the middle of a head.
@@ -72,7 +72,7 @@ async fn a_call_under_way_is_answered() {
 
 /// The clock is paused, and jumps ahead when nobody has anything to do.
 #[tokio::test(start_paused = true)]
-async fn who_never_ends_a_call_does_not_keep_the_server() {
+async fn an_unfinished_call_does_not_delay_shutdown() {
     let mut server = full().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n";
@@ -90,7 +90,7 @@ async fn who_never_ends_a_call_does_not_keep_the_server() {
 
 /// Half a head is no call yet.
 #[tokio::test]
-async fn half_a_head_does_not_keep_the_server() {
+async fn half_a_request_head_does_not_delay_shutdown() {
     for before in ["", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
         let mut server = full().await;
         let mut stream = TcpStream::connect(server.address).await.unwrap();

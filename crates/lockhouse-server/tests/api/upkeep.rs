@@ -78,7 +78,7 @@ async fn reserved_names_are_refused_on_every_way_in() {
 
 /// P10: nobody may take the permit, so a request that did so before that rule is ended.
 #[tokio::test]
-async fn a_stranger_on_the_reserved_permit_is_ended_and_the_upkeep_runs() {
+async fn a_foreign_holder_of_the_upkeep_permit_is_ended() {
     let server = Server::start().await;
     let lockhouse = &server.lockhouse;
     stranger(lockhouse, None).await;
@@ -256,7 +256,7 @@ async fn a_check_that_gets_no_answer_frees_nothing() {
 }
 
 #[test]
-fn a_template_that_is_none_is_refused() {
+fn an_invalid_liveness_template_is_refused() {
     for template in ["", "https://host/jobs", "ftp://host/{owner}", "{owner}"] {
         let refused = HttpCheck::new(template).unwrap_err();
         assert_eq!(refused.code(), Code::InvalidRequest, "{template}");

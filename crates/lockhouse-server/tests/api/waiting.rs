@@ -6,7 +6,7 @@ use crate::full::{full, waiter};
 use crate::server::until;
 
 #[tokio::test]
-async fn who_waits_is_granted_what_comes_back() {
+async fn a_waiter_is_granted_released_permits() {
     let server = full().await;
     let ask = r#"{"permits":[{"semaphore":"a"}],"wait_ms":60000}"#;
     let waiting = server.put("/v1/requests/y", ask);
@@ -39,7 +39,7 @@ async fn a_wait_ends() {
 
 /// P10.
 #[tokio::test]
-async fn who_hangs_up_gives_the_place_up_and_is_granted_nothing() {
+async fn a_waiter_that_hangs_up_leaves_the_line_and_is_granted_nothing() {
     let server = full().await;
     let waiters = [waiter(&server, "y").await, waiter(&server, "z").await];
     until("two wait", || async { server.waiting("a").await == 2 }).await;
@@ -94,7 +94,7 @@ async fn a_higher_priority_is_served_first() {
 
 /// P11: one who asks once is told that others come first.
 #[tokio::test]
-async fn who_asks_once_does_not_overtake_who_waits() {
+async fn a_call_without_a_wait_does_not_overtake_waiters() {
     let server = full().await;
     server
         .put("/v1/semaphores/b", r#"{"capacity":1}"#)
@@ -116,7 +116,7 @@ async fn who_asks_once_does_not_overtake_who_waits() {
 
 /// A caller whose connection breaks asks again and stands where it stood.
 #[tokio::test]
-async fn who_hangs_up_and_is_back_at_once_keeps_its_place() {
+async fn a_waiter_that_reconnects_at_once_keeps_its_place() {
     let server = full().await;
     let first = waiter(&server, "first").await;
     until("one waits", || async { server.waiting("a").await == 1 }).await;

@@ -1,0 +1,90 @@
+//! The reference pages name what there is: every error code, metric and path, and no others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use lockhouse::Code;
+use lockhouse_wire::Problem;
+
+use crate::server::Server;
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    fs::read_to_string(path.join(name)).unwrap()
+}
+
+/// The cells of each row of the page's tables that begins with code in backticks: that code, and the second cell.
+fn rows(page: &str) -> Vec<(String, String)> {
+    let rows = page.lines().filter_map(|line| {
+        let (code, rest) = line.strip_prefix("| `")?.split_once("` |")?;
+        let second = rest.split('|').next()?.trim();
+        Some((code.to_owned(), second.to_owned()))
+    });
+    rows.collect()
+}
+
+#[test]
+fn errors_md_has_every_code_with_its_status() {
+    let documented = rows(&page("errors.md"));
+    let codes: Vec<_> = documented.iter().map(|(code, _)| code.as_str()).collect();
+    let expected: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let (mut sorted, mut all) = (codes.clone(), expected);
+    sorted.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(sorted, all, "the codes of docs/reference/errors.md");
+    for (code, statuses) in &documented {
+        let status = Problem::new(Code::parse(code).unwrap(), "")
+            .status
+            .to_string();
+        let first = statuses.split(',').next().unwrap();
+        assert_eq!(first, status, "{code} in docs/reference/errors.md");
+    }
+}
+
+#[tokio::test]
+async fn metrics_md_has_every_metric() {
+    let server = Server::start().await;
+    server.get("/healthz").await.is(200);
+    let metrics = server.get("/metrics").await;
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    let served: BTreeSet<_> = text.lines().filter_map(family).collect();
+    let documented = rows(&page("metrics.md"));
+    let documented: BTreeSet<_> = documented
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("lockhouse_"))
+        .collect();
+    assert!(served.len() > 4, "{served:?}");
+    assert_eq!(
+        documented, served,
+        "docs/reference/metrics.md, and /metrics"
+    );
+}
+
+/// The name and type of `# TYPE lockhouse_http_requests counter`; the samples of a counter end in `_total`.
+fn family(line: &str) -> Option<(String, String)> {
+    let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+    let ending = if kind == "counter" { "_total" } else { "" };
+    Some((format!("{name}{ending}"), kind.to_owned()))
+}
+
+#[tokio::test]
+async fn http_md_has_every_call_of_openapi_json() {
+    let server = Server::start().await;
+    let contract = server.get("/openapi.json").await.json();
+    let mut calls = BTreeSet::new();
+    for (path, operations) in contract["paths"].as_object().unwrap() {
+        let methods = operations.as_object().unwrap().keys();
+        let methods = methods.filter(|key| *key != "parameters");
+        calls.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
+    let documented: BTreeSet<_> = rows(&page("http.md"))
+        .into_iter()
+        .map(|(call, _)| call)
+        .filter(|call| call.contains(" /"))
+        .collect();
+    assert_eq!(
+        documented, calls,
+        "docs/reference/http.md, and openapi.json"
+    );
+}
