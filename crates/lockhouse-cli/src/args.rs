@@ -13,7 +13,7 @@ const AFTER_HELP: &str = "\
 Exit codes:
   0     done
   1     refused: unknown semaphore or request, conflict, request ended, capacity changed …
-  64    usage: arguments that make no sense, values out of bounds
+  64    usage: invalid arguments, values out of bounds
   69    the store or the server does not answer
   75    no permit in time
   76    the hold was lost while the command ran
@@ -26,12 +26,12 @@ Examples:
   lockhouse run -s backup-slots -- restic backup /home
   lockhouse list
 
-`lockhouse help VERB` has more on each.";
+`lockhouse help VERB` describes each command.";
 
-/// N workers, on any number of machines, may do a thing at once, and no more
+/// A distributed counting semaphore: N workers do something at once, and no more
 ///
-/// Lockhouse counts permits in a database: a semaphore has a capacity, and at most so many of its
-/// permits are held at once. `lockhouse run` holds some while a command runs.
+/// Lockhouse keeps permits in a database. A semaphore has a capacity, and at most that many of its permits are
+/// held at the same time. `lockhouse run` holds permits while a command runs.
 #[derive(Debug, Parser)]
 #[command(name = "lockhouse", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {

@@ -126,7 +126,7 @@ fn hint(error: &Error) -> Option<String> {
     let Error::Refused(refusal) = error else {
         return match error.code() {
             Code::StoreUnavailable if !is_setting(error) => {
-                Some("the same again later; is --url right?".into())
+                Some("the same command later, or another --url".into())
             }
             _ => None,
         };
@@ -136,7 +136,7 @@ fn hint(error: &Error) -> Option<String> {
             let name = names.first()?;
             Some(format!("lockhouse create {} CAPACITY", word(name.as_str())))
         }
-        Refusal::UnknownRequest(_) => Some("lockhouse holders, for all that is held".into()),
+        Refusal::UnknownRequest(_) => Some("lockhouse holders, which lists all live requests".into()),
         Refusal::ExceedsCapacity {
             semaphore, asked, ..
         } => Some(format!(
@@ -154,7 +154,7 @@ fn hint(error: &Error) -> Option<String> {
         Refusal::IdempotencyConflict(_) => {
             Some("another --id, or the same permits and --owner as before".into())
         }
-        Refusal::RequestEnded { .. } => Some("another --id: one is good for one hold".into()),
+        Refusal::RequestEnded { .. } => Some("another --id: an id is good for one hold".into()),
         Refusal::CapacityChanged { name, .. } => Some(format!(
             "lockhouse history {} says who changed it",
             word(name.as_str())

@@ -17,7 +17,7 @@ const MOST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Intervals {
-    /// How often requests whose time or whose owner's session has passed are ended, and stale ones
+    /// How often expired requests, those of silent owners, and stale ones are ended
     #[arg(
         long,
         env = "LOCKHOUSE_SWEEP_EVERY",
@@ -35,7 +35,7 @@ pub(crate) struct Intervals {
         value_parser = from_a_second
     )]
     check_every: Duration,
-    /// How often requests that ended long ago are deleted
+    /// How often old ended requests are deleted
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_EVERY",
@@ -53,12 +53,12 @@ pub(crate) struct Intervals {
         value_parser = from_a_second
     )]
     history_every: Duration,
-    /// Whether owners live: those whose name fits PATTERN, in which * is any text, are asked after
-    /// at URL. One that is said to be gone twice in a row frees all that it holds. Of http(s)://…
-    /// with {owner} in it, 2xx is alive, and 404 or 410 is gone. Of a database, mysql://…,
-    /// postgres://… or sqlite:PATH, QUERY is asked, with ? ($1 on PostgreSQL) for the owner: one row
-    /// of 1 or true is alive, one of 0 or false and no row are gone. All else is unknown and frees
-    /// nobody. Again for more: the first that fits is asked. In the variable, one a line
+    /// Check whether owners live: URL is asked about each owner whose name matches PATTERN, in which * is any
+    /// text. An owner that is gone twice in a row loses everything that it holds. With http(s)://…, which
+    /// contains {owner}, 2xx means alive, and 404 or 410 gone. With a database (mysql://…, postgres://… or
+    /// sqlite:PATH), QUERY is run with the owner as its parameter ? ($1 on PostgreSQL): one row of 1 or true
+    /// means alive, one of 0 or false and no row mean gone. Everything else is unknown and ends nothing. Repeat
+    /// it for more checks: the first that matches is used. In the variable, one check a line
     #[arg(
         long = "check",
         env = "LOCKHOUSE_CHECK",
@@ -74,7 +74,7 @@ pub(crate) struct Intervals {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Ages {
-    /// After so long, a request without a TTL is stale and ended, unless its owner's session goes on
+    /// The age at which a request without a TTL is stale and ended, unless its owner has a session
     #[arg(
         long,
         env = "LOCKHOUSE_STALE_AFTER",
@@ -83,7 +83,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     stale_after: Duration,
-    /// After so long, the session of an owner who fell silent and holds nothing is deleted
+    /// How long after its end the session of an owner that holds nothing is deleted
     #[arg(
         long,
         env = "LOCKHOUSE_SESSIONS_AFTER",
@@ -92,7 +92,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     sessions_after: Duration,
-    /// After so long, an ended request is deleted, and its id forgotten
+    /// The age at which an ended request is deleted, and its id forgotten
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_AFTER",
@@ -101,7 +101,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     purge_after: Duration,
-    /// How many rows are deleted in one transaction at most
+    /// How many rows one transaction deletes at most
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_BATCH",
@@ -119,7 +119,7 @@ pub(crate) struct Ages {
         value_parser = pause
     )]
     purge_pause: Duration,
-    /// After so long, a capacity change is deleted
+    /// The age at which a capacity change is deleted
     #[arg(
         long,
         env = "LOCKHOUSE_HISTORY_AFTER",

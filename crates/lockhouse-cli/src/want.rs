@@ -9,8 +9,8 @@ use lockhouse::{Ask, Count, Error, ExternalId, Invalid, Owner, Priority, Semapho
 /// The options that `acquire` and `run` share.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Wanted {
-    /// A semaphore, and how many of its permits; 1 unless said. Again for each semaphore: all are
-    /// granted at once or none. A name with = in it takes a count too: disk=sda=1
+    /// A semaphore, and how many of its permits (default 1). Repeat it for each semaphore: all permits are
+    /// granted at once, or none. A name that contains = needs a count: disk=sda=1
     #[arg(
         short,
         long = "semaphore",
@@ -18,15 +18,14 @@ pub(crate) struct Wanted {
         required = true
     )]
     semaphores: Vec<Want>,
-    /// The idempotency key: asking again with the same id and the same permits finds the same
-    /// grant. A fresh UUID unless said
+    /// The idempotency key: asking again with the same id and the same permits returns the same grant. By default
+    /// a generated UUID
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Who holds: a job id, a host and pid
+    /// Who holds the permits: a job id, a host and pid
     #[arg(long)]
     pub(crate) owner: Option<String>,
-    /// How much it is preferred to others that wait, -100 to 100: each step puts it ahead of those
-    /// who came up to 10 s before
+    /// The priority among waiters, -100 to 100: each step counts as 10 s of waiting
     #[arg(
         long,
         value_name = "N",

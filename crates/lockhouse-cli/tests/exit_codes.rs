@@ -33,7 +33,7 @@ fn problem(done: &Done) -> Value {
 }
 
 #[test]
-fn what_the_store_refuses_is_1() {
+fn refusals_are_1() {
     for house in [House::on_a_store(), House::behind_a_server()] {
         house.text(&["create", "a", "2"]);
         house.text(&["acquire", "-s", "a", "--id", "job"]);
@@ -93,7 +93,7 @@ fn what_the_store_refuses_is_1() {
 }
 
 #[test]
-fn what_makes_no_sense_is_64() {
+fn usage_errors_are_64() {
     let house = House::on_a_store();
     let refused = |args: &[&str], people| refused(&house, args, 64, people, "invalid_request");
     refused(&["frob"], "unrecognized subcommand 'frob'");
@@ -125,7 +125,7 @@ fn what_makes_no_sense_is_64() {
     refused(&["serve", "--listen", "7117"], "HOST:PORT");
     refused(
         &["serve", "--url", "http://127.0.0.1:7117"],
-        "to serve takes a store",
+        "serve needs a store",
     );
     for verb in ["sweep", "verify"] {
         let there = [verb, "--url", "http://127.0.0.1:7117"];
@@ -187,7 +187,7 @@ fn reserved_names_are_64() {
 
 /// Closed means paused: only an ask that does not wait is refused.
 #[test]
-fn a_closed_semaphore_is_75_for_those_who_do_not_wait() {
+fn a_closed_semaphore_is_75_without_a_wait() {
     for house in [House::on_a_store(), House::behind_a_server()] {
         house.text(&["create", "a", "0"]);
         let hint = "lockhouse resize a CAPACITY opens it";
@@ -235,7 +235,7 @@ fn a_store_that_does_not_answer_is_69() {
         &house,
         &["list", "--url", &url],
         69,
-        "is --url right?",
+        "or another --url",
         "store_unavailable",
     );
 }
@@ -263,7 +263,7 @@ fn no_permit_in_time_is_75() {
 }
 
 #[test]
-fn help_and_version_are_0() {
+fn help_and_version_exit_0() {
     let house = House::on_a_store();
     for args in [
         &["--help"][..],

@@ -55,7 +55,7 @@ fn test_code(built: &BTreeSet<(String, String)>) -> Vec<String> {
 }
 
 #[test]
-fn what_the_readme_builds_has_no_test_code() {
+fn the_readme_binary_has_no_test_code() {
     let built = built(&[]);
     for (name, feature) in [
         ("lockhouse-cli", ""),
@@ -70,7 +70,7 @@ fn what_the_readme_builds_has_no_test_code() {
 
 /// The check can fail: a build of the whole workspace has test code.
 #[test]
-fn what_the_whole_workspace_builds_has_test_code() {
+fn a_workspace_build_has_test_code() {
     let found = test_code(&built(&["--workspace"]));
     for expected in [
         "tokio/test-util",

@@ -120,7 +120,7 @@ fn nowhere() -> [Stdio; 2] {
 
 /// P10: nobody knows the id, so nobody could give the permit back.
 #[test]
-fn what_is_acquired_and_told_to_nobody_is_given_back() {
+fn unprinted_permits_with_a_generated_id_are_released() {
     let house = House::on_a_store();
     house.text(&["create", "a", "1"]);
     for format in ["table", "json"] {
@@ -129,7 +129,7 @@ fn what_is_acquired_and_told_to_nobody_is_given_back() {
             let done = Done::from(command.stdout(stdout).output().unwrap());
             assert_eq!(done.code, 1, "{done:?}");
             assert!(done.stderr.contains("cannot write to stdout"), "{done:?}");
-            assert!(done.stderr.contains("given back"), "{done:?}");
+            assert!(done.stderr.contains("were released"), "{done:?}");
             assert_eq!(house.in_use("a"), 0);
         }
     }
@@ -137,7 +137,7 @@ fn what_is_acquired_and_told_to_nobody_is_given_back() {
 
 /// P5: who gave the id knows it, and the same again finds the grant.
 #[test]
-fn what_is_acquired_under_an_id_that_is_known_stays_held() {
+fn unprinted_permits_with_a_chosen_id_stay_held() {
     let house = House::on_a_store();
     house.text(&["create", "a", "1"]);
     for stdout in nowhere() {
@@ -150,7 +150,7 @@ fn what_is_acquired_under_an_id_that_is_known_stays_held() {
 }
 
 #[test]
-fn completions_are_for_what_people_type() {
+fn completions_leave_internal_commands_out() {
     let house = House::on_a_store();
     for shell in ["bash", "zsh", "fish"] {
         let script = house.text(&["completions", shell]);

@@ -154,7 +154,7 @@ fn a_resize_may_say_what_it_expects() {
 }
 
 #[test]
-fn silence_frees_what_somebody_wants() {
+fn silence_of_an_owner_frees_wanted_permits() {
     on_a_store_and_through_a_server(|house| {
         house.text(&["create", "a", "1"]);
         held(house, "ann", &["1"]);

@@ -5,14 +5,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod reader;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use lockhouse_testkit::place;
+
+use reader::{Home, free_port, in_text, root};
 
 #[test]
 fn the_tour_works_as_printed() {
@@ -51,7 +52,7 @@ fn the_tour_works_as_printed() {
     assert!(!said.contains("this is skipped"), "{said}");
 }
 
-/// For a reader who skipped those before it. The one that needs a database says so.
+/// For a reader who skipped the sections before it. The section that needs a database says so.
 #[test]
 fn each_section_without_a_database_works_by_itself() {
     let home = Home::new();
@@ -138,80 +139,6 @@ fn section(heading: &str) -> String {
 /// The README's code blocks that begin with this line after the fence.
 fn blocks(kind: &str) -> Vec<String> {
     in_text(kind, &readme())
-}
-
-fn in_text(kind: &str, text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if line.strip_prefix("```") == Some(kind) {
-            let block = lines.by_ref().take_while(|line| *line != "```");
-            found.push(block.map(|line| format!("{line}\n")).collect());
-        }
-    }
-    found
-}
-
-/// A reader with a fresh home.
-struct Home {
-    folder: tempfile::TempDir,
-}
-
-impl Home {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let cargo = folder.path().join("cargo");
-        let real = env!("CARGO");
-        let shim = format!(
-            "#!/bin/sh\n\
-             case $1 in\n\
-             install) exec {real} \"$@\" --debug --quiet --root {home:?} ;;\n\
-             run) {shift}; exec {real} run --quiet \"$@\" ;;\n\
-             *) exit 1 ;;\n\
-             esac\n",
-            home = folder.path(),
-            // `scripts/test` has built it as printed.
-            shift = match std::env::var_os("LOCKHOUSE_TEST_BINARY") {
-                Some(_) => "shift",
-                None => "shift 2",
-            },
-        );
-        fs::write(&cargo, shim).unwrap();
-        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { folder }
-    }
-
-    fn bash(&self, script: &str) -> Command {
-        let home = self.folder.path();
-        let path = std::env::var("PATH").unwrap();
-        let mut bash = Command::new("bash");
-        bash.args(["-euc", script])
-            .current_dir(root())
-            .env(
-                "PATH",
-                format!("{}:{}/bin:{path}", home.display(), home.display()),
-            )
-            .env("XDG_STATE_HOME", home.join("state"))
-            .env_remove("LOCKHOUSE_URL")
-            .stdin(Stdio::null());
-        bash
-    }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .to_owned()
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
 
 /// The tour's own database, empty.

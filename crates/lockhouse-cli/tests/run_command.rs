@@ -25,7 +25,7 @@ fn the_command_knows_its_id_and_its_one_fence() {
 }
 
 #[test]
-fn of_several_fences_none_is_the_one() {
+fn lockhouse_fence_is_unset_with_several_semaphores() {
     let house = House::on_a_store();
     for name in ["a", "b \"quoted\""] {
         house.text(&["create", name, "5"]);
@@ -55,7 +55,7 @@ fn of_several_fences_none_is_the_one() {
 }
 
 #[test]
-fn the_owner_is_this_very_process_unless_said() {
+fn the_default_owner_is_this_process() {
     let house = House::on_a_store();
     let mut run = house.run(&[], "echo up; cat");
     assert_eq!(run.line(), "up");
@@ -176,7 +176,7 @@ fn a_run_in_a_run_is_another_hold() {
 
 /// For cron: what is busy is no failure.
 #[test]
-fn what_finds_no_room_may_be_skipped() {
+fn on_busy_skip_exits_0() {
     for house in [House::on_a_store(), House::behind_a_server()] {
         house.text(&["create", "a", "1"]);
         house.text(&["acquire", "-s", "a", "--id", "holder"]);
@@ -208,7 +208,7 @@ fn what_finds_no_room_may_be_skipped() {
 
 /// If it may wait, it does; and what can never be, or can't be asked, is no matter of being busy.
 #[test]
-fn only_what_finds_no_room_in_time_is_skipped() {
+fn on_busy_skip_skips_only_for_lack_of_room() {
     let house = House::behind_a_server();
     house.text(&["create", "a", "1"]);
     house.text(&["acquire", "-s", "a", "--id", "holder"]);

@@ -42,7 +42,7 @@ fn on_a_store_and_through_a_server(test: impl Fn(&House)) {
 
 /// One heartbeat keeps all of it for longer than its TTL, and the end of the command frees it.
 #[test]
-fn what_a_command_takes_as_its_owner_is_held_as_long_as_it_runs() {
+fn permits_acquired_by_the_command_are_held_while_it_runs() {
     on_a_store_and_through_a_server(|house| {
         let mut running = running(house, &[]);
         let began = Timestamp::now();
@@ -61,7 +61,7 @@ fn what_a_command_takes_as_its_owner_is_held_as_long_as_it_runs() {
 
 /// P10: within the TTL plus a second, once somebody wants it.
 #[test]
-fn what_a_command_took_is_freed_when_run_is_killed() {
+fn permits_acquired_by_the_command_are_freed_when_run_is_killed() {
     on_a_store_and_through_a_server(|house| {
         let running = running(house, &[]);
         running.signal(Signal::SIGKILL);
@@ -90,7 +90,7 @@ fn an_owner_that_is_given_has_no_session_by_this() {
 
 /// Somebody may free all that the owner holds. The command is told.
 #[test]
-fn a_command_whose_owner_is_said_to_have_left_is_stopped() {
+fn a_command_is_stopped_after_the_goodbye_of_its_owner() {
     on_a_store_and_through_a_server(|house| {
         let running = running(house, &[]);
         let holders = house.json(&["holders", "b"]);
@@ -157,7 +157,7 @@ fn loses_answers_to_asks(server: &str) -> String {
 
 /// P10: nobody else knows its id, and it has no time to live.
 #[test]
-fn what_may_be_held_under_an_id_that_nobody_knows_is_given_back() {
+fn a_lost_answer_with_a_generated_id_is_released() {
     let house = House::behind_a_server();
     house.text(&["create", "a", "1"]);
     let losing = House::at(&loses_answers_to_asks(house.url()));
@@ -169,14 +169,14 @@ fn what_may_be_held_under_an_id_that_nobody_knows_is_given_back() {
     assert_eq!(house.in_use("a"), 1, "who asks again with that id has it");
 }
 
-/// The permits were given back before, and the session lapses by itself.
+/// The permits were released before, and the session expires by itself.
 #[test]
 fn a_goodbye_that_hangs_is_no_failure() {
     let house = House::behind_a_server();
     let slow = House::at(&never_told_goodbye(house.url()));
     let done = slow.run(&[], "exit 5").end();
     assert_eq!(done.code, 5);
-    assert!(!done.stderr.contains("could not be given back"), "{done:?}");
-    assert!(done.stderr.contains("it lapses"), "{done:?}");
+    assert!(!done.stderr.contains("could not be released"), "{done:?}");
+    assert!(done.stderr.contains("and expires"), "{done:?}");
     assert_eq!(house.in_use("a"), 0);
 }

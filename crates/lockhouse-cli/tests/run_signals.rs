@@ -11,7 +11,7 @@ use house::{House, Running, lockhouse, runs, until};
 use nix::sys::signal::Signal;
 
 #[test]
-fn signals_are_handed_on_to_the_command() {
+fn signals_are_passed_on_to_the_command() {
     let house = House::on_a_store();
     let script = "for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done
                   echo up
@@ -33,7 +33,7 @@ fn signals_are_handed_on_to_the_command() {
 
 /// As under `nohup`.
 #[test]
-fn what_is_ignored_from_the_start_stays_ignored() {
+fn signals_ignored_at_the_start_stay_ignored() {
     let house = House::on_a_store();
     house.text(&["create", "a", "1"]);
     let script = "trap '' HUP; exec \"$LOCKHOUSE\" run -s a -- sh -c 'echo up; read line'";
@@ -51,7 +51,7 @@ fn what_is_ignored_from_the_start_stays_ignored() {
 
 /// consul #2022: the shell was killed, what it had started lived on.
 #[test]
-fn what_the_command_started_ends_with_it() {
+fn processes_started_by_the_command_end_with_it() {
     let house = House::on_a_store();
     let mut run = house.run(&[], "sleep 1000 >/dev/null 2>&1 & echo $!; wait");
     let grandchild = run.line();
@@ -62,7 +62,7 @@ fn what_the_command_started_ends_with_it() {
 }
 
 #[test]
-fn a_message_to_the_command_is_not_for_what_it_started() {
+fn user_signals_reach_only_the_command() {
     let house = House::on_a_store();
     let script = "trap 'echo got it' USR1
                   sleep 1000 >/dev/null 2>&1 & echo $!
@@ -148,7 +148,7 @@ fn a_signal_ends_the_wait_for_a_permit() {
 }
 
 #[test]
-fn an_id_whose_wait_was_broken_off_may_try_again() {
+fn an_id_whose_wait_was_interrupted_can_be_used_again() {
     let house = House::behind_a_server();
     house.text(&["create", "a", "1"]);
     house.text(&["acquire", "-s", "a", "--id", "holder"]);
@@ -229,7 +229,7 @@ fn a_signal_in_a_queue_at_any_moment_leaves_nothing_held() {
 /// What it does with the first is the command's to say. It takes its time for that, as two that come
 /// at once are one.
 #[test]
-fn a_second_ctrl_c_kills_what_the_first_does_not_end() {
+fn a_second_ctrl_c_kills_processes_that_survive_the_first() {
     let house = House::on_a_store();
     let script = "trap 'sleep 0.2; echo not yet' INT; trap '' TERM
                   setsid sh -c 'trap \"\" INT TERM; while :; do sleep 0.02; done' & echo $!

@@ -62,7 +62,7 @@ fn a_daemon_whose_run_is_stopped_is_killed_before_the_hold_expires() {
 }
 
 #[test]
-fn a_daemon_whose_hold_somebody_ended_is_asked_to_end() {
+fn a_daemon_gets_sigterm_when_the_hold_is_ended() {
     let house = House::on_a_store();
     let script = "setsid sh -c 'trap \"echo tidying up; exit\" TERM
                   echo up; while :; do sleep 0.02; done'";
@@ -131,7 +131,7 @@ fn orphans_that_end_leave_nothing_behind() {
 
 /// What was a child of this very process before it became `run` is not the command's.
 #[test]
-fn who_was_there_before_is_left_alone() {
+fn processes_that_existed_before_are_left_alone() {
     let house = House::on_a_store();
     house.text(&["create", "a", "1"]);
     let mut shell = std::process::Command::new("sh");

@@ -15,7 +15,7 @@ fn address(url: &str) -> &str {
 }
 
 #[test]
-fn the_line_it_prints_has_the_store_and_the_real_port() {
+fn serve_prints_the_store_and_the_port() {
     let house = House::on_a_store();
     let mut server = house.start(&["serve", "--listen", "127.0.0.1:0"]);
     let line = server.line();
@@ -58,7 +58,7 @@ fn a_second_signal_stops_it_at_once() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn a_taken_port_is_reported() {
     let house = House::on_a_store();
     let (_server, url) = house.serve("127.0.0.1:0");
     let done = house.done(&["serve", "--listen", address(&url)]);
@@ -68,7 +68,7 @@ fn a_port_that_is_taken_is_told() {
 }
 
 #[test]
-fn it_serves_a_store_in_memory_too() {
+fn serve_accepts_a_store_in_memory() {
     let house = House::on_a_store();
     let serve = ["serve", "--url", "memory:", "--listen", "127.0.0.1:0"];
     let mut server = house.start(&serve);
@@ -80,7 +80,7 @@ fn it_serves_a_store_in_memory_too() {
 
 /// P11, from outside: whoever is preferred is served first, and no more wait than may.
 #[test]
-fn those_who_wait_are_limited_and_served_by_priority() {
+fn waiters_are_limited_and_served_by_priority() {
     let house = House::on_a_store();
     let mut server = house.start(&["serve", "--listen", "127.0.0.1:0", "--max-waiters", "2"]);
     let url = server.line().rsplit_once(" on ").unwrap().1.to_owned();

@@ -220,7 +220,7 @@ fn a_server_that_stops_leaves_the_upkeep_to_the_next_at_once() {
 
 /// P10: what is due then waits for less than two intervals.
 #[test]
-fn of_two_servers_one_does_it_and_when_it_is_killed_the_other_goes_on() {
+fn one_server_does_the_upkeep_and_another_takes_over_after_a_kill() {
     const INTERVAL: Duration = Duration::from_secs(3);
     let house = House::on_a_store();
     let serve = || {

@@ -96,12 +96,12 @@ fn a_sweep_deletes_the_past() {
 }
 
 #[test]
-fn verify_finds_what_is_off_and_repair_mends_it() {
+fn verify_finds_wrong_counters_and_repair_corrects_them() {
     let house = House::on_a_store();
     house.text(&["create", "a", "5"]);
     house.text(&["acquire", "-s", "a=2"]);
     for args in [&["verify"][..], &["verify", "--repair"]] {
-        assert_eq!(house.text(args), "all is well\n");
+        assert_eq!(house.text(args), "nothing is wrong\n");
     }
     assert_eq!(house.json(&["verify"]), json!({"findings": []}));
     assert_eq!(
@@ -126,10 +126,10 @@ fn verify_finds_what_is_off_and_repair_mends_it() {
     });
     assert_eq!(json["findings"][0], p2);
 
-    let mended = format!("{findings}mended \"a\": it said 4 in use, and fence 0\nall is well\n");
+    let mended = format!("{findings}corrected \"a\": it had in_use 4 and fence 0\nnothing is wrong\n");
     assert_eq!(house.text(&["verify", "--repair"]), mended);
     assert_eq!(house.in_use("a"), 2);
-    assert_eq!(house.text(&["verify"]), "all is well\n");
+    assert_eq!(house.text(&["verify"]), "nothing is wrong\n");
 
     sql(&house, off);
     let json = house.json(&["verify", "--repair"]);
@@ -161,7 +161,7 @@ fn after_a_restore_raised_fences_are_beyond_all_that_were_handed_out() {
         raised,
         json!({"old": 0, "new": 1, "fence": 1_u64 << 32, "semaphores": 1})
     );
-    assert_eq!(house.text(&["verify"]), "all is well\n");
+    assert_eq!(house.text(&["verify"]), "nothing is wrong\n");
     assert_eq!(house.done(&["release", "lost"]).code, 1, "it is unknown");
     assert_eq!(house.in_use("a"), 1, "what had ended is held again");
     let next = house.json(&["acquire", "-s", "a"]);
@@ -170,7 +170,7 @@ fn after_a_restore_raised_fences_are_beyond_all_that_were_handed_out() {
 }
 
 #[test]
-fn what_repair_can_not_mend_is_left_and_1() {
+fn findings_that_repair_cannot_correct_remain_and_exit_1() {
     let house = House::on_a_store();
     house.text(&["create", "a", "5"]);
     house.text(&["acquire", "-s", "a", "--id", "1"]);
@@ -183,7 +183,7 @@ fn what_repair_can_not_mend_is_left_and_1() {
 
 /// The reason that is told is the one that is kept.
 #[test]
-fn a_sweep_tells_an_expiry_as_one_whoever_owns_it() {
+fn a_sweep_reports_an_expiry_of_any_owner() {
     let house = House::on_a_store();
     house.text(&["create", "a", "9"]);
     let held = house.json(&[
@@ -203,7 +203,7 @@ fn is_told_once(log: &str, count: u32) -> bool {
 
 /// P7.
 #[test]
-fn an_epoch_is_told_and_only_raised() {
+fn epoch_prints_the_new_epoch_and_only_raises() {
     let house = House::on_a_store();
     house.text(&["create", "a", "5"]);
     assert_eq!(

@@ -199,7 +199,7 @@ fn a_terminal_is_told_how_many_are_ahead_at_other_processes() {
 }
 
 #[test]
-fn ctrl_c_is_for_the_command() {
+fn ctrl_c_reaches_the_command() {
     let mut terminal = Terminal::new();
     // A shell that starts one program after the other may miss a signal between two.
     let script = "trap 'kill \\$!; echo ending; exit 3' INT; sleep 1000 & echo up; wait";
@@ -309,7 +309,7 @@ fn a_script_goes_on_with_the_terminal_after_it() {
 }
 
 #[test]
-fn a_second_ctrl_c_kills_what_ignores_the_first() {
+fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
     let mut terminal = Terminal::new();
     terminal.types(&format!(
         "{RUN} sh -c \"trap 'sleep 0.2; echo not yet' INT; echo up; while :; do sleep 0.02; done\"; echo exit $?\n"
@@ -324,7 +324,7 @@ fn a_second_ctrl_c_kills_what_ignores_the_first() {
 
 /// As of an editor, or of a shell at its prompt.
 #[test]
-fn who_reads_key_by_key_may_be_interrupted_any_number_of_times() {
+fn a_program_in_raw_mode_gets_every_ctrl_c() {
     let mut terminal = Terminal::new();
     let script = "trap 'echo a key' INT; stty -icanon; echo up; while :; do sleep 0.02; done";
     terminal.types(&format!(

@@ -110,9 +110,9 @@ impl Hold {
             match goodbye {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%owner, %error, "a session could not be ended, it lapses");
+                    tracing::warn!(%owner, %error, "the session could not be ended, and expires");
                 }
-                Err(_) => tracing::warn!(%owner, "a session was not ended in time, it lapses"),
+                Err(_) => tracing::warn!(%owner, "the session was not ended in time, and expires"),
             }
         }
         released.ok()

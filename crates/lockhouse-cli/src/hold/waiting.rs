@@ -67,7 +67,7 @@ impl Waiter<'_> {
         let external_id = &self.ask.external_id;
         match self.lockhouse.release(external_id).await {
             Err(error) if error.code() != Code::UnknownRequest => {
-                tracing::warn!(%external_id, %error, "what may be held could not be given back");
+                tracing::warn!(%external_id, %error, "the permits may be held: the release failed");
             }
             _ => {}
         }

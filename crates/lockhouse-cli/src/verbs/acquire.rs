@@ -13,12 +13,12 @@ use crate::hold::{ENDING, Signals, Waiter, or_signal};
 use crate::want::{Wanted, patience};
 use crate::{notice, table};
 
-/// Take permits, all or none, and leave them held
+/// Acquire permits, all or none, and leave them held
 ///
-/// Prints the request, one line a permit: its id, by which to renew or release it, and the fence
-/// on each semaphore. If that can't be printed, what nobody knows the id of is given back. Nothing
-/// renews it. Without --ttl it is held until it is released. Asking again with the same id and the
-/// same permits finds the same grant.
+/// Prints the request, one line for each permit: its id, by which to renew or release it, and the fence on each
+/// semaphore. If the output cannot be written, permits with a generated id are released. Nothing renews the
+/// request. Without --ttl it is held until it is released. Asking again with the same id and the same permits
+/// returns the same grant.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct Acquire {
         value_parser = patience
     )]
     wait: Duration,
-    /// How long it is held unless renewed: 30s, 5m, 1h30m; unless said, until released
+    /// How long the request is held unless renewed: 30s, 5m, 1h30m; by default until it is released
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     ttl: Option<Duration>,
 }
@@ -73,7 +73,7 @@ impl Acquire {
             return format!("request \"{id}\" is held");
         }
         match lockhouse.release(id).await {
-            Ok(_) => "the permits were given back".into(),
+            Ok(_) => "the permits were released".into(),
             Err(error) => format!("request \"{id}\" may be held: {error}"),
         }
     }

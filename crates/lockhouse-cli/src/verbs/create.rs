@@ -12,9 +12,8 @@ use crate::who;
 
 /// Create a semaphore
 ///
-/// Prints whether it was created, or existed with that capacity already; with -o json, `created`
-/// says so. One that exists with another capacity is left as it is, and that is an error; to
-/// change it there is `resize`.
+/// Prints whether it was created, or existed with that capacity already; with -o json, `created` says so. If it
+/// exists with another capacity, nothing changes, and that is an error. `resize` changes a capacity.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +29,7 @@ pub(crate) struct Create {
     /// Succeed if it exists, whatever its capacity, and change nothing
     #[arg(long)]
     if_missing: bool,
-    /// Why, for its history
+    /// The reason, for its history
     #[arg(long)]
     note: Option<String>,
 }

@@ -8,7 +8,7 @@ use crate::global::Global;
 
 /// Delete a semaphore that nobody holds
 ///
-/// Prints that it did; with -o json nothing. If the name comes back, its fences go on.
+/// Prints a confirmation; with -o json nothing. If the name is created again, its fences continue.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -10,22 +10,21 @@ use crate::global::Global;
 
 /// Raise all fences to a new epoch, after the database has lost commits
 ///
-/// What is granted from then on has greater fences than all that was granted before, also by grants
-/// that were lost. Raises the fences of all semaphores, of deleted ones, and of those that are yet to
-/// be made. An epoch has 2^32 fences, and there are 2,097,152 of them. What is held stays held.
-/// It takes a store's URL, not a server's.
+/// Later grants have higher fences than all earlier ones, including grants that were lost. It raises the fences
+/// of all semaphores, of deleted ones, and of those that will be created. An epoch has 2^32 fences, and there are
+/// 2,097,152 epochs. Live requests stay held. It needs the store's URL, not a server's.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The epoch is the one after the highest that there is, unless --to names one. If an epoch was begun
-before, and its commits may be lost too, name a later one. An epoch below the highest is refused;
-the same one again goes on where that ended.
+The epoch is the one after the highest that exists, unless --to names one. If an earlier `epoch` may be
+among the lost commits, name a later one than it printed. An epoch below the highest is refused. The
+same one again continues where it ended.
 
 Examples:
   lockhouse epoch --url mysql://app@db/lockhouse
   lockhouse epoch --to 7
   lockhouse epoch -o json | jq .new")]
 pub(crate) struct EpochVerb {
-    /// Raise them to this one
+    /// Raise the fences to this epoch
     #[arg(long, value_name = "EPOCH", value_parser = epoch)]
     to: Option<Epoch>,
 }
@@ -67,6 +66,6 @@ fn said(raised: &Raised) -> String {
 }
 
 fn epoch(text: &str) -> Result<Epoch, String> {
-    let number: i64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let number: i64 = text.parse().map_err(|_| "is not a number".to_owned())?;
     Epoch::new(number).map_err(|invalid| invalid.to_string())
 }

@@ -8,9 +8,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::global::Global;
 
-/// Release all that an owner holds, and forget its session
+/// Release everything that an owner holds, and end its session
 ///
-/// Prints how many requests it released. Again is no error, nor is an owner that holds nothing.
+/// Prints how many requests it released. It is no error if the owner holds nothing, so it is safe to repeat.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -11,11 +11,10 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::table;
 
-/// Say that an owner lives
+/// Send a heartbeat for an owner, which begins or continues its session
 ///
-/// Prints until when that is good. One heartbeat keeps all that the owner holds, whatever its
-/// number. When none comes in time, all of it is freed. What has a TTL of its own must be renewed
-/// all the same.
+/// Prints when the next one is due. One heartbeat keeps everything that the owner holds. If none comes in time,
+/// all of it is ended. Requests with a TTL must be renewed nevertheless.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +23,7 @@ Examples:
 pub(crate) struct Heartbeat {
     /// The owner, as in --owner of acquire
     owner: String,
-    /// How long it may be silent from now on: 30s, 5m, 1h30m
+    /// How long until the session ends without another heartbeat: 30s, 5m, 1h30m
     #[arg(
         long,
         value_name = "DURATION",

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::table;
 
-/// List who holds permits: all, or those of one semaphore or of one owner
+/// List who holds permits: all holders, or those of one semaphore or owner
 ///
-/// Prints one line for each permit that a live request holds, from the oldest on: its id and owner, how many of which
+/// Prints one line for each permit of a live request, oldest first: its id and owner, how many permits of which
 /// semaphore, the fence, when it was granted and when it expires unless renewed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -22,9 +22,9 @@ Examples:
   lockhouse holders --owner job-abc-123
   lockhouse holders backup-slots -o json | jq -r '.holders[].owner'")]
 pub(crate) struct Holders {
-    /// Only those who hold permits of this semaphore
+    /// Only the holders of this semaphore
     name: Option<String>,
-    /// Only those of this owner
+    /// Only the requests of this owner
     #[arg(long)]
     owner: Option<String>,
 }

@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::table;
 
-/// List who waits for a semaphore, in order
+/// List the waiters of a semaphore, in order
 ///
-/// Prints one line for each waiter, at whichever server or program it waits: its id and owner, how many permits it asks
-/// for, its priority, since when it waits, and which semaphores have too few free permits for it. A waiter that lacks
-/// nothing waits for its turn. Waits of less than a second at other processes are not listed, and changes there
-/// show up to 5 s late.
+/// Prints one line for each waiter, at whichever server or program it waits: its id and owner, how many permits
+/// it asks for, its priority, since when it waits, and which semaphores have too few free permits for it. A
+/// waiter that lacks nothing waits for its turn. Waiters at other processes are listed once they have waited for
+/// a second, and changes there show up to 5 s late.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -12,9 +12,8 @@ use crate::table;
 
 /// List semaphores: all, or those whose names begin with a prefix
 ///
-/// Prints one line a semaphore, in byte order of the names: its capacity, how much of it is held,
-/// how many permits could be granted now, how many wait for it in the server that answers, and the
-/// fence of its last grant.
+/// Prints one line for each semaphore, in byte order of the names: its capacity, how many permits are held, how
+/// many could be granted now, how many callers wait, and the fence of its last grant.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +21,7 @@ Examples:
   lockhouse list customer/
   lockhouse list -o json | jq -r '.semaphores[] | select(.available == 0) | .name'")]
 pub(crate) struct List {
-    /// Only those whose names begin with this
+    /// Only semaphores whose names begin with this
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
 }

@@ -10,10 +10,10 @@ use crate::global::Global;
 use crate::table;
 use crate::who;
 
-/// End a live request and give its permits back
+/// End a live request and return its permits
 ///
-/// Prints whether it was this call that ended the request. Again is no error. By --force anybody's
-/// hold is ended: its holder is told when it next renews, and may go on until then.
+/// Prints whether this call ended the request. It is no error if the request had ended before. --force ends
+/// anybody's request: its holder learns of it at its next renewal, and may continue until then.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,10 +23,10 @@ Examples:
 pub(crate) struct Release {
     /// The request
     id: String,
-    /// End it as `forced`
+    /// End the request as `forced`, whoever holds it
     #[arg(long)]
     force: bool,
-    /// Who ends it, kept as its `ended_by`; unless said, the user and the host
+    /// Who ends it, kept as its `ended_by`; by default the user and the host
     #[arg(long, value_name = "WHO")]
     by: Option<String>,
 }

@@ -10,10 +10,10 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::table;
 
-/// Push the expiry of a live request to now plus its time to live
+/// Extend a live request to now plus its TTL
 ///
-/// Prints the request, one line a permit. A request that has ended, or whose time has passed,
-/// can't be renewed.
+/// Prints the request, one line for each permit. A request that has ended, or whose time has passed, cannot be
+/// renewed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
 pub(crate) struct Renew {
     /// The request
     id: String,
-    /// The new time to live: 30s, 5m, 1h30m; unless said, the one it was last given
+    /// The new TTL: 30s, 5m, 1h30m; by default the one it has
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     ttl: Option<Duration>,
 }

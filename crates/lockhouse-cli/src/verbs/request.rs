@@ -11,8 +11,8 @@ use crate::table;
 
 /// Show one request, live or ended
 ///
-/// Prints what it holds or held, since when, and how it ended. An ended request is kept for 7 days,
-/// unless the upkeep is set otherwise.
+/// Prints its permits, since when they are held, and how it ended. An ended request is kept for 7 days, unless
+/// the upkeep is set otherwise.
 #[derive(Args, Debug)]
 #[command(name = "request")]
 #[command(after_help = "\

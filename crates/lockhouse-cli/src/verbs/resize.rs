@@ -8,10 +8,10 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::who;
 
-/// Change the capacity of a semaphore that exists
+/// Change the capacity of a semaphore
 ///
-/// Prints what it has become. A capacity below what is held revokes nothing; nothing is granted
-/// until there is room.
+/// Prints the new capacity. A capacity below what is held revokes nothing: nothing is granted until there is
+/// room.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,13 +21,13 @@ Examples:
 pub(crate) struct Resize {
     /// The semaphore
     name: String,
-    /// How many permits it has from now on; 0 closes it
+    /// The new number of permits; 0 closes the semaphore
     #[arg(allow_negative_numbers = true)]
     capacity: i64,
-    /// Only if this is its capacity now, or the new one is already
+    /// Change it only if this is the capacity now, or the new one already
     #[arg(long, value_name = "CAPACITY", allow_negative_numbers = true)]
     expect: Option<i64>,
-    /// Why, for its history
+    /// The reason, for its history
     #[arg(long)]
     note: Option<String>,
 }

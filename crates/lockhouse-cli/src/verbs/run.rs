@@ -22,25 +22,23 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Hold permits while a command runs
 ///
-/// Waits for the permits, runs the command, renews them every third of the TTL, gives them back
-/// when the command ends, and exits as it did. Prints nothing of its own, but says on stderr, if
-/// that is a terminal, what it waits for.
+/// Waits for the permits, runs the command, renews the permits every third of the TTL, releases them when the
+/// command ends, and exits as the command did. It prints nothing on stdout. On a terminal it says on stderr what
+/// it waits for.
 ///
-/// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a
-/// JSON object), LOCKHOUSE_OWNER and, if it is one semaphore, LOCKHOUSE_FENCE. Signals are handed
-/// on to it; a second Ctrl-C within 5 s kills it and all that it started. If the hold is lost, all
-/// that gets SIGTERM and then SIGKILL, before anybody else can be granted the permits, and so it
-/// does if this process is killed. The hold ends when the command does, even if it left something
-/// running.
+/// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a JSON object),
+/// LOCKHOUSE_OWNER and, with one semaphore, LOCKHOUSE_FENCE. Signals are passed on to it; a second Ctrl-C within
+/// 5 s kills it and everything that it started. If the hold is lost, all of that gets SIGTERM and then SIGKILL
+/// before anybody else can be granted the permits. The same happens if this process is killed. The hold ends when
+/// the command ends, even if it left something running.
 ///
-/// Unless --owner says who holds, it is an owner of this run's own: user, host, pid and command, as
-/// `holders` shows them; whatever of the arguments is secret asks for an --owner. It has a session
-/// that is kept as long as the command runs. What the command acquires with
-/// --owner "$LOCKHOUSE_OWNER" and without --ttl needs no renewing: it is held until the command
-/// ends, and if this machine dies, for the TTL.
+/// Without --owner the owner is generated: user, host, pid and command, as `holders` shows them. If arguments are
+/// secret, give an --owner. The generated owner has a session for as long as the command runs. Permits that the
+/// command acquires with --owner "$LOCKHOUSE_OWNER" and without --ttl need no renewal: they are held until the
+/// command ends, and if this machine dies, for the TTL.
 ///
-/// With --id and --owner both, two runs at once are the same request: both run their commands, under
-/// one permit. Give each run an id of its own, or leave --owner out: the second is then refused.
+/// With the same --id and --owner, two runs at once are one request: both run their commands under one permit.
+/// Give each run an id of its own, or leave --owner out: then the second run is refused.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
@@ -55,12 +53,11 @@ Examples:
 pub(crate) struct Run {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to wait for room at most: 30s, 5m, 1h30m or forever; forever unless said, or 0s with
-    /// --on-busy skip
+    /// How long to wait for room at most: 30s, 5m, 1h30m or forever; by default forever, with --on-busy skip 0s
     #[arg(long, value_name = "DURATION", value_parser = patience)]
     wait: Option<Duration>,
-    /// What to do when there was no room for as long as it waited: fail with exit code 75, or skip
-    /// the command, say so on stderr and exit with 0, as suits cron
+    /// What to do if there was no room within the wait: fail with exit code 75, or skip the command, say so on
+    /// stderr and exit with 0, as suits cron
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_busy: OnBusy,
     /// How long the permits stay held if this machine dies: 30s, 5m, 1h30m
@@ -210,7 +207,7 @@ fn ended_before(id: &str, released: Option<Result<Released, lockhouse::Error>>) 
         None => "the store did not answer in time".into(),
     };
     complain(&format!(
-        "lockhouse: request \"{id}\" could not be given back, it ends with its TTL: {problem}"
+        "lockhouse: request \"{id}\" could not be released, and ends with its TTL: {problem}"
     ));
     None
 }

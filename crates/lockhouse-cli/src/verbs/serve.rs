@@ -16,10 +16,10 @@ use crate::upkeep::{Ages, Intervals};
 
 /// Serve a store over HTTP
 ///
-/// Prints one line once it listens (with -o json, an object with its `url` and its `store`), and logs to stderr (RUST_LOG says what; info unless said).
-/// SIGTERM or SIGINT stops it once what is under way is done; a second one stops it at once. It
-/// keeps no state of its own: run as many as you like on one database. They share the upkeep: one
-/// of them ends what has lapsed and deletes what is old, and another goes on if it dies.
+/// Prints one line when it listens (with -o json, an object with its `url` and its `store`), and logs to stderr
+/// (RUST_LOG sets the level, by default info). SIGTERM or SIGINT stops it when the calls under way are done; a
+/// second signal stops it at once. A server keeps no state: run as many as you like on one database. One of them
+/// at a time does the upkeep: it ends expired requests and deletes old ones.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) struct Serve {
         value_parser = host_and_port
     )]
     listen: String,
-    /// How many calls may wait for room at once; more are answered `overloaded`
+    /// How many calls may wait for room at once; further calls are answered `overloaded`
     #[arg(
         long,
         env = "LOCKHOUSE_MAX_WAITERS",
@@ -56,7 +56,7 @@ impl Serve {
         let place = global.place()?;
         if place.is_server() {
             return Err(place::invalid(
-                "is a server's; to serve takes a store: sqlite:PATH, mysql://…, postgres://…, memory:",
+                "is a server's; serve needs a store: sqlite:PATH, mysql://…, postgres://…, memory:",
             ));
         }
         let upkeep = self.ages.of(self.intervals.of(Upkeep::default())?);
@@ -84,7 +84,7 @@ impl Serve {
         let mut told = stopped.clone();
         tokio::spawn(async move {
             let first = signals.end().await;
-            tracing::info!(signal = %first, "stopping once what is under way is done");
+            tracing::info!(signal = %first, "stopping when the calls under way are done");
             // They are gone only if the server has ended already.
             let _ = stop.send(true);
             let second = signals.end().await;

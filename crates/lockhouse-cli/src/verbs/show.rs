@@ -11,7 +11,7 @@ use crate::table;
 
 /// Show one semaphore
 ///
-/// Prints its capacity, how much of it is held, and when it was last changed.
+/// Prints its capacity, how many permits are held, and when it was last changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

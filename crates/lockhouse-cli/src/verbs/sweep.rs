@@ -12,9 +12,9 @@ use crate::upkeep::Ages;
 
 /// Do each task of the upkeep once
 ///
-/// Ends requests whose time or whose owner's session has passed, and stale ones; deletes what
-/// ended long ago, and old capacity changes. Prints how many each was; each request that it ends
-/// is told on stderr, with the reason. It takes a store's URL: a server sweeps by itself.
+/// Ends expired requests, requests of owners that fell silent, and stale ones; deletes old ended requests and old
+/// capacity changes. Prints a count of each, and on stderr each request that it ends, with the reason. It needs
+/// the store's URL: a server does its upkeep itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -8,13 +8,13 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::global::Global;
 
-/// Count everything anew, and say what is off
+/// Recount all permits, and report wrong counters
 ///
-/// Holds the rows against the promises P1, P2, P3 and P7, in one consistent read: prints one line
-/// for each finding, and exits with 1 if there is one. It takes a store's URL, not a server's.
+/// Compares the rows with the promises P1, P2, P3 and P7, in one consistent read. Prints one line for each
+/// finding, and exits with 1 if there is one. It needs the store's URL, not a server's.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 all is well, or is so after --repair; 1 something is off; 64 usage, 69 store
+Exit codes: 0 nothing is wrong, or --repair corrected it; 1 something is wrong; 64 usage, 69 store
 unavailable.
 
 Examples:
@@ -22,7 +22,7 @@ Examples:
   lockhouse verify --repair
   lockhouse verify -o json | jq -r '.findings[].text'")]
 pub(crate) struct Verify {
-    /// Mend the counters that are off, say what they were, and count again
+    /// Correct the wrong counters, print their old values, and recount
     #[arg(long)]
     repair: bool,
 }
@@ -77,7 +77,7 @@ impl Mended {
             in_use,
             fence,
         } = self;
-        format!("mended \"{name}\": it said {in_use} in use, and fence {fence}")
+        format!("corrected \"{name}\": it had in_use {in_use} and fence {fence}")
     }
 
     fn json(&self) -> Value {
@@ -87,7 +87,7 @@ impl Mended {
 
 fn said(findings: &[Finding]) -> String {
     if findings.is_empty() {
-        return "all is well".into();
+        return "nothing is wrong".into();
     }
     let lines: Vec<_> = findings
         .iter()

@@ -1,0 +1,111 @@
+//! The pages in `docs/` do what they say: the `sh` blocks of each page run here, as one script, in a fresh state folder.
+//!
+//! A block `text output` has lines that the script prints; `…` in it stands for any text. Three things differ from a
+//! reader's machine: `cargo install` does nothing, as the program is there; the port is a free one; and programs that a
+//! script leaves running are ended with it.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "binary/mod.rs"]
+mod binary;
+mod reader;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use reader::{Home, free_port, in_text, root};
+
+#[test]
+fn every_page_in_docs_works_as_printed() {
+    let mut pages = Vec::new();
+    markdown(&root().join("docs"), &mut pages);
+    pages.sort();
+    let run: Vec<_> = pages
+        .iter()
+        .map(|page| (page, fs::read_to_string(page).unwrap()))
+        .filter(|(_, text)| !in_text("sh", text).is_empty())
+        .collect();
+    assert!(run.len() >= 3, "{} pages have commands", run.len());
+    let failures: Vec<_> = thread::scope(|scope| {
+        let runs: Vec<_> = run
+            .iter()
+            .map(|(page, text)| (page, scope.spawn(|| follow(text))))
+            .collect();
+        runs.into_iter()
+            .filter_map(|(page, run)| {
+                Some(format!(
+                    "{}: {}",
+                    page.display(),
+                    run.join().unwrap().err()?
+                ))
+            })
+            .collect()
+    });
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn a_page_that_does_not_work_is_found() {
+    for (text, problem) in [
+        ("```sh\nlockhouse list\nfalse\n```\n", "failed"),
+        (
+            "```sh\necho one\n```\n```text output\ntwo\n```\n",
+            "does not print",
+        ),
+    ] {
+        let found = follow(text).unwrap_err();
+        assert!(found.contains(problem), "{found}");
+    }
+    follow("```sh\necho fence 7 of gpu\n```\n```text output\nfence … of gpu\n```\n").unwrap();
+}
+
+/// Runs what a page says, and looks for what it says that is printed.
+fn follow(text: &str) -> Result<(), String> {
+    let home = Home::new();
+    install(&home);
+    let commands = in_text("sh", text).join("\n");
+    let commands = commands.replace("7117", &free_port().to_string());
+    let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}");
+    let output = home.bash(&script).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !output.status.success() {
+        return Err(format!("failed with {}\n{said}", output.status));
+    }
+    for line in in_text("text output", text)
+        .iter()
+        .flat_map(|block| block.lines())
+    {
+        if !said.lines().any(|printed| is_like(printed, line)) {
+            return Err(format!("does not print {line:?}\n{said}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `printed` has the parts of `line` between its `…`, in order.
+fn is_like(printed: &str, line: &str) -> bool {
+    let mut rest = Some(printed);
+    for part in line.split('…') {
+        rest = rest.and_then(|rest| Some(rest.split_once(part.trim())?.1));
+    }
+    rest.is_some()
+}
+
+/// The program under test, and a `cargo` that has nothing to do.
+fn install(home: &Home) {
+    home.program("cargo", "exit 0");
+    home.program("lockhouse", &format!("exec {} \"$@\"", binary::lockhouse()));
+}
+
+fn markdown(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            markdown(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
