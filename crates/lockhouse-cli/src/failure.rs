@@ -136,7 +136,9 @@ fn hint(error: &Error) -> Option<String> {
             let name = names.first()?;
             Some(format!("lockhouse create {} CAPACITY", word(name.as_str())))
         }
-        Refusal::UnknownRequest(_) => Some("lockhouse holders, which lists all live requests".into()),
+        Refusal::UnknownRequest(_) => {
+            Some("lockhouse holders, which lists all live requests".into())
+        }
         Refusal::ExceedsCapacity {
             semaphore, asked, ..
         } => Some(format!(

@@ -126,7 +126,8 @@ fn verify_finds_wrong_counters_and_repair_corrects_them() {
     });
     assert_eq!(json["findings"][0], p2);
 
-    let mended = format!("{findings}corrected \"a\": it had in_use 4 and fence 0\nnothing is wrong\n");
+    let mended =
+        format!("{findings}corrected \"a\": it had in_use 4 and fence 0\nnothing is wrong\n");
     assert_eq!(house.text(&["verify", "--repair"]), mended);
     assert_eq!(house.in_use("a"), 2);
     assert_eq!(house.text(&["verify"]), "nothing is wrong\n");

@@ -150,7 +150,9 @@ pub enum Refusal {
     #[error("the session of \"{0}\" has ended, and its permits may have been released")]
     SessionEnded(Owner),
     /// The semaphore has another capacity than the one that the caller expected.
-    #[error("capacity of \"{name}\" is {capacity}, not {expected}; read it again before changing it")]
+    #[error(
+        "capacity of \"{name}\" is {capacity}, not {expected}; read it again before changing it"
+    )]
     CapacityChanged {
         /// The semaphore.
         name: SemaphoreName,

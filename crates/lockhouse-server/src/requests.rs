@@ -69,7 +69,8 @@ async fn acquire(
     // The wait was dropped, perhaps in the very moment of its grant: one more look finds that.
     match lockhouse.acquire(ask, Duration::ZERO).await {
         Err(error) if error.code() == Code::Exhausted => {
-            let what = "the server is stopping; send the call again, to another server if there is one";
+            let what =
+                "the server is stopping; send the call again, to another server if there is one";
             Err(store::Error::new(Kind::Unavailable, what).into())
         }
         answer => answer,

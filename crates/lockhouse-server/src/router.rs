@@ -119,7 +119,11 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text, "a handler panicked");
-    Failure::new(Code::Internal, "internal error; the log of the server has more").into_response()
+    Failure::new(
+        Code::Internal,
+        "internal error; the log of the server has more",
+    )
+    .into_response()
 }
 
 /// Every answer is of the moment, and is of the type that it says.
