@@ -3,6 +3,7 @@
 mod due;
 mod listings;
 mod locks;
+mod shutdown;
 mod transactions;
 
 use std::io::Write as _;

@@ -174,12 +174,14 @@ impl Bell {
                 self.shared.wanted.notify_one();
             }
         }
-        if !state.is_listening {
-            state.is_listening = true;
+        let begins = !std::mem::replace(&mut state.is_listening, true);
+        drop(state);
+        if begins {
             let listening = Listening {
                 shared: Arc::clone(&self.shared),
                 is_on: true,
             };
+            // Without the lock: a runtime that shuts down drops the task at once, and that takes the lock.
             tokio::spawn(listening.go_on(self.options.clone()));
         }
         let is_rung = |name: &&SemaphoreName| rung.contains(&slot(name));

@@ -199,14 +199,18 @@ impl<D: Driver> Pool<D> {
 
     /// Takes `connection`, which is clean, and has a task close it when nobody uses it.
     fn give_back(self: &Arc<Self>, connection: Connection<D>) {
+        let runtime = Handle::try_current();
         let mut idle = self.idle();
         idle.push(connection);
-        if let (false, Ok(runtime)) = (idle.is_watched, Handle::try_current()) {
-            idle.is_watched = true;
+        let begins = runtime.is_ok() && !idle.is_watched;
+        idle.is_watched |= begins;
+        drop(idle);
+        if let (true, Ok(runtime)) = (begins, runtime) {
             let watching = Watching {
                 pool: Arc::downgrade(self),
                 is_on: true,
             };
+            // Without the lock: a runtime that shuts down drops the task at once, and that takes the lock.
             runtime.spawn(watching.close_unused());
         }
     }
