@@ -5,17 +5,17 @@ use std::fmt;
 
 use crate::Error;
 
-/// How the upkeep in this process goes.
+/// The state of the upkeep in this process; see [`Lockhouse::upkeep_state`](crate::Lockhouse::upkeep_state).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UpkeepState {
-    /// This process does none.
+    /// This process does no upkeep.
     #[default]
     Off,
-    /// This process does it.
+    /// This process does the upkeep.
     Working,
-    /// Another process does it. This one goes on when that one stops.
+    /// Another process does the upkeep. This one takes over when that one stops.
     Standby,
-    /// It should run here, and can't; why.
+    /// The upkeep should run here and fails, for this reason.
     Failing(String),
 }
 
