@@ -64,10 +64,14 @@ pub(crate) fn output_in(args: impl IntoIterator<Item = OsString>) -> Format {
     Format::Table
 }
 
-/// `text`, which may repeat some of `args`, without the credentials of URLs among them.
-pub(crate) fn without_credentials(text: &str, args: impl IntoIterator<Item = String>) -> String {
+/// `text`, which may repeat some of `args`, without the credentials of URLs among them. An argument that is not UTF-8 is
+/// repeated as clap repeats it.
+pub(crate) fn without_credentials(text: &str, args: impl IntoIterator<Item = OsString>) -> String {
+    let args = args
+        .into_iter()
+        .map(|arg| arg.to_string_lossy().into_owned());
     let may_be_url = |arg: &String| arg.contains("://") || (arg.contains(':') && arg.contains('@'));
-    let urls = args.into_iter().filter(may_be_url);
+    let urls = args.filter(may_be_url);
     urls.fold(text.to_owned(), |text, url| {
         text.replace(&url, &lockhouse::without_credentials(&url))
     })
@@ -79,7 +83,7 @@ mod tests {
 
     #[test]
     fn an_argument_that_is_repeated_loses_its_credentials() {
-        let args = ["lockhouse", "mysql://app:s3cr3t@db/x"].map(String::from);
+        let args = ["lockhouse", "mysql://app:s3cr3t@db/x"].map(OsString::from);
         let told = without_credentials("unrecognized 'mysql://app:s3cr3t@db/x'", args);
         assert_eq!(told, "unrecognized 'mysql://db/x'");
     }

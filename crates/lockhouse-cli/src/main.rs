@@ -58,7 +58,7 @@ fn misread(error: &clap::Error) -> Exit {
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    let failure = Failure::with_exit(Exit::USAGE, args::without_credentials(text, env::args()));
+    let failure = Failure::with_exit(Exit::USAGE, args::without_credentials(text, env::args_os()));
     failure.report(args::output_in(env::args_os()));
     failure.exit()
 }

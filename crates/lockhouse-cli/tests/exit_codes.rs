@@ -4,9 +4,11 @@
 
 mod house;
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 
-use house::{Done, House, until};
+use house::{Done, House, Running, until};
 use serde_json::Value;
 
 /// Through both outputs: the exit code, what people read, and the problem's code.
@@ -281,4 +283,37 @@ fn help_and_version_exit_0() {
         );
     }
     assert_eq!(house.done(&[]).code, 64);
+}
+
+/// An argument need not be text: a command's are handed on, and others are refused.
+#[test]
+fn an_argument_that_is_not_utf_8_is_64_unless_it_is_the_commands() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "1"]);
+    let odd = OsStr::from_bytes(b"\xff");
+    for before in [
+        &["list"][..],
+        &["acquire", "-s"],
+        &["run", "-s", "a", "--owner"],
+        &[],
+    ] {
+        let mut command = house.command(before);
+        command.arg(odd);
+        let done = Running::new(command).end();
+        assert_eq!(done.code, 64, "{before:?}: {done:?}");
+        assert!(done.stderr.starts_with("lockhouse: "), "{done:?}");
+    }
+    let mut command = house.command(&[
+        "run",
+        "-s",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        "printf %s \"$1\" | wc -c",
+        "-",
+    ]);
+    command.arg(odd);
+    let done = Running::new(command).end();
+    assert_eq!((done.code, done.stdout.trim()), (0, "1"), "{done:?}");
 }
