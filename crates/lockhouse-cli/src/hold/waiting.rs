@@ -1,5 +1,6 @@
 //! Waiting for a grant until a signal says to stop.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use lockhouse::{Ask, Code, Error, Lockhouse};
@@ -10,6 +11,9 @@ use crate::failure::Failure;
 
 /// How long leaving the line takes at most, for a command that ends then.
 const LEFT_WITHIN: Duration = Duration::from_secs(1);
+
+/// Signals that come so soon after the first ask for nothing more.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Somebody who asks, and may have to give up.
 pub(crate) struct Waiter<'a> {
@@ -37,12 +41,16 @@ impl Waiter<'_> {
         };
         let granted = or_signal(acquiring, signals).await;
         if is_lost || matches!(granted, Err(Failure::Interrupted(_))) {
-            // A second signal ends this too.
-            let given_up = async {
-                self.give_up().await;
-                Ok(())
-            };
-            or_signal(given_up, signals).await?;
+            // Signals often come in twos, as SIGTERM with SIGHUP. A later one ends this too.
+            let mut giving_up = pin!(self.give_up());
+            if timeout(ONE_SIGNAL, giving_up.as_mut()).await.is_err() {
+                while signals.ended().await.is_some() {}
+                let given_up = async {
+                    giving_up.await;
+                    Ok(())
+                };
+                or_signal(given_up, signals).await?;
+            }
         }
         if granted.is_err() {
             let left = timeout(LEFT_WITHIN, self.lockhouse.clone().close());
