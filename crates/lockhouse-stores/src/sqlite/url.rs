@@ -1,5 +1,6 @@
 //! `sqlite:PATH`, taken apart.
 
+use std::fs;
 use std::path::{self, PathBuf};
 
 use lockhouse_core::store::Error;
@@ -33,10 +34,25 @@ pub(super) fn parse(url: &str) -> Result<PathBuf, Error> {
         let problem = "SQLite in memory can't be shared by connections; use memory: instead";
         return Err(configuration(problem));
     }
+    if file == "~" || file.starts_with("~/") {
+        return Err(configuration(
+            "the URL's path begins with ~, which no shell has replaced by a home folder; write the whole path",
+        ));
+    }
+    if file.contains(char::is_control) {
+        let problem = "the URL's path has a control character, such as the end of a line";
+        return Err(configuration(problem));
+    }
     let file = path::absolute(file)
         .map_err(|source| configuration("the URL's file has no full path").caused_by(source))?;
     if !parameters.is_empty() {
         return Err(configuration("an sqlite: URL takes no parameters"));
+    }
+    // Whether a file that is missing, or can't be looked at, can be made is found out by opening it.
+    if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+        return Err(configuration(
+            "the URL's path is a folder or a device; name a file",
+        ));
     }
     Ok(file)
 }
@@ -62,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_file_or_with_an_unknown_parameter_is_refused() {
+    fn a_url_without_a_usable_file_or_with_an_unknown_parameter_is_refused() {
         for url in [
             "sqlite:",
             "sqlite://",
@@ -71,6 +87,11 @@ mod tests {
             "sqlite:?",
             "sqlite:a.db?mode=rwc",
             "sqlite:a.db?cache=shared",
+            "sqlite:~",
+            "sqlite:~/a.db",
+            "sqlite:a.db\n",
+            "sqlite:/",
+            "sqlite:/dev/null",
             "mysql://host/a",
         ] {
             assert_eq!(parse(url).unwrap_err().kind(), Kind::Configuration, "{url}");
