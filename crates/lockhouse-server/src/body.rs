@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
@@ -60,6 +60,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 
 async fn read(request: Request) -> Result<Vec<u8>, Failure> {
     let says_json = says_json(request.headers())?;
+    refuse_encodings(request.headers())?;
     let read = timeout(READ_TIMEOUT, collect(request.into_body())).await;
     let read = read.map_err(|_| {
         Failure::malformed("body", "did not arrive within 10 s").under(StatusCode::REQUEST_TIMEOUT)
@@ -93,6 +94,19 @@ fn is_in_utf_8(parameter: &str) -> bool {
     let (name, value) = parameter.split_once('=').unwrap_or_default();
     !name.trim().eq_ignore_ascii_case("charset")
         || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+}
+
+/// A body that is compressed is refused, as it would have to be unpacked to be bounded.
+fn refuse_encodings(headers: &HeaderMap) -> Result<(), Failure> {
+    let mut given = headers.get_all(CONTENT_ENCODING).iter();
+    match given.all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        true => Ok(()),
+        false => {
+            let problem = "is not taken; send the body as it is";
+            let failure = Failure::malformed("content-encoding", problem);
+            Err(failure.under(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+        }
+    }
 }
 
 fn unsupported(problem: &'static str) -> Failure {

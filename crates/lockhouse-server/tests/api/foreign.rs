@@ -292,6 +292,13 @@ async fn a_body_that_is_not_application_json_is_415() {
             let answer = send(method, path, "", body).await;
             is_problem(&answer, 415, "invalid_request", path);
         }
+        for encoding in ["gzip", "br", "identity, gzip", ""] {
+            let head =
+                format!("content-type: application/json\r\ncontent-encoding: {encoding}\r\n");
+            let answer = send(method, path, &head, body).await;
+            let problem = is_problem(&answer, 415, "invalid_request", path);
+            assert_eq!(problem["field"], "content-encoding");
+        }
     }
     is_held(&server).await;
     let request = server.lockhouse.find("x").await.unwrap();
