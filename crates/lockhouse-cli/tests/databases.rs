@@ -141,3 +141,42 @@ fn no_error_shows_the_credentials_of_a_url() {
         }
     }
 }
+
+/// A CA that is given means that the server is verified, wherever it is given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ca_in_the_environment_is_not_ignored_on_postgres() {
+    let Some(place) = place::postgres().await else {
+        return;
+    };
+    let house = House::at(place.url());
+    let ca = house.path("ca.pem");
+    std::fs::write(&ca, "").unwrap();
+    let ca = ca.to_str().unwrap();
+    let list = |environment: &[(&str, &str)]| {
+        let mut command = house.command(&["list"]);
+        command.envs(environment.iter().copied());
+        Running::new(command).end()
+    };
+    assert_eq!(list(&[]).code, 0);
+    assert_eq!(list(&[("PGSSLMODE", "disable")]).code, 0);
+    // The server has no TLS, or a certificate of another CA.
+    let done = list(&[("PGSSLROOTCERT", ca)]);
+    assert_ne!(done.code, 0, "{done:?}");
+    let refused: [(&[(&str, &str)], &str); 3] = [
+        (
+            &[("PGSSLROOTCERT", "/no/such.pem")],
+            "PGSSLROOTCERT can't be read",
+        ),
+        (&[("PGSSLCERT", "/no/such.pem")], "PGSSLCERT can't be read"),
+        (
+            &[("PGSSLROOTCERT", ca), ("PGSSLMODE", "prefer")],
+            "verifies nothing",
+        ),
+    ];
+    for (environment, why) in refused {
+        let done = list(environment);
+        assert_eq!(done.code, 64, "{done:?}");
+        assert!(done.stderr.contains(why), "{done:?}");
+    }
+    place.clear().await;
+}

@@ -96,6 +96,9 @@ impl Postgres {
     /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are. With `sslrootcert` the default of `sslmode` is `verify-full`, and a mode that verifies nothing is refused. `verify-ca` checks the host name too |
     /// | `application_name` | `lockhouse` | what the server calls the sessions |
     ///
+    /// Where the URL is silent, `PGPORT`, `PGSSLMODE`, `PGSSLROOTCERT`, `PGSSLCERT`, `PGSSLKEY` and `PGAPPNAME` of the environment
+    /// count, by the same rules.
+    ///
     /// # Errors
     /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is
     /// malformed, names no database, or has a parameter that is unknown.

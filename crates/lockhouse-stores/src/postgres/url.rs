@@ -1,4 +1,7 @@
-//! What a `postgres://` URL says.
+//! What a `postgres://` URL says, and the environment where the URL is silent: the driver reads `PGSSLMODE` and others.
+
+use std::env;
+use std::fs::File;
 
 use lockhouse_core::store::Error;
 use sqlx::ConnectOptions as _;
@@ -44,8 +47,9 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
             "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
         )
     })?;
+    let has_mode = names_a(&url, &["sslmode"]);
     if names_a(&url, &["sslrootcert"]) {
-        if !names_a(&url, &["sslmode"]) {
+        if !has_mode {
             driver = driver.ssl_mode(PgSslMode::VerifyFull);
         } else if !verifies(driver.get_ssl_mode()) {
             return Err(configuration(
@@ -53,6 +57,18 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
                  write sslmode=verify-full or verify-ca, or leave sslrootcert out",
             ));
         }
+    } else if !has_mode && is_set("PGSSLROOTCERT") {
+        if !is_set("PGSSLMODE") {
+            driver = driver.ssl_mode(PgSslMode::VerifyFull);
+        } else if !verifies(driver.get_ssl_mode()) {
+            return Err(configuration(
+                "PGSSLROOTCERT is set, and PGSSLMODE verifies nothing; set it to verify-full or \
+                 verify-ca, or write the sslmode that you want into the URL",
+            ));
+        }
+    }
+    if !matches!(driver.get_ssl_mode(), PgSslMode::Disable) {
+        check_files_of_the_environment(&url)?;
     }
     let name = driver.get_application_name().unwrap_or(APPLICATION_NAME);
     let name = name.to_owned();
@@ -73,6 +89,29 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         display,
         connections,
     })
+}
+
+/// Whether the driver takes something from this variable of the environment.
+fn is_set(variable: &str) -> bool {
+    env::var(variable).is_ok()
+}
+
+/// Checks those files that the driver takes from the environment.
+fn check_files_of_the_environment(url: &Url) -> Result<(), Error> {
+    let variables = ["PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY"];
+    for (parameter, variable) in FILES.into_iter().zip(variables) {
+        let Ok(file) = env::var(variable) else {
+            continue;
+        };
+        // A value may be a certificate itself.
+        if names_a(url, &[parameter]) || file.contains("-----BEGIN") {
+            continue;
+        }
+        File::open(&file).map_err(|error| {
+            configuration(format!("the file of {variable} can't be read")).caused_by(error)
+        })?;
+    }
+    Ok(())
 }
 
 fn verifies(mode: PgSslMode) -> bool {
