@@ -2,17 +2,18 @@
 //! tokio 1.54, MIT), case by case, in memory and on SQLite. A permit here borrows nothing, so the owned and the
 //! borrowing cases are one.
 //!
-//! These cases have no meaning here:
+//! Each case has the name that it has in tokio. These cases have no meaning here:
 //!
 //! | tokio's cases | why |
 //! |---|---|
-//! | `merge`, `merge_unrelated_permits`, `merge_many_permits` | a permit is one request, with one id and one fence; keep two permits in a `Vec` |
-//! | `split` | a request ends once, for one reason (P3), and all its permits return then; make two requests |
-//! | `add_permits_closed`, `forget_closed`, `blocking_acquire_closed`, `close_wakes_all_waiters` | a semaphore outlives every process, so nothing closes it for good; resized to 0 it is paused, and waiters wait |
+//! | `merge`, `merge_unrelated_permits`, `merge_many_permits`, `merge_many_permits_owned` | a permit is one request, with one id and one fence; keep two permits in a `Vec` |
+//! | `split` | a request ends once, for one reason (P3), and all its permits return then; make two requests. `num_permits` is tested in `num_permits` |
+//! | `add_permits_closed`, `forget_closed`, `blocking_acquire_closed`, `close_wakes_all_waiters` | a semaphore outlives every process, so it is never closed for good; resized to 0 it is closed until the next resize, and waiters wait |
 //! | `close_drops_wakers_outside_lock`, `close_wakes_waiters_outside_lock` | the same; they test tokio's inner locks |
 //! | `permit_semaphore` | a permit borrows no semaphore; `Permit::request` has the names |
-//! | `acquire_many_exceeds_maxpermits` and other panics at the maximum | values out of bounds are errors, not panics |
-//! | `stress_test` with 1,000 tasks | 200 here: each is a row in a database |
+//! | `blocking_acquire_owned`, `blocking_acquire_many_owned`, and both in async code | a blocking permit borrows nothing, so `blocking_acquire` is the owned one too |
+//!
+//! Where tokio panics beyond the maximum, a call here returns `Error::Invalid`.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use lockhouse::{Code, Error, Lockhouse, Semaphore, blocking};
@@ -48,8 +49,13 @@ cases! {
     forget,
     forget_open,
     num_permits,
-    stress,
-    max_permits,
+    stress_test,
+    add_max_amount_permits,
+    add_more_than_max_amount_permits1,
+    add_more_than_max_amount_permits2,
+    panic_when_exceeds_maxpermits,
+    no_panic_at_maxpermits,
+    acquire_many_exceeds_maxpermits,
 }
 
 async fn connect(url: &str) -> Lockhouse {
@@ -131,6 +137,7 @@ async fn add_permits_open(lockhouse: Lockhouse) {
             let semaphore = new(&lockhouse, size).await;
             assert_eq!(semaphore.add_permits(add).await.unwrap(), size + add);
             assert_eq!(available(&semaphore).await, size + add);
+            assert_eq!(semaphore.is_closed().await.unwrap(), size + add == 0);
         }
     }
 }
@@ -171,9 +178,9 @@ async fn num_permits(lockhouse: Lockhouse) {
     assert_eq!(available(&semaphore).await, 5);
 }
 
-async fn stress(lockhouse: Lockhouse) {
+async fn stress_test(lockhouse: Lockhouse) {
     let semaphore = new(&lockhouse, 5).await;
-    let tasks = (0..200).map(|_| {
+    let tasks = (0..1000).map(|_| {
         let semaphore = semaphore.clone();
         tokio::spawn(async move { drop(semaphore.acquire().await.unwrap()) })
     });
@@ -187,19 +194,44 @@ async fn stress(lockhouse: Lockhouse) {
     assert!(is_exhausted(&semaphore, 1).await);
 }
 
-async fn max_permits(lockhouse: Lockhouse) {
+async fn add_max_amount_permits(lockhouse: Lockhouse) {
     let semaphore = new(&lockhouse, 0).await;
     semaphore.add_permits(Semaphore::MAX_PERMITS).await.unwrap();
     assert_eq!(available(&semaphore).await, Semaphore::MAX_PERMITS);
-    let more = semaphore.add_permits(1).await;
+}
+
+async fn add_more_than_max_amount_permits1(lockhouse: Lockhouse) {
+    let semaphore = new(&lockhouse, 1).await;
+    let more = semaphore.add_permits(Semaphore::MAX_PERMITS).await;
     assert!(matches!(more, Err(Error::Invalid(_))), "{more:?}");
+    assert_eq!(available(&semaphore).await, 1);
+}
+
+async fn add_more_than_max_amount_permits2(lockhouse: Lockhouse) {
     let semaphore = new(&lockhouse, Semaphore::MAX_PERMITS - 1).await;
     semaphore.add_permits(1).await.unwrap();
     let more = semaphore.add_permits(1).await;
     assert!(matches!(more, Err(Error::Invalid(_))), "{more:?}");
+}
+
+async fn panic_when_exceeds_maxpermits(lockhouse: Lockhouse) {
     let beyond = i64::from(Semaphore::MAX_PERMITS) + 1;
     let beyond = lockhouse.define("s", beyond).await;
-    assert!(matches!(beyond, Err(Error::Invalid(_))));
+    assert!(matches!(beyond, Err(Error::Invalid(_))), "{beyond:?}");
+}
+
+async fn no_panic_at_maxpermits(lockhouse: Lockhouse) {
+    new(&lockhouse, Semaphore::MAX_PERMITS).await;
+    let semaphore = new(&lockhouse, Semaphore::MAX_PERMITS - 1).await;
+    semaphore.add_permits(1).await.unwrap();
+}
+
+async fn acquire_many_exceeds_maxpermits(lockhouse: Lockhouse) {
+    let semaphore = new(&lockhouse, 0).await;
+    for count in [Semaphore::MAX_PERMITS + 1, 1_u32 << 31, u32::MAX] {
+        let refused = semaphore.acquire_many(count).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    }
 }
 
 fn new_blocking(capacity: u32) -> blocking::Semaphore {
@@ -236,16 +268,23 @@ fn blocking_acquire_many() {
     assert_eq!(semaphore.available_permits().unwrap(), 5);
 }
 
-#[test]
-fn blocking_in_async_code_panics() {
+fn panics_in_async_code(acquire: impl FnOnce(blocking::Semaphore) + Send + 'static) -> bool {
     let semaphore = new_blocking(1);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let panicked = runtime.block_on(async {
-        tokio::spawn(async move { drop(semaphore.acquire()) })
-            .await
-            .is_err()
-    });
-    assert!(panicked);
+    let acquire = async move { acquire(semaphore) };
+    runtime.block_on(async { tokio::spawn(acquire).await.is_err() })
+}
+
+#[test]
+fn blocking_acquire_in_async_context() {
+    assert!(panics_in_async_code(|semaphore| drop(semaphore.acquire())));
+}
+
+#[test]
+fn blocking_acquire_many_in_async_context() {
+    assert!(panics_in_async_code(|semaphore| {
+        drop(semaphore.acquire_many(1));
+    }));
 }
