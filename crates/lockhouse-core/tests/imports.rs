@@ -1,0 +1,453 @@
+//! In the places that are listed here, no two source files import each other.
+//!
+//! A file imports another if it names something that the other defines, by a path that begins with `crate`, `super`,
+//! `self` or a module, in a `use` or anywhere else. A name that a module re-exports counts as an import of the file that
+//! defines it. Method calls and macros are not followed.
+//!
+//! Not all places are free of such pairs yet: [`FREE`] lists those that are, and may only grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files below these folders import each other in one direction only.
+const FREE: [&str; 1] = ["lockhouse-cli/src"];
+
+/// A module's place in its crate: the names from the root to it.
+type ModulePath = Vec<String>;
+
+/// The modules of one crate root, by their place.
+#[derive(Default)]
+struct Crate {
+    modules: BTreeMap<ModulePath, Module>,
+}
+
+/// What a module declares, and what it names of others.
+#[derive(Default)]
+struct Module {
+    file: PathBuf,
+    children: BTreeSet<String>,
+    /// Names that it defines.
+    items: BTreeSet<String>,
+    /// Names that it brings in by `use`, with their paths.
+    uses: BTreeMap<String, Vec<String>>,
+    /// The modules all of whose names it brings in.
+    globs: Vec<Vec<String>>,
+    /// All paths that it names, with those of its `use`s.
+    paths: Vec<Vec<String>>,
+}
+
+impl Crate {
+    /// Reads the crate whose root is `file`.
+    fn read(file: &Path) -> Self {
+        let mut all = Self::default();
+        let folder = file.parent().expect("a file is in a folder");
+        all.read_file(file, folder, Vec::new());
+        all
+    }
+
+    /// Reads `file` as the module `path`; the files of its children are in `folder`.
+    fn read_file(&mut self, file: &Path, folder: &Path, path: ModulePath) {
+        let source = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+        let mut reader = Reader {
+            all: self,
+            file,
+            tokens: tokens(&source),
+            at: 0,
+            children: Vec::new(),
+        };
+        reader.module(path);
+        let Reader { children, .. } = reader;
+        for (child, said) in children {
+            let name = child.last().expect("a child has a name");
+            let file = match said {
+                Some(said) => file.with_file_name(said),
+                None => folder.join(format!("{name}.rs")),
+            };
+            match file.exists() {
+                true => self.read_file(&file, &file.with_extension(""), child),
+                false => {
+                    self.read_file(&folder.join(name).join("mod.rs"), &folder.join(name), child)
+                }
+            }
+        }
+    }
+
+    /// The file that defines what `path`, seen from the module `from`, names.
+    fn resolve(&self, from: &[String], path: &[String]) -> Option<&Path> {
+        self.find(from, path, 0).map(|found| found.0)
+    }
+
+    /// The same, with the module if it is one.
+    fn find(
+        &self,
+        from: &[String],
+        path: &[String],
+        depth: u32,
+    ) -> Option<(&Path, Option<ModulePath>)> {
+        if depth > 20 {
+            return None;
+        }
+        let mut at = from.to_vec();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => {
+                at.clear();
+                rest = &rest[1..];
+            }
+            "self" => rest = &rest[1..],
+            "super" => {
+                while rest.first().is_some_and(|first| first == "super") {
+                    at.pop()?;
+                    rest = &rest[1..];
+                }
+            }
+            first => {
+                let module = self.modules.get(&at)?;
+                if !module.children.contains(first) && !module.uses.contains_key(first) {
+                    return None;
+                }
+            }
+        }
+        while let [name, more @ ..] = rest {
+            let module = self.modules.get(&at)?;
+            if module.children.contains(name) {
+                at.push(name.clone());
+                rest = more;
+                continue;
+            }
+            if !module.items.contains(name) {
+                let mut brought_in = module
+                    .uses
+                    .get(name)
+                    .cloned()
+                    .into_iter()
+                    .collect::<Vec<_>>();
+                if brought_in.is_empty() {
+                    for glob in &module.globs {
+                        brought_in.push(glob.iter().chain([name]).cloned().collect());
+                    }
+                }
+                for brought in brought_in {
+                    // Itself, or of another crate.
+                    if brought == path {
+                        continue;
+                    }
+                    match self.find(&at, &brought, depth + 1) {
+                        Some((file, None)) => return Some((file, None)),
+                        Some((_, Some(module))) if !more.is_empty() => {
+                            return self.find(&module, &prefixed(more), depth + 1);
+                        }
+                        Some(found) => return Some(found),
+                        None if module.uses.contains_key(name) => return None,
+                        None => {}
+                    }
+                }
+                if !module.globs.is_empty() {
+                    return None;
+                }
+            }
+            return Some((&module.file, None));
+        }
+        Some((&self.modules.get(&at)?.file, Some(at)))
+    }
+
+    /// The files that each file imports, with one name for each as an example.
+    fn imports(&self) -> BTreeMap<&Path, BTreeMap<&Path, String>> {
+        let mut imports: BTreeMap<&Path, BTreeMap<&Path, String>> = BTreeMap::new();
+        for (path, module) in &self.modules {
+            for named in &module.paths {
+                if let Some(file) = self
+                    .resolve(path, named)
+                    .filter(|file| *file != module.file)
+                {
+                    let imported = imports.entry(&module.file).or_default();
+                    imported.entry(file).or_insert_with(|| named.join("::"));
+                }
+            }
+        }
+        imports
+    }
+}
+
+fn prefixed(path: &[String]) -> Vec<String> {
+    ["self".to_owned()]
+        .into_iter()
+        .chain(path.iter().cloned())
+        .collect()
+}
+
+/// Reads the tokens of one file.
+struct Reader<'a> {
+    all: &'a mut Crate,
+    file: &'a Path,
+    tokens: Vec<String>,
+    at: usize,
+    /// Modules in files of their own.
+    children: Vec<(ModulePath, Option<String>)>,
+}
+
+impl Reader<'_> {
+    fn next(&mut self) -> Option<String> {
+        let token = self.tokens.get(self.at).cloned();
+        self.at += 1;
+        token
+    }
+
+    fn peek(&self, ahead: usize) -> &str {
+        self.tokens.get(self.at + ahead).map_or("", String::as_str)
+    }
+
+    /// Reads to the brace that closes the module `path`, or to the end.
+    fn module(&mut self, path: ModulePath) {
+        let mut module = Module {
+            file: self.file.to_owned(),
+            ..Module::default()
+        };
+        let mut depth = 0;
+        let mut said = None;
+        while let Some(token) = self.next() {
+            match token.as_str() {
+                // `pub(in crate::engine)` imports nothing.
+                "pub" if self.peek(0) == "(" => {
+                    while self.next().is_some_and(|token| token != ")") {}
+                }
+                // `#[path = "…"]`
+                "path" if self.peek(0) == "=" && self.peek(1).starts_with('"') => {
+                    self.next();
+                    said = self.next().map(|text| text.trim_matches('"').to_owned());
+                }
+                "{" => depth += 1,
+                "}" if depth == 0 => break,
+                "}" => depth -= 1,
+                "mod" if self.peek(1) == ";" || self.peek(1) == "{" => {
+                    let name = self.next().unwrap_or_default();
+                    let child: ModulePath = path.iter().chain([&name]).cloned().collect();
+                    module.children.insert(name);
+                    match self.next().as_deref() {
+                        Some("{") => self.module(child),
+                        _ => self.children.push((child, said.take())),
+                    }
+                }
+                "struct" | "enum" | "trait" | "fn" | "type" | "const" | "static" | "union"
+                    if depth == 0 =>
+                {
+                    module.items.insert(self.peek(0).to_owned());
+                }
+                "use" => self.use_tree(Vec::new(), &mut module),
+                first if is_name(first) && self.peek(0) == "::" => {
+                    let mut named = vec![token.clone()];
+                    while self.peek(0) == "::" && is_name(self.peek(1)) {
+                        self.next();
+                        named.extend(self.next());
+                    }
+                    module.paths.push(named);
+                }
+                _ => {}
+            }
+        }
+        self.all.modules.insert(path, module);
+    }
+
+    /// Reads what follows `use`, behind `before`.
+    fn use_tree(&mut self, before: Vec<String>, module: &mut Module) {
+        let mut path = before;
+        loop {
+            match self.next().as_deref() {
+                Some("::") => {}
+                Some("{") => {
+                    while self.peek(0) != "}" && !self.peek(0).is_empty() {
+                        self.use_tree(path.clone(), module);
+                        if self.peek(0) == "," {
+                            self.next();
+                        }
+                    }
+                    self.next();
+                    return;
+                }
+                Some("*") => {
+                    module.paths.push(path.clone());
+                    module.globs.push(path);
+                    return;
+                }
+                Some(name) if is_name(name) => {
+                    if name != "self" || path.is_empty() {
+                        path.push(name.to_owned());
+                    }
+                    if self.peek(0) != "::" {
+                        let mut alias = path.last().cloned().unwrap_or_default();
+                        if self.peek(0) == "as" {
+                            self.next();
+                            alias = self.next().unwrap_or_default();
+                        }
+                        module.uses.insert(alias, path.clone());
+                        module.paths.push(path);
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// Names, `::` and single other characters, without comments and literals.
+fn tokens(source: &str) -> Vec<String> {
+    let chars: Vec<char> = source.chars().collect();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    let starts = |at: usize, text: &str| {
+        text.chars()
+            .enumerate()
+            .all(|(i, c)| chars.get(at + i) == Some(&c))
+    };
+    while let Some(&c) = chars.get(at) {
+        if starts(at, "//") {
+            while chars.get(at).is_some_and(|c| *c != '\n') {
+                at += 1;
+            }
+        } else if starts(at, "/*") {
+            let mut depth = 0;
+            while at < chars.len() {
+                if starts(at, "/*") {
+                    depth += 1;
+                    at += 2;
+                } else if starts(at, "*/") {
+                    depth -= 1;
+                    at += 2;
+                    if depth == 0 {
+                        break;
+                    }
+                } else {
+                    at += 1;
+                }
+            }
+        } else if c == '"' {
+            let from = at;
+            at += 1;
+            while chars.get(at).is_some_and(|c| *c != '"') {
+                at += if chars[at] == '\\' { 2 } else { 1 };
+            }
+            at += 1;
+            tokens.push(chars[from..at].iter().collect());
+        } else if c == 'r' && (starts(at, "r\"") || starts(at, "r#\"") || starts(at, "r##\""))
+            || starts(at, "br\"")
+            || starts(at, "br#\"")
+        {
+            while chars[at] != '#' && chars[at] != '"' {
+                at += 1;
+            }
+            let hashes = chars[at..].iter().take_while(|c| **c == '#').count();
+            at += hashes + 1;
+            let end = format!("\"{}", "#".repeat(hashes));
+            while at < chars.len() && !starts(at, &end) {
+                at += 1;
+            }
+            at += end.len();
+        } else if c == '\'' {
+            // A character, or else a lifetime.
+            if chars.get(at + 1) == Some(&'\\') {
+                at += 3;
+                while chars.get(at).is_some_and(|c| *c != '\'') {
+                    at += 1;
+                }
+                at += 1;
+            } else if chars.get(at + 2) == Some(&'\'') {
+                at += 3;
+            } else {
+                at += 1;
+            }
+        } else if c.is_alphanumeric() || c == '_' {
+            let name: String = chars[at..]
+                .iter()
+                .take_while(|c| c.is_alphanumeric() || **c == '_')
+                .collect();
+            at += name.chars().count();
+            tokens.push(name);
+        } else if starts(at, "::") {
+            tokens.push("::".to_owned());
+            at += 2;
+        } else {
+            if !c.is_whitespace() {
+                tokens.push(c.to_string());
+            }
+            at += 1;
+        }
+    }
+    tokens
+}
+
+/// Pairs of files of the crate with the root `file` that import each other, with the names as examples.
+fn pairs(file: &Path) -> Vec<(PathBuf, PathBuf, String)> {
+    let all = Crate::read(file);
+    let imports = all.imports();
+    let mut pairs = Vec::new();
+    for (file, imported) in &imports {
+        for (other, name) in imported {
+            let back = imports.get(other).and_then(|back| back.get(file));
+            if let Some(back) = back.filter(|_| file < other) {
+                pairs.push((
+                    file.to_path_buf(),
+                    other.to_path_buf(),
+                    format!("{name}, {back}"),
+                ));
+            }
+        }
+    }
+    pairs
+}
+
+#[test]
+fn no_two_files_import_each_other() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Vec::new();
+    for free in FREE {
+        let folder = crates.join(free);
+        let name = free.split('/').next().expect("a crate's name");
+        for root in ["lib.rs", "main.rs"] {
+            let root = crates.join(name).join("src").join(root);
+            if !root.exists() {
+                continue;
+            }
+            let pairs = pairs(&root).into_iter();
+            found.extend(
+                pairs.filter(|(one, other, _)| {
+                    one.starts_with(&folder) && other.starts_with(&folder)
+                }),
+            );
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The checker is checked: two files that import each other through a re-export are found, a one-way import is not.
+#[test]
+fn files_that_import_each_other_are_found() {
+    let folder = new_folder();
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    write("lib.rs", "mod a; mod b; mod c; pub use a::A;");
+    write("a.rs", "use crate::b::B; pub struct A(B);");
+    write(
+        "b.rs",
+        "pub struct B(Option<Box<crate::A>>); // use crate::c::C;",
+    );
+    write(
+        "c.rs",
+        "use super::b::B; pub(in crate::a) struct C(B, &'static str);",
+    );
+    let pairs = pairs(&folder.join("lib.rs"));
+    assert_eq!(pairs.len(), 1, "{pairs:?}");
+    assert!(pairs[0].0.ends_with("a.rs") && pairs[0].1.ends_with("b.rs"));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A new folder for one test.
+fn new_folder() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("imports-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for temporary files can be written");
+    folder
+}
