@@ -34,19 +34,17 @@
 //! Every call that blocks panics in async code, where it would hold up other tasks. A drop does not panic there: it
 //! blocks the thread until the store answers, for at most 2 s.
 
-use std::sync::{Arc, MutexGuard, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+mod runtime;
+
+use std::sync::Arc;
+use std::thread;
 
 use lockhouse_core::ExternalId;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::background::PATIENCE;
+use self::runtime::Runtime;
 use crate::{Error, Lost, Released, Request, RequestBuilder, SemaphoreStatus};
-
-/// How long a drop waits on a thread of a runtime, whose tasks wait with it.
-const PATIENCE_IN_A_RUNTIME: Duration = Duration::from_secs(2);
 
 /// A client of the semaphores in a database, or behind a server; see [`crate::Lockhouse`]. Cloning is cheap.
 ///
@@ -75,17 +73,6 @@ const PATIENCE_IN_A_RUNTIME: Duration = Duration::from_secs(2);
 pub struct Lockhouse {
     lockhouse: crate::Lockhouse,
     runtime: Arc<Runtime>,
-}
-
-/// A thread that runs what goes on in the background. Ends when it is dropped, and all that was
-/// dropped before is given back.
-#[derive(Debug)]
-struct Runtime {
-    handle: Handle,
-    /// The last release that the store did not answer in time, if it has answered nothing since.
-    unanswered: std::sync::Mutex<Option<mpsc::Receiver<()>>>,
-    closing: Option<(crate::Lockhouse, oneshot::Sender<crate::Lockhouse>)>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Lockhouse {
@@ -187,56 +174,6 @@ impl Lockhouse {
         Ask {
             ask: say(self.lockhouse.request_with_id(id)),
             lockhouse: self.clone(),
-        }
-    }
-}
-
-impl Runtime {
-    /// Whether this is its own thread, on which nothing goes on while it waits.
-    fn is_current(&self) -> bool {
-        let current = thread::current().id();
-        let own = self.thread.as_ref().map(|thread| thread.thread().id());
-        own == Some(current)
-    }
-
-    fn unanswered(&self) -> MutexGuard<'_, Option<mpsc::Receiver<()>>> {
-        self.unanswered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until what was dropped `is_released`, for as long as the store may still answer.
-    fn wait_until(&self, is_released: mpsc::Receiver<()>) {
-        if self.is_current() {
-            return;
-        }
-        let mut unanswered = self.unanswered();
-        let answers = |earlier: &mpsc::Receiver<()>| earlier.try_recv().is_ok();
-        if !unanswered.as_ref().is_none_or(answers) {
-            *unanswered = Some(is_released);
-            return;
-        }
-        *unanswered = None;
-        drop(unanswered);
-        let patience = match Handle::try_current() {
-            Ok(_) => PATIENCE_IN_A_RUNTIME,
-            Err(_) => PATIENCE,
-        };
-        if is_released.recv_timeout(patience).is_err() {
-            *self.unanswered() = Some(is_released);
-        }
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if let Some((lockhouse, close)) = self.closing.take() {
-            // A thread that panicked takes nothing any more.
-            let _ = close.send(lockhouse);
-        }
-        let is_current = self.is_current();
-        if let Some(thread) = self.thread.take().filter(|_| !is_current) {
-            let _ = thread.join();
         }
     }
 }

@@ -5,18 +5,16 @@ use std::time::Duration;
 
 use lockhouse_core::store::{FullStore, Page};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Epoch, ExternalId, Finding, Invalid, Owner, OwnerSession,
-    Reply, Request, SemaphoreName, Ttl,
+    Ask, CapacityChange, Cause, Command, ExternalId, Invalid, Owner, OwnerSession, Reply, Request,
+    SemaphoreName, Ttl,
 };
 
 use crate::backend::Backend;
 use crate::background::Background;
 use crate::engine::Engine;
 use crate::error::unexpected;
-use crate::upkeep::{Maintaining, Swept, Upkeep, UpkeepState};
 use crate::{
-    Define, Error, Heard, Raised, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session,
-    who,
+    Define, Error, Heard, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session, who,
 };
 use lockhouse_wire as wire;
 
@@ -412,145 +410,8 @@ impl Lockhouse {
             .await
     }
 
-    /// Brings a database's schema up to date. Any number of processes may do so at once. On a server, which migrates its
-    /// own database, this only asks whether it is ready.
-    ///
-    /// # Errors
-    /// [`Error::Store`].
-    pub async fn migrate(&self) -> Result<(), Error> {
-        self.backend.migrate().await
-    }
-
-    /// Does the upkeep of the store in the background until the returned [`Maintaining`] is dropped: ends expired
-    /// requests, and deletes old rows. `lockhouse serve` does so by itself. Any number of processes may do so at once;
-    /// one of them works at a time.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockhouse::Error> {
-    /// use lockhouse::Upkeep;
-    ///
-    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// let maintaining = lockhouse.maintain(Upkeep::default())?;
-    /// println!("upkeep: {}", lockhouse.upkeep_state());
-    /// maintaining.stop().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] on a server's URL: the server does the upkeep.
-    pub fn maintain(&self, upkeep: Upkeep) -> Result<Maintaining, Error> {
-        self.upkeeper()?;
-        Ok(upkeep.begin(self.clone()))
-    }
-
-    /// Does each task of the upkeep once, and returns what it did. It does not check owners, since a check takes two
-    /// rounds: [`maintain`](Lockhouse::maintain) does.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockhouse::Error> {
-    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// let swept = lockhouse.sweep(&lockhouse::Upkeep::default()).await?;
-    /// println!("{} requests had expired", swept.lapsed);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
-    pub async fn sweep(&self, upkeep: &Upkeep) -> Result<Swept, Error> {
-        upkeep.once(self.upkeeper()?).await
-    }
-
-    /// The state of the upkeep that [`maintain`](Lockhouse::maintain) began in this process.
-    pub fn upkeep_state(&self) -> UpkeepState {
-        self.engine()
-            .map_or(UpkeepState::Off, |engine| engine.upkeep().state())
-    }
-
-    /// Recounts all permits in one consistent read, and returns what does not match: P1, P2, P3 and P7.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockhouse::Error> {
-    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// let findings = lockhouse.verify().await?;
-    /// lockhouse.repair(&findings).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
-    pub async fn verify(&self) -> Result<Vec<Finding>, Error> {
-        self.upkeeper()?.verify().await
-    }
-
-    /// Repairs the counters that `findings` name. Each is counted again and repaired in one transaction. Returns the
-    /// semaphores as they were before.
-    ///
-    /// # Errors
-    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
-    pub async fn repair(
-        &self,
-        findings: &[Finding],
-    ) -> Result<Vec<lockhouse_core::Semaphore>, Error> {
-        self.upkeeper()?.repair(findings).await
-    }
-
-    /// Raises the fences of all semaphores to the epoch `to`, or to the one after the highest epoch that there is. This
-    /// includes deleted semaphores and those that are defined later. Use it on a database that has lost commits, such as
-    /// after a failover: later grants then have greater fences than the grants that were lost (P7).
-    ///
-    /// It lowers no fence. Raising to the same epoch again goes on where the first call ended. Requests that are held
-    /// keep their old fences. Grants go on meanwhile.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockhouse::Error> {
-    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// # lockhouse.define("backup-slots", 10).await?;
-    /// let raised = lockhouse.raise_epoch(None).await?;
-    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
-    /// assert!(permit.fence("backup-slots") > raised.new.fence());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if there are fences beyond `to`, if no epoch is left, and on a server's URL; [`Error::Store`],
-    /// after which some semaphores may have been raised.
-    pub async fn raise_epoch(&self, to: Option<Epoch>) -> Result<Raised, Error> {
-        self.upkeeper()?.raise_epoch(to).await
-    }
-
     pub(crate) fn engine(&self) -> Option<&Engine> {
         self.backend.engine()
-    }
-
-    /// Limits the calls of this client and its clones that wait for room to `most`. Further calls fail with
-    /// [`Error::Overloaded`]. The default is 10,000.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] on a server's URL: the server has its own limit.
-    pub fn limit_waiters(&self, most: usize) -> Result<(), Error> {
-        self.upkeeper()?.limit_waiters(most);
-        Ok(())
-    }
-
-    fn upkeeper(&self) -> Result<&Engine, Error> {
-        let elsewhere = || Invalid::new("url", "is a server's; do this where its database is");
-        Ok(self.engine().ok_or_else(elsewhere)?)
-    }
-
-    /// Checks that the store answers.
-    ///
-    /// # Errors
-    /// [`Error::Store`].
-    pub async fn ready(&self) -> Result<(), Error> {
-        self.backend.ready().await
     }
 }
 

@@ -189,6 +189,7 @@ mod holding;
 mod listing;
 pub mod liveness;
 mod mutex;
+mod operating;
 mod permit;
 mod pool;
 mod relative;
