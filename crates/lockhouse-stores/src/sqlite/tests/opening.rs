@@ -140,9 +140,9 @@ async fn what_is_no_database_is_refused_and_left_alone() {
     assert_eq!(error.kind(), Kind::Configuration, "{error}");
     assert_eq!(fs::read_to_string(&place.file).unwrap(), text);
 
-    let store = Sqlite::open(&format!("sqlite:{}", place.folder.path().display())).unwrap();
-    let error = store.migrate().await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    let folder = format!("sqlite:{}", place.folder.path().display());
+    let error = Sqlite::open(&folder).unwrap_err();
+    assert_eq!(error.kind(), Kind::Configuration, "{error}");
 }
 
 #[tokio::test]
