@@ -131,7 +131,7 @@ fn slug(heading: &str) -> String {
         rest = after.split_once(')').map_or("", |(_, after)| after);
     }
     plain.push_str(rest);
-    let kept = plain
+    plain
         .to_lowercase()
         .chars()
         .filter_map(|c| match c {
@@ -139,8 +139,7 @@ fn slug(heading: &str) -> String {
             '-' | '_' => Some(c),
             _ => c.is_alphanumeric().then_some(c),
         })
-        .collect();
-    kept
+        .collect()
 }
 
 #[test]
