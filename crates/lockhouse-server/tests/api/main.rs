@@ -4,6 +4,7 @@
 // In a test that is how a thing is asserted.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod bodies;
 mod browser;
 mod client;
