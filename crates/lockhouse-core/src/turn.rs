@@ -115,9 +115,10 @@ impl Turn {
     }
 }
 
-/// The asks of a batch that were refused and go on waiting.
+/// The asks of a batch that were refused and go on waiting: later asks of the batch that stand behind them are not granted
+/// what they want (P11). An engine that has the commands of a batch decided one by one keeps the same rule by it.
 #[derive(Debug, Default)]
-pub(crate) struct StillWaiting {
+pub struct StillWaiting {
     on: BTreeMap<SemaphoreName, Refused>,
 }
 
@@ -129,8 +130,9 @@ struct Refused {
 }
 
 impl StillWaiting {
-    /// One that lacks some of the `keys` waits for those, and is in nobody's way on its other semaphores.
-    pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
+    /// `ask` was refused in its turn, and goes on waiting. One that lacks some of the `keys` waits for those, and is in
+    /// nobody's way on its other semaphores.
+    pub fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
         let seniority = turn.claim(ask).seniority;
         let permits = ask.permits();
         for (name, count) in permits.filter(|(name, _)| keys.is_empty() || keys.contains(name)) {
@@ -154,7 +156,7 @@ impl StillWaiting {
     }
 
     /// The semaphores of `ask` for which others wait ahead of it, in its batch or outside.
-    pub(crate) fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
+    pub fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_taken = |name: &&SemaphoreName| {
             let refused = self.on.get(*name);
             turn.behind.contains(*name) || refused.is_some_and(|refused| refused.first < turn.place)

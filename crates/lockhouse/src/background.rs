@@ -124,17 +124,17 @@ impl Drop for Leaving {
 }
 
 impl Lockhouse {
-    /// Waits until all that this client and its clones dropped is given back: permits, sessions, and requests whose
-    /// future was dropped. It takes at most 11 s, and no time if there is nothing to give back.
+    /// Waits until what was dropped is given back: permits, sessions, and asks that were given up
+    /// on, of this client and its clones. How many could not be, as the store did not answer: those with
+    /// ids of the library's own are tried again for as long as their runtime goes on, and their time to live
+    /// ends those that have one.
+    /// It takes 11 s at most, and no time if there is nothing.
     ///
-    /// Returns how many could not be given back because the store did not answer. Those with fresh ids are retried until
-    /// the runtime ends; a TTL ends those that have one.
+    /// Waiters of this process that gave up are also taken out of the line that other processes see. Otherwise those
+    /// would leave the next free permit to this process for up to 700 ms.
     ///
-    /// It also takes waiters of this process that gave up out of the line, so that other processes do not leave the next
-    /// free permit to this one for up to 700 ms.
-    ///
-    /// Call it at the end of a program that drops permits, before the runtime ends, since that aborts releases. It does
-    /// not release permits that are still held: drop or release them first.
+    /// Call it last in a program that drops permits, before its runtime ends: that would break off
+    /// what is under way. What is still held is none of its business: drop or release that first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

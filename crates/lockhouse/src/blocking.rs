@@ -1,7 +1,7 @@
-//! The client for programs without async: the same calls, which block until the answer.
+//! The library for programs without async: the same calls, that wait for their answer.
 //!
-//! A [`Lockhouse`] here has a thread that renews permits while the program works. A call of [`crate::Lockhouse`] that
-//! this module lacks goes through [`wait`](Lockhouse::wait).
+//! A [`Lockhouse`] here has a thread of its own, on which permits are renewed while the program
+//! does its work. What has no call of its own here, [`wait`](Lockhouse::wait) calls.
 //!
 //! ```
 //! # fn main() -> Result<(), lockhouse::Error> {
@@ -26,13 +26,14 @@
 //! # }
 //! ```
 //!
-//! Dropping a permit releases it before `drop` returns, so the next caller finds the room. If the store does not answer
-//! within 11 s, `drop` returns, and the release is retried in the background. Later drops do not wait until the store
-//! answers again. Dropping the last clone of a [`Lockhouse`] and its permits waits for these releases, for at most 11 s.
+//! Dropping a permit releases it before `drop` returns, so that whoever asks next finds the room. If
+//! the store does not answer within 11 s, `drop` returns and the release is tried again in the
+//! background; until the store answers, later drops do not wait for it. Dropping the last of a
+//! [`Lockhouse`], its clones and its permits waits for what is left of that, again for 11 s at most.
 //!
 //! # Panics
-//! Every call that blocks panics in async code, where it would hold up other tasks. A drop does not panic there: it
-//! blocks the thread until the store answers, for at most 2 s.
+//! Every call that waits panics in async code, where it would hold up other tasks. A drop does not
+//! panic there. It blocks the thread until the store answers, for 2 s at most.
 
 use std::sync::{Arc, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -45,32 +46,10 @@ use tokio::sync::oneshot;
 use crate::background::PATIENCE;
 use crate::{Error, Lost, Released, Request, RequestBuilder, SemaphoreStatus};
 
-/// How long a drop waits on a thread of a runtime, whose tasks wait with it.
+/// How long a drop waits where a runtime may run on the same thread, and its tasks wait with it.
 const PATIENCE_IN_A_RUNTIME: Duration = Duration::from_secs(2);
 
-/// A client of the semaphores in a database, or behind a server; see [`crate::Lockhouse`]. Cloning is cheap.
-///
-/// ```
-/// # fn main() -> Result<(), lockhouse::Error> {
-/// use lockhouse::blocking::Lockhouse;
-///
-/// let lockhouse = Lockhouse::connect("memory:")?;
-/// lockhouse.define("backup-slots", 10)?;
-/// let slots = lockhouse.semaphore("backup-slots");
-/// let permit = slots.acquire_many(2)?;
-/// assert_eq!(slots.available_permits()?, 8);
-/// drop(permit);
-/// assert_eq!(slots.available_permits()?, 10);
-///
-/// let guard = lockhouse.mutex("deploy").lock()?;
-/// assert!(lockhouse.mutex("deploy").try_lock().is_err());
-/// drop(guard);
-/// let reader = lockhouse.rwlock("catalogue").read()?;
-/// assert!(lockhouse.rwlock("catalogue").try_write().is_err());
-/// # drop(reader);
-/// # Ok(())
-/// # }
-/// ```
+/// A way to semaphores; see [`crate::Lockhouse`]. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Lockhouse {
     lockhouse: crate::Lockhouse,
@@ -89,10 +68,10 @@ struct Runtime {
 }
 
 impl Lockhouse {
-    /// Connects to a database or a server: see [`crate::Lockhouse::connect`].
+    /// Connects to where the permits live: see [`crate::Lockhouse::connect`].
     ///
     /// # Errors
-    /// As [`crate::Lockhouse::connect`]; [`Error::Internal`] if no thread can be started.
+    /// `invalid_request`, `store_unavailable`; `internal` if no thread can be started.
     pub fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
         let no_thread = |error| Error::Internal(format!("no thread can be started: {error}"));
         let mut builder = Builder::new_current_thread();
@@ -120,7 +99,7 @@ impl Lockhouse {
         })
     }
 
-    /// Runs `call` on the async client, and blocks until it is done.
+    /// Does `call`, and waits for its answer.
     pub fn wait<T>(&self, call: impl AsyncFnOnce(&crate::Lockhouse) -> T) -> T {
         self.runtime.handle.block_on(call(&self.lockhouse))
     }
@@ -140,7 +119,7 @@ impl Lockhouse {
     /// Creates or resizes a semaphore: see [`crate::Lockhouse::define`].
     ///
     /// # Errors
-    /// [`Error::Invalid`], [`Error::Store`].
+    /// `invalid_request`, `store_unavailable`.
     pub fn define(&self, name: &str, capacity: u32) -> Result<SemaphoreStatus, Error> {
         self.wait(async |lockhouse| lockhouse.define(name, capacity).await)
     }
@@ -241,7 +220,7 @@ impl Drop for Runtime {
     }
 }
 
-/// A request for permits that is ready to be sent; see [`Lockhouse::request`] and [`Lockhouse::request_with_id`].
+/// An ask for permits; see [`Lockhouse::request`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is asked until acquire or try_acquire"]
 pub struct Ask {
@@ -253,7 +232,7 @@ impl Ask {
     /// See [`RequestBuilder::acquire`].
     ///
     /// # Errors
-    /// As [`RequestBuilder::acquire`].
+    /// As there.
     pub fn acquire(self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.ask.acquire().await)
     }
@@ -261,13 +240,13 @@ impl Ask {
     /// See [`RequestBuilder::try_acquire`].
     ///
     /// # Errors
-    /// As [`RequestBuilder::try_acquire`].
+    /// As there.
     pub fn try_acquire(self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.ask.try_acquire().await)
     }
 }
 
-/// A handle on one semaphore by its name; see [`crate::Semaphore`].
+/// One semaphore by name; see [`crate::Semaphore`].
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     semaphore: crate::Semaphore,
@@ -278,7 +257,7 @@ impl Semaphore {
     /// See [`crate::Semaphore::acquire`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::acquire`].
+    /// As there.
     pub fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1)
     }
@@ -286,7 +265,7 @@ impl Semaphore {
     /// See [`crate::Semaphore::acquire_many`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::acquire_many`].
+    /// As there.
     pub fn acquire_many(&self, count: u32) -> Result<Permit, Error> {
         let acquire = async |_: &_| self.semaphore.acquire_many(count).await;
         self.lockhouse.hold(acquire)
@@ -295,7 +274,7 @@ impl Semaphore {
     /// See [`crate::Semaphore::try_acquire`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::try_acquire`].
+    /// As there.
     pub fn try_acquire(&self) -> Result<Permit, Error> {
         self.try_acquire_many(1)
     }
@@ -303,7 +282,7 @@ impl Semaphore {
     /// See [`crate::Semaphore::try_acquire_many`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::try_acquire_many`].
+    /// As there.
     pub fn try_acquire_many(&self, count: u32) -> Result<Permit, Error> {
         let acquire = async |_: &_| self.semaphore.try_acquire_many(count).await;
         self.lockhouse.hold(acquire)
@@ -312,25 +291,16 @@ impl Semaphore {
     /// See [`crate::Semaphore::available_permits`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::available_permits`].
+    /// As there.
     pub fn available_permits(&self) -> Result<u32, Error> {
         let call = async |_: &_| self.semaphore.available_permits().await;
-        self.lockhouse.wait(call)
-    }
-
-    /// See [`crate::Semaphore::is_closed`].
-    ///
-    /// # Errors
-    /// As [`crate::Semaphore::is_closed`].
-    pub fn is_closed(&self) -> Result<bool, Error> {
-        let call = async |_: &_| self.semaphore.is_closed().await;
         self.lockhouse.wait(call)
     }
 
     /// See [`crate::Semaphore::resize`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::resize`].
+    /// As there.
     pub fn resize(&self, capacity: u32) -> Result<SemaphoreStatus, Error> {
         let call = async |_: &_| self.semaphore.resize(capacity).await;
         self.lockhouse.wait(call)
@@ -339,7 +309,7 @@ impl Semaphore {
     /// See [`crate::Semaphore::add_permits`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::add_permits`].
+    /// As there.
     pub fn add_permits(&self, count: u32) -> Result<u32, Error> {
         let call = async |_: &_| self.semaphore.add_permits(count).await;
         self.lockhouse.wait(call)
@@ -348,7 +318,7 @@ impl Semaphore {
     /// See [`crate::Semaphore::forget_permits`].
     ///
     /// # Errors
-    /// As [`crate::Semaphore::forget_permits`].
+    /// As there.
     pub fn forget_permits(&self, count: u32) -> Result<u32, Error> {
         let call = async |_: &_| self.semaphore.forget_permits(count).await;
         self.lockhouse.wait(call)
@@ -366,7 +336,7 @@ impl Mutex {
     /// See [`crate::Mutex::lock`].
     ///
     /// # Errors
-    /// As [`crate::Mutex::lock`].
+    /// As there.
     pub fn lock(&self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.mutex.lock().await)
     }
@@ -374,7 +344,7 @@ impl Mutex {
     /// See [`crate::Mutex::try_lock`].
     ///
     /// # Errors
-    /// As [`crate::Mutex::try_lock`].
+    /// As there.
     pub fn try_lock(&self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.mutex.try_lock().await)
     }
@@ -391,7 +361,7 @@ impl RwLock {
     /// See [`crate::RwLock::read`].
     ///
     /// # Errors
-    /// As [`crate::RwLock::read`].
+    /// As there.
     pub fn read(&self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.rwlock.read().await)
     }
@@ -399,7 +369,7 @@ impl RwLock {
     /// See [`crate::RwLock::try_read`].
     ///
     /// # Errors
-    /// As [`crate::RwLock::try_read`].
+    /// As there.
     pub fn try_read(&self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.rwlock.try_read().await)
     }
@@ -407,7 +377,7 @@ impl RwLock {
     /// See [`crate::RwLock::write`].
     ///
     /// # Errors
-    /// As [`crate::RwLock::write`].
+    /// As there.
     pub fn write(&self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.rwlock.write().await)
     }
@@ -415,13 +385,13 @@ impl RwLock {
     /// See [`crate::RwLock::try_write`].
     ///
     /// # Errors
-    /// As [`crate::RwLock::try_write`].
+    /// As there.
     pub fn try_write(&self) -> Result<Permit, Error> {
         self.lockhouse.hold(async |_| self.rwlock.try_write().await)
     }
 }
 
-/// The permits that one request holds, renewed on another thread; see [`crate::Permit`].
+/// Permits that are held, and renewed on another thread; see [`crate::Permit`].
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -467,17 +437,18 @@ impl Permit {
         self.permit().fence(semaphore)
     }
 
-    /// Whether the hold is lost. Check it before each step that cannot be undone: see [`crate::Permit::is_lost`].
+    /// Whether the hold is lost. Look often, and before each step that can't be undone: see
+    /// [`crate::Permit::is_lost`].
     pub fn is_lost(&self) -> bool {
         self.permit().is_lost()
     }
 
-    /// Until when the hold is certain: see [`crate::Permit::held_until`].
+    /// Until when it is surely held: see [`crate::Permit::held_until`].
     pub fn held_until(&self) -> Option<std::time::Instant> {
         self.permit().held_until()
     }
 
-    /// Blocks until the hold is lost: see [`crate::Permit::lost`].
+    /// Waits until the hold is lost, perhaps on a thread of its own: see [`crate::Permit::lost`].
     pub fn lost(&self) -> Lost {
         self.lockhouse.wait(async |_| self.permit().lost().await)
     }
@@ -485,7 +456,7 @@ impl Permit {
     /// See [`crate::Permit::release`].
     ///
     /// # Errors
-    /// As [`crate::Permit::release`].
+    /// As there.
     pub fn release(mut self) -> Result<Released, Error> {
         let permit = self.take();
         self.lockhouse.wait(async |_| permit.release().await)

@@ -1,7 +1,8 @@
-//! Upkeep: ends requests that have lapsed, and deletes old rows.
+//! Upkeep: what has lapsed is ended, what is long past is deleted.
 //!
-//! Any number of processes may [`maintain`](crate::Lockhouse::maintain) one store. The process that holds a reserved
-//! permit does all the work until it stops. When that process dies, the permit expires, and another process takes it.
+//! Any number of processes may [`maintain`](crate::Lockhouse::maintain) one store. They share the
+//! work by a permit of Lockhouse's own: whoever holds it does all of it, and keeps it until it
+//! stops. When its process dies, the permit lapses. Then the next to ask goes on.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,44 +28,35 @@ pub(crate) use health::Health;
 pub use health::UpkeepState;
 use turn::Turn;
 
-/// The tasks of the upkeep and how often they run; see [`Lockhouse::maintain`].
-///
-/// ```
-/// use std::time::Duration;
-/// use lockhouse::Upkeep;
-///
-/// let upkeep = Upkeep {
-///     sweep_every: Duration::from_secs(60),
-///     ..Upkeep::default()
-/// };
-/// assert_eq!(upkeep.purge_after, Duration::from_secs(7 * 24 * 60 * 60));
-/// ```
+/// What is done, and how often.
 #[derive(Clone, Debug)]
 pub struct Upkeep {
-    /// How often requests that expired, or whose owner's session lapsed, are ended. They also end at once when a caller
-    /// finds their semaphore full. 5 min.
+    /// How often requests whose time or whose owner's session has passed are ended. They are also
+    /// ended at once where they are in somebody's way. 5 min.
     pub sweep_every: Duration,
     /// How often owners are [checked](Upkeep::checks). 5 min.
     pub check_every: Duration,
-    /// The checks of owners. The first check whose pattern fits an owner is asked about it. None.
+    /// Which owners are checked, and how; the first whose pattern fits an owner is asked.
     pub checks: Vec<(OwnerPattern, Arc<dyn OwnerCheck>)>,
-    /// The age at which a request without a TTL is ended as stale, unless its owner has a session. 24 h.
+    /// After so long, a request without a time to live is stale and ended, unless its owner's
+    /// session goes on. 24 h.
     pub stale_after: Duration,
     /// How often ended requests are deleted. 4 h.
     pub purge_every: Duration,
-    /// How long the lapsed session of an owner that holds nothing is kept before a sweep deletes it. Until then,
-    /// requests that are granted to that owner end at the next sweep, unless a heartbeat comes first. 1 min.
+    /// After so long, the session of an owner who fell silent and holds nothing is deleted; at every
+    /// sweep. Until then, what is granted to that owner ends at the next sweep, unless a heartbeat
+    /// comes before. 1 min.
     pub sessions_after: Duration,
-    /// How long ended requests are kept. After that their ids are unknown. 7 days.
+    /// After so long, an ended request is deleted, and its id forgotten. 7 days.
     pub purge_after: Duration,
-    /// The most requests that one transaction deletes. The batch size adapts, from 50 on, so that a transaction takes a
-    /// few milliseconds. 800.
+    /// How many requests are deleted in one transaction at most; fewer where they take longer than
+    /// some milliseconds, but 50 at least. 800.
     pub purge_batch: u32,
     /// The pause between two such transactions. 25 ms.
     pub purge_pause: Duration,
     /// How often capacity changes are deleted. 24 h.
     pub history_every: Duration,
-    /// How long capacity changes are kept. 30 days.
+    /// After so long, a capacity change is deleted. 30 days.
     pub history_after: Duration,
 }
 
@@ -88,10 +80,10 @@ impl Default for Upkeep {
     }
 }
 
-/// What one round of upkeep did; see [`Lockhouse::sweep`].
+/// What one round of upkeep did, in requests and rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Requests ended as `expired`, or as `owner_dead` because their owner's session had lapsed.
+    /// Requests ended as `expired`, or as `owner_dead` because their owner's session had passed.
     pub lapsed: u64,
     /// Requests ended as `stale`.
     pub stale: u64,
@@ -103,10 +95,10 @@ pub struct Swept {
     pub history_purged: u64,
 }
 
-/// Upkeep in the background, until it is [stopped](Maintaining::stop) or dropped; see [`Lockhouse::maintain`].
+/// Upkeep in the background, until it is [stopped](Maintaining::stop) or dropped.
 ///
-/// Dropping it hands the work to other processes in the background, for which the runtime has to run a moment longer. A
-/// program that is about to exit should stop it instead.
+/// Dropping it leaves the work to others in the background, which needs the runtime to go on for a
+/// moment; a program about to exit should stop it instead.
 #[derive(Debug)]
 #[must_use = "dropping this ends the upkeep"]
 pub struct Maintaining {
@@ -115,8 +107,8 @@ pub struct Maintaining {
 }
 
 impl Maintaining {
-    /// Stops the upkeep and hands the work to another process at once. A task that is under way is aborted; it can safely
-    /// be started again.
+    /// Ends the upkeep, and leaves the work to the next who asks for it, at once. What is under way
+    /// is broken off; it is safe to begin again.
     pub async fn stop(self) {
         drop(self.stop);
         // A task that panicked has ended too.

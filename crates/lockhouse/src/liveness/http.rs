@@ -11,21 +11,22 @@ use reqwest::{StatusCode, Url};
 use super::{OwnerCheck, Verdict};
 use crate::remote::exchange;
 
-/// A check that gets a URL: status 2xx means alive, 404 and 410 mean gone. Any other answer, a redirect or no answer means
-/// unknown.
+/// Gets a URL that is made from a template: 2xx is alive, 404 and 410 are gone, and all else,
+/// from a redirect to no answer at all, is unknown.
 pub struct HttpCheck {
     template: String,
     client: reqwest::Client,
 }
 
 impl HttpCheck {
-    /// A check by `template`, an `http://` or `https://` URL with `{owner}` in its path or query, and nowhere else. The
-    /// owner's name is percent-encoded.
+    /// A check by `template`, an `http://` or `https://` URL with `{owner}` in its path or query,
+    /// and nowhere else. The owner's name is percent-encoded.
     ///
-    /// The owners `.` and `..` are always unknown, since in a path they name another resource, however they are encoded.
+    /// The owners `.` and `..` are never asked about, and so never freed: in a path they mean
+    /// another resource, however they are encoded.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) if the template is not such a URL.
+    /// `invalid_request` when the template is no such URL.
     pub fn new(template: impl Into<String>) -> Result<Self, crate::Error> {
         let template = template.into();
         let Some(sample) = sample(&template) else {

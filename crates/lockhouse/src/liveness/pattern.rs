@@ -1,17 +1,8 @@
-//! [`OwnerPattern`]: the owners that a check is for.
+//! Which owners a check is for.
 
 use lockhouse_core::Owner;
 
-/// The owners that a check is for: a name in which each `*` matches any text.
-///
-/// ```
-/// use lockhouse::{Owner, OwnerPattern};
-///
-/// let pattern = OwnerPattern::new("job-*");
-/// assert!(pattern.fits(&Owner::parse("job-17")?));
-/// assert!(!pattern.fits(&Owner::parse("cron")?));
-/// # Ok::<(), lockhouse::Invalid>(())
-/// ```
+/// Which owners a check is for: a name in which each `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPattern(String);
 
@@ -21,7 +12,7 @@ impl OwnerPattern {
         Self(pattern.into())
     }
 
-    /// Whether the pattern matches `owner`.
+    /// Whether it fits `owner`.
     pub fn fits(&self, owner: &Owner) -> bool {
         let mut rest = owner.as_str();
         let mut parts = self.0.split('*');

@@ -1,7 +1,8 @@
 //! A check by SQL: `SELECT state = 'running' FROM jobs WHERE id = ?`.
 //!
-//! Each check has one connection, sends one query at a time, reads only, and has a timeout of 5 s on the client's and on
-//! the server's side. So a database that is slow, locked or gone costs only its own verdicts.
+//! Each check has one connection of its own, asks one question at a time, reads only, and gives up
+//! after 5 s, on its side and on the server's. So a database that is slow, locked or gone costs
+//! nobody anything but the verdicts that it would have given.
 
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -35,10 +36,10 @@ const FRESH: Duration = Duration::from_secs(10);
 
 type Trouble = Box<dyn StdError + Send + Sync>;
 
-/// A check that asks a database with a query of one parameter, the owner's name.
+/// Asks a database with a query that has one parameter, which is bound to the owner's name.
 ///
-/// One row with one column that is 1 or true means alive. 0, false or no row means gone. Everything else means unknown:
-/// another value, NULL, more rows or columns, an error, or no answer within 5 s.
+/// One row with one column that is 1 or true is alive. 0 or false is gone, and so is no row. All
+/// else is unknown: another value, NULL, more rows or columns, an error, no answer within 5 s.
 pub struct SqlCheck {
     database: Database,
     /// The URL, for messages.
@@ -105,11 +106,11 @@ impl SqlCheck {
     /// A check of the database at `url` (`mysql://…`, `mariadb://…`, `postgres://…` or
     /// `sqlite:PATH`) by `query`. Its parameter is `?`, on PostgreSQL `$1`, and is text.
     ///
-    /// This opens no connection yet.
+    /// Nothing is connected to yet.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) if the URL is malformed or names a database that this build does not
-    /// support, or if the query has no parameter.
+    /// `invalid_request` when the URL is malformed or of no database that this build knows, or the
+    /// query has no parameter.
     pub fn new(url: impl AsRef<str>, query: impl Into<String>) -> Result<Self, crate::Error> {
         let (url, query) = (url.as_ref(), query.into());
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));

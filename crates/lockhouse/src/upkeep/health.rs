@@ -5,17 +5,17 @@ use std::fmt;
 
 use crate::Error;
 
-/// The state of the upkeep in this process; see [`Lockhouse::upkeep_state`](crate::Lockhouse::upkeep_state).
+/// How the upkeep in this process goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UpkeepState {
-    /// This process does no upkeep.
+    /// This process does none.
     #[default]
     Off,
-    /// This process does the upkeep.
+    /// This process does it.
     Working,
-    /// Another process does the upkeep. This one takes over when that one stops.
+    /// Another process does it. This one goes on when that one stops.
     Standby,
-    /// The upkeep should run here and fails, for this reason.
+    /// It should run here, and can't; why.
     Failing(String),
 }
 
