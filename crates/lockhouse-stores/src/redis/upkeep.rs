@@ -11,7 +11,7 @@ use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, Semapho
 use redis::Value;
 
 use super::answer;
-use super::connection::{CHECK, HELD, PURGE, SAVE};
+use super::connection::{CHECK, HELD, PURGE};
 use super::{Inner, rows};
 
 /// So many names a recount reads at once.
@@ -123,13 +123,8 @@ impl Inner {
                 return Ok(None);
             }
             let key = self.keys.semaphore(name);
-            let is = rows::of_semaphore(&is).into_bytes();
-            let late = i64::MAX.to_string().into_bytes();
-            let set = [b"3".to_vec(), b"SET".to_vec(), key.clone().into_bytes(), is];
-            let mut arguments = vec![late, Vec::new(), b"0".to_vec(), row];
-            arguments.extend(set);
-            let saved = self.write(&SAVE, &[key], &arguments, CONTEXT).await?;
-            if answer::text(&saved)? == "DONE" {
+            let is = rows::of_semaphore(&is);
+            if self.replace(key, row, is, CONTEXT).await? {
                 return Ok(Some(was));
             }
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 use rusqlite::{CachedStatement, Connection};
 
