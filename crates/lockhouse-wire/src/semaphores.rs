@@ -1,7 +1,7 @@
 //! Semaphores, and the audit of their capacities.
 
 use lockhouse_core::{
-    Capacity, Definition, Invalid, Note, Owner, SemaphoreName, SemaphoreStatus, Timestamp,
+    Capacity, Definition, Invalid, Note, Owner, SemaphoreName, SemaphoreStatus, Slots, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,9 @@ pub struct Define {
     /// The capacity from now on.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
+    /// Whether its permits have slots; without it, a semaphore that exists stays as it is, and a new one has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<bool>,
     /// What it must be now for that, or have become already; without it, whatever it is.
     #[serde(
         default,
@@ -44,6 +47,9 @@ pub struct Semaphore {
     pub waiting: u32,
     /// The fence of the last grant; 0 before the first.
     pub fence: u64,
+    /// Whether its permits have slots.
+    #[serde(default)]
+    pub slots: bool,
     /// When it was defined.
     pub created_at: Timestamp,
     /// When its capacity was last set.
@@ -86,6 +92,7 @@ impl From<&Definition> for Define {
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),
+            slots: definition.slots,
             expected_capacity: definition.expected.map(|expected| expected.value().into()),
             changed_by: definition.changed_by.as_ref().map(Owner::to_string),
             note: definition
@@ -106,6 +113,7 @@ impl From<&SemaphoreStatus> for Semaphore {
             available: semaphore.available(),
             waiting: status.waiting,
             fence: semaphore.fence,
+            slots: semaphore.is_slotted(),
             created_at: semaphore.created_at,
             updated_at: semaphore.updated_at,
         }
@@ -126,6 +134,8 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
                 updated_at: semaphore.updated_at,
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
+                // Which of them are taken stays with the store.
+                slots: semaphore.slots.then(Slots::default),
             },
             waiting: semaphore.waiting,
         })
@@ -177,6 +187,7 @@ mod tests {
                 updated_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
+                slots: Some(Slots::default()),
             },
             waiting: 2,
         };

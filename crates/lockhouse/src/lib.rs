@@ -212,7 +212,8 @@ pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
     Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
     Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Outcome, Owner, OwnerSession,
-    Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, State, Timestamp, Ttl,
+    Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, Slots, State, Timestamp,
+    Ttl,
 };
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;

@@ -11,7 +11,7 @@ use crate::table;
 
 /// Show one semaphore
 ///
-/// Prints its capacity, how many permits are held, and when it was last changed.
+/// Prints its capacity, how many permits are held, whether they have slots, and when it was last changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,6 +43,10 @@ fn facts(SemaphoreStatus { semaphore, waiting }: &SemaphoreStatus) -> String {
         ("Available", semaphore.available().to_string()),
         ("Waiting", waiting.to_string()),
         ("Fence", semaphore.fence.to_string()),
+        (
+            "Slots",
+            if semaphore.is_slotted() { "yes" } else { "no" }.into(),
+        ),
         ("Created", when(semaphore.created_at)),
         ("Updated", when(semaphore.updated_at)),
     ])

@@ -122,11 +122,15 @@ impl Scene {
             }
             semaphore.in_use += count.value();
             semaphore.fence += 1;
+            let capacity = semaphore.capacity;
+            let taken = semaphore.slots.as_mut();
+            let slots = taken.map(|taken| taken.take(count.value(), capacity));
             self.written.insert(name.clone());
             permits.push(Grant {
                 semaphore: name.clone(),
                 count,
                 fence: semaphore.fence,
+                slots,
             });
         }
         Request {

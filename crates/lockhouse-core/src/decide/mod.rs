@@ -17,8 +17,8 @@ use crate::command::{Cause, Definition};
 use crate::turn::StillWaiting;
 use crate::{
     CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId, Freed, Line,
-    Loaded, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved,
-    Semaphore, SemaphoreName, Stand, State, Timestamp, Ttl,
+    Loaded, MAX_SLOTTED_CAPACITY, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply,
+    Request, Saved, Semaphore, SemaphoreName, Slots, Stand, State, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -129,13 +129,19 @@ impl Scene {
             .filter(|semaphore| semaphore.exists() || !must_exist)
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         let created = !semaphore.exists();
-        let changed = !created && semaphore.capacity != capacity;
+        let resized = !created && semaphore.capacity != capacity;
+        let was_slotted = !created && semaphore.is_slotted();
+        let slotted = wanted.slots.unwrap_or(was_slotted);
+        if slotted && capacity.value() > MAX_SLOTTED_CAPACITY {
+            let name = name.clone();
+            return Err(Refusal::TooManySlots { name, capacity });
+        }
         let expected = match wanted.if_missing {
             true => Some(capacity),
             false => wanted.expected,
         };
         if let Some(expected) = expected.filter(|expected| *expected != semaphore.capacity)
-            && changed
+            && resized
         {
             return Err(Refusal::CapacityChanged {
                 name: name.clone(),
@@ -143,12 +149,21 @@ impl Scene {
                 capacity: semaphore.capacity,
             });
         }
+        let switched = !created && slotted != was_slotted;
+        if switched && wanted.if_missing {
+            let name = name.clone();
+            return Err(Refusal::SlotsDiffer { name, was_slotted });
+        }
+        // A permit keeps its slots for life, so none may be live that has others than the semaphore would count.
+        if switched && semaphore.in_use > 0 {
+            return Err(in_use(semaphore));
+        }
         if created {
             semaphore.created_at = now;
             semaphore.deleted_at = None;
             semaphore.fence = semaphore.fence.max(first_fence);
         }
-        if changed {
+        if resized {
             // So that fences tell what was granted before and what after, without a clock.
             semaphore.fence += 1;
             self.capacity_changes.push(CapacityChange {
@@ -160,7 +175,10 @@ impl Scene {
                 changed_at: now,
             });
         }
-        if created || changed {
+        if created || switched {
+            semaphore.slots = slotted.then(Slots::default);
+        }
+        if created || resized || switched {
             semaphore.capacity = capacity;
             semaphore.updated_at = now;
             self.written.insert(name.clone());
@@ -178,10 +196,7 @@ impl Scene {
             .filter(|semaphore| semaphore.exists())
             .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
         if semaphore.in_use > 0 {
-            return Err(Refusal::SemaphoreInUse {
-                name: name.clone(),
-                in_use: semaphore.in_use,
-            });
+            return Err(in_use(semaphore));
         }
         semaphore.deleted_at = Some(self.now);
         self.written.insert(name.clone());
@@ -368,6 +383,9 @@ impl Scene {
                 .get_mut(&permit.semaphore)
                 .expect("the footprint has the semaphores of what may end");
             semaphore.in_use = semaphore.in_use.saturating_sub(permit.count.value());
+            if let (Some(taken), Some(slots)) = (&mut semaphore.slots, &permit.slots) {
+                taken.remove(slots);
+            }
             self.written.insert(permit.semaphore.clone());
         }
         self.ended.insert(external_id.clone());
@@ -433,6 +451,13 @@ impl Scene {
                 .collect(),
             goodbyes: self.gone.into_iter().collect(),
         }
+    }
+}
+
+fn in_use(semaphore: &Semaphore) -> Refusal {
+    Refusal::SemaphoreInUse {
+        name: semaphore.name.clone(),
+        in_use: semaphore.in_use,
     }
 }
 

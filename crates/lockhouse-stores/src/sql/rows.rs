@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession,
-    ProcessId, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    ProcessId, Request, Semaphore, SemaphoreName, Slots, State, Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
@@ -39,8 +39,8 @@ where
 }
 
 /// The columns that [`semaphore`] reads, of table `s`.
-pub(crate) const SEMAPHORE: &str =
-    "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at,s.line";
+pub(crate) const SEMAPHORE: &str = "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at,s.line,\
+    s.slots";
 
 /// The columns that [`request`] reads, of table `r`.
 pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
@@ -50,7 +50,7 @@ pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reaso
 pub(crate) const REQUEST_COLUMNS: usize = 10;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
-pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence";
+pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence,p.slots";
 
 /// The columns that [`capacity_change`] reads, of table `c`.
 pub(crate) const CAPACITY_CHANGE: &str =
@@ -71,6 +71,7 @@ pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
         updated_at: columns.checked(6, time)?,
         deleted_at: columns.maybe(7, time)?,
         line: Line::stored(columns.text(8)?),
+        slots: columns.maybe(9, str::parse)?,
     };
     Ok((columns.parsed(0)?, semaphore))
 }
@@ -105,6 +106,7 @@ pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Grant), E
         semaphore: columns.checked(first + 1, SemaphoreName::stored)?,
         count: columns.checked(first + 2, count)?,
         fence: columns.parsed(first + 3)?,
+        slots: columns.maybe(first + 4, str::parse)?,
     };
     Ok((columns.parsed(first)?, permit))
 }
@@ -152,6 +154,12 @@ pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
         repeated_fences: columns.parsed(3)?,
     };
     Ok((columns.parsed(0)?, sums))
+}
+
+/// The slots of a permit after its semaphore's id.
+pub(crate) fn held_slots(row: &impl TextRow) -> Result<(u64, Slots), Error> {
+    let columns = Columns(row);
+    Ok((columns.parsed(0)?, columns.parsed(1)?))
 }
 
 /// The greatest fence, or 0, after the semaphore's id.

@@ -16,7 +16,7 @@ use super::error::{cannot, unreadable};
 use super::rows;
 
 const SELECT_SEMAPHORE: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, slots
     FROM lockhouse_semaphore WHERE name = ?1";
 
 const SELECT_REQUEST: &str = "
@@ -25,7 +25,7 @@ const SELECT_REQUEST: &str = "
     FROM lockhouse_permit_request WHERE external_id = ?1";
 
 const SELECT_PERMITS: &str = "
-    SELECT semaphore_id, count, fence FROM lockhouse_permit WHERE permit_request_id = ?1";
+    SELECT semaphore_id, count, fence, slots FROM lockhouse_permit WHERE permit_request_id = ?1";
 
 const SELECT_NAME: &str = "SELECT name FROM lockhouse_semaphore WHERE id = ?1";
 

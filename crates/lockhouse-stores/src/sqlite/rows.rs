@@ -2,8 +2,9 @@
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession,
-    ProcessId, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, HeldSlots, Line, Note, Owner,
+    OwnerSession, ProcessId, Recounted, Request, Semaphore, SemaphoreName, Slots, State, Timestamp,
+    Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -17,7 +18,7 @@ pub(super) const ACQUIRED: &str = "ACQUIRED";
 /// The `state` of what has ended.
 pub(super) const RELEASED: &str = "RELEASED";
 
-/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line`.
+/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, slots`.
 pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
     let cells = Cells {
         row,
@@ -32,6 +33,7 @@ pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
         updated_at: cells.number(5, Timestamp::from_microsecond)?,
         deleted_at: cells.number_some(6, Timestamp::from_microsecond)?,
         line: Line::stored(&cells.get::<String>(7)?),
+        slots: cells.slots(8)?,
     })
 }
 
@@ -55,7 +57,7 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     Ok((cells.get(0)?, request))
 }
 
-/// Of `semaphore_id, count, fence`; `name` tells what the semaphore is called.
+/// Of `semaphore_id, count, fence, slots`; `name` tells what the semaphore is called.
 pub(super) fn permit(
     row: &Row<'_>,
     name: impl FnOnce(i64) -> Result<SemaphoreName, Error>,
@@ -68,6 +70,7 @@ pub(super) fn permit(
         semaphore: name(cells.get(0)?)?,
         count: cells.number(1, Count::new)?,
         fence: cells.number(2, u64::try_from)?,
+        slots: cells.slots(3)?,
     })
 }
 
@@ -165,7 +168,7 @@ pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
     cells.text(0, Owner::parse)
 }
 
-/// Of a [`semaphore`], then `live, last_fence, repeated_fences` of its permits.
+/// Of a [`semaphore`], then `live, last_fence, repeated_fences` of its permits. The slots are not of this row.
 pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     let cells = Cells {
         row,
@@ -173,10 +176,20 @@ pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     };
     Ok(Recounted {
         semaphore: semaphore(row)?,
-        live: cells.number(8, u64::try_from)?,
-        last_fence: cells.number(9, u64::try_from)?,
-        repeated_fences: cells.number(10, u64::try_from)?,
+        live: cells.number(9, u64::try_from)?,
+        last_fence: cells.number(10, u64::try_from)?,
+        repeated_fences: cells.number(11, u64::try_from)?,
+        slots: HeldSlots::default(),
     })
+}
+
+/// Of a semaphore's `name`, and `slots` that one of its permits holds.
+pub(super) fn held_slots(row: &Row<'_>) -> Result<(SemaphoreName, Slots), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit",
+    };
+    Ok((name(row)?, cells.slots(1)?.unwrap_or_default()))
 }
 
 type Why = Box<dyn std::error::Error + Send + Sync>;
@@ -226,6 +239,10 @@ impl Cells<'_> {
         let text: Option<String> = self.get(column)?;
         let parsed = text.map(parse).transpose();
         parsed.map_err(|why| self.bad(column, why))
+    }
+
+    fn slots(&self, column: usize) -> Result<Option<Slots>, Error> {
+        self.text_some(column, |text| text.parse())
     }
 
     /// Of `state, end_reason` and `released_at`, at 3, 4 and 8.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
     CapacityChange, Changes, Ended, ExternalId, Owner, OwnerSession, Renewed, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    SemaphoreName, Slots, Timestamp,
 };
 use rusqlite::{Connection, Error as Driver, Params, params};
 
@@ -17,18 +17,19 @@ use super::rows::{ACQUIRED, RELEASED};
 /// The usual change, which touches no index.
 const UPDATE_SEMAPHORE: &str = "
     UPDATE lockhouse_semaphore SET capacity = ?2, in_use = ?3, fence = ?4, updated_at = ?6,
-        line = ?8
+        line = ?8, slots = ?9
     WHERE name = ?1 AND created_at = ?5 AND deleted_at IS ?7";
 
 /// What is created, deleted or comes back.
 const UPSERT_SEMAPHORE: &str = "
     INSERT INTO lockhouse_semaphore
-        (name, capacity, in_use, fence, created_at, updated_at, deleted_at, line)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        (name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, slots)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
     ON CONFLICT (name) DO UPDATE SET
         capacity = excluded.capacity, in_use = excluded.in_use, fence = excluded.fence,
         created_at = excluded.created_at, updated_at = excluded.updated_at,
-        deleted_at = excluded.deleted_at, line = excluded.line";
+        deleted_at = excluded.deleted_at, line = excluded.line,
+        slots = excluded.slots";
 
 /// OR FAIL: whatever fails ends the transaction, so SQLite need not be able to undo the statement
 /// alone.
@@ -39,8 +40,8 @@ const INSERT_REQUEST: &str = "
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 const INSERT_PERMIT: &str = "
-    INSERT OR FAIL INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence)
-    VALUES (?, ?, ?, ?)";
+    INSERT OR FAIL INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence, slots)
+    VALUES (?, ?, ?, ?, ?)";
 
 const SELECT_SEMAPHORE_ID: &str = "SELECT id FROM lockhouse_semaphore WHERE name = ?1";
 
@@ -113,6 +114,7 @@ pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) ->
         us(semaphore.updated_at),
         semaphore.deleted_at.map(us),
         semaphore.line.to_string(),
+        semaphore.slots.as_ref().map(Slots::to_string),
     ];
     if run(connection, UPDATE_SEMAPHORE, row).map_err(&cannot)? == 0 {
         run(connection, UPSERT_SEMAPHORE, row).map_err(&cannot)?;
@@ -200,7 +202,14 @@ fn insert_permits<'a>(
         |values, row| {
             let (request, semaphore, permit) = row;
             let fence = integer(permit.fence)?;
-            values.bind(params![request, semaphore, permit.count.value(), fence])
+            let slots = permit.slots.as_ref().map(Slots::to_string);
+            values.bind(params![
+                request,
+                semaphore,
+                permit.count.value(),
+                fence,
+                slots
+            ])
         },
     )
 }
