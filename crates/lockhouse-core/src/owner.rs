@@ -14,7 +14,7 @@ pub struct OwnerSession {
     pub expires_at: Timestamp,
 }
 
-/// What a heartbeat did.
+/// The result of a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The owner's session after the heartbeat.

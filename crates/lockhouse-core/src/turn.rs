@@ -58,7 +58,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// A place in a line. Whoever has the lower one comes first; the default one comes before all others.
+/// A place in a line. The lower place comes first; the default place comes before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// When its holder came, moved by what its priority is worth, in microseconds.

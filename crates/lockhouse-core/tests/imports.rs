@@ -22,7 +22,7 @@ struct Crate {
     modules: BTreeMap<ModulePath, Module>,
 }
 
-/// What a module declares, and what it names of others.
+/// The names that a module declares, and those that it uses of others.
 #[derive(Default)]
 struct Module {
     file: PathBuf,

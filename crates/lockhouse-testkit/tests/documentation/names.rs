@@ -61,7 +61,7 @@ fn every_source_file_that_a_page_names_exists() {
     assert!(missing.is_empty(), "files that do not exist: {missing:?}");
 }
 
-/// What stands in backticks and looks like the name of a test.
+/// The words in backticks that look like the name of a test.
 fn names(text: &str) -> Vec<String> {
     let of_a_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let names =

@@ -14,7 +14,7 @@ pub(crate) struct Page {
 }
 
 pub(crate) struct Block {
-    /// What follows the fence: `sh no-run`.
+    /// The info string after the fence: `sh no-run`.
     pub(crate) info: String,
     pub(crate) line: usize,
 }

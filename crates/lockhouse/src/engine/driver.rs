@@ -270,7 +270,7 @@ impl Driver {
     }
 
     pub(super) fn fill_lanes(&self) {
-        // Driver are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
+        // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
         // the next call begins them.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
