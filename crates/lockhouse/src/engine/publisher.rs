@@ -202,7 +202,7 @@ mod tests {
         engine.driver.state().publisher.shown.insert(name);
         let runtime = Runtime::new().unwrap();
         let handle = runtime.handle().clone();
-        runtime.shutdown_background();
+        drop(runtime);
         let (shown, is_shown) = mpsc::channel();
         thread::spawn({
             let engine = engine.clone();
