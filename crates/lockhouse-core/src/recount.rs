@@ -9,8 +9,7 @@ use crate::{ExternalId, Semaphore, SemaphoreName};
 pub struct Recount {
     /// Every semaphore, deleted ones too.
     pub semaphores: Vec<Recounted>,
-    /// Requests whose state, end, permits and semaphore to be found by contradict each other, in byte
-    /// order; at most 1000.
+    /// Requests whose state, end and permits contradict each other, in byte order; at most 1000.
     pub torn: Vec<ExternalId>,
 }
 
@@ -25,12 +24,15 @@ pub struct Recounted {
     pub last_fence: u64,
     /// How many of its fences were handed out more than once.
     pub repeated_fences: u64,
+    /// How many live requests that hold its permits are filed under another semaphore, so that a refusal does not find
+    /// them once they have lapsed.
+    pub misfiled: u64,
 }
 
 /// Something that is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The promise that is not kept: `P1`, `P2`, `P3` or `P7`.
+    /// The promise that is not kept: `P1`, `P2`, `P3`, `P7` or `P10`.
     pub promise: &'static str,
     /// The semaphore, if it is about one.
     pub semaphore: Option<SemaphoreName>,
@@ -53,8 +55,7 @@ impl Recount {
             promise: "P3",
             semaphore: None,
             text: format!(
-                "request \"{external_id}\" is torn: its state, its end, its permits and the semaphore \
-                 that it is found by do not agree"
+                "request \"{external_id}\" is torn: its state, its end and its permits do not agree"
             ),
             can_be_repaired: false,
         });
@@ -118,6 +119,16 @@ impl Recounted {
                 format!("{repeated} fences of \"{name}\" were handed out twice"),
             );
         }
+        if self.misfiled > 0 {
+            let misfiled = self.misfiled;
+            find(
+                "P10",
+                true,
+                format!(
+                    "{misfiled} requests that hold \"{name}\" are filed under another semaphore"
+                ),
+            );
+        }
         findings
     }
 }
@@ -142,6 +153,7 @@ mod tests {
             live,
             last_fence: 9,
             repeated_fences: 0,
+            misfiled: 0,
         }
     }
 
@@ -178,6 +190,13 @@ mod tests {
                 ..recounted(5, 5)
             }),
             ["P7"]
+        );
+        assert_eq!(
+            promises(Recounted {
+                misfiled: 1,
+                ..recounted(5, 5)
+            }),
+            ["P10"]
         );
         let torn = Recount {
             torn: vec!["a".parse().unwrap()],

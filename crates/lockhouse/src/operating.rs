@@ -65,7 +65,7 @@ impl Lockhouse {
             .map_or(UpkeepState::Off, |engine| engine.upkeep().state())
     }
 
-    /// Recounts all permits in one consistent read, and returns what does not match: P1, P2, P3 and P7.
+    /// Recounts all permits in one consistent read, and returns what does not match: P1, P2, P3, P7 and P10.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -10,7 +10,7 @@ use crate::global::Global;
 
 /// Recount all permits, and report wrong counters
 ///
-/// Compares the rows with the promises P1, P2, P3 and P7, in one consistent read. Prints one line for each
+/// Compares the rows with the promises P1, P2, P3, P7 and P10, in one consistent read. Prints one line for each
 /// finding, and exits with 1 if there is one. It needs the store's URL, not a server's.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -57,7 +57,7 @@ pub enum Purge {
 /// - Whatever is due and stays so is found, by repeated calls if it is more than `limit`.
 /// - Each call ends within 10 s, except `recount` and `repair`: those read everything that is kept, and may take as
 ///   long as ten minutes.
-/// - No call touches what is live, but for the counter that `repair` sets.
+/// - No call touches what is live, but for what `repair` sets.
 #[async_trait]
 pub trait Upkeep: fmt::Debug + Send + Sync + 'static {
     /// At most `limit` live requests that seem due to end. Reading them changes nothing: each is
@@ -81,6 +81,7 @@ pub trait Upkeep: fmt::Debug + Send + Sync + 'static {
     async fn recount(&self) -> Result<Recount, Error>;
 
     /// Sets the counter of `name`, and its fence if that is behind, to what its permits say, under
-    /// the semaphore's lock. Says what it was, if it was off.
+    /// the semaphore's lock, and files misfiled requests that hold it so that a refusal finds them. Says what the semaphore
+    /// was, if something was off.
     async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
 }

@@ -182,6 +182,7 @@ impl Rows {
             live: 0,
             last_fence: 0,
             repeated_fences: 0,
+            misfiled: 0,
         };
         for request in self.requests.values() {
             for permit in request

@@ -15,7 +15,8 @@ pub(super) fn count(torn: usize) -> Script {
     ));
     script.add(
         "SELECT p.semaphore_id,SUM(IF(r.state='ACQUIRED',p.count,0)),MAX(p.fence),\
-         COUNT(*)-COUNT(DISTINCT p.fence) \
+         COUNT(*)-COUNT(DISTINCT p.fence),\
+         COUNT(CASE WHEN r.state='ACQUIRED' AND r.only_semaphore_id NOT IN (0,p.semaphore_id) THEN 1 END) \
          FROM lockhouse_permit p FORCE INDEX (PRIMARY) \
          LEFT JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) ON r.id=p.permit_request_id \
          GROUP BY p.semaphore_id",
@@ -27,7 +28,6 @@ pub(super) fn count(torn: usize) -> Script {
          OR (r.state='RELEASED')<>(r.released_at IS NOT NULL) \
          OR (r.state='RELEASED')<>(r.end_reason IS NOT NULL) \
          OR (r.state='ACQUIRED' AND r.ended_by IS NOT NULL) \
-         OR (r.only_semaphore_id<>0 AND r.only_semaphore_id<>p.semaphore_id) \
          ORDER BY r.external_id LIMIT {torn}"
     ));
     script.add("COMMIT");
@@ -51,7 +51,7 @@ pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
         Text(name.as_str())
     ));
     script.add(format_args!(
-        "SELECT COALESCE(SUM(p.count),0) FROM lockhouse_permit_request r FORCE INDEX (due) \
+        "SELECT COALESCE(SUM(p.count),0),COUNT(CASE WHEN r.only_semaphore_id NOT IN (0,{id}) THEN 1 END) FROM lockhouse_permit_request r FORCE INDEX (due) \
          STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) \
          ON p.permit_request_id=r.id AND p.semaphore_id={id} WHERE r.state='ACQUIRED'"
     ));
@@ -62,6 +62,14 @@ pub(super) fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
     let mut script = Script::of(format_args!(
         "UPDATE lockhouse_semaphore FORCE INDEX (PRIMARY) SET in_use={in_use},fence={fence} \
          WHERE id={id}"
+    ));
+    // What the innermost SELECT finds is not locked, as isolation is READ COMMITTED.
+    script.add(format_args!(
+        "UPDATE lockhouse_permit_request FORCE INDEX (PRIMARY) SET only_semaphore_id=0 WHERE id IN (\
+         SELECT id FROM (SELECT r.id FROM lockhouse_permit_request r FORCE INDEX (due) \
+         STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) \
+         ON p.permit_request_id=r.id AND p.semaphore_id={id} \
+         WHERE r.state='ACQUIRED' AND r.only_semaphore_id NOT IN (0,{id})) misfiled)"
     ));
     script.commit();
     script

@@ -23,7 +23,8 @@ pub(super) fn count(torn: usize) -> Script {
     ));
     script.add(
         "SELECT p.semaphore_id,COALESCE(SUM(p.count) FILTER (WHERE r.state='ACQUIRED'),0),\
-         MAX(p.fence),COUNT(*)-COUNT(DISTINCT p.fence) \
+         MAX(p.fence),COUNT(*)-COUNT(DISTINCT p.fence),\
+         COUNT(*) FILTER (WHERE r.state='ACQUIRED' AND r.only_semaphore_id NOT IN (0,p.semaphore_id)) \
          FROM lockhouse_permit p \
          LEFT JOIN lockhouse_permit_request r ON r.id=p.permit_request_id \
          GROUP BY p.semaphore_id",
@@ -35,7 +36,6 @@ pub(super) fn count(torn: usize) -> Script {
          OR (r.state='RELEASED')<>(r.released_at IS NOT NULL) \
          OR (r.state='RELEASED')<>(r.end_reason IS NOT NULL) \
          OR (r.state='ACQUIRED' AND r.ended_by IS NOT NULL) \
-         OR (r.only_semaphore_id<>0 AND r.only_semaphore_id<>p.semaphore_id) \
          ORDER BY r.external_id LIMIT {torn}"
     ));
     script.add("COMMIT");
@@ -64,7 +64,7 @@ pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
         Text(name.as_str())
     ));
     script.add(format_args!(
-        "SELECT COALESCE(SUM(p.count),0) FROM lockhouse_permit_request r \
+        "SELECT COALESCE(SUM(p.count),0),COUNT(*) FILTER (WHERE r.only_semaphore_id NOT IN (0,{id})) FROM lockhouse_permit_request r \
          CROSS JOIN LATERAL (SELECT p.count FROM lockhouse_permit p \
          WHERE p.permit_request_id=r.id AND p.semaphore_id={id} OFFSET 0) p \
          WHERE r.state='ACQUIRED'"
@@ -75,6 +75,11 @@ pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
 pub(super) fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
     let mut script = Script::of(format_args!(
         "UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE id={id}"
+    ));
+    script.add(format_args!(
+        "UPDATE lockhouse_permit_request r SET only_semaphore_id=0 \
+         WHERE r.state='ACQUIRED' AND r.only_semaphore_id NOT IN (0,{id}) AND EXISTS (\
+         SELECT FROM lockhouse_permit p WHERE p.permit_request_id=r.id AND p.semaphore_id={id})"
     ));
     script.commit();
     script

@@ -198,10 +198,11 @@ pub trait Dialect: Driver {
     /// The semaphore's id and the greatest fence of its permits.
     fn last_fence(name: &SemaphoreName) -> Script;
 
-    /// Begins a transaction that locks the semaphore, and then sums what is live of `id`.
+    /// Begins a transaction that locks the semaphore, and then sums what is live of `id`, and counts
+    /// these requests that are filed under another semaphore.
     fn count_live(name: &SemaphoreName, id: u64) -> Script;
 
-    /// Sets the counter and the fence, and commits.
+    /// Sets the counter and the fence, files the misfiled requests as if they held several semaphores, and commits.
     fn write_counts(id: u64, in_use: u32, fence: u64) -> Script;
 
     /// A bell of the server at `options`, which has not connected yet.

@@ -39,12 +39,14 @@ pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Err
             live,
             last_fence,
             repeated_fences,
+            misfiled,
         } = sums.remove(&id).unwrap_or_default();
         Ok(Recounted {
             semaphore,
             live,
             last_fence,
             repeated_fences,
+            misfiled,
         })
     });
     Ok(Recount {
@@ -91,10 +93,10 @@ async fn count_and_write<D: Dialect>(
         return Ok(None);
     };
     let (_, was) = rows::semaphore(semaphore)?;
-    let live: u64 = rows::number(live)?;
+    let (live, misfiled) = rows::live(live)?;
     let in_use = u32::try_from(live).unwrap_or(u32::MAX);
     let fence = was.fence.max(last_fence);
-    if (in_use, fence) == (was.in_use, was.fence) {
+    if (in_use, fence) == (was.in_use, was.fence) && misfiled == 0 {
         return Ok(None);
     }
     lease

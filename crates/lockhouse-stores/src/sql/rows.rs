@@ -141,6 +141,7 @@ pub(crate) struct Sums {
     pub(crate) live: u64,
     pub(crate) last_fence: u64,
     pub(crate) repeated_fences: u64,
+    pub(crate) misfiled: u64,
 }
 
 /// Sums after the semaphore's id.
@@ -150,8 +151,15 @@ pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
         live: columns.parsed(1)?,
         last_fence: columns.parsed(2)?,
         repeated_fences: columns.parsed(3)?,
+        misfiled: columns.parsed(4)?,
     };
     Ok((columns.parsed(0)?, sums))
+}
+
+/// The sum of what is live, and how many of these requests are misfiled.
+pub(crate) fn live(row: &impl TextRow) -> Result<(u64, u64), Error> {
+    let columns = Columns(row);
+    Ok((columns.parsed(0)?, columns.parsed(1)?))
 }
 
 /// The greatest fence, or 0, after the semaphore's id.

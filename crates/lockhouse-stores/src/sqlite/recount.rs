@@ -13,13 +13,15 @@ use super::{load, read, rows, save};
 const RECOUNT: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
         coalesce(live, 0) AS live, coalesce(last_fence, 0) AS last_fence,
-        coalesce(repeated_fences, 0) AS repeated_fences
+        coalesce(repeated_fences, 0) AS repeated_fences, coalesce(misfiled, 0) AS misfiled
     FROM lockhouse_semaphore AS semaphore
     LEFT JOIN (
         SELECT permit.semaphore_id,
             sum(permit.count) FILTER (WHERE request.state = 'ACQUIRED') AS live,
             max(permit.fence) AS last_fence,
-            count(*) - count(DISTINCT permit.fence) AS repeated_fences
+            count(*) - count(DISTINCT permit.fence) AS repeated_fences,
+            count(*) FILTER (WHERE request.state = 'ACQUIRED'
+                AND request.only_semaphore_id NOT IN (0, permit.semaphore_id)) AS misfiled
         FROM lockhouse_permit AS permit
         LEFT JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
         GROUP BY permit.semaphore_id
@@ -32,10 +34,6 @@ const LIST_TORN: &str = "
     WHERE (state = 'RELEASED') <> (end_reason IS NOT NULL)
         OR (state = 'RELEASED') <> (released_at IS NOT NULL)
         OR (state = 'ACQUIRED' AND ended_by IS NOT NULL)
-        OR (only_semaphore_id <> 0 AND EXISTS (
-            SELECT 1 FROM lockhouse_permit AS permit
-            WHERE permit.permit_request_id = request.id
-                AND permit.semaphore_id <> request.only_semaphore_id))
         OR NOT EXISTS (
             SELECT 1 FROM lockhouse_permit AS permit
             WHERE permit.permit_request_id = request.id)
@@ -43,10 +41,21 @@ const LIST_TORN: &str = "
 
 const RECOUNT_ONE: &str = "
     SELECT coalesce(sum(permit.count) FILTER (WHERE request.state = 'ACQUIRED'), 0) AS live,
-        coalesce(max(permit.fence), 0) AS last_fence
+        coalesce(max(permit.fence), 0) AS last_fence,
+        count(*) FILTER (WHERE request.state = 'ACQUIRED'
+            AND request.only_semaphore_id NOT IN (0, permit.semaphore_id)) AS misfiled
     FROM lockhouse_permit AS permit
     LEFT JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
     WHERE permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?1)";
+
+/// As if they held several semaphores, so that a refusal on any of them finds them.
+const FILE: &str = "
+    UPDATE lockhouse_permit_request SET only_semaphore_id = 0
+    WHERE state = 'ACQUIRED' AND EXISTS (
+        SELECT 1 FROM lockhouse_permit AS permit
+        JOIN lockhouse_semaphore AS semaphore ON semaphore.id = permit.semaphore_id
+        WHERE permit.permit_request_id = lockhouse_permit_request.id AND semaphore.name = ?1
+            AND lockhouse_permit_request.only_semaphore_id NOT IN (0, semaphore.id))";
 
 /// What all the rows of one snapshot come to.
 pub(super) fn recount(snapshot: &Connection) -> Result<Recount, Error> {
@@ -56,7 +65,8 @@ pub(super) fn recount(snapshot: &Connection) -> Result<Recount, Error> {
     })
 }
 
-/// Sets the counter and the fence of `name` to what its permits say; what it was, if it was off.
+/// Sets the counter and the fence of `name` to what its permits say, and files the requests that hold it; what it was, if
+/// something was off.
 pub(super) fn repair(
     connection: &Connection,
     name: &SemaphoreName,
@@ -65,18 +75,23 @@ pub(super) fn repair(
         return Ok(None);
     };
     let cannot = cannot("recount a semaphore");
-    let (live, last_fence): (i64, i64) = connection
+    let (live, last_fence, misfiled): (i64, i64, i64) = connection
         .prepare_cached(RECOUNT_ONE)
         .and_then(|mut select| {
-            select.query_row([name.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            select.query_row([name.as_str()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
         })
-        .map_err(cannot)?;
+        .map_err(&cannot)?;
+    if misfiled > 0 {
+        connection.execute(FILE, [name.as_str()]).map_err(&cannot)?;
+    }
     let is = Semaphore {
         in_use: u32::try_from(live).unwrap_or(u32::MAX),
         fence: was.fence.max(u64::try_from(last_fence).unwrap_or(0)),
         ..was.clone()
     };
-    if is == was {
+    if is == was && misfiled == 0 {
         return Ok(None);
     }
     save::write_semaphore(connection, &is)?;

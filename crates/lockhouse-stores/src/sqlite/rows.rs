@@ -165,7 +165,7 @@ pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
     cells.text(0, Owner::parse)
 }
 
-/// Of a [`semaphore`], then `live, last_fence, repeated_fences` of its permits.
+/// Of a [`semaphore`], then `live, last_fence, repeated_fences, misfiled` of its permits.
 pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     let cells = Cells {
         row,
@@ -176,6 +176,7 @@ pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
         live: cells.number(8, u64::try_from)?,
         last_fence: cells.number(9, u64::try_from)?,
         repeated_fences: cells.number(10, u64::try_from)?,
+        misfiled: cells.number(11, u64::try_from)?,
     })
 }
 

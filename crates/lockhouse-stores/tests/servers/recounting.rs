@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::Batch;
-use lockhouse_core::{Command, Recounted};
+use lockhouse_core::store::{Batch, Due};
+use lockhouse_core::{Command, Finding, Recounted};
 
 use crate::database::{
-    Database, Served, acquire, define, granted, id, insist, name, on_every_server, one, release,
-    semaphore,
+    Database, Served, acquire, define, granted, id, ids, insist, name, on_every_server, one,
+    release, semaphore,
 };
 
 on_every_server! {
@@ -17,6 +17,7 @@ on_every_server! {
     a_count_sees_one_moment_however_much_goes_on,
     a_repair_writes_what_the_permits_say,
     a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile,
+    a_repair_files_requests_so_that_a_refusal_finds_them,
 }
 
 async fn held(database: &Database) -> Served {
@@ -50,6 +51,7 @@ async fn what_is_right_is_counted_as_it_is(database: &Database) {
             live,
             last_fence,
             repeated_fences,
+            misfiled: _,
         } = counted;
         let called = semaphore.name.as_str();
         (called, *live, *last_fence, *repeated_fences)
@@ -115,7 +117,6 @@ async fn torn_requests_are_named(database: &Database) {
         "UPDATE lockhouse_permit_request SET ended_by='o' WHERE external_id='z'",
         "UPDATE lockhouse_permit_request SET end_reason=NULL WHERE external_id='y'",
         "UPDATE lockhouse_permit_request SET released_at=NULL WHERE external_id='y'",
-        "UPDATE lockhouse_permit_request SET only_semaphore_id=99 WHERE external_id='z'",
         "DELETE FROM lockhouse_permit WHERE fence=2",
     ] {
         session
@@ -242,4 +243,38 @@ async fn a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile(dat
     assert_eq!(was.in_use, 7);
     assert_eq!(semaphore(&store, "a").await.in_use, 1);
     assert!(store.recount().await.unwrap().findings().is_empty());
+}
+
+/// P10. `x` holds two semaphores, and `z` one.
+async fn a_repair_files_requests_so_that_a_refusal_finds_them(database: &Database) {
+    let store = held(database).await;
+    let mut session = database.session().await;
+    for misfiled in ["x", "z"] {
+        let file = format!(
+            "UPDATE lockhouse_permit_request SET only_semaphore_id=99 WHERE external_id='{misfiled}'"
+        );
+        session.run(&file).await;
+        let found = store.recount().await.unwrap().findings();
+        let on = |finding: &Finding| finding.semaphore.clone().unwrap().to_string();
+        let on: Vec<_> = found
+            .iter()
+            .map(|f| (f.promise, on(f), f.can_be_repaired))
+            .collect();
+        let both = [("P10", "a".to_owned(), true), ("P10", "b".to_owned(), true)];
+        assert_eq!(on, both[..found.len()], "{misfiled}");
+        assert_eq!(found.len(), if misfiled == "x" { 2 } else { 1 });
+        let right = semaphore(&store, "a").await;
+        assert_eq!(store.repair(&name("a")).await.unwrap(), Some(right));
+        assert_eq!(store.repair(&name("a")).await.unwrap(), None);
+        assert!(store.recount().await.unwrap().findings().is_empty());
+    }
+    session
+        .run(&format!(
+            "UPDATE lockhouse_permit_request SET expires_at={} WHERE external_id='z'",
+            database.clock()
+        ))
+        .await;
+    let on = [name("a")];
+    let due = store.due(Due::Lapsed { on: Some(&on) }, 9).await.unwrap();
+    assert_eq!(ids(&due), ["z"]);
 }

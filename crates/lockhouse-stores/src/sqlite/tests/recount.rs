@@ -49,6 +49,7 @@ async fn a_recount_is_what_the_rows_come_to() {
             live: 4,
             last_fence: 3,
             repeated_fences: 0,
+            misfiled: 0,
         }
     );
     assert!(!b.semaphore.exists());
@@ -110,10 +111,6 @@ async fn each_torn_request_is_found() {
         ),
         (
             format!("{requests} ended_by = 'o' WHERE external_id = 'small'"),
-            "small",
-        ),
-        (
-            format!("{requests} only_semaphore_id = 99 WHERE external_id = 'small'"),
             "small",
         ),
         (
@@ -186,5 +183,20 @@ async fn a_repair_leaves_a_fence_that_is_ahead_and_mends_a_deleted_semaphore() {
     assert_eq!((is.in_use, is.fence), (4, 50));
     let was = store.repair(&name("b")).await.unwrap().unwrap();
     assert!(!was.exists() && was.in_use == 1);
+    assert!(promises(&store).await.is_empty());
+}
+
+/// P10
+#[tokio::test]
+async fn a_repair_files_requests_so_that_a_refusal_finds_them() {
+    let (place, store) = place_with_requests().await;
+    let misfile = "UPDATE lockhouse_permit_request SET only_semaphore_id = 99";
+    change(&place, misfile);
+    let findings = store.recount().await.unwrap().findings();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].promise == "P10" && findings[0].can_be_repaired);
+    let right = store.semaphore(&name("a")).await.unwrap();
+    assert_eq!(store.repair(&name("a")).await.unwrap(), right);
+    assert_eq!(store.repair(&name("a")).await.unwrap(), None);
     assert!(promises(&store).await.is_empty());
 }
