@@ -103,6 +103,11 @@ impl Definition {
             note: None,
         }
     }
+
+    /// Whether it creates the semaphore if it does not exist.
+    pub(crate) fn creates(&self) -> bool {
+        !self.must_exist && self.expected.is_none()
+    }
 }
 
 /// What a process says of its callers that wait for a semaphore. Those who were refused before, in the same batch, count
@@ -254,20 +259,6 @@ impl Command {
                     },
                 ..
             } => Some(owner),
-            _ => None,
-        }
-    }
-
-    /// The semaphore that must be [made ready](Semaphore::made_ready) for it if it has no row.
-    pub fn makes(&self) -> Option<&SemaphoreName> {
-        match self {
-            Command::RaiseFence { name, .. }
-            | Command::Define(Definition {
-                name,
-                must_exist: false,
-                expected: None,
-                ..
-            }) => Some(name),
             _ => None,
         }
     }

@@ -99,7 +99,7 @@ impl Footprint {
 /// Whether one of `commands` may create a semaphore.
 fn creates(commands: &[Command], loaded: &Loaded) -> bool {
     let defined = commands.iter().filter_map(|command| match command {
-        Command::Define(_) => command.makes(),
+        Command::Define(definition) => definition.creates().then_some(&definition.name),
         _ => None,
     });
     let exists = |name: &SemaphoreName| {

@@ -24,10 +24,9 @@ use crate::{
 /// Decides `commands`, one after the other, on what was loaded.
 ///
 /// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
-/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; and
-/// every semaphore that a command [`makes`](Command::makes) must have been made ready
-/// ([`Semaphore::made_ready`]); see [`Footprint`](crate::Footprint). What a command names and is
-/// not loaded does not exist.
+/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; see
+/// [`Footprint`](crate::Footprint). What a command names and is not loaded does not exist. A semaphore that is created is in the
+/// [`Changes`], whether there was a row of it or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
     let outcomes = commands.iter().map(|command| scene.run(command)).collect();
@@ -122,12 +121,11 @@ impl Scene {
         let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
         let epoch = self.semaphores.get(&Epoch::semaphore());
         let first_fence = epoch.map_or(0, |epoch| epoch.fence);
-        let must_exist = wanted.must_exist || wanted.expected.is_some();
-        let semaphore = self
-            .semaphores
-            .get_mut(name)
-            .filter(|semaphore| semaphore.exists() || !must_exist)
-            .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        let found = self.semaphores.get(name).is_some_and(Semaphore::exists);
+        if !found && !wanted.creates() {
+            return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
+        }
+        let semaphore = row(&mut self.semaphores, name, now);
         let created = !semaphore.exists();
         let changed = !created && semaphore.capacity != capacity;
         let expected = match wanted.if_missing {
@@ -231,13 +229,14 @@ impl Scene {
     }
 
     fn raise_fence(&mut self, name: &SemaphoreName, epoch: Epoch) -> Outcome {
-        let semaphore = self.semaphores.get_mut(name);
-        let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
-        if semaphore.fence < epoch.fence() {
-            semaphore.fence = epoch.fence();
+        let semaphore = row(&mut self.semaphores, name, self.now);
+        let is_behind = semaphore.fence < epoch.fence();
+        semaphore.fence = semaphore.fence.max(epoch.fence());
+        let raised = semaphore.clone();
+        if is_behind {
             self.written.insert(name.clone());
         }
-        Ok(Reply::Raised(semaphore.clone()))
+        Ok(Reply::Raised(raised))
     }
 
     fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>) -> Outcome {
@@ -434,6 +433,16 @@ impl Scene {
             goodbyes: self.gone.into_iter().collect(),
         }
     }
+}
+
+/// The row of a semaphore. One that there is no row of is as if it had been deleted.
+fn row<'a>(
+    semaphores: &'a mut BTreeMap<SemaphoreName, Semaphore>,
+    name: &SemaphoreName,
+    now: Timestamp,
+) -> &'a mut Semaphore {
+    let made_ready = || Semaphore::made_ready(name.clone(), now);
+    semaphores.entry(name.clone()).or_insert_with(made_ready)
 }
 
 fn ended(external_id: &ExternalId, reason: EndReason) -> Refusal {

@@ -10,6 +10,7 @@ mod layer;
 mod listing;
 mod migration;
 mod notification;
+mod transaction;
 mod upkeep;
 mod waiting_list;
 
@@ -25,6 +26,7 @@ pub use layer::{Call, Layer};
 pub use listing::{Holders, Listing, Page};
 pub use migration::Migration;
 pub use notification::Notification;
+pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
 pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
 
