@@ -1,0 +1,214 @@
+//! Deleting what is past, and counting anew.
+//!
+//! A recount reads all requests piece by piece, and then each semaphore with its live requests in one script. So the sums and
+//! counters that are compared are of one moment, though those of two semaphores are not. What was granted and ended in between is
+//! not seen, and does no harm: a fence that was not seen is not repeated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockhouse_core::store::{Error, Kind, Page, Purge};
+use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName};
+use redis::Value;
+
+use super::answer;
+use super::connection::{CHECK, HELD, PURGE, SAVE};
+use super::{Inner, rows};
+
+/// So many names a recount reads at once.
+const PIECE: u32 = 1_000;
+
+/// So many torn requests are named.
+const TORN: usize = 1_000;
+
+/// So often a repair is tried while the semaphore is in use.
+const TRIES: usize = 100;
+
+const CONTEXT: &str = "counting anew";
+
+/// The fences of a semaphore, from all requests.
+#[derive(Default)]
+struct Fences {
+    of: BTreeMap<u64, ExternalId>,
+    repeated: u64,
+}
+
+impl Fences {
+    fn add(&mut self, fence: u64, id: &ExternalId) {
+        let first = self.of.entry(fence).or_insert_with(|| id.clone());
+        self.repeated += u64::from(first != id);
+    }
+}
+
+impl Inner {
+    pub(super) async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        let (kind, age) = match what {
+            Purge::Requests { age } => ("requests", age),
+            Purge::CapacityChanges { age } => ("changes", age),
+            Purge::Sessions { age } => ("sessions", age),
+        };
+        self.delete(kind, age, limit).await
+    }
+
+    pub(super) async fn delete(
+        &self,
+        kind: &str,
+        age: std::time::Duration,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        let arguments = [
+            self.keys.prefix(),
+            kind,
+            &age.to_string(),
+            &limit.to_string(),
+        ];
+        let keys = [self.keys.of(kind)];
+        let context = "deleting what is past";
+        let gone = self.write(&PURGE, &keys, &arguments, context).await?;
+        Ok(answer::number(&gone)?.unsigned_abs())
+    }
+
+    pub(super) async fn recount(&self) -> Result<Recount, Error> {
+        let mut fences: BTreeMap<SemaphoreName, Fences> = BTreeMap::new();
+        let mut torn = BTreeSet::new();
+        self.each_request(&mut torn, |request| {
+            for permit in &request.permits {
+                let of = fences.entry(permit.semaphore.clone()).or_default();
+                of.add(permit.fence, &request.external_id);
+            }
+        })
+        .await?;
+        let mut semaphores = Vec::new();
+        let mut after = None;
+        loop {
+            let page = Page {
+                after: after.take(),
+                limit: PIECE,
+            };
+            let names = self.semaphores("ever", None, &page).await?;
+            for semaphore in &names {
+                let mut fences = fences.remove(&semaphore.name).unwrap_or_default();
+                let counted = self.recounted(&semaphore.name, &mut fences).await?;
+                semaphores.extend(counted.map(|(_, recounted)| recounted));
+            }
+            match names.into_iter().nth(PIECE as usize - 1) {
+                Some(last) => after = Some(last.name),
+                None => break,
+            }
+        }
+        let torn = torn.into_iter().take(TORN).collect();
+        Ok(Recount { semaphores, torn })
+    }
+
+    pub(super) async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        let mut fences = Fences::default();
+        self.each_request(&mut BTreeSet::new(), |request| {
+            let permits = request.permits.iter();
+            for permit in permits.filter(|permit| permit.semaphore == *name) {
+                fences.add(permit.fence, &request.external_id);
+            }
+        })
+        .await?;
+        for _ in 0..TRIES {
+            let Some((row, recounted)) = self.recounted(name, &mut fences).await? else {
+                return Ok(None);
+            };
+            let was = recounted.semaphore;
+            let is = Semaphore {
+                in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
+                fence: was.fence.max(recounted.last_fence),
+                ..was.clone()
+            };
+            if is == was {
+                return Ok(None);
+            }
+            let key = self.keys.semaphore(name);
+            let is = rows::of_semaphore(&is).into_bytes();
+            let late = i64::MAX.to_string().into_bytes();
+            let set = [b"3".to_vec(), b"SET".to_vec(), key.clone().into_bytes(), is];
+            let mut arguments = vec![late, Vec::new(), b"0".to_vec(), row];
+            arguments.extend(set);
+            let saved = self.write(&SAVE, &[key], &arguments, CONTEXT).await?;
+            if answer::text(&saved)? == "DONE" {
+                return Ok(Some(was));
+            }
+        }
+        let busy = "the semaphore changed all the while; try again";
+        Err(Error::new(Kind::Conflict, busy))
+    }
+
+    /// Calls `each` for every request, more than once for some, and notes those that the indexes are wrong about.
+    async fn each_request(
+        &self,
+        torn: &mut BTreeSet<ExternalId>,
+        mut each: impl FnMut(&Request),
+    ) -> Result<(), Error> {
+        for set in ["ended", "live"] {
+            let key = self.keys.of(set);
+            let mut cursor = "0".to_owned();
+            loop {
+                let mut scan = redis::cmd("ZSCAN");
+                scan.arg(&key).arg(&cursor).arg("COUNT").arg(PIECE);
+                let [next, found] = answer::parts(self.connections.ask(&scan, CONTEXT).await?)?;
+                // Each is followed by its score.
+                let ids = answer::texts(found)?.into_iter().step_by(2);
+                let ids: Vec<_> = ids.collect();
+                let mut arguments = vec![self.keys.each("r", "")];
+                arguments.extend(ids.iter().cloned());
+                let keys = [key.clone()];
+                let checked = self.read(&CHECK, &keys, &arguments).await?;
+                let checked = answer::bytes(checked)?;
+                for (id, row) in ids.iter().zip(checked) {
+                    match self.read_request(id, &row) {
+                        Ok(Some(request)) if request.is_live() == (set == "live") => each(&request),
+                        Ok(None) => {}
+                        Ok(Some(_)) | Err(_) => torn.extend(ExternalId::parse(id)),
+                    }
+                }
+                cursor = answer::text(&next)?.to_owned();
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The row of `name`, and what its live requests come to; none if there is no row.
+    async fn recounted(
+        &self,
+        name: &SemaphoreName,
+        fences: &mut Fences,
+    ) -> Result<Option<(Vec<u8>, Recounted)>, Error> {
+        let keys = [
+            self.keys.semaphore(name),
+            self.keys.each("on", name.as_str()),
+        ];
+        let of_rows = [self.keys.each("r", "")];
+        let held = self.read(&HELD, &keys, &of_rows).await?;
+        let [row, ids, held] = answer::parts(held)?;
+        let Value::BulkString(row) = row else {
+            return Ok(None);
+        };
+        let semaphore = rows::semaphore(name.clone(), &row)?;
+        let mut live = 0;
+        for (id, row) in answer::texts(ids)?.iter().zip(answer::bytes(held)?) {
+            let request = self.read_request(id, &row).ok().flatten();
+            let Some(request) = request.filter(Request::is_live) else {
+                continue;
+            };
+            let permits = request.permits.iter();
+            for permit in permits.filter(|permit| permit.semaphore == *name) {
+                live += u64::from(permit.count.value());
+                fences.add(permit.fence, &request.external_id);
+            }
+        }
+        let recounted = Recounted {
+            semaphore,
+            live,
+            last_fence: fences.of.keys().next_back().copied().unwrap_or(0),
+            repeated_fences: fences.repeated,
+        };
+        Ok(Some((row, recounted)))
+    }
+}
