@@ -71,7 +71,7 @@ impl Inner {
             (None, None) => ("live".to_owned(), false),
             (Some(set), None) | (None, Some(set)) => (set, false),
             (Some(on), Some(owned)) => {
-                let fewer = self.count(&on).await? <= self.count(&owned).await?;
+                let fewer = self.cardinality(&on).await? <= self.cardinality(&owned).await?;
                 (if fewer { on } else { owned }, true)
             }
         };
@@ -233,7 +233,7 @@ impl Inner {
         self.size(&command).await
     }
 
-    async fn count(&self, set: &str) -> Result<usize, Error> {
+    async fn cardinality(&self, set: &str) -> Result<usize, Error> {
         let mut command = redis::cmd("ZCARD");
         command.arg(self.keys.of(set));
         self.size(&command).await

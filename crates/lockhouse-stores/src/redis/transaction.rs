@@ -222,13 +222,13 @@ impl RedisTransaction<'_> {
 
 /// Commands, each after the count of its words.
 #[derive(Default)]
-struct Writes {
-    words: Vec<String>,
+pub(super) struct Writes {
+    pub(super) words: Vec<String>,
     numbers: usize,
 }
 
 impl Writes {
-    fn add<const N: usize>(&mut self, words: [&str; N]) {
+    pub(super) fn add<const N: usize>(&mut self, words: [&str; N]) {
         self.words.push(N.to_string());
         self.words.extend(words.map(str::to_owned));
     }
@@ -241,7 +241,7 @@ impl Writes {
     }
 
     /// Makes the entries of a request, which `were`, those that `are`.
-    fn index(&mut self, were: &[Entry], are: &[Entry]) {
+    pub(super) fn index(&mut self, were: &[Entry], are: &[Entry]) {
         for Entry { key, member, .. } in were {
             let is_left = |is: &Entry| is.key == *key && is.member == *member;
             if !are.iter().any(is_left) {

@@ -5,6 +5,7 @@
 //! not seen, and does no harm: a fence that was not seen is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use lockhouse_core::store::{Error, Kind, Page, Purge};
 use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName};
@@ -12,6 +13,8 @@ use redis::Value;
 
 use super::answer;
 use super::connection::{CHECK, HELD, PURGE, SAVE};
+use super::keys::{Entry, Score};
+use super::transaction::Writes;
 use super::{Inner, rows};
 
 /// So many names a recount reads at once.
@@ -88,8 +91,8 @@ impl Inner {
             let names = self.semaphores("ever", None, &page).await?;
             for semaphore in &names {
                 let mut fences = fences.remove(&semaphore.name).unwrap_or_default();
-                let counted = self.recounted(&semaphore.name, &mut fences).await?;
-                semaphores.extend(counted.map(|(_, recounted)| recounted));
+                let counted = self.count(&semaphore.name, &mut fences).await?;
+                semaphores.extend(counted.map(|counted| counted.recounted));
             }
             match names.into_iter().nth(PIECE as usize - 1) {
                 Some(last) => after = Some(last.name),
@@ -110,24 +113,28 @@ impl Inner {
         })
         .await?;
         for _ in 0..TRIES {
-            let Some((row, recounted)) = self.recounted(name, &mut fences).await? else {
+            let Some(counted) = self.count(name, &mut fences).await? else {
                 return Ok(None);
             };
+            let recounted = counted.recounted;
             let was = recounted.semaphore;
             let is = Semaphore {
                 in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
                 fence: was.fence.max(recounted.last_fence),
                 ..was.clone()
             };
-            if is == was {
+            if is == was && counted.misfiled.is_empty() {
                 return Ok(None);
             }
+            let mut writes = Writes::default();
             let key = self.keys.semaphore(name);
-            let is = rows::of_semaphore(&is).into_bytes();
+            writes.add(["SET", &key, &rows::of_semaphore(&is)]);
+            for entry in &counted.misfiled {
+                writes.index(&[], slice::from_ref(entry));
+            }
             let late = i64::MAX.to_string().into_bytes();
-            let set = [b"3".to_vec(), b"SET".to_vec(), key.clone().into_bytes(), is];
-            let mut arguments = vec![late, Vec::new(), b"0".to_vec(), row];
-            arguments.extend(set);
+            let mut arguments = vec![late, Vec::new(), b"0".to_vec(), counted.row];
+            arguments.extend(writes.words.into_iter().map(String::into_bytes));
             let saved = self.write(&SAVE, &[key], &arguments, CONTEXT).await?;
             if answer::text(&saved)? == "DONE" {
                 return Ok(Some(was));
@@ -174,26 +181,26 @@ impl Inner {
         Ok(())
     }
 
-    /// The row of `name`, and what its live requests come to; none if there is no row.
-    async fn recounted(
+    /// What the live requests of `name` come to; none if there is no row of it.
+    async fn count(
         &self,
         name: &SemaphoreName,
         fences: &mut Fences,
-    ) -> Result<Option<(Vec<u8>, Recounted)>, Error> {
-        let keys = [
-            self.keys.semaphore(name),
-            self.keys.each("on", name.as_str()),
-        ];
+    ) -> Result<Option<Counted>, Error> {
+        let expiring = self.keys.each("expiring", name.as_str());
+        let on = self.keys.each("on", name.as_str());
+        let keys = [self.keys.semaphore(name), on, expiring.clone()];
         let of_rows = [self.keys.each("r", "")];
         let held = self.read(&HELD, &keys, &of_rows).await?;
-        let [row, ids, held] = answer::parts(held)?;
+        let [row, ids, held, scores] = answer::parts(held)?;
         let Value::BulkString(row) = row else {
             return Ok(None);
         };
         let semaphore = rows::semaphore(name.clone(), &row)?;
-        let mut live = 0;
-        for (id, row) in answer::texts(ids)?.iter().zip(answer::bytes(held)?) {
-            let request = self.read_request(id, &row).ok().flatten();
+        let (mut live, mut misfiled) = (0, Vec::new());
+        let held = answer::bytes(held)?.into_iter().zip(answer::array(scores)?);
+        for (id, (row, score)) in answer::texts(ids)?.into_iter().zip(held) {
+            let request = self.read_request(&id, &row).ok().flatten();
             let Some(request) = request.filter(Request::is_live) else {
                 continue;
             };
@@ -202,13 +209,36 @@ impl Inner {
                 live += u64::from(permit.count.value());
                 fences.add(permit.fence, &request.external_id);
             }
+            let filed_at = answer::number(&score).ok();
+            if let Some(at) = request.expires_at
+                && filed_at != Some(at.as_microsecond())
+            {
+                misfiled.push(Entry {
+                    key: expiring.clone(),
+                    score: Score::At(at),
+                    member: id,
+                });
+            }
         }
         let recounted = Recounted {
             semaphore,
             live,
             last_fence: fences.of.keys().next_back().copied().unwrap_or(0),
             repeated_fences: fences.repeated,
+            misfiled: misfiled.len() as u64,
         };
-        Ok(Some((row, recounted)))
+        Ok(Some(Counted {
+            row,
+            recounted,
+            misfiled,
+        }))
     }
+}
+
+/// A semaphore, counted anew.
+struct Counted {
+    row: Vec<u8>,
+    recounted: Recounted,
+    /// What the set by which a refusal finds its requests lacks.
+    misfiled: Vec<Entry>,
 }
