@@ -290,7 +290,7 @@ impl Drop for Abandoned {
             is_anonymous: self.is_anonymous,
             ends_at: self.ttl.map(|ttl| Instant::now() + ttl),
             under_way: None,
-            may_come_yet: self.is_anonymous && self.ttl.is_none() && self.lockhouse.is_remote(),
+            may_come_yet: self.is_anonymous && self.lockhouse.is_remote(),
         };
         let background = self.lockhouse.background();
         background.give_back(&self.lockhouse, &self.runtime, dropped);

@@ -273,10 +273,39 @@ async fn a_refusal_on_retry_after_a_lost_answer_is_unknown() {
     assert_eq!(error.code(), Code::Exhausted);
 }
 
-/// P10: an ask that its caller has given up on, and that a server hears of only after it was to be given
-/// back, is given back then.
-#[tokio::test(start_paused = true)]
+/// P10: an ask that its caller has given up on, and that a server reads only after it was to be given back, is given
+/// back then.
+#[tokio::test]
 async fn an_abandoned_ask_that_arrives_late_is_released() {
+    let server = Server::start().await;
+    server.lockhouse.define("a", 1).await.unwrap();
+    let url = flaky::late(server.address, Duration::from_millis(300)).await;
+    let client = Lockhouse::connect(url).await.unwrap();
+    for ttl in [Some(Duration::from_secs(30)), None] {
+        let ask = client.request().permits("a", 1);
+        let ask = match ttl {
+            Some(ttl) => ask.ttl(ttl),
+            None => ask.without_ttl(),
+        };
+        let given_up = timeout(Duration::from_millis(100), ask.acquire()).await;
+        assert!(given_up.is_err(), "{given_up:?}");
+        let in_use = async || server.lockhouse.status("a").await.unwrap().semaphore.in_use;
+        timeout(Duration::from_secs(5), async {
+            while in_use().await == 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            while in_use().await > 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("with a TTL of {ttl:?} it is still held"));
+    }
+}
+
+/// P10: the longest that a call may be on its way.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_ask_is_released_again_when_its_call_must_have_arrived() {
     let releases = Arc::new(AtomicUsize::new(0));
     let heard = Arc::clone(&releases);
     let url = flaky::server(move |_, call| {
@@ -288,11 +317,11 @@ async fn an_abandoned_ask_that_arrives_late_is_released() {
         answer(404, "content-type: application/problem+json\r\n", unknown)
     });
     let client = Lockhouse::connect(url.await).await.unwrap();
-    let asks = client.request().permits("a", 1).without_ttl();
+    let asks = client.request().permits("a", 1);
     let given_up = timeout(Duration::from_millis(100), asks.acquire()).await;
     assert!(!matches!(given_up, Ok(Ok(_))), "{given_up:?}");
     client.clone().close().await;
     assert_eq!(releases.load(SeqCst), 1);
     sleep(Duration::from_secs(12)).await;
-    assert_eq!(releases.load(SeqCst), 2);
+    assert_eq!(releases.load(SeqCst), 3);
 }

@@ -4,9 +4,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
 
 /// What becomes of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,41 @@ async fn pass(caller: TcpStream, to: SocketAddr, fates: Fates) {
         }
     }
     asking.abort();
+}
+
+/// A proxy before the server at `to` that passes on every `PUT` so late, also after its caller hung up.
+pub(crate) async fn late(to: SocketAddr, by: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((caller, _)) = listener.accept().await {
+            tokio::spawn(pass_late(caller, to, by));
+        }
+    });
+    url
+}
+
+async fn pass_late(caller: TcpStream, to: SocketAddr, by: Duration) {
+    let server = TcpStream::connect(to).await.unwrap();
+    let (mut from_caller, mut to_caller) = caller.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let answering = async {
+        // A caller that hung up does not read the answer.
+        let _ = tokio::io::copy(&mut from_server, &mut to_caller).await;
+    };
+    let asking = async {
+        let mut call = vec![0; 64 * 1024];
+        loop {
+            let read = from_caller.read(&mut call).await.unwrap_or(0);
+            if call[..read].starts_with(b"PUT") {
+                sleep(by).await;
+            }
+            if read == 0 || to_server.write_all(&call[..read]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(answering, asking);
 }
 
 /// A server that answers its n-th call, counted from 0, with what `answer` makes of the call's

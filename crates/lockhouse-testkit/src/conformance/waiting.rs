@@ -288,11 +288,22 @@ pub async fn interrupted_waits_leave_no_orphan(place: &Place) {
         }
     });
     tokio::time::timeout(SOON, join_all(calls)).await.unwrap();
-    eventually("all is given back", async || {
+    let begun = Instant::now();
+    loop {
         let status = lockhouse.status("s").await.unwrap();
-        (status.waiting, status.semaphore.in_use) == (0, 0)
-    })
-    .await;
+        if (status.waiting, status.semaphore.in_use) == (0, 0) {
+            break;
+        }
+        let held = async || {
+            lockhouse
+                .holders(Some(&name("s")), None, 100)
+                .await
+                .unwrap()
+        };
+        let late = begun.elapsed() > SOON;
+        assert!(!late, "not given back: {status:?} by {:?}", held().await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let all = lockhouse.semaphore("s").acquire_many(2).await.unwrap();
     all.release().await.unwrap();
 }

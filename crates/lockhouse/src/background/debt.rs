@@ -13,8 +13,8 @@ use crate::{Error, Lockhouse};
 /// How long after a try that the store did not answer the next one comes.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// How long a call may be on its way to a server that its caller has given up on.
-const COMES_WITHIN: Duration = Duration::from_secs(10);
+/// When a server may have read an ask that was given up on: most often soon, at the latest after the longest call.
+const ARRIVES_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(9)];
 
 /// What is to be given back.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Dropped {
     pub(crate) ends_at: Option<Instant>,
     /// Says to later asks that it is under way, until the first try is over.
     pub(crate) under_way: Option<UnderWay>,
-    /// Whether the ask for it may come to a server only after this.
+    /// Whether a server may read the ask for it only after the release: they are on different connections.
     pub(crate) may_come_yet: bool,
 }
 
@@ -80,8 +80,11 @@ impl Debt {
         // Most callers do not wait for it.
         let _ = self.paid.send(());
         drop(self);
-        if may_come_yet {
-            sleep(COMES_WITHIN).await;
+        if !may_come_yet {
+            return;
+        }
+        for arrives_after in ARRIVES_AFTER {
+            sleep(arrives_after).await;
             is_given_back(&lockhouse, &external_id, &by).await;
         }
     }
