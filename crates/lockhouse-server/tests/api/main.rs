@@ -19,6 +19,7 @@ mod full;
 mod hanging_up;
 mod http2;
 mod listings;
+mod nginx;
 mod observing;
 mod outages;
 mod owners;
