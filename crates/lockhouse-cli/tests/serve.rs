@@ -4,8 +4,8 @@
 
 mod house;
 
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 
 use house::{House, until};
 use nix::sys::signal::Signal;
@@ -24,6 +24,32 @@ fn serve_prints_the_store_and_the_port() {
     let url = line.rsplit_once(' ').unwrap().1;
     house.text(&["create", "a", "1", "--url", url]);
     assert_eq!(house.in_use("a"), 0, "it is the same store");
+}
+
+#[test]
+fn a_loopback_server_is_never_called_by_a_proxy() {
+    let house = House::behind_a_server();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let by_proxy = |args: &[&str]| {
+        let mut command = house.command(args);
+        for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+            command.env(variable, &address);
+        }
+        command.env_remove("NO_PROXY").env_remove("no_proxy");
+        command
+    };
+    let listed = by_proxy(&["list"]).output().unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    // Other servers are.
+    let mut call = by_proxy(&["list", "--url", "http://lockhouse.example:7117"]);
+    let mut call = call.spawn().unwrap();
+    let (stream, _) = proxy.accept().unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    assert!(line.contains("http://lockhouse.example:7117/"), "{line}");
+    call.kill().unwrap();
+    call.wait().unwrap();
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl HttpCheck {
             let problem = "takes an http:// or https:// URL with {owner} in its path or query";
             return Err(Invalid::new("check", problem).into());
         };
-        let client = exchange::client(sample.scheme() == "https")?;
+        let client = exchange::client(&sample)?;
         Ok(Self { template, client })
     }
 

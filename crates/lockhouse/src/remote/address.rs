@@ -51,8 +51,8 @@ impl Address {
         Ok(Self { base, shown })
     }
 
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.base.scheme() == "https"
+    pub(super) fn base(&self) -> &Url {
+        &self.base
     }
 
     /// The URL to show, without credentials.

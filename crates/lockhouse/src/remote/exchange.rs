@@ -8,6 +8,7 @@
 //! All of it ends by the caller's deadline.
 
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use lockhouse_core::Code;
 use lockhouse_core::store::{self, Kind};
 use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -60,9 +61,15 @@ struct Failure {
     busy: Option<Duration>,
 }
 
-pub(crate) fn client(is_encrypted: bool) -> Result<Client, store::Error> {
-    Client::builder()
-        .tls_backend_preconfigured(tls::config(is_encrypted)?)
+/// A client for `url` and others on the same host. It goes by the proxy that the environment names, unless the host is this
+/// machine.
+pub(crate) fn client(url: &Url) -> Result<Client, store::Error> {
+    let builder = match is_loopback(url) {
+        true => Client::builder().no_proxy(),
+        false => Client::builder(),
+    };
+    builder
+        .tls_backend_preconfigured(tls::config(url.scheme() == "https")?)
         // A redirect may turn a PUT into a GET; who gave the URL should know where it leads.
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
@@ -72,6 +79,17 @@ pub(crate) fn client(is_encrypted: bool) -> Result<Client, store::Error> {
         .map_err(|error| {
             store::Error::new(Kind::Configuration, "no HTTP client can be made").caused_by(error)
         })
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else {
+        return false;
+    };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
 }
 
 impl Remote {
@@ -117,7 +135,7 @@ impl Remote {
     /// Those that there are are not used again: on one of them answers are out of step, and which it
     /// is nobody can tell. They close when the calls on them have ended.
     fn leave_connections(&self) {
-        if let Ok(new) = client(self.address.is_encrypted()) {
+        if let Ok(new) = client(self.address.base()) {
             *self.client.write().unwrap_or_else(PoisonError::into_inner) = new;
         }
     }

@@ -74,7 +74,7 @@ impl Remote {
     /// Nothing is connected to yet.
     pub(crate) fn new(url: &str) -> Result<Self, store::Error> {
         let address = Address::parse(url)?;
-        let client = RwLock::new(exchange::client(address.is_encrypted())?);
+        let client = RwLock::new(exchange::client(address.base())?);
         Ok(Self { client, address })
     }
 
