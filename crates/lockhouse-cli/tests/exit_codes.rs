@@ -115,6 +115,11 @@ fn usage_errors_are_64() {
     );
     refused(&["acquire", "-s", "a", "--ttl", "0s"], "ttl_ms is 0");
     refused(
+        &["acquire", "-s", "a", "--ttl", "1ns"],
+        "ttl_ms is 1ns, less than a millisecond; give at least 1 ms",
+    );
+    refused(&["renew", "x", "--ttl", "999us"], "ttl_ms is 999µs");
+    refused(
         &["acquire", "-s", "a", "--priority", "-101"],
         "priority is -101",
     );

@@ -11,6 +11,9 @@ pub const MAX_COUNT: u32 = i32::MAX as u32;
 /// The longest time to live: 366 days.
 pub const MAX_TTL: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
+/// The shortest time to live.
+const MIN_TTL: Duration = Duration::from_millis(1);
+
 /// How many permits of one semaphore a request asks for: 1 to 2³¹−1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count(u32);
@@ -93,11 +96,15 @@ impl Ttl {
             })
     }
 
-    /// Checks that `ttl` is in bounds; a fraction of a millisecond is rounded up.
+    /// Checks that `ttl` is in bounds; a fraction of a millisecond beyond the first is rounded up.
     ///
     /// # Errors
     /// [`Invalid`] on `ttl_ms` when it is not 1 ms to 366 days.
     pub fn new(ttl: Duration) -> Result<Self, Invalid> {
+        if !ttl.is_zero() && ttl < MIN_TTL {
+            let problem = format!("is {ttl:?}, less than a millisecond; give at least 1 ms");
+            return Err(Invalid::new("ttl_ms", problem));
+        }
         let ms = ttl.as_nanos().div_ceil(1_000_000);
         Self::from_ms(i128::try_from(ms).unwrap_or(i128::MAX))
     }
@@ -147,7 +154,14 @@ mod tests {
         assert!(Ttl::from_ms(0).is_err());
         assert!(Ttl::new(MAX_TTL).is_ok());
         assert!(Ttl::new(MAX_TTL + Duration::from_millis(1)).is_err());
-        assert_eq!(Ttl::new(Duration::from_nanos(1)).unwrap().as_ms(), 1);
+        assert_eq!(Ttl::new(MIN_TTL).unwrap().as_ms(), 1);
+        assert_eq!(Ttl::new(Duration::from_micros(1001)).unwrap().as_ms(), 2);
+        let told = Ttl::new(Duration::from_nanos(1)).unwrap_err().to_string();
+        assert!(
+            told.contains("ttl_ms is 1ns, less than a millisecond"),
+            "{told}"
+        );
+        assert!(Ttl::new(Duration::ZERO).is_err());
         assert!(Ttl::new(Duration::MAX).is_err());
     }
 }
