@@ -134,6 +134,15 @@ fn usage_errors_are_64() {
         &["serve", "--url", "http://127.0.0.1:7117"],
         "serve needs a store",
     );
+    for (url, people) in [
+        ("sqlite:~/x.db", "begins with ~"),
+        ("sqlite::memory:", "use memory: instead"),
+        ("sqlite://x/y.db", "names no file"),
+    ] {
+        for verb in [&["list"][..], &["create", "a", "1"]] {
+            refused(&[verb, &["--url", url]].concat(), people);
+        }
+    }
     for verb in ["sweep", "verify"] {
         let there = [verb, "--url", "http://127.0.0.1:7117"];
         refused(&there, "do this where its database is");
