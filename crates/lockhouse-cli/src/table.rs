@@ -1,12 +1,16 @@
 //! Columns, times and durations for people.
 
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use lockhouse::{Request, Timestamp};
+use lockhouse::{Owner, Request, Timestamp};
 
 /// What stands where there is nothing.
 pub(crate) const NOTHING: &str = "-";
+
+/// The longest owner in a column on a terminal, in characters.
+const LONGEST_OWNER: usize = 40;
 
 /// Rows under a head, in columns three spaces apart.
 pub(crate) fn rows<const N: usize>(
@@ -37,7 +41,7 @@ pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> S
         request.permits.iter().map(move |permit| {
             [
                 request.external_id.to_string(),
-                or_nothing(request.owner.as_ref()),
+                owner(request.owner.as_ref()),
                 permit.semaphore.to_string(),
                 permit.count.to_string(),
                 permit.fence.to_string(),
@@ -60,6 +64,27 @@ pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> S
         ],
         permits,
     )
+}
+
+/// An owner in a column. On a terminal it is shortened in the middle.
+pub(crate) fn owner(owner: Option<&Owner>) -> String {
+    let text = or_nothing(owner);
+    match io::stdout().is_terminal() {
+        true => shortened(&text, LONGEST_OWNER),
+        false => text,
+    }
+}
+
+/// `text` in at most `longest` characters: its beginning and its end.
+fn shortened(text: &str, longest: usize) -> String {
+    let length = text.chars().count();
+    if length <= longest {
+        return text.to_owned();
+    }
+    let (begin, end) = (longest / 2, longest - longest / 2 - 1);
+    let begin = text.chars().take(begin);
+    let end = text.chars().skip(length - end);
+    begin.chain(['…']).chain(end).collect()
 }
 
 pub(crate) fn or_nothing(text: Option<impl ToString>) -> String {
@@ -121,6 +146,13 @@ mod tests {
             table,
             "NAME           NOTE\nbackup-slots   10\né              2 3"
         );
+    }
+
+    #[test]
+    fn a_long_text_is_shortened_in_the_middle() {
+        assert_eq!(shortened("ann@build-7", 11), "ann@build-7");
+        assert_eq!(shortened("ann@build-7", 10), "ann@b…ld-7");
+        assert_eq!(shortened("üüüüüü", 5), "üü…üü");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct Wanted {
     /// a generated UUID
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Who holds the permits: a job id, a host and pid
+    /// The holder of the permits: a job id, or a host and pid
     #[arg(long)]
     pub(crate) owner: Option<String>,
     /// The priority among waiters, -100 to 100: each step counts as 10 s of waiting

@@ -124,6 +124,24 @@ fn a_command_may_read_the_terminal() {
     terminal.shows("and the shell after it\n");
 }
 
+#[test]
+fn a_long_owner_is_shortened_in_the_middle_on_a_terminal_only() {
+    let mut terminal = Terminal::new();
+    let owner = format!("begin-{}-end", "x".repeat(60));
+    let ask = ["acquire", "-s", "a", "--id", "i", "--owner", owner.as_str()];
+    terminal.house.text(&ask);
+    terminal.types("$lockhouse holders\n");
+    terminal.shows(&format!(
+        "i    begin-{}…{}-end   a",
+        "x".repeat(14),
+        "x".repeat(15)
+    ));
+    let listed = terminal.house.text(&["holders"]);
+    assert!(listed.contains(&owner), "{listed}");
+    let held = terminal.house.json(&["holders"]);
+    assert_eq!(held["holders"][0]["owner"], owner);
+}
+
 /// `run` waits for as long as it takes, so a person must see why nothing happens.
 #[test]
 fn a_terminal_is_told_what_run_waits_for() {

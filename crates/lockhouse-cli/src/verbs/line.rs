@@ -45,7 +45,7 @@ fn columns(waiting: &[Waiter]) -> String {
         let lacks: Vec<_> = waiter.lacks.iter().map(SemaphoreName::as_str).collect();
         [
             waiter.external_id.to_string(),
-            table::or_nothing(waiter.owner.as_ref()),
+            table::owner(waiter.owner.as_ref()),
             waiter.count.to_string(),
             waiter.priority.to_string(),
             table::relative(waiter.since, now),

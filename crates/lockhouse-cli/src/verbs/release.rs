@@ -26,7 +26,7 @@ pub(crate) struct Release {
     /// End the request as `forced`, whoever holds it
     #[arg(long)]
     force: bool,
-    /// Who ends it, kept as its `ended_by`; by default the user and the host
+    /// The person or program that ends it, kept as its `ended_by`. By default the user and the host
     #[arg(long, value_name = "WHO")]
     by: Option<String>,
 }
