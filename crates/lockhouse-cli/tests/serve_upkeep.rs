@@ -61,6 +61,27 @@ fn an_expired_holders_permit_and_a_silent_owners_are_freed() {
 }
 
 #[test]
+fn a_server_logs_ends_by_the_batch() {
+    let house = House::on_a_store();
+    let mut command = house.command(&["serve", "--listen", "127.0.0.1:0", "--sweep-every", "3s"]);
+    command.env("RUST_LOG", "info");
+    let mut server = Running::new(command);
+    assert!(server.line().starts_with("lockhouse serves "));
+    house.text(&["create", "a", "10"]);
+    for _ in 0..10 {
+        house.text(&["acquire", "-s", "a", "--ttl", "4s"]);
+    }
+    until("all are ended", || house.in_use("a") == 0);
+    server.signal(Signal::SIGTERM);
+    let log = server.end().stderr;
+    let of_ends: Vec<_> = log.lines().filter(|line| line.contains("ended")).collect();
+    // A sweep may come while some have not expired yet.
+    assert!((1..=3).contains(&of_ends.len()), "{log}");
+    assert!(of_ends.iter().all(|line| line.contains("count=")), "{log}");
+    assert!(!log.contains("external_id"), "{log}");
+}
+
+#[test]
 fn the_environment_sets_it_too() {
     let house = House::on_a_store();
     let mut command = house.command(&["serve", "--listen", "127.0.0.1:0"]);
