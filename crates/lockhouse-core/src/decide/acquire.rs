@@ -50,15 +50,17 @@ impl Scene {
                 unknown.push(name.clone());
                 continue;
             };
-            if semaphore.capacity == Capacity::CLOSED {
+            let semaphore = &*semaphore;
+            let (asked, capacity) = (count.value(), semaphore.capacity);
+            if capacity == Capacity::CLOSED {
                 closed.push(name.clone());
-            } else if count.value() > semaphore.capacity.value() {
+            } else if asked > capacity.value() {
                 exceeded.get_or_insert_with(|| Refusal::ExceedsCapacity {
                     semaphore: name.clone(),
                     asked: count,
-                    capacity: semaphore.capacity,
+                    capacity,
                 });
-            } else if count.value() > semaphore.available() {
+            } else if asked > semaphore.available() {
                 exhausted.push(name.clone());
             }
         }
@@ -141,7 +143,9 @@ impl Scene {
             }
             semaphore.in_use += count.value();
             semaphore.fence += 1;
-            semaphore.note_use(self.now);
+            if let Some(origin) = &mut semaphore.origin {
+                origin.note_use(self.now);
+            }
             self.written.insert(name.clone());
             permits.push(Grant {
                 semaphore: name.clone(),

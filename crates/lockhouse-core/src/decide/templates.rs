@@ -31,6 +31,9 @@ impl Scene {
 
     /// Creates those of the semaphores of `ask` that do not exist. There is a template for each.
     pub(super) fn create_missing(&mut self, ask: &Ask) {
+        if self.templates.is_empty() {
+            return;
+        }
         for (name, _) in ask.permits() {
             if let Some(Cow::Owned(made)) = self.find(name) {
                 self.before.insert(name.clone(), Before::of(&made));
@@ -105,13 +108,11 @@ impl Scene {
     }
 }
 
-impl Semaphore {
-    /// Something is granted on it at `now`.
+impl Origin {
+    /// Something is granted on the semaphore at `now`.
     pub(super) fn note_use(&mut self, now: Timestamp) {
-        if let Some(origin) = &mut self.origin
-            && now.duration_since(origin.used_at).unsigned_abs() >= USED_EVERY
-        {
-            origin.used_at = now;
+        if now.duration_since(self.used_at).unsigned_abs() >= USED_EVERY {
+            self.used_at = now;
         }
     }
 }
