@@ -12,9 +12,9 @@ use crate::words::{capacity, name};
 
 fn template(pattern: &str, of: u32, idle_ms: i64) -> Template {
     Template {
-        pattern: Pattern::parse(pattern).unwrap(),
+        pattern: Pattern::parse(pattern).expect("a pattern"),
         capacity: capacity(of),
-        idle: Idle::from_ms(idle_ms).unwrap(),
+        idle: Idle::from_ms(idle_ms).expect("an idle time"),
         created_at: Timestamp::UNIX_EPOCH,
         updated_at: Timestamp::UNIX_EPOCH,
     }
