@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use lockhouse::{Request, Timestamp};
+use lockhouse::{Request, Slots, Timestamp};
 
 /// What stands where there is nothing.
 pub(crate) const NOTHING: &str = "-";
@@ -41,6 +41,7 @@ pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> S
                 permit.semaphore.to_string(),
                 permit.count.to_string(),
                 permit.fence.to_string(),
+                or_nothing(permit.slots.as_ref().map(slots)),
                 relative(request.created_at, now),
                 request
                     .expires_at
@@ -55,11 +56,28 @@ pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> S
             "SEMAPHORE",
             "COUNT",
             "FENCE",
+            "SLOTS",
             "GRANTED",
             "EXPIRES",
         ],
         permits,
     )
+}
+
+/// `0,2-5`.
+pub(crate) fn slots(slots: &Slots) -> String {
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for slot in slots.iter() {
+        match spans.last_mut() {
+            Some((_, last)) if *last + 1 == slot => *last = slot,
+            _ => spans.push((slot, slot)),
+        }
+    }
+    let spans = spans.into_iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    spans.collect::<Vec<_>>().join(",")
 }
 
 pub(crate) fn or_nothing(text: Option<impl ToString>) -> String {

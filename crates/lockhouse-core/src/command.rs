@@ -85,7 +85,9 @@ pub struct Definition {
     pub capacity: Capacity,
     /// Refuse if it does not exist, instead of creating it.
     pub must_exist: bool,
-    /// Refuse if it exists with another capacity, instead of resizing it.
+    /// Whether its permits have slots. Without it, an existing semaphore stays as it is, and a new one has none.
+    pub slots: Option<bool>,
+    /// Refuse if it exists with another capacity, or differs in having slots, instead of changing it.
     pub if_missing: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
@@ -102,6 +104,7 @@ impl Definition {
             name,
             capacity,
             must_exist: false,
+            slots: None,
             if_missing: false,
             expected: None,
             changed_by: None,

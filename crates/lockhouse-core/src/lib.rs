@@ -21,6 +21,7 @@ mod prefix;
 mod recount;
 mod request;
 mod semaphore;
+mod slots;
 pub mod store;
 mod template;
 mod text;
@@ -41,9 +42,10 @@ pub use line::{
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
 pub use owner::{Heard, OwnerSession};
 pub use prefix::NamePrefix;
-pub use recount::{Finding, Recount, Recounted};
+pub use recount::{Finding, HeldSlots, Recount, Recounted};
 pub use request::{EndReason, Grant, Request, State};
 pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
+pub use slots::{MAX_SLOTTED_CAPACITY, Slots};
 pub use template::{
     Idle, MAX_TEMPLATES, Origin, Pattern, Template, TemplateDefinition, USED_EVERY,
 };

@@ -1,6 +1,6 @@
 //! Semaphores and the audit of their capacities.
 
-use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Timestamp};
+use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp};
 
 /// A named pool of permits, as a store keeps it.
 ///
@@ -27,6 +27,8 @@ pub struct Semaphore {
     pub line: Line,
     /// The template that made it, if one did.
     pub origin: Option<Origin>,
+    /// The slots that its live permits hold, if it is slotted.
+    pub slots: Option<Slots>,
 }
 
 impl Semaphore {
@@ -42,6 +44,7 @@ impl Semaphore {
             deleted_at: Some(now),
             line: Line::default(),
             origin: None,
+            slots: None,
         }
     }
 
@@ -56,9 +59,21 @@ impl Semaphore {
         self.origin.is_some()
     }
 
+    /// Whether its permits have slots.
+    pub fn is_slotted(&self) -> bool {
+        self.slots.is_some()
+    }
+
     /// How many permits could be granted now. Never below 0.
+    ///
+    /// A slot above the capacity, which a shrink left, counts against the capacity until its permit ends. So where the
+    /// rows agree, there are as many free slots.
     pub fn available(&self) -> u32 {
-        self.capacity.value().saturating_sub(self.in_use)
+        let room = self.capacity.value().saturating_sub(self.in_use);
+        match &self.slots {
+            None => room,
+            Some(taken) => room.min(taken.free(self.capacity)),
+        }
     }
 }
 

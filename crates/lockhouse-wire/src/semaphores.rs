@@ -2,7 +2,7 @@
 
 use lockhouse_core::{
     Capacity, Definition, Invalid, Note, Origin, Owner, Pattern, SemaphoreName, SemaphoreStatus,
-    Timestamp,
+    Slots, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,9 @@ pub struct Define {
     /// The capacity from now on.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
+    /// Whether its permits have slots; without it, a semaphore that exists stays as it is, and a new one has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<bool>,
     /// What it must be now for that, or have become already; without it, whatever it is.
     #[serde(
         default,
@@ -51,6 +54,9 @@ pub struct Semaphore {
     /// Whether it was made by a template and has been resized by hand since.
     #[serde(default)]
     pub resized: bool,
+    /// Whether its permits have slots.
+    #[serde(default)]
+    pub slots: bool,
     /// When it was defined.
     pub created_at: Timestamp,
     /// When its capacity was last set.
@@ -93,6 +99,7 @@ impl From<&Definition> for Define {
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),
+            slots: definition.slots,
             expected_capacity: definition.expected.map(|expected| expected.value().into()),
             changed_by: definition.changed_by.as_ref().map(Owner::to_string),
             note: definition
@@ -116,6 +123,7 @@ impl From<&SemaphoreStatus> for Semaphore {
             fence: semaphore.fence,
             template: origin.map(|origin| origin.template.to_string()),
             resized: origin.is_some_and(|origin| origin.is_resized),
+            slots: semaphore.is_slotted(),
             created_at: semaphore.created_at,
             updated_at: semaphore.updated_at,
         }
@@ -144,6 +152,8 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
                 origin,
+                // Which of them are taken stays with the store.
+                slots: semaphore.slots.then(Slots::default),
             },
             waiting: semaphore.waiting,
         })
@@ -200,6 +210,7 @@ mod tests {
                     is_resized: true,
                     used_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
                 }),
+                slots: Some(Slots::default()),
             },
             waiting: 2,
         };

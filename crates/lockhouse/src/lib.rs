@@ -215,8 +215,8 @@ pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
     Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
     Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Origin, Outcome, Owner, OwnerSession,
-    Pattern, Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, State, Template,
-    Timestamp, Ttl,
+    Pattern, Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, Slots, State,
+    Template, Timestamp, Ttl,
 };
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;

@@ -11,7 +11,8 @@ use crate::table;
 
 /// Show one semaphore
 ///
-/// Prints its capacity, how many permits are held, which template created it, and when it was last changed.
+/// Prints its capacity, how many permits are held, which template created it, whether its permits have slots, and when it
+/// was last changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -44,6 +45,10 @@ fn facts(SemaphoreStatus { semaphore, waiting }: &SemaphoreStatus) -> String {
         ("Waiting", waiting.to_string()),
         ("Fence", semaphore.fence.to_string()),
         ("Template", template(semaphore.origin.as_ref())),
+        (
+            "Slots",
+            if semaphore.is_slotted() { "yes" } else { "no" }.into(),
+        ),
         ("Created", when(semaphore.created_at)),
         ("Updated", when(semaphore.updated_at)),
     ])

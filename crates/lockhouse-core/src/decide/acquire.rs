@@ -146,11 +146,15 @@ impl Scene {
             if let Some(origin) = &mut semaphore.origin {
                 origin.note_use(self.now);
             }
+            let capacity = semaphore.capacity;
+            let taken = semaphore.slots.as_mut();
+            let slots = taken.map(|taken| taken.take(count.value(), capacity));
             self.written.insert(name.clone());
             permits.push(Grant {
                 semaphore: name.clone(),
                 count,
                 fence: semaphore.fence,
+                slots,
             });
         }
         Request {

@@ -18,8 +18,8 @@ use crate::command::{Cause, Definition};
 use crate::turn::StillWaiting;
 use crate::{
     CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId, Freed, Line,
-    Loaded, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved,
-    Semaphore, SemaphoreName, Stand, State, Template, Timestamp, Ttl,
+    Loaded, MAX_SLOTTED_CAPACITY, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply,
+    Request, Saved, Semaphore, SemaphoreName, Slots, Stand, State, Template, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -135,13 +135,19 @@ impl Scene {
             .filter(|semaphore| semaphore.exists() || !must_exist)
             .ok_or_else(|| unknown(name))?;
         let created = !semaphore.exists();
-        let changed = !created && semaphore.capacity != capacity;
+        let resized = !created && semaphore.capacity != capacity;
+        let was_slotted = !created && semaphore.is_slotted();
+        let slotted = wanted.slots.unwrap_or(was_slotted);
+        if slotted && capacity.value() > MAX_SLOTTED_CAPACITY {
+            let name = name.clone();
+            return Err(Refusal::TooManySlots { name, capacity });
+        }
         let expected = match wanted.if_missing {
             true => Some(capacity),
             false => wanted.expected,
         };
         if let Some(expected) = expected.filter(|expected| *expected != semaphore.capacity)
-            && changed
+            && resized
         {
             return Err(Refusal::CapacityChanged {
                 name: name.clone(),
@@ -149,18 +155,31 @@ impl Scene {
                 capacity: semaphore.capacity,
             });
         }
+        let switched = !created && slotted != was_slotted;
+        if switched && wanted.if_missing {
+            let name = name.clone();
+            return Err(Refusal::SlotsDiffer { name, was_slotted });
+        }
+        // A permit keeps its slots for life, so none may be live that has others than the semaphore would count.
+        if switched && semaphore.in_use > 0 {
+            return Err(in_use(semaphore));
+        }
         if created {
             semaphore.created_at = now;
             semaphore.deleted_at = None;
             semaphore.fence = semaphore.fence.max(first_fence);
-            semaphore.origin = origin;
+            // A template's semaphores have no slots.
+            semaphore.origin = origin.filter(|_| !slotted);
         }
-        if changed {
-            // So that fences tell what was granted before and what after, without a clock.
-            semaphore.fence += 1;
+        if resized || switched {
+            // Whatever an operator changed does not follow its template.
             if let Some(origin) = &mut semaphore.origin {
                 origin.is_resized = true;
             }
+        }
+        if resized {
+            // So that fences tell what was granted before and what after, without a clock.
+            semaphore.fence += 1;
             self.capacity_changes.push(CapacityChange {
                 semaphore: name.clone(),
                 old_capacity: semaphore.capacity,
@@ -170,7 +189,10 @@ impl Scene {
                 changed_at: now,
             });
         }
-        if created || changed {
+        if created || switched {
+            semaphore.slots = slotted.then(Slots::default);
+        }
+        if created || resized || switched {
             semaphore.capacity = capacity;
             semaphore.updated_at = now;
             self.written.insert(name.clone());
@@ -188,10 +210,7 @@ impl Scene {
             .filter(|semaphore| semaphore.exists())
             .ok_or_else(|| unknown(name))?;
         if semaphore.in_use > 0 {
-            return Err(Refusal::SemaphoreInUse {
-                name: name.clone(),
-                in_use: semaphore.in_use,
-            });
+            return Err(in_use(semaphore));
         }
         semaphore.deleted_at = Some(self.now);
         semaphore.origin = None;
@@ -383,6 +402,9 @@ impl Scene {
                 .get_mut(&permit.semaphore)
                 .expect("the footprint has the semaphores of what may end");
             semaphore.in_use = semaphore.in_use.saturating_sub(permit.count.value());
+            if let (Some(taken), Some(slots)) = (&mut semaphore.slots, &permit.slots) {
+                taken.remove(slots);
+            }
             self.written.insert(permit.semaphore.clone());
         }
         self.ended.insert(external_id.clone());
@@ -453,6 +475,13 @@ impl Scene {
 
 fn unknown(name: &SemaphoreName) -> Refusal {
     Refusal::UnknownSemaphore(vec![name.clone()])
+}
+
+fn in_use(semaphore: &Semaphore) -> Refusal {
+    Refusal::SemaphoreInUse {
+        name: semaphore.name.clone(),
+        in_use: semaphore.in_use,
+    }
 }
 
 fn ended(external_id: &ExternalId, reason: EndReason) -> Refusal {

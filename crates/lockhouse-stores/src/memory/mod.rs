@@ -212,6 +212,7 @@ impl Upkeep for Memory {
         let is = Semaphore {
             in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
             fence: was.fence.max(recounted.last_fence),
+            slots: was.slots.as_ref().map(|_| recounted.slots.held),
             ..was.clone()
         };
         let off = is != was;

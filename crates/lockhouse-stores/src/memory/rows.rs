@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Pattern,
-    Recounted, Request, Semaphore, SemaphoreName, State, Template, Timestamp,
+    CapacityChange, Changes, Command, ExternalId, Footprint, HeldSlots, Loaded, Owner,
+    OwnerSession, Pattern, Recounted, Request, Semaphore, SemaphoreName, State, Template,
+    Timestamp,
 };
 
 use super::due::Live;
@@ -188,6 +189,7 @@ impl Rows {
             last_fence: 0,
             repeated_fences: 0,
             misfiled: 0,
+            slots: HeldSlots::default(),
         };
         for request in self.requests.values() {
             for permit in request
@@ -198,6 +200,10 @@ impl Rows {
                 recounted.live += u64::from(permit.count.value()) * u64::from(request.is_live());
                 recounted.last_fence = recounted.last_fence.max(permit.fence);
                 recounted.repeated_fences += u64::from(!fences.insert(permit.fence));
+                let slots = permit.slots.as_ref().filter(|_| request.is_live());
+                slots
+                    .into_iter()
+                    .for_each(|slots| recounted.slots.add(slots));
             }
         }
         recounted

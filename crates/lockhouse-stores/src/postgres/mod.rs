@@ -50,7 +50,7 @@ use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 
 use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
@@ -234,8 +234,12 @@ impl Dialect for PostgresServer {
         recount::count_live(name, id)
     }
 
-    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
-        recount::write_counts(id, in_use, fence)
+    fn live_slots(id: u64) -> Script {
+        recount::live_slots(id)
+    }
+
+    fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script {
+        recount::write_counts(id, in_use, fence, slots)
     }
 
     fn bell(options: &OptionsOf<Self>) -> Bell {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
     Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Idle, Line, Note, Origin, Owner,
-    OwnerSession, Pattern, ProcessId, Request, Semaphore, SemaphoreName, State, Template,
+    OwnerSession, Pattern, ProcessId, Request, Semaphore, SemaphoreName, Slots, State, Template,
     Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
@@ -41,7 +41,7 @@ where
 
 /// The columns that [`semaphore`] reads, of table `s`.
 pub(crate) const SEMAPHORE: &str = "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at,s.line,\
-     s.template,s.is_resized,s.used_at";
+     s.template,s.is_resized,s.used_at,s.slots";
 
 /// The columns that [`request`] reads, of table `r`.
 pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
@@ -51,7 +51,7 @@ pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reaso
 pub(crate) const REQUEST_COLUMNS: usize = 10;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
-pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence";
+pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence,p.slots";
 
 /// The columns that [`capacity_change`] reads, of table `c`.
 pub(crate) const CAPACITY_CHANGE: &str =
@@ -73,6 +73,7 @@ pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
         deleted_at: columns.maybe(7, time)?,
         line: Line::stored(columns.text(8)?),
         origin: origin(&columns, 9)?,
+        slots: columns.maybe(12, str::parse)?,
     };
     Ok((columns.parsed(0)?, semaphore))
 }
@@ -139,6 +140,7 @@ pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Grant), E
         semaphore: columns.checked(first + 1, SemaphoreName::stored)?,
         count: columns.checked(first + 2, count)?,
         fence: columns.parsed(first + 3)?,
+        slots: columns.maybe(first + 4, str::parse)?,
     };
     Ok((columns.parsed(first)?, permit))
 }
@@ -192,6 +194,12 @@ pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
 
 /// The sum of what is live, and how many of these requests are misfiled.
 pub(crate) fn live(row: &impl TextRow) -> Result<(u64, u64), Error> {
+    let columns = Columns(row);
+    Ok((columns.parsed(0)?, columns.parsed(1)?))
+}
+
+/// The slots of a permit after its semaphore's id.
+pub(crate) fn held_slots(row: &impl TextRow) -> Result<(u64, Slots), Error> {
     let columns = Columns(row);
     Ok((columns.parsed(0)?, columns.parsed(1)?))
 }

@@ -17,7 +17,7 @@ use super::{rows, templates};
 
 const SELECT_SEMAPHORE: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
-        template, is_resized, used_at
+        template, is_resized, used_at, slots
     FROM lockhouse_semaphore WHERE name = ?1";
 
 const SELECT_REQUEST: &str = "
@@ -26,7 +26,7 @@ const SELECT_REQUEST: &str = "
     FROM lockhouse_permit_request WHERE external_id = ?1";
 
 const SELECT_PERMITS: &str = "
-    SELECT semaphore_id, count, fence FROM lockhouse_permit WHERE permit_request_id = ?1";
+    SELECT semaphore_id, count, fence, slots FROM lockhouse_permit WHERE permit_request_id = ?1";
 
 const SELECT_NAME: &str = "SELECT name FROM lockhouse_semaphore WHERE id = ?1";
 

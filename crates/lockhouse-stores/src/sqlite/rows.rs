@@ -2,9 +2,9 @@
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Idle, Line, Note, Origin, Owner,
-    OwnerSession, Pattern, ProcessId, Recounted, Request, Semaphore, SemaphoreName, State,
-    Template, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, HeldSlots, Idle, Line, Note,
+    Origin, Owner, OwnerSession, Pattern, ProcessId, Recounted, Request, Semaphore, SemaphoreName,
+    Slots, State, Template, Timestamp, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -19,7 +19,7 @@ pub(super) const ACQUIRED: &str = "ACQUIRED";
 pub(super) const RELEASED: &str = "RELEASED";
 
 /// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, template,
-/// is_resized, used_at`.
+/// is_resized, used_at, slots`.
 pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
     let cells = Cells {
         row,
@@ -35,6 +35,7 @@ pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
         deleted_at: cells.number_some(6, Timestamp::from_microsecond)?,
         line: Line::stored(&cells.get::<String>(7)?),
         origin: cells.origin(8)?,
+        slots: cells.slots(11)?,
     })
 }
 
@@ -73,7 +74,7 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     Ok((cells.get(0)?, request))
 }
 
-/// Of `semaphore_id, count, fence`; `name` tells what the semaphore is called.
+/// Of `semaphore_id, count, fence, slots`; `name` tells what the semaphore is called.
 pub(super) fn permit(
     row: &Row<'_>,
     name: impl FnOnce(i64) -> Result<SemaphoreName, Error>,
@@ -86,6 +87,7 @@ pub(super) fn permit(
         semaphore: name(cells.get(0)?)?,
         count: cells.number(1, Count::new)?,
         fence: cells.number(2, u64::try_from)?,
+        slots: cells.slots(3)?,
     })
 }
 
@@ -183,7 +185,7 @@ pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
     cells.text(0, Owner::parse)
 }
 
-/// Of a [`semaphore`], then `live, last_fence, repeated_fences, misfiled` of its permits.
+/// Of a [`semaphore`], then `live, last_fence, repeated_fences, misfiled` of its permits. The slots are not of this row.
 pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     let cells = Cells {
         row,
@@ -191,11 +193,21 @@ pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     };
     Ok(Recounted {
         semaphore: semaphore(row)?,
-        live: cells.number(11, u64::try_from)?,
-        last_fence: cells.number(12, u64::try_from)?,
-        repeated_fences: cells.number(13, u64::try_from)?,
-        misfiled: cells.number(14, u64::try_from)?,
+        live: cells.number(12, u64::try_from)?,
+        last_fence: cells.number(13, u64::try_from)?,
+        repeated_fences: cells.number(14, u64::try_from)?,
+        misfiled: cells.number(15, u64::try_from)?,
+        slots: HeldSlots::default(),
     })
+}
+
+/// Of a semaphore's `name`, and `slots` that one of its permits holds.
+pub(super) fn held_slots(row: &Row<'_>) -> Result<(SemaphoreName, Slots), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit",
+    };
+    Ok((name(row)?, cells.slots(1)?.unwrap_or_default()))
 }
 
 type Why = Box<dyn std::error::Error + Send + Sync>;
@@ -257,6 +269,10 @@ impl Cells<'_> {
         let text: Option<String> = self.get(column)?;
         let parsed = text.map(parse).transpose();
         parsed.map_err(|why| self.bad(column, why))
+    }
+
+    fn slots(&self, column: usize) -> Result<Option<Slots>, Error> {
+        self.text_some(column, |text| text.parse())
     }
 
     /// Of `state, end_reason` and `released_at`, at 3, 4 and 8.

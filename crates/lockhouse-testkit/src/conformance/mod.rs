@@ -19,6 +19,7 @@ mod listings;
 mod locks;
 mod owners;
 mod peers;
+mod slots;
 mod templates;
 mod upkeep;
 mod waiting;
@@ -36,6 +37,7 @@ pub use listings::*;
 pub use locks::*;
 pub use owners::*;
 pub use peers::*;
+pub use slots::*;
 pub use templates::*;
 pub use upkeep::*;
 pub use waiting::*;
@@ -87,6 +89,11 @@ macro_rules! conformance {
             a_new_epoch_is_above_all_fences_of_before,
             an_epoch_is_only_raised,
             an_epoch_misses_nothing_that_is_made_meanwhile,
+            // slots
+            a_permit_has_the_lowest_free_slots,
+            high_slots_drain_after_a_shrink,
+            slots_are_turned_on_and_off_while_nothing_is_held,
+            a_slotted_semaphore_has_at_most_4096_permits,
             // definitions
             defining_again_with_the_same_capacity_changes_nothing,
             a_resize_leaves_an_audit_row,
@@ -235,6 +242,7 @@ pub fn all_rules() -> Vec<String> {
         include_str!("locks.rs"),
         include_str!("owners.rs"),
         include_str!("peers.rs"),
+        include_str!("slots.rs"),
         include_str!("templates.rs"),
         include_str!("upkeep.rs"),
         include_str!("waiting.rs"),
