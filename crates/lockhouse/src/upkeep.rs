@@ -88,6 +88,9 @@ impl Default for Upkeep {
     }
 }
 
+/// How much longer than their last requests the rows of deleted semaphores are kept, as a clock may be set back.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What one round of upkeep did; see [`Lockhouse::sweep`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -244,7 +247,12 @@ impl Upkeep {
             age: self.purge_after,
         };
         let (batch, pause) = (self.purge_batch, self.purge_pause);
-        engine.purge(requests, batch, pause).await
+        let purged = engine.purge(requests, batch, pause).await?;
+        let semaphores = Purge::Semaphores {
+            age: self.purge_after.saturating_add(DAY),
+        };
+        engine.purge(semaphores, batch, pause).await?;
+        Ok(purged)
     }
 
     /// So that owners who come and go leave nothing behind, and few are looked at in vain.

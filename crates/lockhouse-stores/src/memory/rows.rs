@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, Command, ExternalId, Footprint, HeldSlots, Loaded, Owner,
+    CapacityChange, Changes, Command, Epoch, ExternalId, Footprint, HeldSlots, Loaded, Owner,
     OwnerSession, Pattern, Recounted, Request, Semaphore, SemaphoreName, State, Template,
     Timestamp,
 };
@@ -176,6 +176,26 @@ impl Rows {
                     }
                     !goes
                 });
+            }
+            Purge::Semaphores { age } => {
+                let cutoff = before(now, age);
+                let is_past = |row: &Request| row.released_at().is_some_and(|at| at <= cutoff);
+                if self.requests.values().any(is_past) {
+                    return 0;
+                }
+                let epoch = Epoch::semaphore();
+                let mut last_fence = 0;
+                self.semaphores.retain(|name, row| {
+                    let is_deleted = row.deleted_at.is_some_and(|at| at <= cutoff);
+                    let goes = gone(is_deleted && *name != epoch);
+                    if goes {
+                        last_fence = last_fence.max(row.fence);
+                    }
+                    !goes
+                });
+                let ready = || Semaphore::made_ready(epoch.clone(), now);
+                let row = self.semaphores.entry(epoch.clone()).or_insert_with(ready);
+                row.fence = row.fence.max(last_fence);
             }
         }
         (limit - left) as u64

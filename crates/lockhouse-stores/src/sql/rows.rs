@@ -257,6 +257,11 @@ pub(crate) fn number<T: FromStr<Err: Display>>(row: &impl TextRow) -> Result<T, 
     Columns(row).parsed(0)
 }
 
+/// The number in the second column.
+pub(crate) fn second_number(row: &impl TextRow) -> Result<u64, Error> {
+    Columns(row).parsed(1)
+}
+
 /// A row of one text that may be NULL.
 pub(crate) fn text(row: &impl TextRow) -> Result<Option<&str>, Error> {
     Columns(row).nullable(0)
