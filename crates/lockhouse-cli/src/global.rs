@@ -10,7 +10,7 @@ use crate::place::Place;
 
 #[derive(Args, Debug)]
 pub(crate) struct Global {
-    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://… or a server's http(s)://…; by
+    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://…, redis://… or a server's http(s)://…; by
     /// default an SQLite file in your state folder [env: LOCKHOUSE_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,

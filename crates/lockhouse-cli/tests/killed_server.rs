@@ -43,6 +43,11 @@ async fn a_killed_server_on_postgres_leaves_the_one_true_answer() {
     kill_under_load(place::postgres().await).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_on_redis_leaves_the_one_true_answer() {
+    kill_under_load(place::redis().await).await;
+}
+
 async fn kill_under_load(place: Option<Place>) {
     let Some(place) = place else { return };
     let embedded = place.client().await;

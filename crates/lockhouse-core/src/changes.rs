@@ -34,7 +34,7 @@ pub struct Decision {
 /// What to save, in one commit, each list in byte order of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Semaphores to write as they are here. Each is in what was loaded.
+    /// Semaphores to write as they are here. One that was not loaded has no row yet.
     pub semaphores: Vec<Semaphore>,
     /// Requests to insert, with their permits. Some may have ended already.
     pub granted: Vec<Request>,

@@ -111,6 +111,11 @@ impl Definition {
             note: None,
         }
     }
+
+    /// Whether it creates the semaphore if it does not exist.
+    pub(crate) fn creates(&self) -> bool {
+        !self.must_exist && self.expected.is_none()
+    }
 }
 
 /// What a process says of its callers that wait for a semaphore. Those who were refused before, in the same batch, count
@@ -267,24 +272,10 @@ impl Command {
         }
     }
 
-    /// The semaphore that must be [made ready](Semaphore::made_ready) for it if it has no row.
-    pub fn makes(&self) -> Option<&SemaphoreName> {
-        match self {
-            Command::RaiseFence { name, .. }
-            | Command::Define(Definition {
-                name,
-                must_exist: false,
-                expected: None,
-                ..
-            }) => Some(name),
-            _ => None,
-        }
-    }
-
     /// Whether a semaphore that it names and that does not exist may be made by a template.
     pub(crate) fn may_use_a_template(&self) -> bool {
         match self {
-            Command::Define(definition) => definition.if_missing && self.makes().is_some(),
+            Command::Define(definition) => definition.if_missing && definition.creates(),
             Command::Stand { .. } => true,
             _ => self.ask().is_some(),
         }

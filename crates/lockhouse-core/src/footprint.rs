@@ -131,7 +131,7 @@ fn exists(loaded: &Loaded, name: &SemaphoreName) -> bool {
 /// Whether one of `commands` may create a semaphore.
 fn creates(commands: &[Command], loaded: &Loaded) -> bool {
     let defined = commands.iter().filter_map(|command| match command {
-        Command::Define(_) => command.makes(),
+        Command::Define(definition) => definition.creates().then_some(&definition.name),
         _ => None,
     });
     let deletes = commands

@@ -32,7 +32,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A name made ready for its first definition.
+    /// A name that was never defined, as a row: deleted, with nothing in it. Stores that lock rows make one ready before a definition
+    /// locks it.
     pub fn made_ready(name: SemaphoreName, now: Timestamp) -> Self {
         Self {
             name,

@@ -7,13 +7,15 @@
 use lockhouse_core::store::{Error, Kind};
 
 /// The schemes that may be shown: another may be a user, as in `app:s3cr3t@db`.
-const SCHEMES: [&str; 8] = [
+const SCHEMES: [&str; 10] = [
     "memory",
     "sqlite",
     "mysql",
     "mariadb",
     "postgres",
     "postgresql",
+    "redis",
+    "rediss",
     "http",
     "https",
 ];

@@ -10,6 +10,7 @@
 //! that from being done with every refusal.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,14 +47,20 @@ const LONGEST_CALL: Duration = Duration::from_secs(10);
 const KEPT: usize = 1_024;
 
 /// When all lapsed sessions were last gone through for a semaphore, and none of their owners held any of
-/// it. By the semaphore's id, in the store's time.
-#[derive(Debug, Default)]
-pub(crate) struct Looks(Mutex<HashMap<u64, Timestamp>>);
+/// it. By the semaphore's id or name, in the store's time.
+#[derive(Debug)]
+pub(crate) struct Looks<K = u64>(Mutex<HashMap<K, Timestamp>>);
 
-impl Looks {
+impl<K> Default for Looks<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Looks<K> {
     /// A look at `now` may leave out sessions that lapsed by this time, as a look a moment ago found
     /// nothing of theirs on any of the semaphores of `ids`.
-    pub(crate) fn left_out(&self, ids: &[u64], now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn left_out(&self, ids: &[K], now: Timestamp) -> Option<Timestamp> {
         let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = ids.iter().map(|id| looks.get(id).copied());
         let looked = looked.map(|at| at.filter(|at| is_recent(*at, now)));
@@ -62,12 +69,12 @@ impl Looks {
     }
 
     /// A look at `now` left nothing out, and found nothing on the semaphores of `ids`.
-    pub(crate) fn found_nothing(&self, ids: &[u64], now: Timestamp) {
+    pub(crate) fn found_nothing(&self, ids: &[K], now: Timestamp) {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if looks.len() >= KEPT {
             looks.retain(|_, at| is_recent(*at, now));
         }
-        looks.extend(ids.iter().map(|id| (*id, now)));
+        looks.extend(ids.iter().map(|id| (id.clone(), now)));
     }
 }
 
@@ -86,7 +93,7 @@ mod tests {
 
     #[test]
     fn sessions_are_left_out_for_a_second_after_a_look_that_found_nothing() {
-        let looks = Looks::default();
+        let looks = Looks::<u64>::default();
         assert_eq!(looks.left_out(&[1], at(0)), None);
         looks.found_nothing(&[1], at(0));
         assert_eq!(looks.left_out(&[1], at(999)), Some(at(-10_000)));
@@ -96,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_look_at_several_leaves_out_what_each_of_them_may() {
-        let looks = Looks::default();
+        let looks = Looks::<u64>::default();
         looks.found_nothing(&[1], at(0));
         assert_eq!(looks.left_out(&[1, 2], at(10)), None);
         looks.found_nothing(&[2], at(5));

@@ -5,14 +5,26 @@
 //! [`open`], and a line in the conformance suite.
 
 mod credentials;
-#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+#[cfg(any(
+    feature = "sqlite",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod lapsed;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(any(
+    feature = "sqlite",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod shown;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sql;
@@ -31,6 +43,8 @@ pub use memory::{Memory, MemoryTransaction};
 pub use mysql::MySql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use sql::Sql;
 #[cfg(feature = "sqlite")]
@@ -39,8 +53,8 @@ pub use sqlite::Sqlite;
 /// The most commands that a batch may have, on each of these stores: they lock one row after the other.
 const MAX_BATCH: usize = 512;
 
-/// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…` or
-/// `postgresql://…`.
+/// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`,
+/// `postgresql://…`, `redis://…` or `rediss://…`.
 ///
 /// Nothing is connected to yet; the first call does that. `memory:` is a new store every time.
 ///
@@ -57,10 +71,12 @@ pub fn open(url: &str) -> Result<Arc<dyn FullStore>, Error> {
         "mysql" | "mariadb" => Ok(Arc::new(MySql::open(url)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(url)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => Ok(Arc::new(Redis::open(url)?)),
         // The URL is not repeated: it may have a password in it.
         _ => Err(configuration(
-            "this build knows no store by such a URL; try sqlite:PATH, mysql://USER@HOST/NAME or \
-             postgres://USER@HOST/NAME",
+            "this build knows no store by such a URL; try sqlite:PATH, mysql://USER@HOST/NAME, \
+             postgres://USER@HOST/NAME or redis://HOST",
         )),
     }
 }

@@ -16,6 +16,7 @@ pub mod linear;
 pub mod link;
 pub mod place;
 pub mod private_server;
+pub mod redis;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;

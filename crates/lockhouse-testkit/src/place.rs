@@ -1,8 +1,8 @@
 //! Places to keep permits for one test each: a store of its own, and any number of clients on it.
 //!
 //! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL`, `LOCKHOUSE_TEST_MARIADB_URL`,
-//! `LOCKHOUSE_TEST_MARIADB11_URL`, `LOCKHOUSE_TEST_POSTGRES_URL` and
-//! `LOCKHOUSE_TEST_POSTGRES18_URL`, as `scripts/services env` prints them. Where one is missing its
+//! `LOCKHOUSE_TEST_MARIADB11_URL`, `LOCKHOUSE_TEST_POSTGRES_URL`,
+//! `LOCKHOUSE_TEST_POSTGRES18_URL`, `LOCKHOUSE_TEST_REDIS_URL` and `LOCKHOUSE_TEST_VALKEY_URL`, as `scripts/services env` prints them. Where one is missing its
 //! tests say so and pass, unless `LOCKHOUSE_TEST_FULL` is set: then they fail, so that a full run
 //! leaves nothing out.
 
@@ -19,6 +19,7 @@ use lockhouse_stores::Memory;
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection, Row};
 use tokio::net::TcpListener;
 
+use crate::redis;
 use crate::watched::Watched;
 
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
@@ -33,7 +34,7 @@ pub struct Place {
     _kept: Box<dyn Any + Send + Sync>,
 }
 
-/// A database on a real server, to be dropped afterwards.
+/// A database, or a namespace, on a real server, to be dropped afterwards.
 struct Database {
     server: String,
     name: String,
@@ -73,7 +74,10 @@ impl Place {
         let Some(Database { server, name }) = self.database else {
             return;
         };
-        run(&server, &drop_database(&server, &name)).await;
+        match redis::is_redis(&server) {
+            true => redis::delete(&server, &name).await,
+            false => run(&server, &drop_database(&server, &name)).await,
+        }
     }
 
     fn by_url(url: String, kept: impl Any + Send + Sync) -> Self {
@@ -180,16 +184,30 @@ pub async fn postgres18() -> Option<Place> {
     database("LOCKHOUSE_TEST_POSTGRES18_URL").await
 }
 
+/// A namespace on the real Redis.
+pub async fn redis() -> Option<Place> {
+    database("LOCKHOUSE_TEST_REDIS_URL").await
+}
+
+/// A namespace on the real Valkey.
+pub async fn valkey() -> Option<Place> {
+    database("LOCKHOUSE_TEST_VALKEY_URL").await
+}
+
 async fn database(variable: &str) -> Option<Place> {
     Some(on_server(&server_url(variable)?).await)
 }
 
-/// A new database on the server at the URL `server`.
+/// A new database, or namespace, on the server at the URL `server`.
 pub async fn on_server(server: &str) -> Place {
     let name = format!("lockhouse_{}", uuid::Uuid::new_v4().simple());
-    run(server, &format!("CREATE DATABASE {name}")).await;
     let mut url = url::Url::parse(server).unwrap();
-    url.set_path(&name);
+    if redis::is_redis(server) {
+        url.set_query(Some(&format!("namespace={name}")));
+    } else {
+        run(server, &format!("CREATE DATABASE {name}")).await;
+        url.set_path(&name);
+    }
     let mut place = Place::by_url(url.into(), ());
     place.database = Some(Database {
         server: server.to_owned(),
@@ -232,6 +250,16 @@ pub async fn run_on(place: &Place, statement: &str) {
         }
         None => run(place.url(), statement).await,
     }
+}
+
+/// Writes `line`, a text without quotes, into the row of `semaphore`, past the store.
+pub async fn overwrite_line(place: &Place, semaphore: &str, line: &str) {
+    if redis::is_redis(place.url()) {
+        return redis::overwrite_line(place.url(), semaphore, line).await;
+    }
+    let overwrite =
+        format!("UPDATE lockhouse_semaphore SET line='{line}' WHERE name='{semaphore}'");
+    run_on(place, &overwrite).await;
 }
 
 /// How many statements the server at `url` was sent so far. PostgreSQL counts the transactions of the database, as much as

@@ -13,6 +13,7 @@ use crate::place::{Place, on_server, server_url, try_run};
 
 /// A database server, stopped when this is dropped.
 pub struct PrivateServer {
+    name: &'static str,
     folder: TempDir,
     url: String,
 }
@@ -27,6 +28,7 @@ impl PrivateServer {
         let status = Command::new("chmod").arg("755").arg(folder.path()).status();
         assert!(status.unwrap().success());
         let mut server = Self {
+            name,
             folder,
             url: String::new(),
         };
@@ -51,6 +53,21 @@ impl PrivateServer {
                 "{setting}: {ran:?}"
             );
         }
+    }
+
+    /// Kills the server (`kill -9`), and starts it again with the data that it has.
+    pub fn kill_and_restart(&self) {
+        self.signal("KILL");
+        self.services(&["again", self.name]);
+    }
+
+    /// Sends a signal, such as `STOP`.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.folder.path().join(self.name).join("pid");
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let mut kill = Command::new("kill");
+        let sent = kill.args(["-s", signal, pid.trim()]).status().unwrap();
+        assert!(sent.success());
     }
 
     fn services(&self, arguments: &[&str]) -> String {

@@ -5,6 +5,7 @@ use rusqlite::OpenFlags;
 use sqlx::{ColumnIndex, Connection, Decode, MySqlConnection, PgConnection, Row};
 
 use crate::place::is_postgres;
+use crate::redis;
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
     CAST(fence AS {integer}), CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS {integer}) \
@@ -52,6 +53,7 @@ pub async fn read_of(url: &str, prefix: &str) -> Rows {
     let at = url.split('?').next().unwrap();
     match at.strip_prefix("sqlite:") {
         Some(path) => sqlite(path, prefix),
+        None if redis::is_redis(at) => redis::rows(url, prefix).await,
         None if is_postgres(at) => postgres(at, prefix).await,
         None => mysql(at, prefix).await,
     }

@@ -9,6 +9,8 @@ conformance!(mariadb, place::mariadb());
 conformance!(mariadb11, place::mariadb11());
 conformance!(postgres, place::postgres());
 conformance!(postgres18, place::postgres18());
+conformance!(redis, place::redis());
+conformance!(valkey, place::valkey());
 conformance!(server, place::server());
 
 /// A rule that was written and not named would never run.

@@ -59,6 +59,27 @@ async fn postgres18_keeps_its_promises_under_contention() {
 }
 
 #[tokio::test]
+async fn redis_keeps_its_promises_under_contention() {
+    contend(place::redis().await).await;
+}
+
+#[tokio::test]
+async fn valkey_keeps_its_promises_under_contention() {
+    contend(place::valkey().await).await;
+}
+
+/// P8.
+#[tokio::test]
+async fn redis_keeps_its_promises_whatever_clocks_its_clients_have() {
+    contend_under_wrong_clocks(place::redis().await).await;
+}
+
+#[tokio::test]
+async fn a_redis_store_that_forgets_the_lock_is_caught() {
+    forget_the_lock(place::redis().await).await;
+}
+
+#[tokio::test]
 async fn an_sqlite_store_that_forgets_the_lock_is_caught() {
     forget_the_lock(place::sqlite().await).await;
 }

@@ -11,7 +11,7 @@ use lockhouse_testkit::database::Database;
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
-on_each_store! {
+on_each_store! { sql:
     whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer,
 }
 

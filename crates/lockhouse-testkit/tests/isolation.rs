@@ -26,7 +26,7 @@ const LONGEST_CALL: Duration = Duration::from_millis(1_500);
 const STRANGERS: usize = 16;
 const LOCKED: usize = 3;
 
-on_each_store! { servers:
+on_each_store! { row locks:
     locked_requests_delay_only_their_own_calls_at_one_engine,
     locked_requests_delay_only_their_own_calls_at_two_engines,
     locked_semaphores_delay_only_their_own_calls_at_one_engine,

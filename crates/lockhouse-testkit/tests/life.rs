@@ -9,12 +9,15 @@ use lockhouse_testkit::place::Place;
 
 on_each_store!(
     killed_holders_permits_go_to_those_who_wait,
+    a_whole_life_keeps_the_promises,
+);
+
+on_each_store!(sql:
     a_silent_owner_loses_all_at_once,
     what_is_due_is_found_among_all_that_is_held,
     a_refusal_costs_nothing_for_what_has_expired_elsewhere,
     a_refusal_costs_nothing_for_silent_owners_elsewhere,
     the_past_is_purged_while_clients_acquire,
-    a_whole_life_keeps_the_promises,
 );
 
 /// The program whose processes the runs start.

@@ -8,10 +8,9 @@ use lockhouse_lab::lab::{self, Broken, Run, Verdict};
 use lockhouse_lab::strategy::Strategy;
 use lockhouse_testkit::place::Place;
 
-lockhouse_testkit::on_each_store!(
-    what_is_written_by_hand_breaks,
-    lockhouse_goes_through_the_same_scenes,
-);
+lockhouse_testkit::on_each_store!(sql: what_is_written_by_hand_breaks);
+
+lockhouse_testkit::on_each_store!(lockhouse_goes_through_the_same_scenes);
 
 /// P1, P4, P5, P6, P8, P9 and P10.
 async fn what_is_written_by_hand_breaks(place: Place) {

@@ -48,7 +48,7 @@ pub struct Lockhouse {
 }
 
 impl Lockhouse {
-    /// Connects to a database (`sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`), to a server (`http://…`,
+    /// Connects to a database (`sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`, `redis://…`), to a server (`http://…`,
     /// `https://…`), or to a store in memory (`memory:`), which is for tests.
     ///
     /// On a database this first brings the schema up to date. A database user that may not change tables can connect

@@ -3,6 +3,7 @@
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use url::Url;
 
+use super::redis;
 use crate::Failed;
 
 /// A database, or a file, that is there for one benchmark.
@@ -30,6 +31,17 @@ impl Database {
             });
         }
         match Url::parse(url) {
+            // The keys of a namespace, beside those of others.
+            Ok(mut server) if is_redis(&server) && server.query().is_none() => {
+                let namespace = format!("lockhouse_bench_{:016x}", fastrand::u64(..));
+                let plain = server.clone();
+                server.set_query(Some(&format!("namespace={namespace}")));
+                Ok(Self {
+                    url: server.into(),
+                    server: Some(plain),
+                    _folder: None,
+                })
+            }
             Ok(server) if names_a_server(&server) => Self::new_on(server).await,
             _ => Ok(Self {
                 url: url.to_owned(),
@@ -56,9 +68,10 @@ impl Database {
         &self.url
     }
 
-    /// Whether it is there for this alone.
+    /// Whether all that a contender leaves goes with it. A contender on Redis changes settings of the server besides.
     pub fn is_new(&self) -> bool {
-        self.server.is_some() || self._folder.is_some()
+        let server = self.server.as_ref();
+        server.is_some_and(|server| !is_redis(server)) || self._folder.is_some()
     }
 
     /// Drops it, if it was made.
@@ -69,6 +82,10 @@ impl Database {
         let Some(server) = &self.server else {
             return Ok(());
         };
+        if is_redis(server) {
+            let namespace = self.url.rsplit_once('=').map_or("", |(_, name)| name);
+            return redis::delete(server.as_str(), &format!("{{{namespace}}}:*")).await;
+        }
         let name = self.url.rsplit_once('/').map_or("", |(_, path)| path);
         let name = name.split('?').next().unwrap_or_default();
         let force = if is_postgres(server) {
@@ -86,6 +103,10 @@ fn names_a_server(url: &Url) -> bool {
         "postgres" | "postgresql" => matches!(url.path(), "" | "/" | "/postgres"),
         _ => false,
     }
+}
+
+fn is_redis(url: &Url) -> bool {
+    url.scheme().starts_with("redis")
 }
 
 pub(super) fn is_postgres(url: &Url) -> bool {

@@ -6,7 +6,7 @@ use super::article::Article;
 use super::etcd::Etcd;
 use super::floor::Floor;
 use super::lockhouse::LockhouseContender;
-use super::redis::Redis;
+use super::redis::{Lock, Redis};
 use super::single::Single;
 use crate::Failed;
 
@@ -23,6 +23,8 @@ pub enum Kind {
     Redis,
     /// The same with appendfsync always
     RedisFsync,
+    /// A counter that two scripts change, with appendfsync always: redis://
+    RedisCounter,
     /// pg_advisory_lock: postgres://
     Advisory,
     /// etcd's lock service: http://
@@ -46,8 +48,9 @@ impl Kind {
             Kind::Lockhouse => Box::new(LockhouseContender::connect(urls, engines).await?),
             Kind::Article => Box::new(Article::at(url)?),
             Kind::Floor => Box::new(Floor::at(url)?),
-            Kind::Redis => Box::new(Redis::at(url, false)?),
-            Kind::RedisFsync => Box::new(Redis::at(url, true)?),
+            Kind::Redis => Box::new(Redis::at(url, Lock::Key, false)?),
+            Kind::RedisFsync => Box::new(Redis::at(url, Lock::Key, true)?),
+            Kind::RedisCounter => Box::new(Redis::at(url, Lock::Counter, true)?),
             Kind::Advisory => Box::new(Advisory::at(url)),
             Kind::Etcd => Box::new(Etcd::at(url)?),
             Kind::Single => Box::new(Single::at(url)?),

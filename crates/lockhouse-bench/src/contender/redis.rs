@@ -1,7 +1,13 @@
-//! The usual lock on Redis: `SET key token NX PX ttl`, and a script that deletes the key if it
-//! still has the token. Each client has a connection, and a key of its own, so nobody waits.
+//! The usual locks on Redis, a connection a client.
+//!
+//! - A key: `SET key token NX PX ttl`, and a script that deletes the key if it still has the token. Each client has its
+//!   own key, so nobody waits.
+//! - A counter: one script adds 1 unless the counter has reached the capacity, another subtracts 1. All clients
+//!   share it. It knows no holder and nothing expires.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
@@ -18,11 +24,38 @@ const TTL_MS: u64 = 30_000;
 const DELETE: &str = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) \
                       else return 0 end";
 
-/// Redis, as durable as told.
+const COUNT: &str = "if tonumber(redis.call('get',KEYS[1]) or '0')>=tonumber(ARGV[1]) then return 0 end \
+                     return redis.call('incr',KEYS[1])";
+
+/// The settings by which the server keeps what it has answered.
+const SETTINGS: [&str; 3] = ["appendonly", "appendfsync", "save"];
+
+/// The counter of all clients.
+const COUNTER: &str = "bench-counter";
+
+/// A lock on Redis, as durable as told.
 #[derive(Debug)]
 pub(super) struct Redis {
     client: redis::Client,
+    lock: Lock,
     fsync: bool,
+    /// The settings that the server had before.
+    settings: Mutex<BTreeMap<String, String>>,
+    /// Of the counter.
+    capacity: AtomicU32,
+}
+
+/// What is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    Key,
+    Counter,
+}
+
+struct CounterClient {
+    connection: MultiplexedConnection,
+    count: Script,
+    capacity: u32,
 }
 
 struct RedisClient {
@@ -37,12 +70,15 @@ impl Redis {
     ///
     /// # Errors
     /// When the URL makes no sense.
-    pub(super) fn at(url: &str, fsync: bool) -> Result<Self, Failed> {
+    pub(super) fn at(url: &str, lock: Lock, fsync: bool) -> Result<Self, Failed> {
         let plain = TcpSettings::default().set_nodelay(true);
         let server = url.into_connection_info()?.set_tcp_settings(plain);
         Ok(Self {
             client: redis::Client::open(server)?,
+            lock,
             fsync,
+            settings: Mutex::default(),
+            capacity: AtomicU32::new(0),
         })
     }
 
@@ -58,13 +94,25 @@ impl Redis {
 #[async_trait]
 impl Contender for Redis {
     fn name(&self) -> String {
-        match self.fsync {
-            true => "redis, appendfsync always".into(),
-            false => "redis, no fsync".into(),
+        let fsync = match self.fsync {
+            true => "appendfsync always",
+            false => "no fsync",
+        };
+        match self.lock {
+            Lock::Key => format!("redis, {fsync}"),
+            Lock::Counter => format!("redis counter, {fsync}"),
         }
     }
 
-    async fn prepare(&self, _: &Shape) -> Result<(), Failed> {
+    async fn prepare(&self, shape: &Shape) -> Result<(), Failed> {
+        self.capacity.store(shape.capacity(), Ordering::Relaxed);
+        let mut connection = self.client.get_multiplexed_async_connection().await?;
+        let had = settings(&mut connection, &SETTINGS).await?;
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = had;
+        let () = redis::cmd("DEL")
+            .arg(COUNTER)
+            .query_async(&mut connection)
+            .await?;
         if self.fsync {
             self.set("appendfsync", "always").await?;
             self.set("appendonly", "yes").await
@@ -76,8 +124,18 @@ impl Contender for Redis {
     }
 
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed> {
+        let connection = self.client.get_multiplexed_async_connection().await?;
+        if self.lock == Lock::Counter {
+            let count = Script::new(COUNT);
+            let capacity = self.capacity.load(Ordering::Relaxed);
+            return Ok(Box::new(CounterClient {
+                connection,
+                count,
+                capacity,
+            }));
+        }
         Ok(Box::new(RedisClient {
-            connection: self.client.get_multiplexed_async_connection().await?,
+            connection,
             delete: Script::new(DELETE),
             key: format!("bench-{number}"),
             token: String::new(),
@@ -85,41 +143,108 @@ impl Contender for Redis {
     }
 
     async fn server(&self) -> Result<Server, Failed> {
-        let mut connection = self.client.get_multiplexed_async_connection().await?;
-        let info: String = redis::cmd("INFO")
-            .arg("server")
-            .query_async(&mut connection)
-            .await?;
-        let version = info
-            .lines()
-            .find_map(|line| line.strip_prefix("redis_version:"));
-        let mut durability = BTreeMap::new();
         let names: &[_] = match self.fsync {
             true => &["appendonly", "appendfsync"],
             false => &["appendonly", "save"],
         };
-        for name in names {
-            let values: BTreeMap<String, String> = redis::cmd("CONFIG")
-                .arg("GET")
-                .arg(*name)
-                .query_async(&mut connection)
-                .await?;
-            let values = values
-                .into_iter()
-                .map(|(name, value)| match value.as_str() {
-                    "" => (name, "never".to_owned()),
-                    _ => (name, value),
-                });
-            durability.extend(values);
-        }
-        Ok(Server {
-            version: format!("Redis {}", version.unwrap_or_default()),
-            durability,
-        })
+        let mut connection = self.client.get_multiplexed_async_connection().await?;
+        server(&mut connection, names).await
     }
 
     async fn clear(&self) -> Result<(), Failed> {
-        self.set("appendonly", "no").await
+        let had =
+            std::mem::take(&mut *self.settings.lock().unwrap_or_else(PoisonError::into_inner));
+        for (name, value) in had {
+            self.set(&name, &value).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What the server of `url` says of its version and its durability.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn server_of(url: &str) -> Result<Server, Failed> {
+    let client = redis::Client::open(url)?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    server(&mut connection, &["appendonly", "appendfsync"]).await
+}
+
+/// Deletes the keys of that `pattern` on the server of `url`.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn delete(url: &str, pattern: &str) -> Result<(), Failed> {
+    let client = redis::Client::open(url)?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    let mut cursor = "0".to_owned();
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor)
+            .arg("MATCH")
+            .arg(pattern)
+            .arg("COUNT")
+            .arg(1_000);
+        let (next, keys): (String, Vec<String>) = scan.query_async(&mut connection).await?;
+        if !keys.is_empty() {
+            let mut unlink = redis::cmd("UNLINK");
+            let () = unlink.arg(keys).query_async(&mut connection).await?;
+        }
+        if next == "0" {
+            return Ok(());
+        }
+        cursor = next;
+    }
+}
+
+async fn server(connection: &mut MultiplexedConnection, names: &[&str]) -> Result<Server, Failed> {
+    let mut info = redis::cmd("INFO");
+    let info: String = info.arg("server").query_async(connection).await?;
+    let version = |of: &str| info.lines().find_map(|line| line.strip_prefix(of));
+    let version = match version("valkey_version:") {
+        Some(version) => format!("Valkey {version}"),
+        None => format!("Redis {}", version("redis_version:").unwrap_or_default()),
+    };
+    let values = settings(connection, names).await?.into_iter();
+    let values = values.map(|(name, value)| match value.as_str() {
+        "" => (name, "never".to_owned()),
+        _ => (name, value),
+    });
+    Ok(Server {
+        version,
+        durability: values.collect(),
+    })
+}
+
+async fn settings(
+    connection: &mut MultiplexedConnection,
+    names: &[&str],
+) -> Result<BTreeMap<String, String>, Failed> {
+    let mut get = redis::cmd("CONFIG");
+    get.arg("GET").arg(names);
+    Ok(get.query_async(connection).await?)
+}
+
+#[async_trait]
+impl Client for CounterClient {
+    async fn acquire(&mut self, _: &Ask<'_>) -> Result<(), Failure> {
+        let mut count = self.count.key(COUNTER);
+        let counted: i64 = count
+            .arg(self.capacity)
+            .invoke_async(&mut self.connection)
+            .await
+            .map_err(failure)?;
+        match counted {
+            0 => Err(Failure::new("exhausted", "all permits are taken")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        let mut count = redis::cmd("DECR");
+        let count = count.arg(COUNTER).query_async(&mut self.connection);
+        count.await.map_err(failure)
     }
 }
 

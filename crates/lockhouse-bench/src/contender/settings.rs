@@ -29,6 +29,7 @@ pub(crate) async fn of(url: &str) -> Result<Server, Failed> {
     match url.split(':').next().unwrap_or_default() {
         "mysql" | "mariadb" => mysql(url).await,
         "postgres" | "postgresql" => postgres(url).await,
+        "redis" | "rediss" => super::redis::server_of(url).await,
         "sqlite" => Ok(sqlite()),
         "memory" => Ok(named("memory")),
         _ => Ok(Server::default()),

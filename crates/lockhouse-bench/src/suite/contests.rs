@@ -44,6 +44,13 @@ pub(super) fn all(scale: &Scale) -> Vec<Contest> {
         contests.push(postgres(scale, clients, name, about));
     }
     contests.push(sqlite(scale));
+    for (clients, name, about) in [
+        (1, "redis-1", "Redis, one client"),
+        (64, "redis-64", "Redis, one hot semaphore, 64 clients"),
+        (512, "redis-512", "Redis, one hot semaphore, 512 clients"),
+    ] {
+        contests.push(redis(scale, clients, name, about));
+    }
     contests
 }
 
@@ -161,6 +168,20 @@ fn sqlite(scale: &Scale) -> Contest {
         sides: vec![
             Side::new("lockhouse", Kind::Lockhouse, Place::Sqlite, &shape),
             Side::new("single", Kind::Single, Place::Sqlite, &shape),
+        ],
+    }
+}
+
+/// All with `appendfsync always`.
+fn redis(scale: &Scale, clients: usize, name: &'static str, about: &'static str) -> Contest {
+    let shape = scale.shape(clients);
+    Contest {
+        name,
+        about,
+        sides: vec![
+            Side::new("lockhouse", Kind::Lockhouse, Place::Redis, &shape),
+            Side::new("redis-fsync", Kind::RedisFsync, Place::Redis, &shape),
+            Side::new("counter", Kind::RedisCounter, Place::Redis, &shape),
         ],
     }
 }

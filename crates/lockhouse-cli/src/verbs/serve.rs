@@ -56,7 +56,7 @@ impl Serve {
         let place = global.place()?;
         if place.is_server() {
             return Err(place::invalid(
-                "is a server's; serve needs a store: sqlite:PATH, mysql://…, postgres://…, memory:",
+                "is a server's; serve needs a store: sqlite:PATH, mysql://…, postgres://…, redis://…, memory:",
             ));
         }
         let upkeep = self.ages.of(self.intervals.of(Upkeep::default())?);

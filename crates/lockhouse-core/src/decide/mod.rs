@@ -25,10 +25,9 @@ use crate::{
 /// Decides `commands`, one after the other, on what was loaded.
 ///
 /// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
-/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; and
-/// every semaphore that a command [`makes`](Command::makes) must have been made ready
-/// ([`Semaphore::made_ready`]); see [`Footprint`](crate::Footprint). What a command names and is
-/// not loaded does not exist.
+/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; see
+/// [`Footprint`](crate::Footprint). What a command names and is not loaded does not exist. A semaphore that is created is in the
+/// [`Changes`], whether there was a row of it or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
     let outcomes = commands.iter().map(|command| scene.run(command)).collect();
@@ -128,12 +127,11 @@ impl Scene {
         let template = Template::of(name, &self.templates).filter(|_| wanted.if_missing);
         let template = template.filter(|template| template.capacity == capacity);
         let origin = template.map(|template| self.origin(template));
-        let must_exist = wanted.must_exist || wanted.expected.is_some();
-        let semaphore = self
-            .semaphores
-            .get_mut(name)
-            .filter(|semaphore| semaphore.exists() || !must_exist)
-            .ok_or_else(|| unknown(name))?;
+        let found = self.semaphores.get(name).is_some_and(Semaphore::exists);
+        if !found && !wanted.creates() {
+            return Err(unknown(name));
+        }
+        let semaphore = row(&mut self.semaphores, name, now);
         let created = !semaphore.exists();
         let resized = !created && semaphore.capacity != capacity;
         let was_slotted = !created && semaphore.is_slotted();
@@ -265,13 +263,14 @@ impl Scene {
     }
 
     fn raise_fence(&mut self, name: &SemaphoreName, epoch: Epoch) -> Outcome {
-        let semaphore = self.semaphores.get_mut(name);
-        let semaphore = semaphore.ok_or_else(|| unknown(name))?;
-        if semaphore.fence < epoch.fence() {
-            semaphore.fence = epoch.fence();
+        let semaphore = row(&mut self.semaphores, name, self.now);
+        let is_behind = semaphore.fence < epoch.fence();
+        semaphore.fence = semaphore.fence.max(epoch.fence());
+        let raised = semaphore.clone();
+        if is_behind {
             self.written.insert(name.clone());
         }
-        Ok(Reply::Raised(semaphore.clone()))
+        Ok(Reply::Raised(raised))
     }
 
     fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>) -> Outcome {
@@ -475,6 +474,16 @@ impl Scene {
 
 fn unknown(name: &SemaphoreName) -> Refusal {
     Refusal::UnknownSemaphore(vec![name.clone()])
+}
+
+/// The row of a semaphore. One that there is no row of is as if it had been deleted.
+fn row<'a>(
+    semaphores: &'a mut BTreeMap<SemaphoreName, Semaphore>,
+    name: &SemaphoreName,
+    now: Timestamp,
+) -> &'a mut Semaphore {
+    let made_ready = || Semaphore::made_ready(name.clone(), now);
+    semaphores.entry(name.clone()).or_insert_with(made_ready)
 }
 
 fn in_use(semaphore: &Semaphore) -> Refusal {

@@ -11,6 +11,7 @@ mod listing;
 mod migration;
 mod notification;
 mod templates;
+mod transaction;
 mod upkeep;
 mod waiting_list;
 
@@ -27,6 +28,7 @@ pub use listing::{Holders, Listing, Page};
 pub use migration::Migration;
 pub use notification::Notification;
 pub use templates::Templates;
+pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
 pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
 

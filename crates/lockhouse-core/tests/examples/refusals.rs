@@ -62,12 +62,15 @@ fn unknown_semaphore_once_it_is_deleted() {
     }
 }
 
-/// A store makes ready what is to be defined. What it has not loaded does not exist.
+/// What a store has not loaded does not exist, and is created.
 #[test]
-fn unknown_semaphore_when_it_was_not_made_ready() {
+fn a_semaphore_without_a_row_is_among_the_changes_that_define_it() {
     let loaded = Rows::default().load(at(0), &[]);
     let decision = decide(loaded, &[define("c", 1)]);
-    assert_eq!(decision.outcomes, [Err(unknown_semaphore(&["c"]))]);
+    let [created] = &decision.changes.semaphores[..] else {
+        panic!("{decision:?}")
+    };
+    assert!(created.exists() && created.name == name("c"));
 }
 
 #[test]

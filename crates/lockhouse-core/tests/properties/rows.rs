@@ -1,6 +1,6 @@
 //! The tables of a store and nothing else: loads what `decide` is given, saves what it says.
 //!
-//! It saves as SQL would. Semaphores are updated by name; a request's insert fails if the id is
+//! It saves as SQL would. Semaphores are written by name; a request's insert fails if the id is
 //! there; an update of a request that is not live touches no row, and neither does the deletion of
 //! a session that is not there. A save that fails leaves no trace.
 
@@ -22,16 +22,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// What `commands` touch and no more. The names that they define are made ready, and stay so
-    /// even if nothing is saved afterwards, as a row that was inserted to be locked does.
-    pub(crate) fn load(&mut self, now: Timestamp, commands: &[Command]) -> Loaded {
-        for command in commands {
-            if let Some(name) = command.makes() {
-                self.semaphores
-                    .entry(name.clone())
-                    .or_insert_with(|| Semaphore::made_ready(name.clone(), now));
-            }
-        }
+    /// What `commands` touch and no more.
+    pub(crate) fn load(&self, now: Timestamp, commands: &[Command]) -> Loaded {
         let mut footprint = Footprint::of(commands, []);
         let first = self.select(now, &footprint);
         if !footprint.grow(commands, &first) {
@@ -65,9 +57,8 @@ impl Rows {
     pub(crate) fn save(&mut self, changes: &Changes) -> Result<(), ExternalId> {
         let mut after = self.clone();
         for semaphore in &changes.semaphores {
-            after
-                .semaphores
-                .insert(semaphore.name.clone(), semaphore.clone());
+            let name = semaphore.name.clone();
+            after.semaphores.insert(name, semaphore.clone());
         }
         for request in &changes.granted {
             let id = &request.external_id;

@@ -15,11 +15,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge,
-    SHOWN_FOR, Shown, ShownWaiter, Stale, Store, Upkeep, Waiter, WaitingList,
+    SHOWN_FOR, Shown, ShownWaiter, Stale, Store, Upkeep, Waiter, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
-    Semaphore, SemaphoreName, Timestamp, decide,
+    Semaphore, SemaphoreName, Timestamp,
 };
 
 use crate::MAX_BATCH;
@@ -81,10 +81,7 @@ impl fmt::Debug for Memory {
 #[async_trait]
 impl Store for Memory {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
-        let mut transaction = self.begin();
-        let decision = decide(transaction.load(batch), &batch.commands);
-        transaction.save(decision.changes);
-        Ok(decision.outcomes)
+        transact_at_once(&mut self.begin(), batch)
     }
 
     fn max_batch(&self) -> usize {

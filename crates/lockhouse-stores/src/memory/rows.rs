@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, Command, Epoch, ExternalId, Footprint, HeldSlots, Loaded, Owner,
-    OwnerSession, Pattern, Recounted, Request, Semaphore, SemaphoreName, State, Template,
-    Timestamp,
+    CapacityChange, Changes, Epoch, ExternalId, Footprint, HeldSlots, Loaded, Owner, OwnerSession,
+    Pattern, Recounted, Request, Semaphore, SemaphoreName, State, Template, Timestamp,
 };
 
 use super::due::Live;
@@ -227,16 +226,6 @@ impl Rows {
             }
         }
         recounted
-    }
-}
-
-/// Makes the names that `commands` make ready, where they are not there yet.
-pub(super) fn make_ready(commands: &[Command], loaded: &mut Loaded) {
-    for name in commands.iter().filter_map(Command::makes) {
-        loaded
-            .semaphores
-            .entry(name.clone())
-            .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
     }
 }
 

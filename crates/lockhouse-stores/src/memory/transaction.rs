@@ -1,12 +1,13 @@
 //! A batch on the rows in memory, under their lock.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::MutexGuard;
 
-use lockhouse_core::store::Batch;
-use lockhouse_core::{Changes, Loaded, Timestamp};
+use lockhouse_core::store::{Commit, Error, Transaction};
+use lockhouse_core::{Changes, ExternalId, Footprint, Loaded, Timestamp};
 
-use super::rows::{Rows, make_ready};
+use super::rows::Rows;
 
 /// The rows of a [`Memory`](super::Memory) under their lock, which is released on drop.
 pub struct MemoryTransaction<'a> {
@@ -22,21 +23,27 @@ impl<'a> MemoryTransaction<'a> {
         Self { rows, clock }
     }
 
-    /// What `batch` touches, at the time of the store's clock.
-    pub fn load(&self, batch: &Batch) -> Loaded {
-        let now = (self.clock)();
-        let mut footprint = batch.footprint.clone();
-        let mut loaded = self.rows.load(&footprint, now);
-        if footprint.grow(&batch.commands, &loaded) {
-            loaded = self.rows.load(&footprint, now);
-        }
-        make_ready(&batch.commands, &mut loaded);
-        loaded
+    /// The rows of `footprint`, at the time of the store's clock.
+    pub fn load(&self, footprint: &Footprint) -> Loaded {
+        self.rows.load(footprint, (self.clock)())
     }
 
     /// Writes `changes`.
     pub fn save(&mut self, changes: Changes) {
         self.rows.save(changes);
+    }
+}
+
+impl Transaction for MemoryTransaction<'_> {
+    const TAKES_FOR_NEW: bool = false;
+
+    async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error> {
+        Ok(MemoryTransaction::load(self, footprint))
+    }
+
+    async fn save(&mut self, changes: Changes, _: &BTreeSet<&ExternalId>) -> Result<Commit, Error> {
+        MemoryTransaction::save(self, changes);
+        Ok(Commit::Done)
     }
 }
 

@@ -1,17 +1,10 @@
-//! A batch: load under locks, decide, save.
-//!
-//! An id that is only asked for is mostly new, and then reading it finds nothing. So it is taken for
-//! new at first. If that is wrong the unique key on ids says so before anything is committed; and where
-//! there is nothing to write for it, as it is refused, it is looked up before that is believed. Then
-//! the batch begins again, with all of them loaded.
+//! A batch on a database server: two packets. The first begins a transaction, locks and reads; the second writes and commits.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Batch, Error, Kind};
-use lockhouse_core::{
-    Changes, Command, ExternalId, Footprint, Loaded, Outcome, Semaphore, SemaphoreName, decide,
-};
+use lockhouse_core::store::{self, Batch, Commit, Error, Kind, Transaction};
+use lockhouse_core::{Changes, ExternalId, Footprint, Loaded, Outcome, Semaphore, Timestamp};
 use sqlx::error::DatabaseError;
 
 use super::Inner;
@@ -23,13 +16,8 @@ use super::locked;
 use super::pool::{CALL, Lease};
 use super::script::Script;
 
-/// How long one call may work.
+/// How long one attempt may work.
 pub(crate) const WORK: Duration = Duration::from_secs(7);
-
-/// How often a batch is loaded until all that it touches is known and there: as it came, with what
-/// its requests hold, with the rows that were made ready; and once more, if others did something
-/// in between.
-const LOADS: usize = 4;
 
 const CONTEXT: &str = "doing a batch";
 
@@ -38,164 +26,130 @@ pub(crate) async fn transact<D: Dialect>(
     store: &Inner<D>,
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
-    let mut lease = store.pool.lend(WORK).await?;
-    let begun = Instant::now();
-    let mut footprint = batch.footprint.clone();
-    let new = only_asked_for(&batch.commands);
-    let mut outcomes = load_decide_save(&mut lease, store, batch, &mut footprint, &new).await;
+    let mut transaction = SqlTransaction {
+        store,
+        lease: store.pool.lend(WORK).await?,
+        begun: Instant::now(),
+        touched: batch.footprint.clone(),
+        now: None,
+        ids: RowIds::default(),
+    };
+    let outcomes = store::transact(&mut transaction, batch).await;
+    let SqlTransaction {
+        mut lease, touched, ..
+    } = transaction;
     lease.roll_back().await;
-    let is_known =
-        |error: &Error| servers_word(error).is_some_and(DatabaseError::is_unique_violation);
-    if matches!(&outcomes, Ok(None)) || matches!(&outcomes, Err(error) if is_known(error)) {
-        lease.extend(WORK.min(CALL.saturating_sub(begun.elapsed())));
-        let new = BTreeSet::new();
-        outcomes = load_decide_save(&mut lease, store, batch, &mut footprint, &new).await;
-        lease.roll_back().await;
-    }
     match outcomes {
-        Ok(outcomes) => Ok(outcomes.unwrap_or_default()),
         Err(error) if error.kind() == Kind::Locked => {
-            let locked = locked::still_locked(&mut lease, &footprint).await?;
+            let locked = locked::still_locked(&mut lease, &touched).await?;
             Err(error.while_locked(locked))
         }
         Err(error) if batch.commands.len() == 1 => Err(alone(error)),
-        Err(error) => Err(error),
+        outcomes => outcomes,
     }
 }
 
-/// Takes the ids of `new` for such; none if one of them is not. Leaves the transaction open when
-/// there is nothing to save, or something goes wrong. The `footprint` grows to all that was to be locked.
-async fn load_decide_save<D: Dialect>(
-    lease: &mut Lease<D>,
-    store: &Inner<D>,
-    batch: &Batch,
-    footprint: &mut Footprint,
-    new: &BTreeSet<&ExternalId>,
-) -> Result<Option<Vec<Outcome>>, Error> {
-    let Snapshot { loaded, mut ids } = load(lease, store, batch, footprint, new).await?;
-    let mut now = loaded.now;
-    let mut decision = decide(loaded, &batch.commands);
-    for _ in 0..LOADS {
-        let created = created(&decision.changes, &ids);
-        if created.is_empty() {
-            break;
-        }
-        // Their rows are made ready in a transaction of their own, as those of definitions are.
-        lease.roll_back().await;
-        lease.run(&D::make_ready(&created), CONTEXT).await?;
-        let again = load(lease, store, batch, footprint, new).await?;
-        ids = again.ids;
-        now = again.loaded.now;
-        decision = decide(again.loaded, &batch.commands);
+struct SqlTransaction<'a, D: Dialect> {
+    store: &'a Inner<D>,
+    lease: Lease<D>,
+    begun: Instant,
+    /// All that was to be locked.
+    touched: Footprint,
+    /// The ids of the rows that were loaded, and when.
+    ids: RowIds,
+    now: Option<Timestamp>,
+}
+
+impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
+    const TAKES_FOR_NEW: bool = true;
+
+    async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error> {
+        self.lease.roll_back().await;
+        self.touched.extend(footprint.clone());
+        let answers = self.lease.run(&D::load(footprint), CONTEXT).await?;
+        let mut snapshot = load::snapshot(footprint, answers)?;
+        add_permits(&mut self.lease, &self.store.known, &mut snapshot).await?;
+        self.ids = snapshot.ids;
+        self.now = Some(snapshot.loaded.now);
+        Ok(snapshot.loaded)
     }
-    let refused = refused(&batch.commands, &decision.outcomes, new);
-    if !refused.is_empty() {
-        let known = D::known(&refused);
-        // Nobody waits for the locks of a transaction that has nothing to save.
-        let script = if decision.changes.is_empty() {
-            Script::after_rollback(known)
-        } else {
-            Script::within(known)
-        };
-        let answers = lease.run(&script, CONTEXT).await?;
-        if answers.iter().any(|rows| !rows.is_empty()) {
-            return Ok(None);
+
+    async fn save(
+        &mut self,
+        changes: Changes,
+        absent: &BTreeSet<&ExternalId>,
+    ) -> Result<Commit, Error> {
+        if !absent.is_empty() && self.is_known(absent, changes.is_empty()).await? {
+            return Ok(self.outdated());
         }
-    }
-    if decision.changes.is_empty() {
-        return Ok(Some(decision.outcomes));
-    }
-    let granted = &decision.changes.granted;
-    let new = granted.iter().map(|request| request.external_id.clone());
-    ids.requests
-        .extend(new.zip(store.ids.take(granted.len(), now)));
-    let script = D::save(&decision.changes, &ids)?;
-    match lease.run(&script, CONTEXT).await {
-        Ok(_) => {
-            remember(&store.known, &decision.changes, &ids);
-            Ok(Some(decision.outcomes))
+        if changes.is_empty() {
+            return Ok(Commit::Done);
         }
-        Err(error) => {
-            if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) {
-                store.ids.redraw();
+        if self.make_ready(&changes.semaphores).await? {
+            return Ok(self.outdated());
+        }
+        let granted = &changes.granted;
+        let new = granted.iter().map(|request| request.external_id.clone());
+        let now = self.now.unwrap_or_default();
+        let drawn = self.store.ids.take(granted.len(), now);
+        self.ids.requests.extend(new.zip(drawn));
+        let script = D::save(&changes, &self.ids)?;
+        match self.lease.run(&script, CONTEXT).await {
+            Ok(_) => {
+                remember(&self.store.known, &changes, &self.ids);
+                Ok(Commit::Done)
             }
-            Err(error.after_deciding(decision.outcomes))
+            Err(error) if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) => {
+                // An external id that was taken for new, or a row's id that another process has drawn.
+                self.store.ids.redraw();
+                Ok(self.outdated())
+            }
+            Err(error) => Err(error),
         }
     }
 }
 
-/// The semaphores that are to be written and have no row yet, as a template made them.
-fn created(changes: &Changes, ids: &RowIds) -> Vec<Semaphore> {
-    let written = changes.semaphores.iter();
-    let new = written.filter(|semaphore| !ids.semaphores.contains_key(&semaphore.name));
-    let ready = new.map(|new| Semaphore::made_ready(new.name.clone(), new.created_at));
-    ready.collect()
-}
-
-/// The ids that `commands` ask for and do nothing else about.
-fn only_asked_for(commands: &[Command]) -> BTreeSet<&ExternalId> {
-    let named = |is_ask: bool| {
-        let commands = commands
-            .iter()
-            .filter(move |command| command.ask().is_some() == is_ask);
-        commands.filter_map(Command::external_id)
-    };
-    let mut asked_for: BTreeSet<_> = named(true).collect();
-    for external_id in named(false) {
-        asked_for.remove(external_id);
+impl<D: Dialect> SqlTransaction<'_, D> {
+    /// The next attempt may work as long as there is time.
+    fn outdated(&mut self) -> Commit {
+        let left = CALL.saturating_sub(self.begun.elapsed());
+        self.lease.extend(WORK.min(left));
+        Commit::Outdated
     }
-    asked_for
-}
 
-/// Those of the `new` ids that were refused what they asked for.
-fn refused<'a>(
-    commands: &'a [Command],
-    outcomes: &[Outcome],
-    new: &BTreeSet<&ExternalId>,
-) -> BTreeSet<&'a ExternalId> {
-    let refused = commands
-        .iter()
-        .zip(outcomes)
-        .filter(|(_, outcome)| outcome.is_err());
-    let ids = refused.filter_map(|(command, _)| command.external_id());
-    ids.filter(|external_id| new.contains(external_id))
-        .collect()
-}
-
-/// Loads all that `batch` touches but the `new` ids, and leaves it locked.
-async fn load<D: Dialect>(
-    lease: &mut Lease<D>,
-    store: &Inner<D>,
-    batch: &Batch,
-    footprint: &mut Footprint,
-    new: &BTreeSet<&ExternalId>,
-) -> Result<Snapshot, Error> {
-    for _ in 0..LOADS {
-        let mut there = footprint.clone();
-        there.requests.retain(|id| !new.contains(id));
-        let script = D::load(&there);
-        let answers = lease.run(&script, CONTEXT).await?;
-        let mut snapshot = load::snapshot(&there, answers)?;
-        add_permits(lease, &store.known, &mut snapshot).await?;
-        // What it did not name, or named before it was there.
-        let lacks = footprint.grow(&batch.commands, &snapshot.loaded);
-        let missing = missing(&batch.commands, &snapshot.loaded);
-        if !lacks && missing.is_empty() {
-            return Ok(snapshot);
-        }
-        lease.roll_back().await;
-        if !missing.is_empty() {
-            let now = snapshot.loaded.now;
-            let ready = missing.into_iter().cloned();
-            let ready = ready.map(|name| Semaphore::made_ready(name, now));
-            let script = D::make_ready(&ready.collect::<Vec<_>>());
-            lease.run(&script, CONTEXT).await?;
-        }
+    /// Whether there is a request of one of `ids`. `nothing_to_save` says that the transaction may end before: then nobody waits for
+    /// its locks.
+    async fn is_known(
+        &mut self,
+        ids: &BTreeSet<&ExternalId>,
+        nothing_to_save: bool,
+    ) -> Result<bool, Error> {
+        let known = D::known(ids);
+        let script = match nothing_to_save {
+            true => Script::after_rollback(known),
+            false => Script::within(known),
+        };
+        let answers = self.lease.run(&script, CONTEXT).await?;
+        Ok(answers.iter().any(|rows| !rows.is_empty()))
     }
-    Err(Error::new(
-        Kind::Conflict,
-        format!("{CONTEXT}: what it touches keeps changing"),
-    ))
+
+    /// Makes rows of those of `semaphores` that have none; whether there were such.
+    ///
+    /// It does so in a transaction of its own: two that lock the same missing row and then insert it would deadlock. The second of
+    /// two finds the row there.
+    async fn make_ready(&mut self, semaphores: &[Semaphore]) -> Result<bool, Error> {
+        let has_row = |semaphore: &&Semaphore| self.ids.semaphore(&semaphore.name).is_ok();
+        let missing = semaphores.iter().filter(|semaphore| !has_row(semaphore));
+        let missing: Vec<_> = missing
+            .map(|semaphore| Semaphore::made_ready(semaphore.name.clone(), semaphore.created_at))
+            .collect();
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        self.lease.roll_back().await;
+        self.lease.run(&D::make_ready(&missing), CONTEXT).await?;
+        Ok(true)
+    }
 }
 
 /// Gives each of the requests that were loaded its permits.
@@ -239,14 +193,4 @@ fn remember(known: &Known, changes: &Changes, ids: &RowIds) {
             known.remove(id);
         }
     }
-}
-
-/// The names that `commands` make and that have no row yet.
-///
-/// Their rows are made ready in a transaction of their own: two that lock the same missing row and
-/// then insert it would deadlock. Whoever comes second finds the row there.
-fn missing<'a>(commands: &'a [Command], loaded: &Loaded) -> BTreeSet<&'a SemaphoreName> {
-    let made = commands.iter().filter_map(Command::makes);
-    made.filter(|name| !loaded.semaphores.contains_key(*name))
-        .collect()
 }

@@ -1,14 +1,11 @@
-//! What a batch touches, read under the write lock.
-//!
-//! The lock is on the whole file, so the order of loading is free: requests first, then the semaphores, then those that
-//! only the requests tell of, and the templates if a semaphore is not there.
+//! What a batch touches, read under the write lock. The lock is on the whole file, so the order of loading is free.
 
 use std::collections::BTreeMap;
 
-use lockhouse_core::store::{Batch, Error};
+use lockhouse_core::store::Error;
 use lockhouse_core::{
-    Command, ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 use rusqlite::{CachedStatement, Connection};
 
@@ -48,9 +45,8 @@ pub(super) struct Snapshot {
     pub(super) ids: BTreeMap<ExternalId, i64>,
 }
 
-/// The clock, and the footprint of `batch`.
-pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapshot, Error> {
-    let mut footprint = batch.footprint.clone();
+/// The clock, and the rows of `footprint`.
+pub(super) fn snapshot(connection: &Connection, footprint: &Footprint) -> Result<Snapshot, Error> {
     let mut loaded = Loaded {
         now: now()?,
         semaphores: Default::default(),
@@ -66,9 +62,10 @@ pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapsho
             ids.insert(external_id.clone(), id);
         }
     }
-    load_semaphores(connection, &footprint, &mut loaded)?;
-    if footprint.grow(&batch.commands, &loaded) {
-        load_semaphores(connection, &footprint, &mut loaded)?;
+    for name in &footprint.semaphores {
+        if let Some(semaphore) = semaphore(connection, name)? {
+            loaded.semaphores.insert(name.clone(), semaphore);
+        }
     }
     if footprint.templates {
         loaded.templates = templates::all(connection)?;
@@ -78,24 +75,7 @@ pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapsho
             loaded.owners.insert(owner.clone(), session);
         }
     }
-    make_ready(&batch.commands, &mut loaded);
     Ok(Snapshot { loaded, ids })
-}
-
-/// Those of the footprint that are not loaded yet.
-fn load_semaphores(
-    connection: &Connection,
-    footprint: &Footprint,
-    loaded: &mut Loaded,
-) -> Result<(), Error> {
-    for name in &footprint.semaphores {
-        if !loaded.semaphores.contains_key(name)
-            && let Some(semaphore) = semaphore(connection, name)?
-        {
-            loaded.semaphores.insert(name.clone(), semaphore);
-        }
-    }
-    Ok(())
 }
 
 /// The semaphore called `name`, even if it is deleted.
@@ -229,14 +209,4 @@ fn session(connection: &Connection, owner: &Owner) -> Result<Option<OwnerSession
 pub(super) fn now() -> Result<Timestamp, Error> {
     let us = Timestamp::now().as_microsecond();
     Timestamp::from_microsecond(us).map_err(|why| unreadable("time", why))
-}
-
-/// Makes the names that `commands` make ready, where they are not there yet.
-fn make_ready(commands: &[Command], loaded: &mut Loaded) {
-    for name in commands.iter().filter_map(Command::makes) {
-        loaded
-            .semaphores
-            .entry(name.clone())
-            .or_insert_with(|| Semaphore::made_ready(name.clone(), loaded.now));
-    }
 }

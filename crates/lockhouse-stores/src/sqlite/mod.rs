@@ -19,6 +19,7 @@ mod schema;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod url;
 mod waiting_list;
 mod walk;
@@ -30,17 +31,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Shown,
-    ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList,
+    ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, decide,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
 };
 
 use crate::MAX_BATCH;
 use crate::lapsed::Looks;
 use connections::Connections;
-use load::Snapshot;
+use transaction::SqliteTransaction;
 
 /// Keeps permits in one SQLite file on a local disk.
 ///
@@ -90,15 +91,7 @@ impl Store for Sqlite {
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let batch = batch.clone();
         let work = move |transaction: rusqlite::Transaction<'_>| {
-            let Snapshot { loaded, ids } = load::snapshot(&transaction, &batch)?;
-            let decision = decide(loaded, &batch.commands);
-            if !decision.changes.is_empty() {
-                save::changes(&transaction, &decision.changes, &ids)?;
-                if let Err(error) = transaction.commit() {
-                    return Err(error::commit(error).after_deciding(decision.outcomes));
-                }
-            }
-            Ok(decision.outcomes)
+            transact_at_once(&mut SqliteTransaction::new(transaction), &batch)
         };
         self.connections.write(work).await
     }

@@ -9,7 +9,7 @@ use lockhouse_core::store::{
     Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
 };
 use lockhouse_core::{Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName};
-use lockhouse_stores::Memory;
+use lockhouse_stores::{Memory, MemoryTransaction};
 
 /// How long the rows are left alone between reading and writing, where they are not locked.
 const RACE: Duration = Duration::from_millis(3);
@@ -72,6 +72,17 @@ impl Broken {
     }
 }
 
+/// All that `batch` touches.
+fn load(transaction: &MemoryTransaction<'_>, batch: &Batch) -> Loaded {
+    let mut footprint = batch.footprint.clone();
+    loop {
+        let loaded = transaction.load(&footprint);
+        if !footprint.grow(&batch.commands, &loaded) {
+            return loaded;
+        }
+    }
+}
+
 impl fmt::Debug for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Broken")
@@ -89,11 +100,11 @@ impl Layer for Broken {
         let decide = &self.sabotage.decide;
         if self.sabotage.locks {
             let mut transaction = self.memory.begin();
-            let decision = decide(transaction.load(batch), &batch.commands);
+            let decision = decide(load(&transaction, batch), &batch.commands);
             transaction.save(decision.changes);
             return Ok(decision.outcomes);
         }
-        let loaded = self.memory.begin().load(batch);
+        let loaded = load(&self.memory.begin(), batch);
         tokio::time::sleep(RACE).await;
         let decision = decide(loaded, &batch.commands);
         self.memory.begin().save(decision.changes);

@@ -13,6 +13,7 @@ use lockhouse_core::{Outcome, Reply, Semaphore};
 use tokio::time::sleep;
 
 use crate::place::try_run;
+use crate::redis;
 
 /// What the URL of a store begins with to have it without its locks.
 pub const UNLOCKED: &str = "unlocked+";
@@ -52,6 +53,18 @@ impl Unlocked {
     }
 }
 
+impl Unlocked {
+    async fn write_to_redis(&self, rows: &[Semaphore]) {
+        for row in rows {
+            redis::change(&self.url, row.name.as_str(), |is| {
+                is["in_use"] = row.in_use.into();
+                is["fence"] = row.fence.into();
+            })
+            .await;
+        }
+    }
+}
+
 impl Layer for Unlocked {
     fn inner(&self) -> &dyn FullStore {
         &*self.store
@@ -67,7 +80,10 @@ impl Layer for Unlocked {
             .flatten()
             .map(|reply| apply(reply, &mut rows));
         if changed.sum::<usize>() > 0 {
-            self.run(&written(&rows)).await;
+            match redis::is_redis(&self.url) {
+                true => self.write_to_redis(&rows).await,
+                false => self.run(&written(&rows)).await,
+            }
         }
         Ok(outcomes)
     }

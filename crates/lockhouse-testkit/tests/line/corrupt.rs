@@ -76,8 +76,7 @@ async fn a_line_that_is_overwritten_all_the_time_breaks_no_promise(place: Place)
         let mut random = fastrand::Rng::with_seed(19);
         while !is_over.load(Ordering::Relaxed) {
             let text = garbage(&mut random);
-            let overwrite = format!("UPDATE lockhouse_semaphore SET line='{text}'");
-            place::run_on(&place, &overwrite).await;
+            place::overwrite_line(&place, "s", &text).await;
             sleep(Duration::from_millis(15)).await;
         }
     };

@@ -206,8 +206,7 @@ async fn a_corrupt_line_breaks_nothing(place: Place) {
         let served = Served::default();
         let waits = served.waits(&two, ask(&format!("waits: {text}"), &[("s", 1)]), A_MOMENT);
         sleep(REGISTERED).await;
-        let corrupt = format!("UPDATE lockhouse_semaphore SET line='{text}'");
-        place::run_on(&place, &corrupt).await;
+        place::overwrite_line(&place, "s", text).await;
         one.release(&held).await.unwrap();
         waits.granted().await;
     }

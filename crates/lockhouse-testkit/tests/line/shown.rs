@@ -14,8 +14,9 @@ const A_MOMENT: Duration = Duration::from_millis(5);
 on_each_store!(
     waiters_of_two_processes_are_listed_in_order_by_a_third,
     the_waiters_of_a_dead_process_vanish,
-    lists_that_processes_left_behind_are_deleted,
 );
+
+on_each_store!(sql: lists_that_processes_left_behind_are_deleted);
 
 /// What `lockhouse` lists, once it is `as_expected`.
 async fn listed(

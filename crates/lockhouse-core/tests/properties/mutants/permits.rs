@@ -34,7 +34,9 @@ fn forgetting_to_give_back_is_caught() {
         let before = loaded.semaphores.clone();
         let mut decision = decide(loaded, commands);
         for semaphore in &mut decision.changes.semaphores {
-            semaphore.in_use = semaphore.in_use.max(before[&semaphore.name].in_use);
+            semaphore.in_use = semaphore
+                .in_use
+                .max(before.get(&semaphore.name).map_or(0, |was| was.in_use));
         }
         decision
     });
@@ -47,7 +49,9 @@ fn forgetting_to_count_a_grant_is_caught() {
         let before = loaded.semaphores.clone();
         let mut decision = decide(loaded, commands);
         for semaphore in &mut decision.changes.semaphores {
-            semaphore.in_use = semaphore.in_use.min(before[&semaphore.name].in_use);
+            semaphore.in_use = semaphore
+                .in_use
+                .min(before.get(&semaphore.name).map_or(0, |was| was.in_use));
         }
         decision
     });
@@ -105,7 +109,7 @@ fn using_a_fence_twice_is_caught() {
         let before = loaded.semaphores.clone();
         let mut decision = decide(loaded, commands);
         for semaphore in &mut decision.changes.semaphores {
-            semaphore.fence = before[&semaphore.name].fence;
+            semaphore.fence = before.get(&semaphore.name).map_or(0, |was| was.fence);
         }
         let granted = decision
             .outcomes
@@ -118,7 +122,7 @@ fn using_a_fence_twice_is_caught() {
             });
         for request in granted.chain(&mut decision.changes.granted) {
             for permit in &mut request.permits {
-                permit.fence = before[&permit.semaphore].fence;
+                permit.fence = before.get(&permit.semaphore).map_or(0, |was| was.fence);
             }
         }
         decision

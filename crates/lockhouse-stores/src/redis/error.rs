@@ -1,0 +1,52 @@
+//! What an error of the driver or of the server means, as [`store::Error`](Error).
+
+use lockhouse_core::store::{Error, Kind};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// The kind of an `error`. `lost` is the kind where no answer came, which is not known to have been done or not.
+pub(super) fn kind(error: &RedisError, lost: Kind) -> Kind {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Kind::Configuration,
+        ErrorKind::Server(
+            ServerErrorKind::ReadOnly
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::BusyLoading
+            | ServerErrorKind::TryAgain,
+        ) => Kind::Unavailable,
+        ErrorKind::Server(ServerErrorKind::NoPerm) => Kind::Configuration,
+        ErrorKind::Server(_) | ErrorKind::Extension => match error.code().unwrap_or_default() {
+            // A script runs as a whole or is refused before it begins.
+            "OOM" | "MISCONF" | "BUSY" | "NOREPLICAS" => Kind::Unavailable,
+            "NOAUTH" | "WRONGPASS" => Kind::Configuration,
+            _ if is_crowded(error) => Kind::Crowded,
+            _ => Kind::Rejected,
+        },
+        _ => lost,
+    }
+}
+
+/// Whether the connection can be used again. A server that does not write any more may have a successor, which another connection
+/// finds.
+pub(super) fn spares_connection(error: &RedisError) -> bool {
+    let is_unknown_script = error.kind() == ServerErrorKind::NoScript.into();
+    is_unknown_script || kind(error, Kind::Unavailable) == Kind::Rejected
+}
+
+/// The `error` of what was being done.
+pub(super) fn of(error: RedisError, lost: Kind, context: &str) -> Error {
+    let kind = kind(&error, lost);
+    let advice = match error.code().unwrap_or_default() {
+        "OOM" => ": the server is out of memory; raise its maxmemory",
+        "MISCONF" => ": the server cannot write to its disk",
+        "READONLY" => ": the server is a replica, or became one",
+        "LOADING" => ": the server is loading its data",
+        "NOAUTH" | "WRONGPASS" => ": the server wants another user or password",
+        _ => "",
+    };
+    Error::new(kind, format!("{context}{advice}")).caused_by(error)
+}
+
+fn is_crowded(error: &RedisError) -> bool {
+    error.to_string().contains("max number of clients")
+}

@@ -1,0 +1,75 @@
+//! What the server says of itself when a connection is opened.
+
+use lockhouse_core::store::Error;
+use redis::RedisResult;
+use redis::aio::MultiplexedConnection;
+
+use crate::configuration;
+
+/// What matters of INFO, and how often the log is written to disk.
+#[derive(Debug, Default)]
+pub(super) struct Info {
+    version: String,
+    policy: String,
+    max_memory: u64,
+    has_log: bool,
+    /// None where the server does not say.
+    syncs: Option<String>,
+}
+
+impl Info {
+    pub(super) async fn read(connection: &mut MultiplexedConnection) -> RedisResult<Self> {
+        let text: String = redis::cmd("INFO").query_async(connection).await?;
+        let mut info = Self::default();
+        for line in text.lines() {
+            match line.split_once(':') {
+                Some(("redis_version", version)) => info.version = version.to_owned(),
+                Some(("maxmemory_policy", policy)) => info.policy = policy.to_owned(),
+                Some(("maxmemory", bytes)) => info.max_memory = bytes.parse().unwrap_or(0),
+                Some(("aof_enabled", enabled)) => info.has_log = enabled == "1",
+                _ => {}
+            }
+        }
+        let mut config = redis::cmd("CONFIG");
+        let config = config.arg("GET").arg("appendfsync");
+        // Hosted servers refuse it.
+        if let Ok(answer) = config.query_async::<Vec<String>>(connection).await {
+            info.syncs = answer.into_iter().nth(1);
+        }
+        Ok(info)
+    }
+
+    /// Whether the server is one to keep permits on.
+    pub(super) fn check(&self, display: &str) -> Result<(), Error> {
+        let major = self.version.split('.').next();
+        let major: u32 = major.and_then(|text| text.parse().ok()).unwrap_or(0);
+        if major < 7 {
+            let version = &self.version;
+            return Err(configuration(format!(
+                "{display} is Redis {version:?}; it takes Redis 7 or Valkey, or newer"
+            )));
+        }
+        if self.max_memory > 0 && self.policy.starts_with("allkeys") {
+            let policy = &self.policy;
+            return Err(configuration(format!(
+                "{display} forgets keys when its memory is full (maxmemory-policy {policy}); set \
+                 maxmemory-policy noeviction"
+            )));
+        }
+        Ok(())
+    }
+
+    /// How the server may lose what it has answered.
+    pub(super) fn risk(&self) -> Option<String> {
+        let set = "; set appendonly yes and appendfsync always";
+        match self.syncs.as_deref() {
+            _ if !self.has_log => Some(format!(
+                "the server forgets grants when it stops (appendonly no){set}"
+            )),
+            Some("always") | None => None,
+            Some(syncs) => Some(format!(
+                "the server may forget grants when it or its machine crashes (appendfsync {syncs}){set}"
+            )),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a `redis://` URL says.
+
+use lockhouse_core::store::Error;
+use redis::Client;
+use url::Url;
+
+use crate::{configuration, refuse_misplaced};
+
+/// The namespace of a URL that names none.
+const NAMESPACE: &str = "lockhouse";
+
+/// Where a server is, and which keys there are the store's.
+pub(super) struct Location {
+    /// Has the password in it.
+    pub(super) client: Client,
+    /// For messages: `HOST:PORT/DATABASE`, without user and password.
+    pub(super) display: String,
+    pub(super) namespace: String,
+}
+
+/// Reads `redis://USER:PASSWORD@HOST:PORT/DATABASE?namespace=NAME`.
+pub(super) fn parse(text: &str) -> Result<Location, Error> {
+    let mut url =
+        Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
+    refuse_misplaced(url.as_str())?;
+    let mut namespace = NAMESPACE.to_owned();
+    for (key, value) in url.query_pairs() {
+        if key != "namespace" {
+            // It is not repeated: it may be a piece of a password.
+            let problem = "the URL has a parameter other than namespace";
+            return Err(configuration(problem));
+        }
+        namespace = value.into_owned();
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if !(1..=64).contains(&namespace.len()) || !namespace.bytes().all(is_plain) {
+        let problem = "namespace is 1 to 64 letters, digits, dashes, dots and underscores";
+        return Err(configuration(problem));
+    }
+    url.set_query(None);
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or_else(|| {
+        configuration("the URL names no host; it reads redis://HOST:PORT/DATABASE")
+    })?;
+    let database = url.path().trim_matches('/');
+    let database = if database.is_empty() { "0" } else { database };
+    let display = format!("{host}:{}/{database}", url.port().unwrap_or(6379));
+    // A client with TLS takes the process's provider of ciphers, and panics if there is none.
+    if url.scheme() == "rediss" {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    // The driver's own error repeats values.
+    let client = Client::open(url).map_err(|_| {
+        configuration("the URL makes no sense; it reads redis://USER:PASSWORD@HOST:PORT/DATABASE, with the database as a number")
+    })?;
+    Ok(Location {
+        client,
+        display,
+        namespace,
+    })
+}

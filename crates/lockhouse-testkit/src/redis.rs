@@ -1,0 +1,153 @@
+//! Redis, past the store: what its rows are, and what else a test does there.
+
+use redis::aio::MultiplexedConnection;
+use serde_json::Value;
+
+use crate::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
+
+/// All rows of a namespace as they are at one time: the names and rows of semaphores, those of requests, and the capacity changes.
+const READ: &str = r"
+    local function rows(kind)
+        local names, rows = {}, {}
+        for i, key in ipairs(redis.call('KEYS', ARGV[1] .. kind .. '*')) do
+            names[i] = key:sub(#ARGV[1] + #kind + 1)
+            rows[i] = redis.call('GET', key)
+        end
+        return {names, rows}
+    end
+    return {rows('s:'), rows('r:'), redis.call('ZRANGE', ARGV[1] .. 'changes', 0, -1)}";
+
+/// Deletes all keys that begin so.
+const DELETE: &str = r"
+    for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('DEL', key) end";
+
+/// Whether a URL is Redis's or Valkey's.
+pub fn is_redis(url: &str) -> bool {
+    url.starts_with("redis")
+}
+
+/// A connection to the server at `url`, whatever its namespace.
+///
+/// # Panics
+/// If there is none.
+pub async fn connect(url: &str) -> MultiplexedConnection {
+    let server = url.split('?').next().unwrap();
+    let client = redis::Client::open(server).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
+/// What the keys of the store at `url` begin with.
+pub fn prefix(url: &str) -> String {
+    let namespace = url.split_once("namespace=");
+    format!("{{{}}}:", namespace.map_or("lockhouse", |(_, name)| name))
+}
+
+/// Deletes the keys of a namespace.
+pub(crate) async fn delete(server: &str, namespace: &str) {
+    let delete = redis::Script::new(DELETE);
+    let mut connection = connect(server).await;
+    let deleted = delete.arg(format!("{{{namespace}}}:"));
+    let () = deleted.invoke_async(&mut connection).await.unwrap();
+}
+
+/// Writes the line of a semaphore, past the store, and nothing else.
+pub(crate) async fn overwrite_line(url: &str, semaphore: &str, line: &str) {
+    let script = redis::Script::new(
+        r#"local row = redis.call('GET', KEYS[1]):gsub(',"line":"[^"]*"', '')
+        redis.call('SET', KEYS[1], row:sub(1, -2) .. ',"line":"' .. ARGV[1] .. '"}')"#,
+    );
+    let key = format!("{}s:{semaphore}", prefix(url));
+    let mut connection = connect(url).await;
+    let mut write = script.key(key);
+    let () = write.arg(line).invoke_async(&mut connection).await.unwrap();
+}
+
+/// Changes the row of a semaphore by `change`, past the store, and whatever others write meanwhile.
+pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value)) {
+    let key = format!("{}s:{semaphore}", prefix(url));
+    let mut connection = connect(url).await;
+    let row: Option<String> = redis::cmd("GET")
+        .arg(&key)
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let Some(row) = row else { return };
+    let mut row: Value = serde_json::from_str(&row).unwrap();
+    change(&mut row);
+    let mut set = redis::cmd("SET");
+    set.arg(&key).arg(row.to_string());
+    let () = set.query_async(&mut connection).await.unwrap();
+}
+
+/// The rows of the store at `url` whose names and ids begin with `prefix`.
+pub(crate) async fn rows(url: &str, of: &str) -> Rows {
+    type Named = (Vec<String>, Vec<String>);
+    let script = redis::Script::new(READ);
+    let mut connection = connect(url).await;
+    let (semaphores, requests, changes): (Named, Named, Vec<String>) = script
+        .arg(prefix(url))
+        .invoke_async(&mut connection)
+        .await
+        .unwrap();
+    let named = |(names, rows): Named| {
+        let rows = names.into_iter().zip(rows);
+        let of_it = rows.filter(|(name, _)| name.starts_with(of));
+        let parsed = of_it.map(|(name, row)| (name, serde_json::from_str::<Value>(&row).unwrap()));
+        parsed.collect::<Vec<_>>()
+    };
+    let changes = changes.into_iter().map(|member| {
+        let (name, change) = member.split_once('\0').unwrap();
+        let (_, row) = change.split_once(' ').unwrap();
+        (name.to_owned(), row.to_owned())
+    });
+    Rows {
+        semaphores: named(semaphores)
+            .into_iter()
+            .map(|(name, row)| SemaphoreRow {
+                name,
+                capacity: number(&row, "capacity").unwrap(),
+                in_use: number(&row, "in_use").unwrap(),
+                fence: number(&row, "fence").unwrap(),
+                is_deleted: number(&row, "deleted_at").is_some(),
+            })
+            .collect(),
+        permits: named(requests)
+            .iter()
+            .flat_map(|(id, row)| permits(id, row))
+            .collect(),
+        capacity_changes: named(changes.unzip())
+            .into_iter()
+            .map(|(semaphore, row)| CapacityChangeRow {
+                semaphore,
+                old_capacity: number(&row, "old_capacity").unwrap(),
+                new_capacity: number(&row, "new_capacity").unwrap(),
+                changed_at: number(&row, "changed_at").unwrap(),
+            })
+            .collect(),
+    }
+}
+
+fn permits(id: &str, row: &Value) -> Vec<PermitRow> {
+    let text = |of: &str| row[of].as_str().map(str::to_owned);
+    let permits = row["permits"].as_array().unwrap().iter();
+    let permits = permits.map(|permit| PermitRow {
+        external_id: id.to_owned(),
+        semaphore: permit["semaphore"].as_str().unwrap().to_owned(),
+        count: number(permit, "count").unwrap(),
+        fence: number(permit, "fence").unwrap(),
+        owner: text("owner"),
+        state: match row["released_at"].is_null() {
+            true => "ACQUIRED".to_owned(),
+            false => "RELEASED".to_owned(),
+        },
+        end_reason: text("end_reason"),
+        granted_at: number(row, "created_at").unwrap(),
+        expires_at: number(row, "expires_at"),
+        released_at: number(row, "released_at"),
+    });
+    permits.collect()
+}
+
+fn number(row: &Value, of: &str) -> Option<i64> {
+    row[of].as_i64()
+}
