@@ -16,7 +16,9 @@ const TEST_CRATES: [&str; 6] = [
 ];
 
 /// The features that our crates have in what ships.
-const SHIPPED: [&str; 6] = ["default", "mysql", "postgres", "remote", "sqlite", "sqlx"];
+const SHIPPED: [&str; 7] = [
+    "default", "mysql", "postgres", "redis", "remote", "sqlite", "sqlx",
+];
 
 /// The crates that `cargo` builds with these options, and the features of each. Without `--workspace` it is what a
 /// command without `-p` builds, as the README's is.
