@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_one_line.sql"),
     include_str!("migrations/0006_listings.sql"),
     include_str!("migrations/0007_templates.sql"),
+    include_str!("migrations/0008_tokens.sql"),
 ];
 
 /// The version that this code needs.

@@ -8,6 +8,7 @@
 //! All of it ends by the caller's deadline.
 
 use std::error::Error as _;
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -60,9 +61,9 @@ struct Failure {
     busy: Option<Duration>,
 }
 
-pub(crate) fn client(is_encrypted: bool) -> Result<Client, store::Error> {
+pub(crate) fn client(is_encrypted: bool, ca_file: Option<&Path>) -> Result<Client, store::Error> {
     Client::builder()
-        .tls_backend_preconfigured(tls::config(is_encrypted)?)
+        .tls_backend_preconfigured(tls::config(is_encrypted, ca_file)?)
         // A redirect may turn a PUT into a GET; who gave the URL should know where it leads.
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
@@ -117,13 +118,18 @@ impl Remote {
     /// Those that there are are not used again: on one of them answers are out of step, and which it
     /// is nobody can tell. They close when the calls on them have ended.
     fn leave_connections(&self) {
-        if let Ok(new) = client(self.address.is_encrypted()) {
+        let ca_file = self.options.ca_file.as_deref();
+        if let Ok(new) = client(self.address.is_encrypted(), ca_file) {
             *self.client.write().unwrap_or_else(PoisonError::into_inner) = new;
         }
     }
 
     async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Answer, Failure> {
         let id = Uuid::now_v7().to_string();
+        let build = match &self.options.token {
+            Some(token) => build.bearer_auth(token.reveal()),
+            None => build,
+        };
         let request = build.header(CALL_ID, &id).build().map_err(|error| {
             let text = format!("no request can be made: {}", cause(&error.without_url()));
             Failure::last(Error::Internal(text))
@@ -174,11 +180,8 @@ impl Remote {
         let busy = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(hint.retry_after);
         let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
         let is_of_the_api = match status {
-            // A template that there is not has no code of its own.
-            StatusCode::NOT_FOUND => {
-                problem.code != Code::InvalidRequest.as_str()
-                    || problem.field.as_deref() == Some("template")
-            }
+            // Some other server's path is not known either.
+            StatusCode::NOT_FOUND => problem.field.as_deref() != Some("path"),
             status => status != StatusCode::METHOD_NOT_ALLOWED,
         };
         if !problem.code.is_empty() && is_of_the_api {
