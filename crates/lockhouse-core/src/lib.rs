@@ -44,4 +44,4 @@ pub use recount::{Finding, Recount, Recounted};
 pub use request::{EndReason, Grant, Request, State};
 pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
-pub use turn::{MAX_PRIORITY, Place, Priority, Turn};
+pub use turn::{MAX_PRIORITY, Place, Priority, StillWaiting, Turn};

@@ -115,9 +115,10 @@ impl Turn {
     }
 }
 
-/// The asks of a batch that were refused and go on waiting.
+/// The asks of a batch that were refused and go on waiting: later asks of the batch that stand behind them are not granted
+/// what they want (P11). An engine that has the commands of a batch decided one by one keeps the same rule by it.
 #[derive(Debug, Default)]
-pub(crate) struct StillWaiting {
+pub struct StillWaiting {
     on: BTreeMap<SemaphoreName, Refused>,
 }
 
@@ -129,7 +130,8 @@ struct Refused {
 }
 
 impl StillWaiting {
-    pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn) {
+    /// `ask` was refused in its turn, and goes on waiting.
+    pub fn add(&mut self, ask: &Ask, turn: &Turn) {
         let seniority = turn.claim(ask).seniority;
         for (name, count) in ask.permits() {
             let standing = Standing {
@@ -152,7 +154,7 @@ impl StillWaiting {
     }
 
     /// The semaphores of `ask` for which others wait ahead of it, in its batch or outside.
-    pub(crate) fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
+    pub fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_taken = |name: &&SemaphoreName| {
             let refused = self.on.get(*name);
             turn.behind.contains(*name) || refused.is_some_and(|refused| refused.first < turn.place)

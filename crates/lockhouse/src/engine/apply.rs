@@ -1,75 +1,39 @@
 //! Applies the outcomes of a batch: to the grant cache, to the waiting line, and to the calls that asked.
 
-use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName, Ttl};
+use lockhouse_core::{Code, Command, EndReason, Place, Refusal, Reply, Ttl};
 use tokio::sync::oneshot;
 
-use super::driver::Driver;
 use super::grant_cache::GrantCache;
-use super::reply_to::{Answer, Caller, ReplyTo};
-use super::wait_handle::WaitHandle;
+use super::lane::Decided;
+use super::reply_to::{Answer, Caller, Parked, ReplyTo, Response};
 use super::waiting::{Answered, Observed, WaitingLine};
 
-/// One command of a batch, and what came of it.
-#[derive(Debug)]
-pub(super) struct Decided {
-    pub(super) command: Command,
-    pub(super) reply_to: ReplyTo,
-    pub(super) frees: Vec<(SemaphoreName, Count)>,
-    pub(super) answer: Answered,
-}
-
-/// An answer on its way.
-#[derive(Debug)]
-pub(super) enum Response {
-    Caller(oneshot::Sender<Answer>, Answer),
-    Waiter(oneshot::Sender<Answered>, Answered),
-}
-
-impl Response {
-    /// Whether nothing more is to come of the command.
-    fn is_final(&self) -> bool {
-        !matches!(self, Response::Caller(_, Answer::Waits(_)))
-    }
-
-    pub(super) fn send(self) {
-        // Whoever went away does not mind.
-        match self {
-            Response::Caller(to, answer) => drop(to.send(answer)),
-            Response::Waiter(to, answer) => drop(to.send(answer)),
-        }
-    }
-}
-
-/// Takes note of what was decided, in its order, and queues those who may go by it.
+/// Applies what was `decided`, in its order; the answers to send.
 pub(super) fn apply_outcomes(
-    driver: &Driver,
+    waiting: &mut WaitingLine,
     grants: &GrantCache,
-    decided: impl Iterator<Item = Decided>,
+    decided: Vec<Decided>,
 ) -> Vec<Response> {
-    let mut state = driver.state();
-    let mut told = Vec::new();
+    let mut responses = Vec::with_capacity(decided.len());
     for done in decided {
-        let waiting = &mut state.waiting;
         waiting.expect_no_more(&done.frees);
         note(&done, grants, waiting);
         let refused = refusal(&done.answer).and(done.command.ask());
         let refused = refused.map(|ask| ask.external_id.clone());
-        let one = match done.reply_to {
+        let response = match done.reply_to {
             ReplyTo::Caller(caller) => {
-                answer_caller(driver, waiting, caller, done.command, done.answer)
+                Some(answer_caller(waiting, caller, done.command, done.answer))
             }
             ReplyTo::Waiter(place) => answer_waiter(waiting, place, done.answer),
             ReplyTo::Engine => None,
         };
-        if let (Some(refused), Some(one)) = (refused, &one)
-            && one.is_final()
-        {
+        let is_final = !matches!(response, None | Some(Response::Waits(..)));
+        if let Some(refused) = refused.filter(|_| is_final) {
             grants.refuse(&refused);
         }
-        told.extend(one);
+        responses.extend(response);
     }
-    state.call();
-    told
+    responses
 }
 
 fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
@@ -119,32 +83,35 @@ fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
 }
 
 fn answer_caller(
-    driver: &Driver,
     waiting: &mut WaitingLine,
     caller: Caller,
     command: Command,
     answer: Answered,
-) -> Option<Response> {
+) -> Response {
     let Caller {
         ticket, answer: to, ..
     } = caller;
     let (Some(ticket), Some(refusal), Command::Acquire { ask, .. }) =
         (ticket, refusal(&answer), command)
     else {
-        return Some(Response::Caller(to, Answer::Decided(answer)));
+        return Response::Caller(to, Answer::Decided(answer));
     };
     let may_wait = is_exhausted(refusal) || ticket.is_back && exceeds(refusal);
     if !may_wait || ticket.wait.is_over() || to.is_closed() {
         waiting.refuse(&ask, refusal);
-        return Some(Response::Caller(to, Answer::Decided(as_told(answer))));
+        return Response::Caller(to, Answer::Decided(to_a_caller(answer)));
     }
     let (place, wait) = (ticket.place, ticket.wait);
     let (sender, answered) = oneshot::channel();
     if !waiting.park(ticket, ask, refusal, sender) {
-        return Some(Response::Caller(to, Answer::Overloaded));
+        return Response::Caller(to, Answer::Overloaded);
     }
-    let handle = WaitHandle::new(driver.clone(), place, wait, answered);
-    Some(Response::Caller(to, Answer::Waits(handle)))
+    let parked = Parked {
+        place,
+        wait,
+        answered,
+    };
+    Response::Waits(to, parked)
 }
 
 fn answer_waiter(waiting: &mut WaitingLine, place: Place, answer: Answered) -> Option<Response> {
@@ -179,8 +146,8 @@ fn exceeds(refusal: &Refusal) -> bool {
     refusal.code() == Code::ExceedsCapacity
 }
 
-/// To a caller it is one whether there is no room or others have it first.
-fn as_told(answer: Answered) -> Answered {
+/// A caller is answered `exhausted` also where there is room that others come first for.
+fn to_a_caller(answer: Answered) -> Answered {
     match answer {
         Ok(Err(Refusal::OthersFirst(names))) => Ok(Err(Refusal::Exhausted(names))),
         other => other,

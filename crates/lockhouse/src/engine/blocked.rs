@@ -13,7 +13,7 @@ use std::time::Duration;
 use lockhouse_core::{ExternalId, Footprint, Owner, SemaphoreName};
 use tokio::time::Instant;
 
-use super::queue::{Queued, Ticket};
+use super::queue::{Queued, Sequence};
 
 /// A semaphore that was locked for so long is waited for in the database's queue.
 const POLLED_FOR: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ struct Locked {
 pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
     /// Each with the rows that it waits for.
-    commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
+    commands: BTreeMap<Sequence, (Queued, BTreeSet<Row>)>,
 }
 
 impl Blocked {
@@ -82,7 +82,7 @@ impl Blocked {
                 locked.needed = now;
             }
         }
-        self.commands.insert(queued.ticket, (queued, waits_for));
+        self.commands.insert(queued.sequence, (queued, waits_for));
     }
 
     /// Takes note that `locked` are locked.

@@ -1,168 +1,45 @@
-//! Lanes: commands that share semaphores go to the store together, in one transaction; others go side by side.
+//! The driver: it performs the events of the engine's [state](State), and takes each [lane](Lane) through the store.
 //!
-//! Commands wait in a [`queue`](super::queue), in the order in which they came. A free lane takes the first one that may
-//! go, and with it, in their order, those that share a semaphore with what it has taken. A semaphore is in one lane at a
-//! time: commands on it wait here, without a connection, while the store is busy with those before; and the longer that
-//! takes, the larger the next batch. No command overtakes another that it shares a semaphore with.
-//!
-//! The last free lane takes any command that may go, so that many quiet semaphores share a commit too. Commands that need a
-//! row which another transaction keeps locked are [blocked](super::blocked).
-//!
-//! [Waiters](super::waiting) are called as soon as a command is queued that gives permits back, and are queued right behind
-//! it: so the batch that releases also grants, in one commit.
+//! This is the one place where the state machines meet I/O. A change of the state goes through [`Driver::update`], which
+//! performs every event that comes of it before it returns.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
-use lockhouse_core::{
-    Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName,
-};
+use lockhouse_core::{Command, Footprint, Outcome, Place, ProcessId, Refusal};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::blocked::Blocked;
-use super::lane::Lane;
-use super::publisher::Publisher;
-use super::queue::{Queue, Queued, Taken};
-use super::reply_to::{Answer, Caller, ReplyTo};
-use super::waiting::{Wait, WaitingLine};
-use super::{Shared, Touches};
+use super::grant_cache::GrantCache;
+use super::lane::{Decided, Lane, Step, TakenOut};
+use super::queue::Touches;
+use super::reply_to::{Answer, Parked, Response};
+use super::retry;
+use super::state::{Event, State};
+use super::wait_handle::{Leave, WaitHandle};
+use super::waiting::Wait;
 use crate::Error;
 
-/// How many commands may be queued or set aside.
-const MOST: usize = 50_000;
+/// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
+const MOST_YIELDS: u32 = 8;
 
-#[derive(Clone, Debug)]
+/// Has commands decided.
+#[derive(Debug)]
 pub(super) struct Driver {
     pub(super) store: Arc<dyn FullStore>,
-    pub(super) shared: Arc<Shared>,
-    state: Arc<Mutex<State>>,
-}
-
-/// Commands that are queued or set aside, and callers that wait. One lock, as they move from one to the
-/// other.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) queue: Queue,
-    pub(super) blocked: Blocked,
-    pub(super) waiting: WaitingLine,
-    /// What other processes see of them.
-    pub(super) publisher: Publisher,
-    /// Whether somebody looks for what other processes do.
-    pub(super) has_poller: bool,
-    /// Whether a task polls the rows that are locked.
-    pub(super) has_lock_poller: bool,
-}
-
-impl State {
-    /// Queues those who may go now.
-    pub(super) fn call(&mut self) {
-        loop {
-            let called = self.waiting.call();
-            if called.is_empty() {
-                break;
-            }
-            for place in called {
-                self.push_waiter(place);
-            }
-        }
-        for name in self.waiting.deregistrations() {
-            self.push_stand(name, Saved::Always);
-        }
-    }
-
-    fn push_stand(&mut self, name: SemaphoreName, saved: Saved) {
-        let stand = self.waiting.stand(&name, saved);
-        let touches = vec![name.clone()];
-        let command = Command::Stand { name, stand };
-        self.push(Queued::new(command, touches, Vec::new(), ReplyTo::Engine));
-    }
-
-    fn push_waiter(&mut self, place: Place) {
-        let Some(waiter) = self.waiting.get(place) else {
-            return;
-        };
-        let touches = waiter.ask.permits().map(|(name, _)| name.clone());
-        let touches = touches.collect();
-        let command = Command::acquire(waiter.ask.clone());
-        self.push(Queued::new(
-            command,
-            touches,
-            Vec::new(),
-            ReplyTo::Waiter(place),
-        ));
-    }
-
-    /// Queues `queued`, or sets it aside if a row that it needs is locked.
-    fn push(&mut self, mut queued: Queued) {
-        if self.blocked.concerns(&queued) {
-            queued.ticket = self.queue.ticket();
-            if let ReplyTo::Waiter(place) = &queued.reply_to {
-                self.waiting.lock(*place);
-            }
-            self.blocked.add(queued, &Footprint::default());
-            return;
-        }
-        self.waiting.expect(&queued.frees);
-        self.queue.push(queued);
-    }
-
-    /// Queues what was set aside again, by its ticket.
-    pub(super) fn put_back(&mut self, queued: Vec<Queued>) {
-        for queued in queued {
-            if let ReplyTo::Waiter(place) = &queued.reply_to {
-                self.waiting.unlock(*place);
-            }
-            self.waiting.expect(&queued.frees);
-            self.queue.put(queued);
-        }
-    }
-
-    /// Takes note that `rows` are locked, and sets those aside that are queued and need one of them.
-    pub(super) fn lock(&mut self, rows: &Footprint) {
-        self.blocked.lock(rows);
-        let blocked = &self.blocked;
-        for queued in self.queue.remove_if(|queued| blocked.concerns(queued)) {
-            self.block(queued, rows);
-        }
-    }
-
-    /// Sets `queued` aside, which was queued or in a lane, until `rows` are free that it needs.
-    pub(super) fn block(&mut self, queued: Queued, rows: &Footprint) {
-        self.waiting.expect_no_more(&queued.frees);
-        match &queued.reply_to {
-            // What is not answered is looked at again with the next batch.
-            ReplyTo::Engine => return,
-            ReplyTo::Waiter(place) => self.waiting.lock(*place),
-            ReplyTo::Caller(_) => {}
-        }
-        let mut rows = rows.clone();
-        if self.blocked.concerns(&queued) {
-            rows.intersect(&queued.needs());
-        }
-        self.blocked.add(queued, &rows);
-    }
-
-    fn is_full(&self) -> bool {
-        self.queue.len() + self.blocked.len() >= MOST
-    }
+    pub(super) grants: GrantCache,
+    state: Mutex<State>,
 }
 
 impl Driver {
-    pub(super) fn new(store: Arc<dyn FullStore>, shared: Arc<Shared>) -> Self {
-        let state = State {
-            queue: Queue::new(store.max_batch()),
-            blocked: Blocked::default(),
-            waiting: WaitingLine::new(ProcessId::new(fastrand::u64(1..))),
-            publisher: Publisher::default(),
-            has_poller: false,
-            has_lock_poller: false,
-        };
+    pub(super) fn new(store: Arc<dyn FullStore>) -> Self {
+        let state = State::new(ProcessId::new(fastrand::u64(1..)), store.max_batch());
         Self {
             store,
-            shared,
-            state: Arc::new(Mutex::new(state)),
+            grants: GrantCache::new(),
+            state: Mutex::new(state),
         }
     }
 
@@ -170,7 +47,7 @@ impl Driver {
     ///
     /// Dropping the future takes the command out of the queue; one that is in a lane goes on.
     pub(super) async fn submit(
-        &self,
+        self: &Arc<Self>,
         command: Command,
         touches: Touches,
         deadline: Instant,
@@ -185,16 +62,16 @@ impl Driver {
 
     /// The same for an ask that waits, and may then be answered that it does.
     pub(super) async fn ask(
-        &self,
+        self: &Arc<Self>,
         command: Command,
         touches: Touches,
         wait: Wait,
         deadline: Instant,
     ) -> Result<Answer, Error> {
         let (answer, answered) = oneshot::channel();
-        let is_queued = self.push(command, touches, wait, deadline, answer);
-        // Also where the queue is full: a runtime that ended may have left it so.
-        self.fill_lanes();
+        // Events are performed also where the queue is full: a runtime that ended may have left it so.
+        let is_queued =
+            self.update(|state| state.push_call(command, touches, wait, deadline, answer));
         if !is_queued {
             return Err(Error::Overloaded);
         }
@@ -207,138 +84,186 @@ impl Driver {
         }
     }
 
-    /// Queues a call, and those who may go by it; false if too many are queued.
-    fn push(
-        &self,
-        command: Command,
-        touches: Touches,
-        wait: Wait,
-        deadline: Instant,
-        answer: oneshot::Sender<Answer>,
-    ) -> bool {
-        let mut state = self.state();
-        if state.is_full() {
-            return false;
-        }
-        let ask = command.ask();
-        let ticket = ask.map(|ask| state.waiting.ticket(ask, wait));
-        let caller = Caller {
-            ticket,
-            answer,
-            deadline,
-        };
-        let Touches { semaphores, frees } = touches;
-        state.push(Queued::new(
-            command,
-            semaphores,
-            frees,
-            ReplyTo::Caller(caller),
-        ));
-        state.call();
-        true
-    }
-
-    /// Takes a waiter out of its lines, and says why it was not granted; None if it is being served,
-    /// or was.
-    pub(super) fn leave(&self, place: Place) -> Option<Refusal> {
-        let waiter = self.state().waiting.leave(place)?;
-        self.call();
-        Some(waiter.refused)
-    }
-
-    /// Queues those who may go now, and lets them go.
-    pub(super) fn call(&self) {
-        self.state().call();
-        self.fill_lanes();
-    }
-
-    /// Saves how this process's waiters stand, of those semaphores where that is due for its own sake.
-    pub(super) fn save_due(&self) {
-        let mut state = self.state();
-        let now = Instant::now();
-        state.waiting.look_where_others_were_first(now);
-        for (name, saved) in state.waiting.due_to_save(now) {
-            state.push_stand(name, saved);
-        }
-        state.call();
-        drop(state);
-        self.fill_lanes();
-    }
-
+    /// The state, to look at it, or to change what leads to no event.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn fill_lanes(&self) {
-        // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
-        // the next call begins them.
-        if tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
+    /// Changes the state, queues the waiters that may go by it, and performs what comes of it.
+    pub(super) fn update<R>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = {
+            let mut state = self.state();
+            let result = change(&mut state);
+            state.call_waiters();
+            result
+        };
+        self.perform();
+        result
+    }
+
+    /// Performs the events of the state until none is left.
+    fn perform(self: &Arc<Self>) {
+        // Lanes are tasks. Outside a runtime, where a call may be dropped, none can begin; the next call begins them.
+        let can_run = Handle::try_current().is_ok();
         loop {
-            // The lock is let go of before the spawn: a runtime that ends drops the lane there.
-            let lane = {
-                let State { queue, waiting, .. } = &mut *self.state();
-                let Some(mut taken) = queue.take(|queued| admit(queued, waiting)) else {
-                    break;
-                };
-                let looks = looks(&mut taken, waiting);
-                taken.commands.extend(looks);
-                Lane::new(self.clone(), taken)
+            // The lock is let go of before an event is performed: what is dropped by it may lock again.
+            let event = self.state().next_event(can_run);
+            match event {
+                None => return,
+                Some(Event::Respond(responses)) => self.send(responses),
+                Some(Event::Run { taken, looks_first }) => {
+                    let now = Instant::now();
+                    let lane = Lane::new(taken, looks_first, now, retry::deadline());
+                    let driver = Arc::clone(self);
+                    tokio::spawn(Run { driver, lane }.run());
+                }
+                // The last event. A runtime that ends drops the poller at once, which would be begun for ever.
+                Some(Event::PollLockedRows) => return self.poll_locked_rows(),
+            }
+        }
+    }
+
+    fn send(self: &Arc<Self>, responses: Vec<Response>) {
+        // A caller that went away drops its answer.
+        for response in responses {
+            match response {
+                Response::Caller(to, answer) => drop(to.send(answer)),
+                Response::Waiter(to, answer) => drop(to.send(answer)),
+                Response::Waits(to, parked) => {
+                    let Parked {
+                        place,
+                        wait,
+                        answered,
+                    } = parked;
+                    let line: Arc<dyn Leave> = Arc::<Self>::clone(self);
+                    let handle = WaitHandle::new(line, place, wait, answered);
+                    drop(to.send(Answer::Waits(handle)));
+                }
+            }
+        }
+    }
+}
+
+impl Leave for Driver {
+    fn leave(self: Arc<Self>, place: Place) -> Option<Refusal> {
+        self.update(|state| state.leave(place))
+    }
+}
+
+/// A lane on its way. However its task ends, its commands are answered and its semaphores are free again.
+struct Run {
+    driver: Arc<Driver>,
+    lane: Lane,
+}
+
+impl Run {
+    async fn run(mut self) {
+        let store = Arc::clone(&self.driver.store);
+        loop {
+            let taken_out = match self.lane.step() {
+                Step::FindLocked(footprint) => match store.locked(footprint).await {
+                    Ok(locked) => self.lane.found_locked(&locked),
+                    Err(error) => {
+                        tracing::debug!(%error, "a batch could not look for locked rows");
+                        self.lane.found_locked(&Footprint::default())
+                    }
+                },
+                Step::Pause(time) => {
+                    sleep(time).await;
+                    self.lane.paused();
+                    TakenOut::default()
+                }
+                Step::Transact(batch, on_lock) => {
+                    let deadline = self.lane.deadline();
+                    let result = retry::transact(&*store, batch, deadline, on_lock).await;
+                    self.lane.transacted(result, Instant::now())
+                }
+                Step::Answer => break,
             };
-            tokio::spawn(lane.run());
+            if !taken_out.is_empty() {
+                self.driver.update(|state| state.block_all(taken_out));
+            }
         }
-        self.poll_locked_rows();
+        let decided = self.lane.answers();
+        self.answer(decided);
+        self.gather().await;
+    }
+
+    /// Applies the outcomes and sends the answers. Other lanes begin once this one has ended.
+    fn answer(&self, decided: Vec<Decided>) {
+        let driver = &self.driver;
+        let answers = {
+            let mut state = driver.state();
+            state.apply(decided, &driver.grants);
+            state.next_event(false)
+        };
+        if let Some(Event::Respond(responses)) = answers {
+            driver.send(responses);
+        }
+    }
+
+    /// Lets callers that ask again at once get into the next batch, with those that came meanwhile: one batch for all, in
+    /// place of two that take turns. Ends as soon as nobody comes.
+    async fn gather(&self) {
+        let len = || self.driver.state().queue.len();
+        let mut queued = len();
+        for _ in 0..MOST_YIELDS {
+            yield_now().await;
+            let before = std::mem::replace(&mut queued, len());
+            if queued <= before {
+                return;
+            }
+        }
     }
 }
 
-/// A look at those of the semaphores that are waited for, to come last: they are loaded anyway. One that
-/// was queued for its own sake, as `saved` says, comes last too.
-fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
-    // In one order, so that a run can be repeated.
-    let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
-    let mut stands: BTreeMap<_, _> = waited_for
-        .map(|name| (name.clone(), Saved::Along))
-        .collect();
-    let mut queued = taken.commands.extract_if(.., |queued| {
-        matches!(
-            (&queued.command, &queued.reply_to),
-            (Command::Stand { .. }, ReplyTo::Engine)
-        )
-    });
-    for queued in &mut queued {
-        if let Command::Stand { name, stand } = queued.command {
-            let saved = stands.entry(name).or_default();
-            *saved = stand.saved.max(*saved);
+impl Drop for Run {
+    fn drop(&mut self) {
+        let was_cut_off = self.lane.is_under_way();
+        if was_cut_off {
+            let decided = self.lane.cut_off();
+            self.answer(decided);
+        }
+        let Self { driver, lane } = self;
+        driver.state().queue.end(lane.kind, &lane.semaphores);
+        // A runtime that ends takes no other lanes. Those on another begin with the next call there.
+        if !was_cut_off || std::thread::panicking() {
+            driver.perform();
         }
     }
-    let looks = stands.into_iter().map(|(name, saved)| {
-        let stand = waiting.stand(&name, saved);
-        let look = Command::Stand { name, stand };
-        Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine)
-    });
-    looks.collect()
 }
 
-/// Gives what is taken its turn; whether it still goes.
-fn admit(queued: &mut Queued, waiting: &mut WaitingLine) -> bool {
-    let turn = match &queued.reply_to {
-        ReplyTo::Caller(caller) if caller.answer.is_closed() => {
-            waiting.expect_no_more(&queued.frees);
-            return false;
-        }
-        ReplyTo::Caller(caller) => match (queued.command.ask(), &caller.ticket) {
-            (Some(ask), Some(ticket)) => waiting.turn(ask, ticket),
-            _ => return true,
-        },
-        ReplyTo::Waiter(place) => match waiting.take(*place) {
-            Some(turn) => turn,
-            None => return false,
-        },
-        ReplyTo::Engine => return true,
-    };
-    if let Command::Acquire { turn: its, .. } = &mut queued.command {
-        *its = turn;
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use lockhouse_core::SemaphoreName;
+    use lockhouse_stores::Memory;
+    use tokio::runtime::Runtime;
+
+    use super::*;
+
+    /// A runtime that ends drops a task at once that is spawned on it.
+    #[test]
+    fn a_change_on_a_runtime_that_ends_comes_to_an_end_while_rows_are_locked() {
+        let driver = Arc::new(Driver::new(Arc::new(Memory::new())));
+        let name = SemaphoreName::parse("a").unwrap();
+        driver.state().blocked.lock(&Footprint {
+            semaphores: [name].into(),
+            ..Footprint::default()
+        });
+        let runtime = Runtime::new().unwrap();
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let _entered = handle.enter();
+            driver.update(|_| ());
+            done.send(driver.state().has_lock_poller).unwrap();
+        });
+        let has_lock_poller = is_done.recv_timeout(Duration::from_secs(5));
+        assert_eq!(has_lock_poller, Ok(false), "another may begin");
     }
-    true
 }

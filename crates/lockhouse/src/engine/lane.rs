@@ -1,323 +1,449 @@
-//! A lane: one batch on its way to the store and back.
+//! A lane: one batch on its way to the store and back, as a state machine without I/O.
 //!
-//! A batch that the store turns down is tried command by command. A batch whose lock wait timed out takes the commands out
-//! that need a locked row ([blocked](super::blocked)), and goes on with the rest at once.
+//! [`Lane::step`] says what to ask the store next; the [driver](super::driver) asks it, and hands the result to
+//! [`Lane::found_locked`] or [`Lane::transacted`], which says which commands are blocked by it. Once [`Step::Answer`] is
+//! reached, [`Lane::answers`] has the outcome of every command that is left.
+//!
+//! - A batch whose lock wait timed out takes the commands out that need a locked row ([blocked](super::blocked)), and goes
+//!   on with the rest at once.
+//! - A batch that the store turns down is tried command by command, so that only the one to blame fails.
+//! - A grant that may have expired before its answer is not answered as one (P8). Whether it has, only the store knows: it
+//!   is asked again until it says either that it has, or that there is time left (P9).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind};
-use lockhouse_core::{Command, Count, Footprint, Place, Reply, SemaphoreName};
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use lockhouse_core::{Command, Count, Footprint, Outcome, Reply, SemaphoreName, StillWaiting};
+use tokio::time::Instant;
 
-use super::apply::{Decided, apply_outcomes};
-use super::driver::Driver;
-use super::queue::{LaneKind, Queued, Taken, Ticket};
+use super::queue::{LaneKind, Queued, Sequence, Taken};
 use super::reply_to::ReplyTo;
-use super::retry::{self, OnLock};
+use super::retry::OnLock;
 use super::waiting::Answered;
 
-/// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
-const MOST_YIELDS: u32 = 8;
+/// The pause before a batch is tried again after a lock wait that timed out, where the store found no locked row.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// The pause before a batch is tried again whose rows are free again.
-const A_MOMENT: Duration = Duration::from_millis(10);
-
-/// A batch on its way. Dropping it, however that comes about, frees its semaphores.
+/// A batch on its way.
+#[derive(Debug)]
 pub(super) struct Lane {
-    driver: Driver,
-    kind: LaneKind,
-    /// Which no other lane has.
-    semaphores: HashSet<SemaphoreName>,
+    pub(super) kind: LaneKind,
+    /// The semaphores that no other lane has meanwhile.
+    pub(super) semaphores: HashSet<SemaphoreName>,
     batch: Batch,
-    /// What else there is to each command. None are left once they are answered.
-    asked: Vec<Asked>,
+    /// The rest of each command of the batch. Empty once they are answered.
+    pending: Vec<Pending>,
+    begun: Instant,
+    deadline: Instant,
+    stage: Stage,
 }
 
-/// A command of a batch, without what the batch has of it.
-struct Asked {
-    ticket: Ticket,
+/// A command of the batch, without what [`Batch`] has of it.
+#[derive(Debug)]
+struct Pending {
+    sequence: Sequence,
     touches: Vec<SemaphoreName>,
     frees: Vec<(SemaphoreName, Count)>,
     reply_to: ReplyTo,
 }
 
-impl Asked {
-    fn queued(self, command: Command) -> Queued {
-        Queued {
-            ticket: self.ticket,
-            command,
-            touches: self.touches,
-            frees: self.frees,
-            reply_to: self.reply_to,
-        }
+/// How far a lane has come.
+#[derive(Debug)]
+enum Stage {
+    /// The store is asked which rows are locked, before the batch waits for one.
+    FindLocked,
+    /// The store decides the batch. `is_again` after a lock wait that timed out without a locked row to be found.
+    Whole { is_again: bool },
+    /// The same after a pause.
+    Pause,
+    /// The store decides one command after the other.
+    OneByOne(OneByOne),
+    /// Grants that may have expired are decided again.
+    Late(Late),
+    /// All is decided.
+    Decided(Vec<Answered>),
+}
+
+#[derive(Debug)]
+struct OneByOne {
+    answers: Vec<Answered>,
+    /// The next command.
+    alone: Batch,
+    /// Asks that were refused and go on waiting come before those behind them, as they do in one batch.
+    waiting: StillWaiting,
+}
+
+#[derive(Debug)]
+struct Late {
+    answers: Vec<Answered>,
+    /// When the call began whose answer each has.
+    begun: Vec<Instant>,
+    /// The commands whose grants may have expired, and which of the batch they are.
+    again: Batch,
+    which: Vec<usize>,
+    asked: Instant,
+}
+
+/// What a lane asks for next.
+#[derive(Debug)]
+pub(super) enum Step<'a> {
+    /// Find out which of these rows are locked.
+    FindLocked(&'a Footprint),
+    /// Let this time pass.
+    Pause(Duration),
+    /// Have the store decide and save this.
+    Transact(&'a Batch, OnLock),
+    /// Answer: all is decided.
+    Answer,
+}
+
+/// Commands that a lane takes out of its batch, each with the locked rows that it needs.
+#[derive(Debug, Default)]
+pub(super) struct TakenOut {
+    pub(super) commands: Vec<(Queued, Footprint)>,
+    /// The semaphores that no other command of the batch touches: nobody waits for the taken-out commands there.
+    pub(super) freed: HashSet<SemaphoreName>,
+}
+
+impl TakenOut {
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.freed.is_empty()
     }
 }
 
+/// A command of a batch, and its outcome.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) command: Command,
+    pub(super) reply_to: ReplyTo,
+    pub(super) frees: Vec<(SemaphoreName, Count)>,
+    pub(super) answer: Answered,
+}
+
 impl Lane {
-    pub(super) fn new(driver: Driver, taken: Taken) -> Self {
+    /// A lane for what was `taken`, which is to be answered by `deadline`. It `looks_first` where other rows are locked:
+    /// then there may be more.
+    pub(super) fn new(taken: Taken, looks_first: bool, now: Instant, deadline: Instant) -> Self {
         let Taken {
             kind,
             commands,
             semaphores,
         } = taken;
         let mut lane = Self {
-            driver,
             kind,
             semaphores,
             batch: batch(Vec::new(), &HashSet::new()),
-            asked: Vec::new(),
+            pending: Vec::new(),
+            begun: now,
+            deadline,
+            stage: match looks_first {
+                true => Stage::FindLocked,
+                false => Stage::Whole { is_again: false },
+            },
         };
         lane.fill(commands);
         lane
     }
 
-    fn fill(&mut self, commands: Vec<Queued>) {
-        let split = |queued: Queued| {
-            let Queued {
-                ticket,
-                command,
-                touches,
-                frees,
-                reply_to,
-            } = queued;
-            let asked = Asked {
-                ticket,
-                touches,
-                frees,
-                reply_to,
-            };
-            (command, asked)
+    /// When the answers are due.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// What to do next.
+    pub(super) fn step(&self) -> Step<'_> {
+        match &self.stage {
+            Stage::FindLocked => Step::FindLocked(&self.batch.footprint),
+            Stage::Whole { .. } => Step::Transact(&self.batch, OnLock::Report),
+            Stage::Pause => Step::Pause(PAUSE),
+            Stage::OneByOne(each) => Step::Transact(&each.alone, OnLock::Report),
+            Stage::Late(late) => Step::Transact(&late.again, OnLock::Retry),
+            Stage::Decided(_) => Step::Answer,
+        }
+    }
+
+    /// The time of [`Step::Pause`] has passed.
+    pub(super) fn paused(&mut self) {
+        self.stage = Stage::Whole { is_again: true };
+    }
+
+    /// The answer to [`Step::FindLocked`]: these rows are `locked`, as far as is known.
+    pub(super) fn found_locked(&mut self, locked: &Footprint) -> TakenOut {
+        let taken_out = self.take_out(locked);
+        self.stage = match self.batch.commands.is_empty() {
+            true => Stage::Decided(Vec::new()),
+            false => Stage::Whole { is_again: false },
         };
-        let (commands, asked) = commands.into_iter().map(split).unzip();
-        self.batch = batch(commands, &self.semaphores);
-        self.asked = asked;
+        taken_out
     }
 
-    /// Takes the commands out.
-    fn empty(&mut self) -> impl Iterator<Item = Queued> + use<> {
-        let commands = mem::take(&mut self.batch.commands).into_iter();
-        let asked = mem::take(&mut self.asked);
-        commands
-            .zip(asked)
-            .map(|(command, asked)| asked.queued(command))
-    }
-
-    pub(super) async fn run(mut self) {
-        let (begun, deadline) = (Instant::now(), retry::deadline());
-        let mut answers = self.decide(deadline).await;
-        self.ask_again_for_the_late(&mut answers, begun, deadline)
-            .await;
-        self.answer(answers.into_iter());
-        self.gather().await;
-    }
-
-    /// Sets those commands aside that need one of the `locked` rows; whether there were any. Nobody waits
-    /// for them in the lines of the semaphores that no other command of the batch touches.
-    fn block(&mut self, locked: &Footprint) -> bool {
-        let (blocked, rest): (Vec<_>, Vec<_>) = self
-            .empty()
-            .partition(|queued| queued.needs().overlaps(locked));
-        let is_some = !blocked.is_empty();
-        self.leave(blocked.into_iter().map(|queued| (queued, locked.clone())));
-        self.fill_with_rest(rest);
-        is_some
-    }
-
-    /// Where one row is locked there may be others: then a batch looks before it waits.
-    async fn block_beforehand(&mut self) {
-        if self.driver.state().blocked.is_empty() {
-            return;
+    /// The answer to [`Step::Transact`], which came `now`.
+    pub(super) fn transacted(
+        &mut self,
+        result: Result<Vec<Outcome>, StoreError>,
+        now: Instant,
+    ) -> TakenOut {
+        match mem::replace(&mut self.stage, Stage::Decided(Vec::new())) {
+            Stage::OneByOne(each) => return self.one_decided(each, result, now),
+            Stage::Late(late) => self.late_decided(late, result, now),
+            Stage::Whole { is_again } => return self.batch_decided(is_again, result, now),
+            Stage::FindLocked | Stage::Pause | Stage::Decided(_) => {}
         }
-        let store = &*self.driver.store;
-        match store.locked(&self.batch.footprint).await {
-            Ok(locked) => drop(self.block(&locked)),
-            Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
-        }
+        TakenOut::default()
     }
 
-    /// Notes the locked rows of each, and sets it aside.
-    fn leave(&self, blocked: impl Iterator<Item = (Queued, Footprint)>) {
-        let mut state = self.driver.state();
-        for (queued, locked) in blocked {
-            state.lock(&locked);
-            state.block(queued, &locked);
-        }
-        state.call();
-        drop(state);
-        self.driver.fill_lanes();
+    /// The commands that are left, with their outcomes. The lane has none any more.
+    pub(super) fn answers(&mut self) -> Vec<Decided> {
+        let answers = match mem::replace(&mut self.stage, Stage::Decided(Vec::new())) {
+            Stage::Decided(answers) => answers,
+            _ => Vec::new(),
+        };
+        self.answered_with(answers)
     }
 
-    fn fill_with_rest(&mut self, rest: Vec<Queued>) {
-        let touched: HashSet<_> = rest.iter().flat_map(|queued| &queued.touches).collect();
-        let is_freed = |name: &SemaphoreName| !touched.contains(name);
-        let freed: HashSet<_> = self.semaphores.extract_if(is_freed).collect();
-        self.driver.state().queue.free(&freed);
-        self.fill(rest);
+    /// Whether commands are not answered yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.pending.is_empty()
     }
 
-    /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
-    /// the store knows: it is asked until it says either that it has, or that there is time left
-    /// (P9). That takes time again, for those too who were not late before.
-    async fn ask_again_for_the_late(
-        &self,
-        answers: &mut [Answered],
-        begun: Instant,
-        deadline: Instant,
-    ) {
-        let mut begun = vec![begun; answers.len()];
-        loop {
-            let answers = answers.iter_mut().zip(&mut begun);
-            let all = self.batch.commands.iter().zip(answers);
-            let (again, late): (Vec<_>, Vec<_>) = all
-                .filter(|(_, (answer, begun))| may_have_expired(answer, begun.elapsed()))
-                .map(|(command, late)| (command.clone(), late))
-                .unzip();
-            if again.is_empty() {
-                return;
+    /// The commands that are left, for a task that ended before their outcomes were known.
+    pub(super) fn cut_off(&mut self) -> Vec<Decided> {
+        let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
+        let answers = shared(error, self.pending.len()).collect();
+        self.answered_with(answers)
+    }
+
+    fn batch_decided(
+        &mut self,
+        is_again: bool,
+        result: Result<Vec<Outcome>, StoreError>,
+        now: Instant,
+    ) -> TakenOut {
+        let error = match result {
+            Ok(outcomes) => {
+                self.decided(outcomes.into_iter().map(Ok).collect(), now);
+                return TakenOut::default();
             }
-            let now = Instant::now();
-            // Of what only others in the batch need, nothing: it may be what made these late.
-            let again = batch(again, &HashSet::new());
-            let many = late.len();
-            let store = &*self.driver.store;
-            let new: Vec<_> = match retry::transact(store, &again, deadline, OnLock::Retry).await {
-                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-                Err(error) => {
-                    let lost = "a grant took longer than it lasts, and asking again failed";
-                    shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
-                }
-            };
-            for ((answer, begun), new) in late.into_iter().zip(new) {
-                *begun = now;
-                *answer = as_granted(answer, new);
-            }
-        }
-    }
-
-    /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
-    /// batch for all, in place of two that take turns. Ends as soon as nobody comes.
-    async fn gather(&self) {
-        let mut queued = self.driver.state().queue.len();
-        for _ in 0..MOST_YIELDS {
-            yield_now().await;
-            let before = mem::replace(&mut queued, self.driver.state().queue.len());
-            if queued <= before {
-                return;
-            }
-        }
-    }
-
-    /// Gives each who asked its answer.
-    fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
-        let decided = self.empty().zip(answers);
-        let decided = decided.map(|(queued, answer)| Decided {
-            command: queued.command,
-            reply_to: queued.reply_to,
-            frees: queued.frees,
-            answer,
-        });
-        // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
-        let told = apply_outcomes(&self.driver, &self.driver.shared.grants, decided);
-        told.into_iter().for_each(|response| response.send());
-    }
-
-    /// One result for each command that is still in the batch: those that need a locked row are set aside. If
-    /// the store turns a batch down, each command is tried on its own, so that only the one to blame fails.
-    async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
-        self.block_beforehand().await;
-        let mut is_again = false;
-        while !self.batch.commands.is_empty() {
-            let store = &*self.driver.store;
-            let decided = retry::transact(store, &self.batch, deadline, OnLock::Report);
-            let error = match decided.await {
-                Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
-                Err(error) => error,
-            };
-            let many = self.batch.commands.len();
-            match error.kind() {
-                Kind::Locked if Instant::now() < deadline => {
-                    tracing::debug!(%error, many, "a batch met locked rows");
-                    let is_named = !error.locked().is_empty();
+            Err(error) => error,
+        };
+        let many = self.batch.commands.len();
+        match error.kind() {
+            Kind::Locked if now < self.deadline => {
+                tracing::debug!(%error, many, "a batch met locked rows");
+                let is_named = !error.locked().is_empty();
+                if !is_named && !is_again {
                     // The rows may be free again, or it was a gap between rows.
-                    if !is_named && !is_again {
-                        is_again = true;
-                        sleep(A_MOMENT).await;
-                    } else if !is_named || !self.block(error.locked()) {
-                        return self.decide_one_by_one(deadline).await;
-                    }
+                    self.stage = Stage::Pause;
+                    return TakenOut::default();
                 }
-                Kind::Rejected if many > 1 => {
-                    tracing::warn!(%error, many, "a batch was turned down, trying one by one");
-                    return self.decide_one_by_one(deadline).await;
+                let taken_out = self.take_out(error.locked());
+                match taken_out.commands.is_empty() {
+                    true => self.decide_one_by_one(),
+                    false if self.batch.commands.is_empty() => self.decided(Vec::new(), now),
+                    false => self.stage = Stage::Whole { is_again },
                 }
-                _ => return shared(error, many).collect(),
+                return taken_out;
             }
+            Kind::Rejected if many > 1 => {
+                tracing::warn!(%error, many, "a batch was turned down, trying one by one");
+                self.decide_one_by_one();
+            }
+            _ => self.decided(shared(error, many).collect(), now),
         }
-        Vec::new()
+        TakenOut::default()
     }
 
-    /// Who is refused and goes on waiting comes before those behind it, as it does in one batch.
-    async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
-        let mut results = Vec::with_capacity(self.batch.commands.len());
-        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
-        for command in &self.batch.commands {
-            let mut command = command.clone();
-            if let Command::Acquire { ask, turn } = &mut command {
-                let is_behind = |name: &&SemaphoreName| {
-                    let first = waits.get(*name);
-                    first.is_some_and(|first| *first < turn.place)
-                };
-                let names = ask.permits().map(|(name, _)| name);
-                turn.behind.extend(names.filter(is_behind).cloned());
-            }
-            let alone = batch(vec![command.clone()], &HashSet::new());
-            let store = &*self.driver.store;
-            let outcome = retry::transact(store, &alone, deadline, OnLock::Report).await;
-            let answer = outcome.map(|mut outcomes| outcomes.remove(0));
-            if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
-                && turn.waits
-                && refusal.lacks_room()
-            {
-                for (name, _) in ask.permits() {
-                    let first = waits.entry(name.clone()).or_insert(turn.place);
-                    *first = turn.place.min(*first);
-                }
-            }
-            results.push(answer);
-        }
-        self.block_one_by_one(results)
+    fn decide_one_by_one(&mut self) {
+        let mut each = OneByOne {
+            answers: Vec::with_capacity(self.batch.commands.len()),
+            alone: batch(Vec::new(), &HashSet::new()),
+            waiting: StillWaiting::default(),
+        };
+        each.next(&self.batch.commands);
+        self.stage = Stage::OneByOne(each);
     }
 
-    /// Sets those aside that met a locked row when they were tried alone, as a renewal does that comes too
-    /// late and needs a semaphore which it does not name. A new id that sorts into a gap which is locked is
-    /// answered with the error: no poll would find the gap.
-    fn block_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
-        let (mut blocked, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-        for (queued, answer) in self.empty().zip(results) {
+    fn one_decided(
+        &mut self,
+        mut each: OneByOne,
+        result: Result<Vec<Outcome>, StoreError>,
+        now: Instant,
+    ) -> TakenOut {
+        let answer = result.map(|mut outcomes| outcomes.remove(0));
+        each.answered(answer);
+        if each.next(&self.batch.commands) {
+            self.stage = Stage::OneByOne(each);
+            return TakenOut::default();
+        }
+        self.take_out_one_by_one(each.answers, now)
+    }
+
+    /// Takes the commands out that met a locked row when they were tried alone, as a renewal does that comes too late and
+    /// needs a semaphore which it does not name. A new id that sorts into a locked gap is answered with the error: no poll
+    /// would find the gap.
+    fn take_out_one_by_one(&mut self, all: Vec<Answered>, now: Instant) -> TakenOut {
+        let (mut commands, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        for (queued, answer) in self.empty().zip(all) {
             match answer {
-                Err(error) if !error.locked().is_empty() => blocked.push((queued, error)),
+                Err(error) if !error.locked().is_empty() => {
+                    commands.push((queued, error.locked().clone()));
+                }
                 answer => {
                     rest.push(queued);
                     answers.push(answer);
                 }
             }
         }
-        self.leave(
-            blocked
-                .into_iter()
-                .map(|(queued, error)| (queued, error.locked().clone())),
-        );
-        self.fill_with_rest(rest);
-        answers
+        let freed = self.keep(rest);
+        self.decided(answers, now);
+        TakenOut { commands, freed }
+    }
+
+    /// Takes the commands out that need one of the `locked` rows.
+    fn take_out(&mut self, locked: &Footprint) -> TakenOut {
+        if locked.is_empty() {
+            return TakenOut::default();
+        }
+        let (commands, rest): (Vec<_>, Vec<_>) = self
+            .empty()
+            .partition(|queued| queued.needs().overlaps(locked));
+        let commands = commands
+            .into_iter()
+            .map(|queued| (queued, locked.clone()))
+            .collect();
+        let freed = self.keep(rest);
+        TakenOut { commands, freed }
+    }
+
+    /// Goes on with `rest`; the semaphores that it no longer has.
+    fn keep(&mut self, rest: Vec<Queued>) -> HashSet<SemaphoreName> {
+        let touched: HashSet<_> = rest.iter().flat_map(|queued| &queued.touches).collect();
+        let is_freed = |name: &SemaphoreName| !touched.contains(name);
+        let freed = self.semaphores.extract_if(is_freed).collect();
+        self.fill(rest);
+        freed
+    }
+
+    /// All commands have their `answers`, unless a grant among them is late.
+    fn decided(&mut self, answers: Vec<Answered>, now: Instant) {
+        let begun = vec![self.begun; answers.len()];
+        self.decide_again_if_late(answers, begun, now);
+    }
+
+    /// Deciding again takes time again, also for grants that were not late before.
+    fn decide_again_if_late(&mut self, answers: Vec<Answered>, begun: Vec<Instant>, now: Instant) {
+        let all = answers.iter().zip(&begun).enumerate();
+        let late = all.filter(|(_, (answer, begun))| may_have_expired(answer, now - **begun));
+        let which: Vec<usize> = late.map(|(i, _)| i).collect();
+        if which.is_empty() {
+            self.stage = Stage::Decided(answers);
+            return;
+        }
+        let commands = which.iter().map(|i| self.batch.commands[*i].clone());
+        self.stage = Stage::Late(Late {
+            answers,
+            begun,
+            // None of the semaphores that only others in the batch need: those may be what made these late.
+            again: batch(commands.collect(), &HashSet::new()),
+            which,
+            asked: now,
+        });
+    }
+
+    fn late_decided(&mut self, late: Late, result: Result<Vec<Outcome>, StoreError>, now: Instant) {
+        let Late {
+            mut answers,
+            mut begun,
+            which,
+            asked,
+            ..
+        } = late;
+        let new: Vec<Answered> = match result {
+            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Err(error) => {
+                let lost = "a grant took longer than it lasts, and asking again failed";
+                let error = StoreError::new(Kind::Unknown, lost).caused_by(error);
+                shared(error, which.len()).collect()
+            }
+        };
+        for (i, new) in which.into_iter().zip(new) {
+            begun[i] = asked;
+            answers[i] = as_granted(&answers[i], new);
+        }
+        self.decide_again_if_late(answers, begun, now);
+    }
+
+    fn answered_with(&mut self, answers: Vec<Answered>) -> Vec<Decided> {
+        let all = self.empty().zip(answers);
+        let decided = all.map(|(queued, answer)| Decided {
+            command: queued.command,
+            reply_to: queued.reply_to,
+            frees: queued.frees,
+            answer,
+        });
+        decided.collect()
+    }
+
+    fn fill(&mut self, commands: Vec<Queued>) {
+        let split = |queued: Queued| {
+            let pending = Pending {
+                sequence: queued.sequence,
+                touches: queued.touches,
+                frees: queued.frees,
+                reply_to: queued.reply_to,
+            };
+            (queued.command, pending)
+        };
+        let (commands, pending) = commands.into_iter().map(split).unzip();
+        self.batch = batch(commands, &self.semaphores);
+        self.pending = pending;
+    }
+
+    /// Takes all commands out.
+    fn empty(&mut self) -> impl Iterator<Item = Queued> + use<> {
+        let commands = mem::take(&mut self.batch.commands).into_iter();
+        let pending = mem::take(&mut self.pending).into_iter();
+        commands.zip(pending).map(|(command, pending)| Queued {
+            sequence: pending.sequence,
+            command,
+            touches: pending.touches,
+            frees: pending.frees,
+            reply_to: pending.reply_to,
+        })
     }
 }
 
-/// `also` are semaphores that `commands` are known to need, though they do not name them. What isn't said
-/// there the store finds out.
+impl OneByOne {
+    /// Goes on with the next of `commands`, if one is left.
+    fn next(&mut self, commands: &[Command]) -> bool {
+        let Some(command) = commands.get(self.answers.len()) else {
+            return false;
+        };
+        let mut command = command.clone();
+        if let Command::Acquire { ask, turn } = &mut command {
+            let ahead = self.waiting.ahead_of(ask, turn);
+            turn.behind.extend(ahead);
+        }
+        self.alone = batch(vec![command], &HashSet::new());
+        true
+    }
+
+    fn answered(&mut self, answer: Answered) {
+        if let (Some(Command::Acquire { ask, turn }), Ok(Err(refusal))) =
+            (self.alone.commands.first(), &answer)
+        {
+            if turn.waits && refusal.lacks_room() {
+                self.waiting.add(ask, turn);
+            }
+        }
+        self.answers.push(answer);
+    }
+}
+
+/// `also` are semaphores that `commands` are known to need, though they do not name them. The store finds out the rest.
 fn batch(commands: Vec<Command>, also: &HashSet<SemaphoreName>) -> Batch {
     let footprint = Footprint::of(&commands, also);
     Batch {
@@ -326,22 +452,7 @@ fn batch(commands: Vec<Command>, also: &HashSet<SemaphoreName>) -> Batch {
     }
 }
 
-impl Drop for Lane {
-    fn drop(&mut self) {
-        let was_cut_off = !self.asked.is_empty();
-        if was_cut_off {
-            let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
-            self.answer(shared(error, self.asked.len()));
-        }
-        self.driver.state().queue.end(self.kind, &self.semaphores);
-        // A runtime that ends takes no other lanes. Those on another begin with the next call there.
-        if !was_cut_off || std::thread::panicking() {
-            self.driver.fill_lanes();
-        }
-    }
-}
-
-/// Whether it is a grant that may be over by now, as its answer took so long.
+/// Whether it is a grant that may be over, as its answer took so long.
 fn may_have_expired(answer: &Answered, took: Duration) -> bool {
     match answer {
         Ok(Ok(Reply::Granted { lasts, .. })) => lasts.is_some_and(|lasts| lasts <= took),
@@ -349,7 +460,7 @@ fn may_have_expired(answer: &Answered, took: Duration) -> bool {
     }
 }
 
-/// The `new` answer for what was granted by the call of the `first`.
+/// The `new` answer for a grant that was made by the call of the `first`.
 fn as_granted(first: &Answered, mut new: Answered) -> Answered {
     if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
         (first, &mut new)
@@ -366,3 +477,6 @@ fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
         Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,86 +3,24 @@
 //! What seems due is read without locks, and ended by commands that look again under them. So a
 //! renewal and a sweep can't both win (P3), and any number of processes may sweep at once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::AddAssign;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lockhouse_core::store::{Due, Error as StoreError, Kind};
-use lockhouse_core::{
-    Cause, Command, EndReason, ExternalId, Owner, Reply, Request, Semaphore, SemaphoreName,
-};
-use tokio::sync::SetOnce;
+use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, Semaphore, SemaphoreName};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Engine, Touches, retry};
+use super::queue::Touches;
+use super::{Engine, retry};
 use crate::Error;
 
 /// How many requests are ended before the next are read.
 pub(super) const PIECE: u32 = 500;
 
-/// How long one who looks again and again waits for what it ends.
+/// How long the poller waits for what it ends.
 const A_MOMENT: Duration = Duration::from_millis(300);
-
-/// What is being ended by such a look.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ending(Arc<Mutex<HashSet<ExternalId>>>);
-
-impl Ending {
-    /// Those of `due` that are not being ended yet. They are until what comes with them is dropped.
-    fn begin(&self, mut due: Vec<Request>) -> (Vec<Request>, Underway) {
-        let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        due.retain(|request| ending.insert(request.external_id.clone()));
-        let ids = due.iter().map(|request| request.external_id.clone());
-        let underway = Underway {
-            ids: ids.collect(),
-            ending: self.clone(),
-        };
-        (due, underway)
-    }
-}
-
-/// What one look began to end.
-struct Underway {
-    ids: Vec<ExternalId>,
-    ending: Ending,
-}
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        let ending = &self.ending.0;
-        let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in &self.ids {
-            ending.remove(id);
-        }
-    }
-}
-
-/// Looks at semaphores that are under way. Those who are refused at about the same time share one.
-#[derive(Debug, Default)]
-pub(super) struct Looked {
-    looks: Mutex<HashMap<SemaphoreName, Look>>,
-}
-
-/// What lapsed before a look began, it has found. What did since, or was only saved since, as a commit
-/// may take longer than a TTL, it may have missed.
-#[derive(Clone, Debug)]
-struct Look {
-    begun: Instant,
-    /// What it found, or none if it failed; not set while it is under way. Who waits for it is woken in
-    /// order, so that a simulated run can be repeated.
-    found: Arc<SetOnce<Option<Found>>>,
-}
-
-/// What a look found.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    /// Whether something is over that was in the way.
-    is_over: bool,
-    /// The semaphores as they were after it, as others may have ended something just before.
-    semaphores: Vec<Semaphore>,
-}
 
 /// What became of requests that seemed due.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,63 +38,11 @@ impl AddAssign for Ended {
     }
 }
 
-/// Tells what a look found, or that it failed when this is dropped before.
-struct Telling(Arc<SetOnce<Option<Found>>>);
-
-impl Telling {
-    fn tell(&self, found: Found) {
-        // Only once.
-        let _ = self.0.set(Some(found));
-    }
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        // Unless it was told.
-        let _ = self.0.set(None);
-    }
-}
-
-/// What there is to do about some semaphores.
-struct ToLook {
-    /// Those to look at. Others wait for this to be dropped, or told.
-    names: Vec<SemaphoreName>,
-    telling: Telling,
-    /// What others look at.
-    by_others: Vec<(SemaphoreName, Look)>,
-}
-
-impl Looked {
-    /// What there is to do about `names`.
-    fn begin(&self, names: &[SemaphoreName]) -> ToLook {
-        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, look| !look.found.initialized());
-        let found = Arc::new(SetOnce::new());
-        let begun = Instant::now();
-        let mut to_look = ToLook {
-            names: Vec::new(),
-            telling: Telling(Arc::clone(&found)),
-            by_others: Vec::new(),
-        };
-        for name in names {
-            match looks.get(name) {
-                Some(look) => to_look.by_others.push((name.clone(), look.clone())),
-                None => {
-                    let found = Arc::clone(&found);
-                    looks.insert(name.clone(), Look { begun, found });
-                    to_look.names.push(name.clone());
-                }
-            }
-        }
-        to_look
-    }
-}
-
 impl Engine {
     /// Ends what has lapsed on `names`, which were found full just now; whether anything may have, or all of
-    /// them are as `is_free` would have them by now, since others ended it. It has its answer by `deadline`.
+    /// them are as `is_free` would have them since others ended it. It has its answer by `deadline`.
     ///
-    /// A look of another's counts if it began since. One that began before is waited for, and if it found
+    /// A look by another call counts if it began since. One that began before is waited for, and if it found
     /// nothing there is one more.
     pub(super) async fn end_lapsed(
         &self,
@@ -169,23 +55,21 @@ impl Engine {
         let mut free = HashSet::new();
         let mut is_over = false;
         while !names.is_empty() && !is_over && Instant::now() < deadline {
-            let looks = self.shared.looked.begin(&names);
-            let mut see = |found: &Found| {
-                is_over |= found.is_over;
-                let are_free = found
-                    .semaphores
-                    .iter()
-                    .filter(|semaphore| is_free(semaphore));
+            let looks = self.shared.looks.join(&names);
+            let mut see = |found: &Option<Vec<Semaphore>>| {
+                is_over |= found.is_none();
+                let semaphores = found.iter().flatten();
+                let are_free = semaphores.filter(|semaphore| is_free(semaphore));
                 free.extend(are_free.map(|semaphore| semaphore.name.clone()));
             };
-            if !looks.names.is_empty() {
-                let found = self.look_for_lapsed(&looks.names, deadline).await?;
+            if !looks.own.is_empty() {
+                let found = self.look_for_lapsed(&looks.own, deadline).await?;
                 see(&found);
-                looks.telling.tell(found);
+                looks.leader.finish(found);
             }
             names.clear();
             for (name, look) in looks.by_others {
-                let told = timeout_at(deadline, look.found.wait()).await;
+                let told = timeout_at(deadline, look.result.wait()).await;
                 let found = told.ok().and_then(Option::as_ref);
                 found.into_iter().for_each(&mut see);
                 if found.is_none() || look.begun < since {
@@ -200,35 +84,35 @@ impl Engine {
         Err(StoreError::new(Kind::Unavailable, late).into())
     }
 
+    /// None if something was ended that was in the way; else the semaphores as they are after the look, as others may have
+    /// ended something just before.
     async fn look_for_lapsed(
         &self,
         names: &[SemaphoreName],
         deadline: Instant,
-    ) -> Result<Found, Error> {
+    ) -> Result<Option<Vec<Semaphore>>, Error> {
         let lapsed = Due::Lapsed { on: Some(names) };
         let ended = self.end_all(lapsed, lapse, || deadline).await?;
         if ended.over > 0 {
             self.shared.sweep_timer.go_on();
-            return Ok(Found {
-                is_over: true,
-                semaphores: Vec::new(),
-            });
+            return Ok(None);
         }
-        Ok(Found {
-            is_over: false,
-            semaphores: retry::read(deadline, || self.store.named(names)).await?,
-        })
+        let semaphores = retry::read(deadline, || self.store.named(names)).await?;
+        Ok(Some(semaphores))
     }
 
-    /// The same for who looks again and again: it waits a moment only for what it ends, and goes on to
-    /// the next, since whoever has some of it locked may be long about it.
+    /// The same for the poller: it waits a moment only for what it ends, and goes on to the next, since a transaction that
+    /// keeps some of it locked may last long.
     pub(super) async fn end_lapsed_soon(&self, names: &[SemaphoreName]) -> Result<(), Error> {
         let lapsed = Due::Lapsed { on: Some(names) };
         loop {
             let deadline = retry::deadline();
-            let due = retry::read(deadline, || self.store.due(lapsed, PIECE)).await?;
+            let mut due = retry::read(deadline, || self.store.due(lapsed, PIECE)).await?;
             let found = due.len();
-            let (due, ending) = self.shared.ending.begin(due);
+            let ending = self
+                .shared
+                .ending
+                .begin(&mut due, |request| &request.external_id);
             if due.is_empty() {
                 return Ok(());
             }

@@ -1,24 +1,20 @@
 //! Polls the rows that other transactions keep locked, while commands need them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Error as StoreError, Kind};
-use lockhouse_core::{Cause, Command, Footprint, SemaphoreName};
+use lockhouse_core::store::Batch;
+use lockhouse_core::{Command, Footprint, SemaphoreName};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::apply::Response;
-use super::driver::{Driver, State};
-use super::queue::Queued;
-use super::reply_to::{Answer, ReplyTo};
+use super::driver::Driver;
 use super::retry;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 
-/// A call is told that its row is locked so long before its own time is up.
-const MARGIN: Duration = Duration::from_millis(200);
-
 /// The task that polls. However it ends, another may begin.
-struct LockPoller(Driver);
+struct LockPoller(Arc<Driver>);
 
 impl Drop for LockPoller {
     fn drop(&mut self) {
@@ -27,36 +23,21 @@ impl Drop for LockPoller {
 }
 
 impl Driver {
-    /// Sees to it that the rows are polled, as long as one is known to be locked.
-    pub(super) fn poll_locked_rows(&self) {
-        let mut state = self.state();
-        if state.blocked.is_empty() || state.has_lock_poller {
-            return;
-        }
-        state.has_lock_poller = true;
-        drop(state);
-        let poller = LockPoller(self.clone());
+    /// Begins to poll, until no row is known to be locked.
+    pub(super) fn poll_locked_rows(self: &Arc<Self>) {
+        let poller = LockPoller(Arc::clone(self));
         tokio::spawn(async move { poller.run().await });
     }
 
-    /// Of the rows of `looked_at`, only `locked` still are: what needs none of them goes on.
-    fn unlock(&self, looked_at: &Footprint, locked: &Footprint) {
-        let mut state = self.state();
-        let free = state.blocked.unlock(looked_at, locked);
-        state.put_back(free);
-        drop(state);
-        self.call();
-    }
-
     /// Waits for `name` in the database's own queue.
-    async fn wait_for(self, name: SemaphoreName) {
+    async fn wait_for(self: Arc<Self>, name: SemaphoreName) {
         let looked_at = Footprint {
             semaphores: [name.clone()].into(),
             ..Footprint::default()
         };
         let look = Batch::new(vec![Command::look(name)]);
         if self.store.transact(&look).await.is_ok() {
-            self.unlock(&looked_at, &Footprint::default());
+            self.update(|state| state.unlock(&looked_at, &Footprint::default()));
         }
     }
 }
@@ -64,7 +45,7 @@ impl Driver {
 impl LockPoller {
     async fn run(self) {
         let driver = &self.0;
-        let mut waits: Option<tokio::task::JoinHandle<()>> = None;
+        let mut waits: Option<JoinHandle<()>> = None;
         loop {
             // Processes that poll the same rows do not poll them in step.
             sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
@@ -73,55 +54,16 @@ impl LockPoller {
                 return;
             }
             match retry::read(retry::deadline(), || driver.store.locked(&rows)).await {
-                Ok(locked) => driver.unlock(&rows, &locked),
+                Ok(locked) => driver.update(|state| state.unlock(&rows, &locked)),
                 Err(error) => {
                     tracing::warn!(%error, "locked rows could not be polled, trying again")
                 }
             }
-            driver.give_up();
-            if waits.as_ref().is_none_or(|task| task.is_finished()) {
+            driver.update(|state| state.give_up_blocked(Instant::now()));
+            if waits.as_ref().is_none_or(JoinHandle::is_finished) {
                 let name = driver.state().blocked.next_to_wait_for();
-                waits = name.map(|name| tokio::spawn(driver.clone().wait_for(name)));
+                waits = name.map(|name| tokio::spawn(Arc::clone(driver).wait_for(name)));
             }
         }
     }
-}
-
-impl Driver {
-    /// Answers the callers whose time is up, and forgets those that went away.
-    fn give_up(&self) {
-        let mut state = self.state();
-        let State {
-            blocked, waiting, ..
-        } = &mut *state;
-        let is_over = |queued: &Queued| match &queued.reply_to {
-            ReplyTo::Caller(caller) => {
-                caller.answer.is_closed()
-                    || caller.deadline <= Instant::now() + MARGIN
-                    || is_found_again(&queued.command)
-            }
-            ReplyTo::Waiter(place) => waiting.get(*place).is_none(),
-            ReplyTo::Engine => true,
-        };
-        let over = blocked.give_up(is_over);
-        drop(state);
-        for queued in over {
-            let message = "a row that it needs is locked by another transaction of the database";
-            let error = StoreError::new(Kind::Locked, message);
-            if let ReplyTo::Caller(caller) = queued.reply_to {
-                Response::Caller(caller.answer, Answer::Decided(Err(error))).send();
-            }
-        }
-    }
-}
-
-/// Whether a sweep asks for it, which finds it again the next time.
-fn is_found_again(command: &Command) -> bool {
-    let Command::End { cause, .. } = command else {
-        return false;
-    };
-    matches!(
-        cause,
-        Cause::Expired | Cause::OwnerSilent { .. } | Cause::Stale { .. }
-    )
 }

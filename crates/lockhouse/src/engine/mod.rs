@@ -25,6 +25,7 @@ mod epoch;
 mod grant_cache;
 mod lane;
 mod lapsed;
+mod listing_limit;
 mod listings;
 mod lock_poller;
 mod opportunistic_sweep;
@@ -33,8 +34,12 @@ mod publisher;
 mod queue;
 mod reply_to;
 mod retry;
+mod singleflight;
+mod state;
+mod sweep_timer;
 mod upkeep;
 mod wait_handle;
+mod waiters;
 mod waiting;
 
 use std::slice;
@@ -53,11 +58,11 @@ use crate::error::unexpected;
 use crate::upkeep::Health;
 use crate::{Error, SemaphoreStatus};
 use driver::Driver;
-use grant_cache::GrantCache;
-use lapsed::{Ending, Looked};
-use listings::Listings;
-use opportunistic_sweep::SweepTimer;
+use listing_limit::Listings;
+use queue::Touches;
 use reply_to::Answer;
+use singleflight::{InFlight, Singleflight};
+use sweep_timer::SweepTimer;
 use waiting::Wait;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.
@@ -73,41 +78,34 @@ const POLLER_CHECKED_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     store: Arc<dyn FullStore>,
-    driver: Driver,
+    driver: Arc<Driver>,
     listings: Listings,
     shared: Arc<Shared>,
 }
 
-/// What calls and lanes both use.
+/// What all clones share beside the driver.
 #[derive(Debug)]
 struct Shared {
-    grants: GrantCache,
-    looked: Looked,
-    ending: Ending,
+    /// Looks for lapsed holds on semaphores that calls found full: none if one was ended, else the semaphores after it.
+    looks: Singleflight<SemaphoreName, Option<Vec<Semaphore>>>,
+    /// Lapsed requests that the poller is ending.
+    ending: InFlight<ExternalId>,
     sweep_timer: SweepTimer,
-    /// Rings when somebody begins to wait.
+    /// Notified when a call begins to wait.
     someone_new: Notify,
     upkeep: Mutex<Health>,
-}
-
-/// What a command touches, and what of it it will give back.
-#[derive(Debug, Default)]
-struct Touches {
-    semaphores: Vec<SemaphoreName>,
-    frees: Vec<(SemaphoreName, Count)>,
 }
 
 impl Engine {
     pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
         let shared = Arc::new(Shared {
-            grants: GrantCache::new(),
-            looked: Looked::default(),
-            ending: Ending::default(),
+            looks: Singleflight::new(),
+            ending: InFlight::new(),
             sweep_timer: SweepTimer::new(),
             someone_new: Notify::new(),
             upkeep: Mutex::default(),
         });
-        let driver = Driver::new(Arc::clone(&store), Arc::clone(&shared));
+        let driver = Arc::new(Driver::new(Arc::clone(&store)));
         Self {
             store,
             driver,
@@ -182,14 +180,14 @@ impl Engine {
         let Command::End { external_id, .. } = command else {
             if let Some(ask) = command.ask() {
                 // Before it is granted, so that a release by a caller who gave up comes behind it.
-                self.shared.grants.insert(ask);
+                self.driver.grants.insert(ask);
             }
             return Ok(Touches {
                 semaphores: command.semaphores().cloned().collect(),
                 frees: Vec::new(),
             });
         };
-        let (permits, is_held) = match self.shared.grants.get(external_id) {
+        let (permits, is_held) = match self.driver.grants.get(external_id) {
             Some(request) => (request.permits, request.is_held),
             None => {
                 let read = retry::read(deadline, || self.store.request(external_id)).await?;
@@ -238,7 +236,7 @@ impl Engine {
                 loop {
                     match timeout(POLLER_CHECKED_EVERY, &mut outcome).await {
                         Ok(outcome) => return Ok(outcome??),
-                        // Who looked may have ended with its runtime.
+                        // The poller may have ended with its runtime.
                         Err(_) if !self.driver.state().has_poller => self.start_poller(),
                         Err(_) => {}
                     }

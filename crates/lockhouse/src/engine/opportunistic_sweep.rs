@@ -1,57 +1,18 @@
 //! A process that acquires also sweeps a little, so that lapsed holds do not pile up where no upkeep runs.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Due, Purge};
-use tokio::time::Instant;
 
 use super::lapsed::lapse;
 use super::{Engine, retry};
 use crate::{Error, Upkeep};
-
-/// How often a process that acquires looks for what has lapsed anywhere.
-const EVERY: Duration = Duration::from_secs(60);
-
-/// The same while it finds some.
-const WHILE_THERE_IS_SOME: Duration = Duration::from_secs(1);
 
 /// How many requests it ends at once, and how many sessions it deletes. It takes a few milliseconds.
 const SOME: u32 = 100;
 
 /// The list of waiters of a process that died is deleted after so long.
 const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(60 * 60);
-
-/// When the next look is.
-#[derive(Debug)]
-pub(super) struct SweepTimer(Mutex<Instant>);
-
-impl SweepTimer {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Instant::now() + EVERY))
-    }
-
-    /// There is something to end.
-    pub(super) fn go_on(&self) {
-        let mut next = self.next();
-        *next = (*next).min(Instant::now() + WHILE_THERE_IS_SOME);
-    }
-
-    /// Whether it is time for a look, which the caller then has to do.
-    fn is_due(&self) -> bool {
-        let now = Instant::now();
-        let mut next = self.next();
-        let is_due = *next <= now;
-        if is_due {
-            *next = now + EVERY;
-        }
-        is_due
-    }
-
-    fn next(&self) -> MutexGuard<'_, Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Engine {
     /// Ends some of what has lapsed, on whatever semaphore, in the background; if it is time for that.

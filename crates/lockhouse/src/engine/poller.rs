@@ -10,48 +10,50 @@
 //! Lapsed holds are looked for as well, by the store's clock: when the next one that was granted here must have lapsed, and
 //! every 400 ms for those that others granted. So a dead holder's permits are there within a second of its time (P10).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::SemaphoreName;
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
+use super::state::State;
 use super::waiting::{Observed, PollPlan};
 use super::{Engine, retry};
 
-/// How many times as long as a look took nobody looks again, and how long at most.
+/// How many times as long as a poll took the poller rests, and how long at most.
 const RESTS: u32 = 64;
-const RESTS_WHERE_IT_RINGS: u32 = 8;
+const RESTS_WHEN_NOTIFIED: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// How many semaphores are read at once.
 const PIECE: usize = 500;
 
-/// The one who looks. However that ends, another may begin.
+/// The task that polls. However it ends, another may begin.
 struct Poller {
-    driver: Driver,
+    driver: Arc<Driver>,
     is_on: bool,
-    looked: Instant,
+    polled: Instant,
     took: Duration,
-    has_rung: bool,
+    was_notified: bool,
 }
 
 impl Poller {
-    /// It looked, since it `began`.
+    /// It polled, since it `began`.
     fn rest(&mut self, began: Instant) {
-        self.looked = Instant::now();
-        self.took = self.looked - began;
-        self.has_rung = false;
+        self.polled = Instant::now();
+        self.took = self.polled - began;
+        self.was_notified = false;
     }
 
     /// Until when it rests.
     fn rests(&self) -> Instant {
-        let times = if self.has_rung {
-            RESTS_WHERE_IT_RINGS
+        let times = if self.was_notified {
+            RESTS_WHEN_NOTIFIED
         } else {
             RESTS
         };
-        self.looked + (self.took * times).min(LONGEST_REST)
+        self.polled + (self.took * times).min(LONGEST_REST)
     }
 }
 
@@ -64,7 +66,7 @@ impl Drop for Poller {
 }
 
 impl Engine {
-    /// Sees to it that somebody looks as long as anybody waits.
+    /// Starts the poller, unless there is one. It ends once nobody waits.
     pub(super) fn start_poller(&self) {
         let mut state = self.driver.state();
         if state.has_poller {
@@ -75,11 +77,11 @@ impl Engine {
         state.has_poller = true;
         drop(state);
         let poller = Poller {
-            driver: self.driver.clone(),
+            driver: Arc::clone(&self.driver),
             is_on: true,
-            looked: Instant::now(),
+            polled: Instant::now(),
             took: Duration::ZERO,
-            has_rung: false,
+            was_notified: false,
         };
         tokio::spawn(self.clone().poll(poller));
     }
@@ -88,7 +90,7 @@ impl Engine {
         while let Some(plan) = self.plan(&mut poller) {
             let began = Instant::now();
             for names in plan.look.chunks(PIECE) {
-                self.look_at(names).await;
+                self.read_semaphores(names).await;
                 poller.rest(began);
             }
             for names in plan.look_for_lapsed.chunks(PIECE) {
@@ -96,11 +98,12 @@ impl Engine {
                     tracing::warn!(%error, "what has lapsed could not be ended, trying again");
                 }
             }
-            self.driver.save_due();
+            let register = |state: &mut State| state.push_registrations(Instant::now());
+            self.driver.update(register);
             self.publish_waiters();
             let process = self.driver.state().waiting.process;
             let to_save = self.driver.state().waiting.next_to_save(Instant::now());
-            // What there is to save may be over by then, with all who waited.
+            // Until then all waiters may be gone, and with them what there is to save.
             let to_publish = self.driver.state().publisher.next();
             let next = plan.next.into_iter().chain(to_save).chain(to_publish).min();
             let next = next.unwrap_or_else(Instant::now);
@@ -109,7 +112,7 @@ impl Engine {
                 biased;
                 changed = self.store.changed(&plan.on, process) => {
                     self.driver.state().waiting.look_soon(&changed);
-                    poller.has_rung = true;
+                    poller.was_notified = true;
                 }
                 () = self.shared.someone_new.notified() => {}
                 () = sleep_until(next) => {}
@@ -128,28 +131,27 @@ impl Engine {
         }
         let plan = state
             .waiting
-            .plan(&self.shared.grants, poller.rests(), Instant::now());
+            .plan(&self.driver.grants, poller.rests(), Instant::now());
         Some(plan)
     }
 
-    async fn look_at(&self, names: &[SemaphoreName]) {
+    async fn read_semaphores(&self, names: &[SemaphoreName]) {
         let seen = retry::read(retry::deadline(), || self.store.named(names)).await;
         let semaphores = match seen {
             Ok(semaphores) => semaphores,
             Err(error) => {
-                tracing::warn!(%error, "what is waited for could not be read, trying again");
+                tracing::warn!(%error, "the semaphores that are waited for could not be read, trying again");
                 return;
             }
         };
-        let mut state = self.driver.state();
-        for semaphore in &semaphores {
-            state.waiting.see(semaphore, None, Observed::Unordered);
-        }
         let is_there = |name: &&SemaphoreName| semaphores.iter().any(|s| s.name == **name);
-        for name in names.iter().filter(|name| !is_there(name)) {
-            state.waiting.delete(name);
-        }
-        drop(state);
-        self.driver.call();
+        self.driver.update(|state| {
+            for semaphore in &semaphores {
+                state.waiting.see(semaphore, None, Observed::Unordered);
+            }
+            for name in names.iter().filter(|name| !is_there(name)) {
+                state.waiting.delete(name);
+            }
+        });
     }
 }

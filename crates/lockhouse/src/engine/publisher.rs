@@ -6,15 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use lockhouse_core::SemaphoreName;
-use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
-use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
+use lockhouse_core::store::ShownWaiter;
+use lockhouse_core::{Place, SemaphoreName};
 use tokio::time::Instant;
 
-use super::driver::{Driver, State};
 use super::waiting::{Waiter, WaitingLine};
-use super::{Engine, retry};
-use crate::Error;
 
 /// A waiter that is served sooner is not shown.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -24,7 +20,7 @@ const SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// How many waiters of a process are shown for each semaphore.
 const MOST: usize = 200;
 
-/// What this process shows, and when next.
+/// What this process has published, and when it publishes next.
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
     due: Option<Instant>,
@@ -32,22 +28,29 @@ pub(super) struct Publisher {
     is_busy: bool,
 }
 
-/// What is to be shown anew.
+/// What is to be written to the store.
 #[derive(Debug)]
-struct Publication {
-    waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
-    gone: Vec<SemaphoreName>,
+pub(super) struct Publication {
+    /// The waiters of each semaphore.
+    pub(super) waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
+    /// Semaphores that nobody waits for any more.
+    pub(super) gone: Vec<SemaphoreName>,
 }
 
 impl Publisher {
-    /// When it is to be looked at next, while somebody waits.
+    /// When to look at [`publication`](Self::publication) next, while somebody waits.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.due.filter(|_| !self.is_busy)
+        self.due.filter(|_| !self.is_busy())
     }
 
-    /// What of `waiting` is to be shown now; `waiting` is empty once nobody waits any more.
-    fn publication(&mut self, waiting: &WaitingLine, now: Instant) -> Option<Publication> {
-        if self.is_busy {
+    /// What of `waiting` is to be written now; `waiting` is empty once nobody waits any more. Nothing more is until that
+    /// [has ended](Self::ended).
+    pub(super) fn publication(
+        &mut self,
+        waiting: &WaitingLine,
+        now: Instant,
+    ) -> Option<Publication> {
+        if self.is_busy() {
             return None;
         }
         let is_over = waiting.is_empty();
@@ -69,82 +72,32 @@ impl Publisher {
         self.is_busy = !is_empty;
         self.is_busy.then_some(publication)
     }
-}
 
-/// The write under way. However it ends, another may begin.
-struct Writing(Driver);
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        self.0.state().publisher.is_busy = false;
-    }
-}
-
-impl Engine {
-    /// Shows who waits, if that is due.
-    pub(super) fn publish_waiters(&self) {
-        let (publication, process) = {
-            let State {
-                publisher, waiting, ..
-            } = &mut *self.driver.state();
-            let Some(publication) = publisher.publication(waiting, Instant::now()) else {
-                return;
-            };
-            (publication, waiting.process)
-        };
-        // Not under the lock: a runtime that ends drops the task here, and with it `Writing`, which locks.
-        let (engine, writing) = (self.clone(), Writing(self.driver.clone()));
-        tokio::spawn(async move {
-            let Publication { waiting, gone } = publication;
-            if let Err(error) = engine.store.show(process, &waiting, &gone).await {
-                tracing::debug!(%error, "who waits could not be shown, trying again");
-                engine.driver.state().publisher.shown.extend(gone);
-            }
-            drop(writing);
-        });
+    /// Whether a write is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
-    /// Who waits for `name` at any process, in order.
-    pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<ListedWaiter>, Error> {
-        let deadline = retry::deadline();
-        let semaphore = self.existing(name, deadline).await?;
-        let read = {
-            let name = name.clone();
-            self.on_store(move |store| {
-                let name = name.clone();
-                async move { store.shown(&name).await }
-            })
-        };
-        let Shown { now, processes } = self.listings.read(deadline, read).await?;
-        let state = self.driver.state();
-        let own = state.waiting.on_list(name).into_iter();
-        let mut waiters: Vec<_> = own.map(|waiter| waiter.at(now)).collect();
-        let own_process = state.waiting.process;
-        drop(state);
-        for (process, theirs) in processes {
-            if process != own_process && may_wait(&semaphore.line, process) {
-                waiters.extend(theirs);
-            }
-        }
-        waiters.sort_by_key(ListedWaiter::place_us);
-        Ok(waiters)
+    /// A write failed: what was `gone` is to be written again.
+    pub(super) fn failed(&mut self, gone: Vec<SemaphoreName>) {
+        self.shown.extend(gone);
     }
-}
 
-/// Whether `process` has not left `line`: its list may be from before that. A full line leaves some out that wait.
-fn may_wait(line: &Line, process: ProcessId) -> bool {
-    line.entry(process).is_some() || line.entries().len() >= MAX_LINE
+    /// The write under way has ended, however that was.
+    pub(super) fn ended(&mut self) {
+        self.is_busy = false;
+    }
 }
 
 impl WaitingLine {
-    /// The first who wait for `name` here, in their order.
-    fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
+    /// The first waiters for `name` here, in their order.
+    pub(super) fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
         self.listed(waiters).remove(name).unwrap_or_default()
     }
 
-    /// The first for each semaphore who have waited for long enough, in their order.
+    /// The first waiters for each semaphore that have waited for long enough, in their order.
     fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
         self.listed(waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER))
@@ -181,42 +134,5 @@ impl WaitingLine {
             }
         }
         listed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, mpsc};
-    use std::thread;
-
-    use lockhouse_stores::Memory;
-    use tokio::runtime::Runtime;
-
-    use super::*;
-
-    /// A runtime that ends drops a task at once that is spawned on it.
-    #[test]
-    fn showing_waiters_on_a_runtime_that_ends_does_not_deadlock() {
-        let engine = Engine::new(Arc::new(Memory::new()));
-        let name = SemaphoreName::parse("a").unwrap();
-        engine.driver.state().publisher.shown.insert(name);
-        let runtime = Runtime::new().unwrap();
-        let handle = runtime.handle().clone();
-        drop(runtime);
-        let (shown, is_shown) = mpsc::channel();
-        thread::spawn({
-            let engine = engine.clone();
-            move || {
-                let _entered = handle.enter();
-                engine.publish_waiters();
-                shown.send(()).unwrap();
-            }
-        });
-        let is_shown = is_shown.recv_timeout(Duration::from_secs(5));
-        is_shown.expect("it waits for its own lock");
-        assert!(
-            !engine.driver.state().publisher.is_busy,
-            "another may begin"
-        );
     }
 }

@@ -1,12 +1,15 @@
-//! Commands that wait for a lane.
+//! The queue of commands that wait for a lane, as a state machine without I/O.
 //!
-//! Each waits in one line for every semaphore that it touches, in the order in which it came. It
-//! may go when it is first in all its lines and none of its semaphores is in a lane: so none
-//! overtakes another that it shares a semaphore with, and finding who may go takes a look at the
-//! heads of lines only, however many wait.
+//! A command waits in one line for every semaphore that it touches, in the order in which it came. A free lane takes the
+//! first command that may go, and with it, in their order, those that share a semaphore with what it has taken. A semaphore
+//! is in one lane at a time: commands on it wait here, without a connection, while the store is busy with those before; and
+//! the longer that takes, the larger the next batch. A command may go when it is first in all its lines and none of its
+//! semaphores is in a lane. So no command overtakes another that it shares a semaphore with, and finding the next one takes
+//! a look at the heads of lines only, however many wait.
 //!
-//! Commands that touch no semaphore, as renewals and heartbeats do, stand in no line and have a lane of
-//! their own. So a renewal waits for nothing but its own request.
+//! The last free lane takes any command that may go, so that many quiet semaphores share a commit too. Commands that touch
+//! no semaphore, such as renewals and heartbeats, stand in no line and have a lane for themselves. So a renewal waits for
+//! nothing but its own request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -17,20 +20,27 @@ use super::reply_to::ReplyTo;
 /// How many transactions on semaphores at once. With more, each has fewer commands to share its commit.
 const LANES: usize = 3;
 
-/// A command and who asks for it.
+/// The semaphores that a command touches, and the permits that it will give back.
+#[derive(Debug, Default)]
+pub(super) struct Touches {
+    pub(super) semaphores: Vec<SemaphoreName>,
+    pub(super) frees: Vec<(SemaphoreName, Count)>,
+}
+
+/// A command, and where its answer goes.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// Its place in the order in which commands came; given when it is queued.
-    pub(super) ticket: Ticket,
+    /// Given when it is queued.
+    pub(super) sequence: Sequence,
     pub(super) command: Command,
     pub(super) touches: Vec<SemaphoreName>,
-    /// What it is expected to give back.
+    /// The permits that it is expected to give back.
     pub(super) frees: Vec<(SemaphoreName, Count)>,
     pub(super) reply_to: ReplyTo,
 }
 
 impl Queued {
-    /// One that gets its ticket when it is queued.
+    /// A command that gets its sequence number when it is queued.
     pub(super) fn new(
         command: Command,
         touches: Vec<SemaphoreName>,
@@ -38,7 +48,7 @@ impl Queued {
         reply_to: ReplyTo,
     ) -> Self {
         Self {
-            ticket: 0,
+            sequence: 0,
             command,
             touches,
             frees,
@@ -52,8 +62,8 @@ impl Queued {
     }
 }
 
-/// A command's place in the order in which they came.
-pub(super) type Ticket = u64;
+/// A command's number in the order in which they came.
+pub(super) type Sequence = u64;
 
 /// What a lane is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,18 +77,18 @@ pub(super) enum LaneKind {
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// The most commands that a transaction takes.
+    /// The most commands of a transaction.
     batch: usize,
-    next: Ticket,
-    waiting: BTreeMap<Ticket, Queued>,
-    lines: HashMap<SemaphoreName, VecDeque<Ticket>>,
-    /// Who may go now.
-    ready: BTreeSet<Ticket>,
+    next: Sequence,
+    waiting: BTreeMap<Sequence, Queued>,
+    lines: HashMap<SemaphoreName, VecDeque<Sequence>>,
+    /// Commands that may go now.
+    ready: BTreeSet<Sequence>,
     /// Semaphores that are in a lane.
     busy: HashSet<SemaphoreName>,
     lanes: usize,
-    /// Who touches no semaphore.
-    others: BTreeSet<Ticket>,
+    /// Commands that touch no semaphore.
+    others: BTreeSet<Sequence>,
     others_are_in_lane: bool,
 }
 
@@ -99,47 +109,47 @@ impl Queue {
         }
     }
 
-    /// How many wait.
+    /// How many commands wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The next ticket.
-    pub(super) fn ticket(&mut self) -> Ticket {
+    /// The next sequence number.
+    pub(super) fn next_sequence(&mut self) -> Sequence {
         self.next += 1;
         self.next
     }
 
     /// Puts `queued` at the end of its lines.
     pub(super) fn push(&mut self, mut queued: Queued) {
-        queued.ticket = self.ticket();
+        queued.sequence = self.next_sequence();
         self.put(queued);
     }
 
-    /// Puts `queued` into its lines by its ticket: mostly at their ends, and further ahead if it was out of
-    /// them for a while.
+    /// Puts `queued` into its lines by its sequence number: mostly at their ends, and further ahead if it was blocked for a
+    /// while.
     pub(super) fn put(&mut self, queued: Queued) {
-        let ticket = queued.ticket;
+        let sequence = queued.sequence;
         for name in &queued.touches {
             let line = self.lines.entry(name.clone()).or_default();
             match line.back() {
-                Some(last) if *last > ticket => {
-                    let at = line.partition_point(|other| *other < ticket);
-                    line.insert(at, ticket);
+                Some(last) if *last > sequence => {
+                    let at = line.partition_point(|other| *other < sequence);
+                    line.insert(at, sequence);
                 }
-                _ => line.push_back(ticket),
+                _ => line.push_back(sequence),
             }
         }
         let is_other = queued.touches.is_empty();
-        self.waiting.insert(ticket, queued);
+        self.waiting.insert(sequence, queued);
         if is_other {
-            self.others.insert(ticket);
+            self.others.insert(sequence);
         } else {
-            self.look_at(ticket);
+            self.look_at(sequence);
         }
     }
 
-    /// Takes those out of their lines of which `goes` says so.
+    /// Takes the commands out of their lines of which `goes` says so.
     pub(super) fn remove_if(&mut self, goes: impl Fn(&Queued) -> bool) -> Vec<Queued> {
         let removed: Vec<Queued> = self
             .waiting
@@ -148,29 +158,29 @@ impl Queue {
             .collect();
         let mut heads = BTreeSet::new();
         for queued in &removed {
-            self.ready.remove(&queued.ticket);
-            self.others.remove(&queued.ticket);
+            self.ready.remove(&queued.sequence);
+            self.others.remove(&queued.sequence);
             for name in &queued.touches {
                 let Some(line) = self.lines.get_mut(name) else {
                     continue;
                 };
-                line.retain(|other| *other != queued.ticket);
+                line.retain(|other| *other != queued.sequence);
                 heads.extend(line.front());
                 if line.is_empty() {
                     self.lines.remove(name);
                 }
             }
         }
-        for ticket in heads {
-            self.look_at(ticket);
+        for sequence in heads {
+            self.look_at(sequence);
         }
         removed
     }
 
-    /// What goes together in the next lane: those that share semaphores, from the first who may
-    /// go on. The last free lane takes whatever may go. None if no lane is free, or nobody may go.
+    /// The next batch: commands that share semaphores, beginning with the first that may go. None if no lane is free, or no
+    /// command may go.
     ///
-    /// Each is shown to `admit` in its turn, which says whether it still goes.
+    /// `admit` sees each command in its turn, and says whether it still goes.
     pub(super) fn take(&mut self, mut admit: impl FnMut(&mut Queued) -> bool) -> Option<Taken> {
         if let Some(taken) = self.take_others(&mut admit) {
             return Some(taken);
@@ -183,31 +193,31 @@ impl Queue {
         let mut candidates = BTreeSet::new();
         while taken.commands.len() < self.batch {
             let other = || (taken.commands.is_empty() || is_last).then(|| self.ready.first());
-            let Some(ticket) = candidates
+            let Some(sequence) = candidates
                 .pop_first()
                 .or_else(|| other().flatten().copied())
             else {
                 break;
             };
-            if !self.is_first_in_its_lines(ticket) || !self.is_free(ticket, &taken) {
-                self.ready.remove(&ticket);
+            if !self.is_first_in_its_lines(sequence) || !self.is_free(sequence, &taken) {
+                self.ready.remove(&sequence);
                 continue;
             }
-            let Some(mut queued) = self.leave(ticket) else {
+            let Some(mut queued) = self.leave(sequence) else {
                 continue;
             };
             let heads = queued.touches.iter().filter_map(|name| self.head(name));
             candidates.extend(heads);
-            // Whoever went away is not taken, but those behind may go.
+            // A caller that went away is not taken, but those behind may go.
             if admit(&mut queued) {
                 taken.semaphores.extend(queued.touches.iter().cloned());
                 taken.commands.push(queued);
             }
         }
         let set_off = self.set_off(taken);
-        // Behind one who went away there may be some whose semaphores are in no lane.
-        for ticket in candidates {
-            self.look_at(ticket);
+        // Behind a caller that went away there may be commands whose semaphores are in no lane.
+        for sequence in candidates {
+            self.look_at(sequence);
         }
         set_off
     }
@@ -222,9 +232,9 @@ impl Queue {
             ..Taken::default()
         };
         while taken.commands.len() < self.batch
-            && let Some(ticket) = self.others.pop_first()
+            && let Some(sequence) = self.others.pop_first()
         {
-            if let Some(mut queued) = self.waiting.remove(&ticket)
+            if let Some(mut queued) = self.waiting.remove(&sequence)
                 && admit(&mut queued)
             {
                 taken.commands.push(queued);
@@ -248,19 +258,19 @@ impl Queue {
         for name in semaphores {
             self.busy.remove(name);
         }
-        for ticket in semaphores
+        for sequence in semaphores
             .iter()
             .filter_map(|name| self.head(name))
             .collect::<Vec<_>>()
         {
-            self.look_at(ticket);
+            self.look_at(sequence);
         }
     }
 
     fn set_off(&mut self, taken: Taken) -> Option<Taken> {
         for name in &taken.semaphores {
-            if let Some(ticket) = self.head(name) {
-                self.ready.remove(&ticket);
+            if let Some(sequence) = self.head(name) {
+                self.ready.remove(&sequence);
             }
         }
         if taken.commands.is_empty() {
@@ -271,37 +281,37 @@ impl Queue {
         Some(taken)
     }
 
-    /// Notes `ticket` as ready if it may go.
-    fn look_at(&mut self, ticket: Ticket) {
-        if self.is_first_in_its_lines(ticket) && self.is_free(ticket, &Taken::default()) {
-            self.ready.insert(ticket);
+    /// Notes `sequence` as ready if it may go.
+    fn look_at(&mut self, sequence: Sequence) {
+        if self.is_first_in_its_lines(sequence) && self.is_free(sequence, &Taken::default()) {
+            self.ready.insert(sequence);
         }
     }
 
-    fn is_first_in_its_lines(&self, ticket: Ticket) -> bool {
-        let mut touches = self.touches(ticket);
-        touches.all(|name| self.head(name) == Some(ticket))
+    fn is_first_in_its_lines(&self, sequence: Sequence) -> bool {
+        let mut touches = self.touches(sequence);
+        touches.all(|name| self.head(name) == Some(sequence))
     }
 
     /// Whether no other lane than that of `taken` has its semaphores.
-    fn is_free(&self, ticket: Ticket, taken: &Taken) -> bool {
-        let mut touches = self.touches(ticket);
+    fn is_free(&self, sequence: Sequence, taken: &Taken) -> bool {
+        let mut touches = self.touches(sequence);
         touches.all(|name| !self.busy.contains(name) || taken.semaphores.contains(name))
     }
 
-    fn touches(&self, ticket: Ticket) -> impl Iterator<Item = &SemaphoreName> {
-        let queued = self.waiting.get(&ticket);
+    fn touches(&self, sequence: Sequence) -> impl Iterator<Item = &SemaphoreName> {
+        let queued = self.waiting.get(&sequence);
         queued.into_iter().flat_map(|queued| &queued.touches)
     }
 
-    fn head(&self, name: &SemaphoreName) -> Option<Ticket> {
+    fn head(&self, name: &SemaphoreName) -> Option<Sequence> {
         self.lines.get(name)?.front().copied()
     }
 
     /// Takes the first of its lines out of all of them.
-    fn leave(&mut self, ticket: Ticket) -> Option<Queued> {
-        self.ready.remove(&ticket);
-        let queued = self.waiting.remove(&ticket)?;
+    fn leave(&mut self, sequence: Sequence) -> Option<Queued> {
+        self.ready.remove(&sequence);
+        let queued = self.waiting.remove(&sequence)?;
         for name in &queued.touches {
             let Some(line) = self.lines.get_mut(name) else {
                 continue;
