@@ -22,6 +22,7 @@ mod recount;
 mod request;
 mod semaphore;
 pub mod store;
+mod template;
 mod text;
 mod turn;
 
@@ -43,5 +44,8 @@ pub use prefix::NamePrefix;
 pub use recount::{Finding, Recount, Recounted};
 pub use request::{EndReason, Grant, Request, State};
 pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
+pub use template::{
+    Idle, MAX_TEMPLATES, Origin, Pattern, Template, TemplateDefinition, USED_EVERY,
+};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
 pub use turn::{MAX_PRIORITY, Place, Priority, Turn};

@@ -1,6 +1,6 @@
 //! Semaphores and the audit of their capacities.
 
-use crate::{Capacity, Line, Note, Owner, SemaphoreName, Timestamp};
+use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Timestamp};
 
 /// A named pool of permits, as a store keeps it.
 ///
@@ -25,6 +25,8 @@ pub struct Semaphore {
     pub deleted_at: Option<Timestamp>,
     /// The processes whose callers wait for it.
     pub line: Line,
+    /// The template that made it, if one did.
+    pub origin: Option<Origin>,
 }
 
 impl Semaphore {
@@ -39,12 +41,19 @@ impl Semaphore {
             updated_at: now,
             deleted_at: Some(now),
             line: Line::default(),
+            origin: None,
         }
     }
 
     /// Whether it is there for callers.
     pub fn exists(&self) -> bool {
         self.deleted_at.is_none()
+    }
+
+    /// Whether it is one of many that a template made, one for each key. A waiter that it has no room for holds up
+    /// nobody on other semaphores (P11).
+    pub fn is_keyed(&self) -> bool {
+        self.origin.is_some()
     }
 
     /// How many permits could be granted now. Never below 0.

@@ -1,7 +1,8 @@
 //! Semaphores, and the audit of their capacities.
 
 use lockhouse_core::{
-    Capacity, Definition, Invalid, Note, Owner, SemaphoreName, SemaphoreStatus, Timestamp,
+    Capacity, Definition, Invalid, Note, Origin, Owner, Pattern, SemaphoreName, SemaphoreStatus,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,12 @@ pub struct Semaphore {
     pub waiting: u32,
     /// The fence of the last grant; 0 before the first.
     pub fence: u64,
+    /// The template that made it, if one did.
+    #[serde(default)]
+    pub template: Option<String>,
+    /// Whether it was made by a template and has been resized by hand since.
+    #[serde(default)]
+    pub resized: bool,
     /// When it was defined.
     pub created_at: Timestamp,
     /// When its capacity was last set.
@@ -99,6 +106,7 @@ impl From<&Definition> for Define {
 impl From<&SemaphoreStatus> for Semaphore {
     fn from(status: &SemaphoreStatus) -> Self {
         let semaphore = &status.semaphore;
+        let origin = semaphore.origin.as_ref();
         Self {
             name: semaphore.name.to_string(),
             capacity: semaphore.capacity.value(),
@@ -106,6 +114,8 @@ impl From<&SemaphoreStatus> for Semaphore {
             available: semaphore.available(),
             waiting: status.waiting,
             fence: semaphore.fence,
+            template: origin.map(|origin| origin.template.to_string()),
+            resized: origin.is_some_and(|origin| origin.is_resized),
             created_at: semaphore.created_at,
             updated_at: semaphore.updated_at,
         }
@@ -115,7 +125,14 @@ impl From<&SemaphoreStatus> for Semaphore {
 impl TryFrom<Semaphore> for SemaphoreStatus {
     type Error = Invalid;
 
+    /// When it was last used is not told: it seems to have been when it was last changed.
     fn try_from(semaphore: Semaphore) -> Result<Self, Invalid> {
+        let template = semaphore.template.as_deref().map(Pattern::parse);
+        let origin = template.transpose()?.map(|template| Origin {
+            template,
+            is_resized: semaphore.resized,
+            used_at: semaphore.updated_at,
+        });
         Ok(Self {
             semaphore: lockhouse_core::Semaphore {
                 name: SemaphoreName::parse(&semaphore.name)?,
@@ -126,6 +143,7 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
                 updated_at: semaphore.updated_at,
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
+                origin,
             },
             waiting: semaphore.waiting,
         })
@@ -177,6 +195,11 @@ mod tests {
                 updated_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
+                origin: Some(Origin {
+                    template: Pattern::parse("a/*").unwrap(),
+                    is_resized: true,
+                    used_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
+                }),
             },
             waiting: 2,
         };

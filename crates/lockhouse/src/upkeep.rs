@@ -95,6 +95,8 @@ pub struct Swept {
     pub lapsed: u64,
     /// Requests ended as `stale`.
     pub stale: u64,
+    /// Semaphores of templates deleted, as nobody had used them for the idle time of the template.
+    pub idle: u64,
     /// Ended requests deleted.
     pub purged: u64,
     /// Capacity changes deleted.
@@ -153,6 +155,8 @@ impl Upkeep {
                 "stale requests ended",
                 engine.sweep_stale(self.stale_after).await,
             );
+            let idle = engine.follow_all().await.map(|followed| followed.deleted);
+            said("idle semaphores of templates deleted", idle);
             let sessions = self.purge_sessions(engine).await;
             said("sessions that lapsed deleted", sessions);
         });
@@ -195,6 +199,7 @@ impl Upkeep {
         Ok(Swept {
             lapsed,
             stale,
+            idle: engine.follow_all().await?.deleted,
             purged: self.purge(engine).await?,
             history_purged: self.purge_history(engine).await?,
         })

@@ -9,6 +9,7 @@
 //! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
 
 mod acquire;
+mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::turn::StillWaiting;
 use crate::{
     CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId, Freed, Line,
     Loaded, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved,
-    Semaphore, SemaphoreName, Stand, State, Timestamp, Ttl,
+    Semaphore, SemaphoreName, Stand, State, Template, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -45,6 +46,7 @@ struct Scene {
     semaphores: BTreeMap<SemaphoreName, Semaphore>,
     requests: BTreeMap<ExternalId, Request>,
     owners: BTreeMap<Owner, OwnerSession>,
+    templates: Vec<Template>,
     written: BTreeSet<SemaphoreName>,
     excused: BTreeSet<SemaphoreName>,
     granted: BTreeSet<ExternalId>,
@@ -85,6 +87,7 @@ impl Scene {
             semaphores: loaded.semaphores,
             requests: loaded.requests,
             owners: loaded.owners,
+            templates: loaded.templates,
             written: BTreeSet::new(),
             excused: BTreeSet::new(),
             granted: BTreeSet::new(),
@@ -104,6 +107,7 @@ impl Scene {
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
+            Command::Follow { name } => self.follow(name),
             Command::Stand { name, stand } => self.stand(name, *stand),
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire { ask, turn } => self.acquire(ask, turn),
@@ -120,14 +124,16 @@ impl Scene {
 
     fn define(&mut self, wanted: &Definition) -> Outcome {
         let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
-        let epoch = self.semaphores.get(&Epoch::semaphore());
-        let first_fence = epoch.map_or(0, |epoch| epoch.fence);
+        let first_fence = self.first_fence();
+        let template = Template::of(name, &self.templates).filter(|_| wanted.if_missing);
+        let template = template.filter(|template| template.capacity == capacity);
+        let origin = template.map(|template| self.origin(template));
         let must_exist = wanted.must_exist || wanted.expected.is_some();
         let semaphore = self
             .semaphores
             .get_mut(name)
             .filter(|semaphore| semaphore.exists() || !must_exist)
-            .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+            .ok_or_else(|| unknown(name))?;
         let created = !semaphore.exists();
         let changed = !created && semaphore.capacity != capacity;
         let expected = match wanted.if_missing {
@@ -147,10 +153,14 @@ impl Scene {
             semaphore.created_at = now;
             semaphore.deleted_at = None;
             semaphore.fence = semaphore.fence.max(first_fence);
+            semaphore.origin = origin;
         }
         if changed {
             // So that fences tell what was granted before and what after, without a clock.
             semaphore.fence += 1;
+            if let Some(origin) = &mut semaphore.origin {
+                origin.is_resized = true;
+            }
             self.capacity_changes.push(CapacityChange {
                 semaphore: name.clone(),
                 old_capacity: semaphore.capacity,
@@ -176,7 +186,7 @@ impl Scene {
             .semaphores
             .get_mut(name)
             .filter(|semaphore| semaphore.exists())
-            .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+            .ok_or_else(|| unknown(name))?;
         if semaphore.in_use > 0 {
             return Err(Refusal::SemaphoreInUse {
                 name: name.clone(),
@@ -184,6 +194,7 @@ impl Scene {
             });
         }
         semaphore.deleted_at = Some(self.now);
+        semaphore.origin = None;
         self.written.insert(name.clone());
         Ok(Reply::Deleted)
     }
@@ -191,8 +202,12 @@ impl Scene {
     /// P11: who waits at a process for `name` stands in its line.
     fn stand(&mut self, name: &SemaphoreName, stand: Stand) -> Outcome {
         let is_written = self.written.contains(name);
-        let semaphore = self.semaphores.get_mut(name).filter(|s| s.exists());
-        let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        let Some(semaphore) = self.semaphores.get_mut(name).filter(|s| s.exists()) else {
+            // A semaphore that a template has yet to make has no row for a line, and all its permits are free.
+            let semaphore = self.find(name).ok_or_else(|| unknown(name))?.into_owned();
+            let at = semaphore.line.time(self.now);
+            return Ok(Reply::Seen { semaphore, at });
+        };
         let at = semaphore.line.time(self.now);
         let is_somebody = stand.process != ProcessId::default();
         if is_somebody && (stand.saved != Saved::Along || is_written) {
@@ -232,7 +247,7 @@ impl Scene {
 
     fn raise_fence(&mut self, name: &SemaphoreName, epoch: Epoch) -> Outcome {
         let semaphore = self.semaphores.get_mut(name);
-        let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        let semaphore = semaphore.ok_or_else(|| unknown(name))?;
         if semaphore.fence < epoch.fence() {
             semaphore.fence = epoch.fence();
             self.written.insert(name.clone());
@@ -434,6 +449,10 @@ impl Scene {
             goodbyes: self.gone.into_iter().collect(),
         }
     }
+}
+
+fn unknown(name: &SemaphoreName) -> Refusal {
+    Refusal::UnknownSemaphore(vec![name.clone()])
 }
 
 fn ended(external_id: &ExternalId, reason: EndReason) -> Refusal {

@@ -192,6 +192,7 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
         updated_at,
         deleted_at,
         line: Line::default(),
+        origin: None,
     })
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::{
     CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Request,
-    Semaphore, SemaphoreName, State, Timestamp,
+    Semaphore, SemaphoreName, State, Template, Timestamp,
 };
 
 /// What is committed.
@@ -18,6 +18,7 @@ pub(crate) struct Rows {
     pub(crate) requests: BTreeMap<ExternalId, Request>,
     pub(crate) capacity_changes: Vec<CapacityChange>,
     pub(crate) owners: BTreeMap<Owner, OwnerSession>,
+    pub(crate) templates: Vec<Template>,
 }
 
 impl Rows {
@@ -53,6 +54,10 @@ impl Rows {
             semaphores,
             requests,
             owners,
+            templates: match footprint.templates {
+                true => self.templates.clone(),
+                false => Vec::new(),
+            },
         }
     }
 
@@ -60,10 +65,9 @@ impl Rows {
     pub(crate) fn save(&mut self, changes: &Changes) -> Result<(), ExternalId> {
         let mut after = self.clone();
         for semaphore in &changes.semaphores {
-            *after
+            after
                 .semaphores
-                .get_mut(&semaphore.name)
-                .expect("a semaphore that is written was loaded") = semaphore.clone();
+                .insert(semaphore.name.clone(), semaphore.clone());
         }
         for request in &changes.granted {
             let id = &request.external_id;

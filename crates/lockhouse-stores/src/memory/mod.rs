@@ -2,6 +2,7 @@
 
 mod due;
 mod rows;
+mod templates;
 mod transaction;
 mod walk;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession,
-    Recounted, Request, Semaphore, SemaphoreName, State, Timestamp,
+    CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Pattern,
+    Recounted, Request, Semaphore, SemaphoreName, State, Template, Timestamp,
 };
 
 use super::due::Live;
@@ -19,6 +19,7 @@ pub(super) struct Rows {
     pub(super) requests: BTreeMap<ExternalId, Request>,
     pub(super) capacity_changes: Vec<CapacityChange>,
     pub(super) owners: BTreeMap<Owner, OwnerSession>,
+    pub(super) templates: BTreeMap<Pattern, Template>,
     live: Live,
     walk: Walk,
 }
@@ -46,6 +47,10 @@ impl Rows {
             requests: requests
                 .map(|row| (row.external_id.clone(), row.clone()))
                 .collect(),
+            templates: match footprint.templates {
+                true => self.templates.values().cloned().collect(),
+                false => Vec::new(),
+            },
         }
     }
 

@@ -107,6 +107,10 @@ impl Dialect for MySqlServer {
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const BY_TEMPLATE: [&'static str; 2] = [
+        "lockhouse_semaphore s FORCE INDEX (template)",
+        "lockhouse_semaphore s FORCE INDEX (used)",
+    ];
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "SYSDATE(6)";
     const SCHEMA: u32 = schema::VERSION;

@@ -26,10 +26,12 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     if !changes.semaphores.is_empty() {
         script.add(format_args!(
             "INSERT INTO lockhouse_semaphore \
-             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line) VALUES {} \
+             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,\
+             template,is_resized,used_at) VALUES {} \
              ON CONFLICT (id) DO UPDATE SET capacity=excluded.capacity,in_use=excluded.in_use,\
              fence=excluded.fence,created_at=excluded.created_at,updated_at=excluded.updated_at,\
-             deleted_at=excluded.deleted_at,line=excluded.line",
+             deleted_at=excluded.deleted_at,line=excluded.line,\
+             template=excluded.template,is_resized=excluded.is_resized,used_at=excluded.used_at",
             values::semaphores::<PostgresServer>(&changes.semaphores, rows)?
         ));
     }

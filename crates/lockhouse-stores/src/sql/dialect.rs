@@ -103,6 +103,9 @@ pub trait Dialect: Driver {
     /// Semaphores, requests and owners' sessions.
     const BY_KEY: [ByKey; 3];
 
+    /// Semaphores by their template and capacity, and by their template and their last use.
+    const BY_TEMPLATE: [&'static str; 2];
+
     /// Asks for the clock, as it is when this is run.
     const CLOCK: &'static str;
 

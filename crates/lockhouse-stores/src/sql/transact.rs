@@ -73,8 +73,21 @@ async fn load_decide_save<D: Dialect>(
     new: &BTreeSet<&ExternalId>,
 ) -> Result<Option<Vec<Outcome>>, Error> {
     let Snapshot { loaded, mut ids } = load(lease, store, batch, footprint, new).await?;
-    let now = loaded.now;
-    let decision = decide(loaded, &batch.commands);
+    let mut now = loaded.now;
+    let mut decision = decide(loaded, &batch.commands);
+    for _ in 0..LOADS {
+        let created = created(&decision.changes, &ids);
+        if created.is_empty() {
+            break;
+        }
+        // Their rows are made ready in a transaction of their own, as those of definitions are.
+        lease.roll_back().await;
+        lease.run(&D::make_ready(&created), CONTEXT).await?;
+        let again = load(lease, store, batch, footprint, new).await?;
+        ids = again.ids;
+        now = again.loaded.now;
+        decision = decide(again.loaded, &batch.commands);
+    }
     let refused = refused(&batch.commands, &decision.outcomes, new);
     if !refused.is_empty() {
         let known = D::known(&refused);
@@ -109,6 +122,14 @@ async fn load_decide_save<D: Dialect>(
             Err(error.after_deciding(decision.outcomes))
         }
     }
+}
+
+/// The semaphores that are to be written and have no row yet, as a template made them.
+fn created(changes: &Changes, ids: &RowIds) -> Vec<Semaphore> {
+    let written = changes.semaphores.iter();
+    let new = written.filter(|semaphore| !ids.semaphores.contains_key(&semaphore.name));
+    let ready = new.map(|new| Semaphore::made_ready(new.name.clone(), new.created_at));
+    ready.collect()
 }
 
 /// The ids that `commands` ask for and do nothing else about.

@@ -63,7 +63,7 @@ fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> S
     )
 }
 
-/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line`
+/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at`
 pub(crate) fn semaphores<D: Dialect>(
     semaphores: &[Semaphore],
     rows: &RowIds,
@@ -71,10 +71,14 @@ pub(crate) fn semaphores<D: Dialect>(
     let values = semaphores.iter().map(|semaphore| {
         let id = rows.semaphore(&semaphore.name)?;
         // A line is digits, letters and punctuation that need no escape.
+        let origin = semaphore.origin.as_ref();
         Ok(format!(
-            "({id},{},'{}')",
+            "({id},{},'{}',{},{},{})",
             semaphore_columns::<D>(semaphore),
-            semaphore.line
+            semaphore.line,
+            Maybe(origin.map(|origin| D::text(origin.template.as_str()))),
+            u8::from(origin.is_some_and(|origin| origin.is_resized)),
+            Maybe(origin.map(|origin| D::time(origin.used_at))),
         ))
     });
     Ok(list(values.collect::<Result<Vec<_>, Error>>()?))

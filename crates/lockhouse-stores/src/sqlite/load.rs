@@ -1,22 +1,23 @@
 //! What a batch touches, read under the write lock.
 //!
-//! The lock is on the whole file, so the order of loading is free: requests first, then all the
-//! semaphores, those included that only the requests tell of. One pass is enough.
+//! The lock is on the whole file, so the order of loading is free: requests first, then the semaphores, then those that
+//! only the requests tell of, and the templates if a semaphore is not there.
 
 use std::collections::BTreeMap;
 
 use lockhouse_core::store::{Batch, Error};
 use lockhouse_core::{
-    Command, ExternalId, Grant, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
-    Timestamp,
+    Command, ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore,
+    SemaphoreName, Timestamp,
 };
 use rusqlite::{CachedStatement, Connection};
 
 use super::error::{cannot, unreadable};
-use super::rows;
+use super::{rows, templates};
 
 const SELECT_SEMAPHORE: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at
     FROM lockhouse_semaphore WHERE name = ?1";
 
 const SELECT_REQUEST: &str = "
@@ -55,6 +56,7 @@ pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapsho
         semaphores: Default::default(),
         requests: Default::default(),
         owners: Default::default(),
+        templates: Vec::new(),
     };
     let mut ids = BTreeMap::new();
     let mut requests = Requests::new(connection)?;
@@ -64,11 +66,12 @@ pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapsho
             ids.insert(external_id.clone(), id);
         }
     }
-    footprint.grow(&batch.commands, &loaded);
-    for name in &footprint.semaphores {
-        if let Some(semaphore) = semaphore(connection, name)? {
-            loaded.semaphores.insert(name.clone(), semaphore);
-        }
+    load_semaphores(connection, &footprint, &mut loaded)?;
+    if footprint.grow(&batch.commands, &loaded) {
+        load_semaphores(connection, &footprint, &mut loaded)?;
+    }
+    if footprint.templates {
+        loaded.templates = templates::all(connection)?;
     }
     for owner in &footprint.owners {
         if let Some(session) = session(connection, owner)? {
@@ -77,6 +80,22 @@ pub(super) fn snapshot(connection: &Connection, batch: &Batch) -> Result<Snapsho
     }
     make_ready(&batch.commands, &mut loaded);
     Ok(Snapshot { loaded, ids })
+}
+
+/// Those of the footprint that are not loaded yet.
+fn load_semaphores(
+    connection: &Connection,
+    footprint: &Footprint,
+    loaded: &mut Loaded,
+) -> Result<(), Error> {
+    for name in &footprint.semaphores {
+        if !loaded.semaphores.contains_key(name)
+            && let Some(semaphore) = semaphore(connection, name)?
+        {
+            loaded.semaphores.insert(name.clone(), semaphore);
+        }
+    }
+    Ok(())
 }
 
 /// The semaphore called `name`, even if it is deleted.

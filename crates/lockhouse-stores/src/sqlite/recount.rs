@@ -12,6 +12,7 @@ use super::{load, read, rows, save};
 
 const RECOUNT: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at,
         coalesce(live, 0) AS live, coalesce(last_fence, 0) AS last_fence,
         coalesce(repeated_fences, 0) AS repeated_fences
     FROM lockhouse_semaphore AS semaphore

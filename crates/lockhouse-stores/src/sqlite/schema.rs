@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_due_by_semaphore.sql"),
     include_str!("migrations/0005_one_line.sql"),
     include_str!("migrations/0006_listings.sql"),
+    include_str!("migrations/0007_templates.sql"),
 ];
 
 /// The version that this code needs.

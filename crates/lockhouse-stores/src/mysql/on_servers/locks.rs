@@ -104,6 +104,7 @@ fn footprint(asked: usize) -> Footprint {
         semaphores: semaphores.collect(),
         requests: requests.collect(),
         owners: (0..asked).map(owner).collect(),
+        ..Footprint::default()
     }
 }
 
