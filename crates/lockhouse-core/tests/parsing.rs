@@ -30,7 +30,7 @@ fn is_name(text: &str) -> bool {
 
 proptest! {
     #[test]
-    fn a_name_is_taken_as_it_is_or_not_at_all(text in texts()) {
+    fn a_name_is_kept_unchanged_or_refused(text in texts()) {
         let valid = is_name(&text);
         let name = SemaphoreName::parse(&text);
         let id = ExternalId::parse(&text);
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn a_note_is_taken_as_it_is_or_not_at_all(text in texts(), times in 1..12_usize) {
+    fn a_note_is_kept_unchanged_or_refused(text in texts(), times in 1..12_usize) {
         let text = text.repeat(times);
         let strange = |c: char| c.is_control() && !"\n\r\t".contains(c);
         let note = Note::parse(&text);

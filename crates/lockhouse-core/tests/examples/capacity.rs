@@ -92,7 +92,7 @@ fn a_resize_after_a_grant_in_its_batch_revokes_nothing() {
 
 /// P2.
 #[test]
-fn in_use_is_the_sum_of_what_is_held() {
+fn in_use_is_the_sum_of_the_live_permits() {
     let mut keeper = Keeper::with(&[("a", 5), ("b", 5)]);
     keeper.grant(&ask("one", &[("a", 2)]));
     keeper.grant(&ask("two", &[("a", 1), ("b", 4)]));

@@ -11,7 +11,7 @@ use crate::words::owner;
 
 /// P3.
 #[test]
-fn stale_is_what_was_held_for_so_long_and_no_less() {
+fn a_request_is_stale_from_the_given_age_on() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.wait_ms(3);
     keeper.grant(&ask("one", &[("a", 1)]));
@@ -28,7 +28,7 @@ fn stale_is_what_was_held_for_so_long_and_no_less() {
 /// P3: what has a time to live is never stale, not even if it was first given by a renewal that
 /// came after the request was seen.
 #[test]
-fn what_has_a_ttl_is_not_stale() {
+fn a_request_with_a_ttl_is_never_stale() {
     let mut keeper = Keeper::with(&[("a", 2)]);
     keeper.grant(&for_ms(50, ask("one", &[("a", 1)])));
     keeper.grant(&ask("two", &[("a", 1)]));
@@ -42,7 +42,7 @@ fn what_has_a_ttl_is_not_stale() {
 
 /// P8: a clock that was set back makes nothing old.
 #[test]
-fn what_seems_to_be_from_the_future_is_not_stale() {
+fn a_request_created_in_the_future_is_not_stale() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.wait_ms(-5);
@@ -51,7 +51,7 @@ fn what_seems_to_be_from_the_future_is_not_stale() {
 
 /// P3: a release names who released, be it the holder or a stranger.
 #[test]
-fn a_release_is_marked_with_who_released() {
+fn a_release_records_its_caller_as_ended_by() {
     for by in [Some("x"), Some("a stranger"), None] {
         let mut keeper = Keeper::with(&[("a", 1)]);
         keeper.grant(&owned_by("x", ask("one", &[("a", 1)])));
@@ -65,7 +65,7 @@ fn a_release_is_marked_with_who_released() {
 
 /// P3.
 #[test]
-fn a_forced_end_is_marked_with_who_forced_it() {
+fn a_forced_end_records_its_operator_as_ended_by() {
     for by in [Some("op"), None] {
         let mut keeper = Keeper::with(&[("a", 1)]);
         keeper.grant(&owned_by("x", ask("one", &[("a", 1)])));
@@ -79,7 +79,7 @@ fn a_forced_end_is_marked_with_who_forced_it() {
 
 /// P3: nor does a second operator take the place of the first.
 #[test]
-fn who_ended_it_stands() {
+fn a_second_release_does_not_change_ended_by() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.end("one", forced(Some("op"))).unwrap();
@@ -91,7 +91,7 @@ fn who_ended_it_stands() {
 /// P4: whichever cause finds it first. Those that look for what is due are told that they ended
 /// it; a holder and an operator that it was over.
 #[test]
-fn what_has_expired_ends_as_expired_by_every_cause() {
+fn an_expired_request_ends_as_expired_for_every_cause() {
     let causes = every_cause().into_iter().chain([
         silent("another"),
         gone("another"),
@@ -133,7 +133,7 @@ fn a_grant_says_how_long_it_lasts_from_now() {
 
 /// P8: whatever the time to live of the ask that finds it granted.
 #[test]
-fn what_was_granted_without_a_ttl_lasts_until_it_is_released() {
+fn a_request_without_a_ttl_lasts_until_it_is_released() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let ask = ask("one", &[("a", 1)]);
     assert_eq!(lasts(&mut keeper, &ask), None);

@@ -59,7 +59,7 @@ fn a_conflict_with_an_expired_request_ends_it() {
 
 /// P3: a sweep that comes too early ends nothing; one in time ends it; one too late says so.
 #[test]
-fn a_sweep_ends_only_what_is_due() {
+fn a_sweep_ends_only_expired_requests() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
     keeper.wait_ms(9);
@@ -73,7 +73,7 @@ fn a_sweep_ends_only_what_is_due() {
 
 /// P3: what has no time to live does not expire.
 #[test]
-fn a_sweep_leaves_what_has_no_ttl() {
+fn a_sweep_leaves_requests_without_a_ttl() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.wait_ms(1_000_000_000);

@@ -14,7 +14,7 @@ fn of(command: Command) -> Footprint {
 }
 
 #[test]
-fn a_session_is_loaded_for_what_reads_or_writes_it_and_for_nothing_else() {
+fn the_footprint_has_a_session_only_for_commands_that_use_it() {
     for command in [
         heartbeat("x", 1),
         goodbye("x"),
@@ -44,7 +44,7 @@ fn a_heartbeat_touches_neither_semaphores_nor_requests() {
 }
 
 #[test]
-fn what_is_named_is_in_it_once_and_in_byte_order() {
+fn the_footprint_has_each_row_once_in_byte_order() {
     let acquire = Command::acquire(ask("one", &[("b", 1), ("a", 1)]));
     let also = [name("c"), name("a")];
     let footprint = Footprint::of(&[acquire, define("B", 1), end("Z", gone("x"))], &also);
@@ -59,7 +59,7 @@ fn what_is_named_is_in_it_once_and_in_byte_order() {
 
 /// P2: a request gives back where it holds, so that must be locked too. Once it has ended, no more.
 #[test]
-fn it_grows_by_what_a_live_request_holds_that_is_ended() {
+fn the_footprint_grows_by_the_semaphores_of_a_request_that_ends() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 1)]);
     keeper.grant(&owned_by("x", ask("one", &[("a", 1), ("b", 1)])));
     let command = end("one", silent("x"));
@@ -98,7 +98,7 @@ fn a_renewal_needs_a_semaphore_only_if_it_comes_too_late() {
 }
 
 #[test]
-fn it_does_not_grow_by_what_is_not_there() {
+fn the_footprint_does_not_grow_by_missing_rows() {
     let command = end("one", silent("x"));
     let loaded = Rows::default().load(at(0), std::slice::from_ref(&command));
     assert!(!grow(&mut of(command.clone()), &command, &loaded));
@@ -110,7 +110,7 @@ fn grow(footprint: &mut Footprint, command: &Command, loaded: &Loaded) -> bool {
 
 /// P7: who creates a semaphore must know the epoch, and nobody else is held up by it.
 #[test]
-fn it_grows_by_the_epoch_where_a_semaphore_is_created() {
+fn the_footprint_grows_by_the_epoch_when_a_semaphore_is_created() {
     let mut keeper = Keeper::with(&[("there", 1), ("was", 1)]);
     keeper.run(delete("was")).unwrap();
     let mut grows = |command: Command| {

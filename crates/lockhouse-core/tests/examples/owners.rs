@@ -92,7 +92,7 @@ fn a_silent_owner_s_request_ends_once_its_session_has_lapsed() {
 
 /// P3: the sweep saw a lapsed session, and a heartbeat came before it had the locks.
 #[test]
-fn a_heartbeat_before_the_sweep_keeps_what_the_owner_holds() {
+fn a_heartbeat_before_the_sweep_keeps_the_owners_requests() {
     let mut keeper = keeper();
     keeper.wait_ms(10);
     keeper.run(heartbeat("x", 10)).unwrap();
@@ -158,7 +158,7 @@ fn a_gone_owner_s_request_ends_though_its_session_lasts() {
 
 /// P10: silence would free it; age does not while the owner is heard of.
 #[test]
-fn what_a_session_keeps_is_never_stale() {
+fn a_request_kept_by_a_session_is_never_stale() {
     let mut keeper = keeper();
     keeper.run(heartbeat("x", 2_000)).unwrap();
     keeper.wait_ms(1_000);
@@ -208,7 +208,7 @@ fn silence_makes_room_once_it_is_found() {
 
 /// P10: what leaves in one batch is freed, and the session with it.
 #[test]
-fn an_owner_that_leaves_frees_what_it_holds() {
+fn a_goodbye_releases_the_owners_requests() {
     let mut keeper = keeper();
     let batch = [end("one", gone("x")), goodbye("x")];
     let decision = keeper.batch(&batch);
@@ -221,7 +221,7 @@ fn an_owner_that_leaves_frees_what_it_holds() {
 /// P4, P8: what a silence ended stays ended, and its owner learns it, also if the store's clock was
 /// ahead for a moment and is set back.
 #[test]
-fn whose_holds_a_silence_ended_learns_it_though_the_clock_is_set_back() {
+fn a_lapsed_session_stays_ended_when_the_clock_is_set_back() {
     let mut keeper = keeper();
     keeper.wait_ms(3_600_000);
     assert!(keeper.end("one", silent("x")).unwrap().1);

@@ -6,7 +6,7 @@ use crate::keeper::{Keeper, ask, define, delete, end, for_ms, forced, goodbye, h
 use crate::words::{at, capacity, id, name, owner, ttl};
 
 #[test]
-fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
+fn a_request_granted_and_ended_in_one_batch_is_one_insert() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let acquire = Command::acquire(for_ms(10, ask("one", &[("a", 1)])));
     let batch = [acquire, renew("one", Some(20)), end("one", forced(None))];
@@ -25,7 +25,7 @@ fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
 }
 
 #[test]
-fn what_is_renewed_and_ended_in_a_batch_is_in_both_lists() {
+fn a_request_renewed_and_ended_in_one_batch_is_in_both_lists() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
     let batch = [renew("one", Some(20)), end("one", forced(None))];
@@ -162,7 +162,7 @@ fn two_heartbeats_in_a_batch_are_one_write() {
 }
 
 #[test]
-fn the_last_word_of_an_owner_in_a_batch_is_what_is_saved() {
+fn the_last_heartbeat_or_goodbye_of_a_batch_is_saved() {
     let mut keeper = Keeper::with(&[]);
     keeper.run(heartbeat("x", 5)).unwrap();
     let changes = keeper.batch(&[goodbye("x"), heartbeat("x", 9)]).changes;
@@ -173,7 +173,7 @@ fn the_last_word_of_an_owner_in_a_batch_is_what_is_saved() {
 }
 
 #[test]
-fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
+fn an_inserted_request_that_ended_has_ended_by_in_the_insert() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let acquire = Command::acquire(ask("one", &[("a", 1)]));
     let changes = keeper
@@ -185,7 +185,7 @@ fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
 
 /// What others may wait for: more room than there was before the batch, and what is gone.
 #[test]
-fn only_what_makes_more_room_is_freed() {
+fn only_semaphores_with_more_room_are_reported_as_freed() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 2)]);
     let acquire = |id, on| Command::acquire(ask(id, &[(on, 1)]));
     let release = |text| Command::release(id(text));

@@ -21,7 +21,7 @@ const SEQUENCES: usize = 500;
 
 proptest! {
     #[test]
-    fn nobody_is_overtaken_and_nobody_held_back_for_nothing(steps in sequences_in_turn()) {
+    fn waiters_are_neither_overtaken_nor_held_back_without_need(steps in sequences_in_turn()) {
         if let Err(broken) = check(decide, &steps) {
             return Err(TestCaseError::fail(format!("{broken:#?}")));
         }
@@ -29,7 +29,7 @@ proptest! {
 
     /// Where nobody waits, a turn changes nothing.
     #[test]
-    fn a_turn_of_one_who_is_alone_changes_nothing(steps in sequences_in_turn()) {
+    fn a_turn_changes_nothing_without_other_waiters(steps in sequences_in_turn()) {
         let mut rows = Rows::default();
         for Step { now, commands } in steps {
             let plain: Vec<_> = commands.iter().map(without_turn).collect();
@@ -236,7 +236,7 @@ fn taking_everyone_for_the_first_is_caught() {
 }
 
 #[test]
-fn being_held_back_by_who_does_not_wait_is_caught() {
+fn being_held_back_by_an_ask_that_does_not_wait_is_caught() {
     assert_caught("answers", |loaded, commands| {
         with_turns(loaded, commands, |turn| turn.waits = true)
     });

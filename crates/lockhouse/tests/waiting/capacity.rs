@@ -82,7 +82,7 @@ async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others() {
 
 /// P11: one who asks for more than there is now keeps its place, and nobody else waiting.
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_more_than_is_left_steps_aside_and_keeps_its_place() {
+async fn a_waiter_beyond_the_new_capacity_is_skipped_and_keeps_its_place() {
     let (lockhouse, _) = house(&[("a", 3)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let big = Caller::waits(&lockhouse, ask("big", &[("a", 3)]), LONG).await;
@@ -100,7 +100,7 @@ async fn who_asks_for_more_than_is_left_steps_aside_and_keeps_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletion_is_told_to_all_who_wait() {
+async fn deletion_ends_all_waits_with_unknown_semaphore() {
     let (lockhouse, _) = house(&[("a", 1), ("b", 1)]).await;
     grant(&lockhouse, ask("held", &[("b", 1)])).await.unwrap();
     let mut callers = Vec::new();
@@ -118,7 +118,7 @@ async fn deletion_is_told_to_all_who_wait() {
 
 /// Room made by a resize through another process.
 #[tokio::test(start_paused = true)]
-async fn a_resize_elsewhere_is_noticed() {
+async fn a_resize_by_another_process_is_noticed() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_resize_elsewhere_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_elsewhere_is_told_to_all_who_wait() {
+async fn deletion_by_another_process_ends_all_waits_with_unknown_semaphore() {
     let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&lockhouse, ask("held", &[("b", 1)])).await.unwrap();

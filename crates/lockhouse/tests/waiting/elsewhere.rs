@@ -10,7 +10,7 @@ use crate::house::{Caller, LONG, ask, grant, house};
 
 /// As in good_job 838: waiters' polling ate the database.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_who_wait_cost_the_store_a_few_looks() {
+async fn a_thousand_waiters_cost_the_store_a_few_polls() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let mut callers = Vec::new();
@@ -32,7 +32,7 @@ async fn a_thousand_who_wait_cost_the_store_a_few_looks() {
 
 /// Those who wait for many semaphores are looked for together.
 #[tokio::test(start_paused = true)]
-async fn many_semaphores_are_looked_at_together() {
+async fn many_semaphores_are_polled_in_one_read() {
     let (lockhouse, store) = house(&[]).await;
     let mut callers = Vec::new();
     for i in 0..100 {
@@ -53,7 +53,7 @@ async fn many_semaphores_are_looked_at_together() {
 
 /// P12: one who only tries costs one batch, however many wait.
 #[tokio::test(start_paused = true)]
-async fn who_tries_costs_the_same_however_many_wait() {
+async fn try_acquire_costs_the_same_however_many_wait() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let mut callers = Vec::new();
@@ -70,7 +70,7 @@ async fn who_tries_costs_the_same_however_many_wait() {
 
 /// As in redisson 6664 and 5762 and prefect 23183: a waiter slept on though permits were free.
 #[tokio::test(start_paused = true)]
-async fn nobody_sleeps_on_when_permits_come_back_elsewhere() {
+async fn permits_released_by_another_process_wake_a_waiter() {
     let (lockhouse, store) = house(&[("a", 3)]).await;
     let other = Lockhouse::with_store(store.beside());
     for held_ms in [5, 50, 500, 5_000, 50_000] {
@@ -98,7 +98,7 @@ async fn nobody_sleeps_on_when_permits_come_back_elsewhere() {
 
 /// A ring only makes the look come sooner.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_rings_is_looked_at_at_once() {
+async fn a_notification_starts_a_poll_at_once() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&other, ask("held", &[("a", 1)])).await.unwrap();

@@ -26,7 +26,7 @@ async fn a_wait_ends_within_50_ms_of_its_time() {
 
 /// The first ask has its answer even if that takes longer than the wait.
 #[tokio::test(start_paused = true)]
-async fn who_waits_shortly_is_told_what_it_holds_already() {
+async fn a_short_wait_gets_the_grant_that_it_holds_already() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("r", &[("a", 1)])).await.unwrap();
     store.slow_us.store(20_000, Ordering::SeqCst);
@@ -37,7 +37,7 @@ async fn who_waits_shortly_is_told_what_it_holds_already() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_may_wait_are_told_that_it_is_too_much() {
+async fn waiters_beyond_the_limit_are_refused_as_overloaded() {
     let (lockhouse, _) = house(&[("a", 1), ("b", 1)]).await;
     lockhouse.limit_waiters(2).unwrap();
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
@@ -57,7 +57,7 @@ async fn more_than_may_wait_are_told_that_it_is_too_much() {
 
 /// A caller whose connection broke, or who waits in several calls.
 #[tokio::test(start_paused = true)]
-async fn who_is_back_at_once_has_its_place_again() {
+async fn a_waiter_that_returns_at_once_keeps_its_place() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let first = || ask("first", &[("a", 1)]);
@@ -79,7 +79,7 @@ async fn who_is_back_at_once_has_its_place_again() {
 /// A writer whose wait is cut into calls, the next of which comes before the last one ends: no reader
 /// gets by in between.
 #[tokio::test(start_paused = true)]
-async fn who_calls_again_before_its_call_ends_is_not_overtaken() {
+async fn a_waiter_that_calls_again_before_its_call_ends_is_not_overtaken() {
     let (lockhouse, _) = house(&[("a", 10)]).await;
     grant(&lockhouse, ask("reader", &[("a", 1)])).await.unwrap();
     let writer = || ask("writer", &[("a", 10)]);
@@ -104,7 +104,7 @@ async fn who_calls_again_before_its_call_ends_is_not_overtaken() {
 
 /// Or who waits in calls would be sent away in the middle of its wait.
 #[tokio::test(start_paused = true)]
-async fn who_calls_again_has_room_in_a_full_line() {
+async fn a_waiter_that_calls_again_has_a_place_in_a_full_line() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     lockhouse.limit_waiters(1).unwrap();
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
@@ -120,7 +120,7 @@ async fn who_calls_again_has_room_in_a_full_line() {
 
 /// Or the line would wait for somebody who is not there.
 #[tokio::test(start_paused = true)]
-async fn who_stays_away_is_last_again() {
+async fn a_waiter_that_stays_away_loses_its_place() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     drop(Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await);
@@ -134,7 +134,7 @@ async fn who_stays_away_is_last_again() {
 
 /// P10: it is never granted what nobody would give back.
 #[tokio::test(start_paused = true)]
-async fn who_went_away_is_never_granted() {
+async fn an_abandoned_wait_is_never_granted() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let gone = Caller::waits(&lockhouse, ask("gone", &[("a", 1)]), LONG).await;
@@ -160,7 +160,7 @@ async fn who_went_away_is_never_granted() {
 
 /// P10: what was committed already comes back.
 #[tokio::test(start_paused = true)]
-async fn what_was_granted_to_one_who_went_away_is_given_back() {
+async fn a_grant_to_an_abandoned_call_is_given_back() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     for patience_us in (0..60_000).step_by(1500) {
         store.slow_us.store(0, Ordering::SeqCst);
@@ -194,7 +194,7 @@ async fn what_was_granted_to_one_who_went_away_is_given_back() {
 
 /// P10: a hold that has lapsed is in nobody's way for longer than a second.
 #[tokio::test]
-async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
+async fn a_dead_holders_permits_are_granted_within_a_second_of_its_expiry() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&other, for_ms(300, ask("dead", &[("a", 1)])))
@@ -210,7 +210,7 @@ async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
 /// P10: one that this process granted is looked for when it must have expired, and not at some time
 /// after.
 #[tokio::test]
-async fn who_waits_is_served_when_a_dead_holder_of_this_process_expires() {
+async fn a_waiter_is_served_when_a_dead_holder_of_this_process_expires() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     let mut late = Vec::new();
     for round in 0..7 {
@@ -229,7 +229,7 @@ async fn who_waits_is_served_when_a_dead_holder_of_this_process_expires() {
 
 /// P10, P11: whoever has a row locked keeps those waiting who want it, and nobody else.
 #[tokio::test]
-async fn what_cannot_be_ended_now_keeps_nobody_waiting_for_something_else() {
+async fn an_expired_request_that_cannot_be_ended_delays_no_other_waiter() {
     let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&other, for_ms(20, ask("dead", &[("a", 1)])))
@@ -249,7 +249,7 @@ async fn what_cannot_be_ended_now_keeps_nobody_waiting_for_something_else() {
 /// A client may come to be used on two runtimes. What one of them was saying to the store when it
 /// ended is not waited for on the other.
 #[test]
-fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
+fn a_runtime_that_ends_leaves_no_waiter_of_another_runtime_unanswered() {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(1).enable_all().build().unwrap()

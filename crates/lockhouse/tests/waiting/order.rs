@@ -53,7 +53,7 @@ async fn a_big_ask_at_the_head_is_not_overtaken() {
 
 /// What is refused for another reason, or was granted before, has nothing to do with the line.
 #[tokio::test(start_paused = true)]
-async fn the_line_changes_no_other_answer() {
+async fn waiters_change_no_answer_of_other_calls() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     grant(&lockhouse, ask("ended", &[("a", 1)]))
@@ -139,7 +139,7 @@ async fn a_step_of_priority_is_worth_ten_seconds_of_waiting() {
 
 /// It is not part of what is asked.
 #[tokio::test(start_paused = true)]
-async fn the_same_ask_with_another_priority_is_the_same_ask() {
+async fn a_retry_with_another_priority_gets_the_same_grant() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("r", &[("a", 1)])).await.unwrap();
     let again = preferred(7, ask("r", &[("a", 1)]));
@@ -148,7 +148,7 @@ async fn the_same_ask_with_another_priority_is_the_same_ask() {
 
 /// P5: they ask the same, so they get the same.
 #[tokio::test(start_paused = true)]
-async fn two_who_wait_under_one_id_are_granted_the_same() {
+async fn two_waiters_with_one_id_get_the_same_grant() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let one = Caller::waits(&lockhouse, ask("r", &[("a", 1)]), LONG).await;
@@ -163,7 +163,7 @@ async fn two_who_wait_under_one_id_are_granted_the_same() {
 /// P11: also where the store turns the batch down, so that each of it is tried on its own. Found by
 /// seed 15744 of the simulation.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_not_overtaken_in_a_batch_that_is_turned_down() {
+async fn a_waiter_is_not_overtaken_when_its_batch_is_rejected() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     store.rejects.store(true, Ordering::SeqCst);

@@ -102,7 +102,7 @@ fn made(id: &str, permits: &[(String, u32)]) -> Ask {
 /// After every step exactly those hold who should: nobody is overtaken, nobody waits for nothing,
 /// and whoever fits is served by the very batch that makes room, without a look.
 #[tokio::test(start_paused = true)]
-async fn exactly_who_fits_is_served() {
+async fn exactly_the_waiters_that_fit_are_served() {
     for seed in 0..60 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (lockhouse, _) = house(&[("a", 3), ("b", 4), ("c", 3)]).await;
@@ -217,7 +217,7 @@ async fn one_step(
 /// The same while batches take their time and calls meet on the way: of two that want the same
 /// semaphore, the one that called first has the lower fence, if it waited.
 #[tokio::test(start_paused = true)]
-async fn nobody_overtakes_on_the_way() {
+async fn no_waiter_overtakes_between_calls() {
     for seed in 0..40 {
         let mut random = fastrand::Rng::with_seed(seed);
         fastrand::seed(seed);

@@ -17,7 +17,7 @@ async fn shown(store: &Watched) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_waiters_are_shown_by_one_write_in_five_seconds() {
+async fn a_thousand_waiters_are_listed_by_one_write_in_five_seconds() {
     let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1), ("b", 1)]))
         .await
@@ -46,7 +46,7 @@ async fn a_thousand_waiters_are_shown_by_one_write_in_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_waits_are_not_shown() {
+async fn short_waits_are_not_listed() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     for i in 0..20 {
         let held = format!("held{i}");
@@ -61,7 +61,7 @@ async fn short_waits_are_not_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_slow_to_show_delays_nobody() {
+async fn a_slow_write_of_the_waiting_list_delays_no_waiter() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     store.never_shows.store(true, Ordering::SeqCst);
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();

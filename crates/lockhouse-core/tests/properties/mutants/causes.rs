@@ -113,7 +113,7 @@ fn ending_a_stale_request_that_has_a_ttl_is_caught() {
 
 /// P3.
 #[test]
-fn ending_as_stale_what_is_too_young_is_caught() {
+fn ending_a_young_request_as_stale_is_caught() {
     assert_caught("P3", |loaded, commands| {
         on_causes(loaded, commands, |_, _, cause| {
             if let Cause::Stale { age, .. } = cause {
@@ -125,7 +125,7 @@ fn ending_as_stale_what_is_too_young_is_caught() {
 
 /// P3: a session that goes on keeps what its owner holds, however long.
 #[test]
-fn ending_as_stale_what_a_session_keeps_is_caught() {
+fn ending_a_request_of_a_session_as_stale_is_caught() {
     assert_caught("P3", |mut loaded, commands| {
         for command in commands {
             if let Command::End { cause, .. } = command
@@ -153,7 +153,7 @@ fn ending_as_stale_a_request_of_another_owner_is_caught() {
 
 /// P3: a read without locks that said so is not enough.
 #[test]
-fn ending_what_seemed_due_without_looking_again_is_caught() {
+fn ending_a_request_without_checking_it_again_is_caught() {
     assert_caught("P3", |loaded, commands| {
         on_causes(loaded, commands, |_, _, cause| {
             if !matches!(cause, Cause::Released { .. } | Cause::Expired) {
@@ -165,7 +165,7 @@ fn ending_what_seemed_due_without_looking_again_is_caught() {
 
 /// P3.
 #[test]
-fn forgetting_who_forced_an_end_is_caught() {
+fn a_forced_end_without_ended_by_is_caught() {
     assert_caught("P3", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for ended in &mut decision.changes.ended {
@@ -177,7 +177,7 @@ fn forgetting_who_forced_an_end_is_caught() {
 
 /// P3: an operator is not to blame for what had expired.
 #[test]
-fn naming_an_operator_for_what_had_expired_is_caught() {
+fn ended_by_on_an_expired_request_is_caught() {
     assert_caught("P3", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         let by = commands.iter().find_map(|command| match command {
@@ -195,7 +195,7 @@ fn naming_an_operator_for_what_had_expired_is_caught() {
 
 /// A sweep that found something expired is told that it ended it, whatever it was looking for.
 #[test]
-fn not_counting_what_had_expired_as_ended_is_caught() {
+fn an_expired_request_not_reported_as_ended_is_caught() {
     assert_caught("answers", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {

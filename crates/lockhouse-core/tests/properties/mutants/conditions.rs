@@ -5,7 +5,7 @@ use lockhouse_core::{Command, Decision, Definition, Loaded, Refusal, Semaphore, 
 use super::assert_caught;
 
 #[test]
-fn a_resize_that_ignores_what_was_expected_is_caught() {
+fn a_resize_that_ignores_the_expected_capacity_is_caught() {
     assert_caught("changes", |loaded, commands| {
         on_definitions(loaded, commands, |_, wanted| {
             wanted.must_exist |= wanted.expected.take().is_some();
@@ -21,7 +21,7 @@ fn resizing_in_spite_of_if_missing_is_caught() {
 }
 
 #[test]
-fn creating_what_was_expected_to_have_a_capacity_is_caught() {
+fn a_definition_with_an_expected_capacity_that_creates_is_caught() {
     assert_caught("changes", |loaded, commands| {
         on_definitions(loaded, commands, |semaphore, wanted| {
             if !semaphore.is_some_and(Semaphore::exists) {

@@ -8,7 +8,7 @@ use super::assert_caught;
 
 /// P3.
 #[test]
-fn ending_again_what_has_ended_is_caught() {
+fn ending_a_request_twice_is_caught() {
     assert_caught("P3", |mut loaded, commands| {
         revive(&mut loaded, commands);
         decide(loaded, commands)
@@ -39,7 +39,7 @@ fn revoking_by_a_resize_is_caught() {
 
 /// P4.
 #[test]
-fn renewing_what_has_expired_is_caught() {
+fn renewing_an_expired_request_is_caught() {
     assert_caught("P4", |mut loaded, commands| {
         let renewed = commands
             .iter()
@@ -55,7 +55,7 @@ fn renewing_what_has_expired_is_caught() {
 
 /// P4.
 #[test]
-fn claiming_to_renew_what_has_ended_is_caught() {
+fn reporting_a_renewal_of_an_ended_request_is_caught() {
     assert_caught("P4", |loaded, commands| {
         let requests = loaded.requests.clone();
         let mut decision = decide(loaded, commands);

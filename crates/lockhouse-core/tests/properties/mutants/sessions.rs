@@ -71,7 +71,7 @@ fn going_on_with_a_session_that_had_lapsed_is_caught() {
 
 /// P8: a grant that was made before has less than its TTL left.
 #[test]
-fn telling_the_whole_ttl_of_what_was_granted_before_is_caught() {
+fn reporting_the_whole_ttl_of_an_earlier_grant_is_caught() {
     assert_caught("P8", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for outcome in &mut decision.outcomes {

@@ -5,7 +5,7 @@ use lockhouse_core::{Ended, Freed, Semaphore, State, decide};
 use super::assert_caught;
 
 #[test]
-fn writing_what_did_not_change_is_caught() {
+fn writing_an_unchanged_row_is_caught() {
     assert_caught("changes", |loaded, commands| {
         let mut all = loaded.semaphores.clone();
         let mut decision = decide(loaded, commands);
@@ -39,7 +39,7 @@ fn ringing_for_every_release_is_caught() {
 }
 
 #[test]
-fn ending_apart_what_is_inserted_is_caught() {
+fn ending_an_inserted_request_in_a_second_write_is_caught() {
     assert_caught("changes", |loaded, commands| {
         let mut decision = decide(loaded, commands);
         for request in &mut decision.changes.granted {
