@@ -1,4 +1,4 @@
-//! What a caller asks for.
+//! Asks: the permits that a caller requests.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::{Count, ExternalId, Invalid, Owner, Priority, Request, SemaphoreName,
 /// The most semaphores that one request may name.
 pub const MAX_SEMAPHORES_A_REQUEST: usize = 64;
 
-/// One all-or-nothing ask for permits on one or more semaphores.
+/// An all-or-nothing ask for permits of one or more semaphores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The idempotency key.
     pub external_id: ExternalId,
-    /// Who will hold.
+    /// The owner.
     pub owner: Option<Owner>,
     /// How long the hold lasts unless renewed; without it, until released.
     pub ttl: Option<Ttl>,
@@ -56,7 +56,7 @@ impl Ask {
         })
     }
 
-    /// What is asked for, in byte order of the names.
+    /// The permits, in byte order of the semaphores' names.
     pub fn permits(&self) -> impl ExactSizeIterator<Item = (&SemaphoreName, Count)> {
         self.permits.iter().map(|(name, count)| (name, *count))
     }

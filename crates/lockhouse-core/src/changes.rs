@@ -1,4 +1,4 @@
-//! What a store loads, and what it must save.
+//! The rows that a store loads, and the changes that it saves.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{
     Semaphore, SemaphoreName, Template, Timestamp, Ttl,
 };
 
-/// What a store has locked and read.
+/// The rows that a store has locked and read.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The store's clock, read after the locks were held (P8).
@@ -22,16 +22,16 @@ pub struct Loaded {
     pub templates: Vec<Template>,
 }
 
-/// What to answer and what to save.
+/// The outcomes of a batch, and the changes to save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// One answer a command, in their order.
+    /// One outcome for each command, in order.
     pub outcomes: Vec<Outcome>,
-    /// What to save before any answer is given.
+    /// The changes to save before any caller gets its answer.
     pub changes: Changes,
 }
 
-/// What to save, in one commit, each list in byte order of its keys.
+/// The changes to save in one commit. Each list is in byte order of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Semaphores to write as they are here. Each is in what was loaded.

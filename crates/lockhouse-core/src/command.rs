@@ -1,4 +1,4 @@
-//! What can be asked of a store, and how it answers.
+//! The commands of a store, and their outcomes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{
     Refusal, Request, Semaphore, SemaphoreName, Standing, Timestamp, Ttl, Turn,
 };
 
-/// One thing to do. Each is safe to do again.
+/// A command. Every command is safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {
@@ -20,7 +20,7 @@ pub enum Command {
     },
     /// Grant all of an ask, or none.
     Acquire {
-        /// What is asked for.
+        /// The permits and the id.
         ask: Ask,
         /// Its turn among the asks that wait for the same semaphores. The default one comes first in its batch.
         turn: Turn,
@@ -30,11 +30,11 @@ pub enum Command {
         /// The semaphore.
         name: SemaphoreName,
     },
-    /// Say how a semaphore is, and take note of who waits for it at a process.
+    /// Read a semaphore, and record the waiters of a process in its line.
     Stand {
         /// The semaphore.
         name: SemaphoreName,
-        /// Who waits.
+        /// The waiters of the process.
         stand: Stand,
     },
     /// Push a live request's expiry to now plus a time to live.
@@ -76,7 +76,7 @@ pub enum Command {
     },
 }
 
-/// What a semaphore shall be.
+/// A semaphore to create or resize, and the conditions for that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// The semaphore.
@@ -89,9 +89,9 @@ pub struct Definition {
     pub if_missing: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
-    /// Who says so, for the audit.
+    /// Who changes the capacity, for the history.
     pub changed_by: Option<Owner>,
-    /// Why, for the audit.
+    /// Why, for the history.
     pub note: Option<Note>,
 }
 
@@ -222,7 +222,7 @@ impl Command {
         }
     }
 
-    /// What it asks to be granted, if it asks for that.
+    /// The ask of an acquire.
     pub fn ask(&self) -> Option<&Ask> {
         match self {
             Command::Acquire { ask, .. } => Some(ask),
@@ -303,11 +303,11 @@ impl Command {
     }
 }
 
-/// How a command was answered. A refused command changed nothing, except that a request which it
-/// names and whose time had passed is ended.
+/// The outcome of a command. A refused command changed nothing, except that it ends a request that it names and that has
+/// expired.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// How a command that was not refused was answered.
+/// The answer to a command that was not refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {

@@ -1,4 +1,4 @@
-//! What a store must lock and load before it decides.
+//! Footprints: the rows that a store locks and loads before it decides.
 
 use std::collections::{BTreeSet, HashSet};
 

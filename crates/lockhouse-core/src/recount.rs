@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{ExternalId, Semaphore, SemaphoreName};
 
-/// What a store's rows come to, in one consistent read.
+/// The sums of a store's rows, from one consistent read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recount {
     /// Every semaphore, deleted ones too.
@@ -14,7 +14,7 @@ pub struct Recount {
     pub torn: Vec<ExternalId>,
 }
 
-/// What the permits of one semaphore come to.
+/// The sums of the permits of one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recounted {
     /// Its row.
@@ -34,7 +34,7 @@ pub struct Finding {
     pub promise: &'static str,
     /// The semaphore, if it is about one.
     pub semaphore: Option<SemaphoreName>,
-    /// What is off, in words.
+    /// A description of the mismatch.
     pub text: String,
     /// Whether [`Upkeep::repair`](crate::store::Upkeep::repair) mends it.
     pub can_be_repaired: bool,
@@ -47,7 +47,7 @@ impl fmt::Display for Finding {
 }
 
 impl Recount {
-    /// What is off; empty if nothing is.
+    /// The mismatches; empty if there are none.
     pub fn findings(&self) -> Vec<Finding> {
         let torn = self.torn.iter().map(|external_id| Finding {
             promise: "P3",

@@ -9,11 +9,11 @@ use crate::{Count, ExternalId, Owner, SemaphoreName, Timestamp, Ttl};
 pub struct Request {
     /// The idempotency key.
     pub external_id: ExternalId,
-    /// Who holds, if they said.
+    /// The owner, if the caller named one.
     pub owner: Option<Owner>,
     /// Live or ended.
     pub state: State,
-    /// What was granted, in byte order of the semaphores' names.
+    /// The granted permits, in byte order of the semaphores' names.
     pub permits: Vec<Grant>,
     /// The time to live that it was last given.
     pub ttl: Option<Ttl>,
@@ -53,7 +53,7 @@ impl Request {
     }
 }
 
-/// What a request holds on one semaphore.
+/// The permits that a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The semaphore.

@@ -76,13 +76,13 @@ pub struct SemaphoreStatus {
 pub struct CapacityChange {
     /// The semaphore.
     pub semaphore: SemaphoreName,
-    /// What it was.
+    /// The capacity before.
     pub old_capacity: Capacity,
-    /// What it became.
+    /// The capacity after.
     pub new_capacity: Capacity,
-    /// Who changed it, if they said.
+    /// Who changed the capacity, if the caller said so.
     pub changed_by: Option<Owner>,
-    /// Why, if they said.
+    /// Why, if the caller said so.
     pub note: Option<Note>,
     /// When, by the store's clock.
     pub changed_at: Timestamp,

@@ -1,4 +1,4 @@
-//! Turns: who comes before whom among asks for the same semaphores.
+//! Turns: the order among asks for the same semaphores.
 //!
 //! Those who wait stand in one line by their [`Place`], in the order in which they came; a step of
 //! [`Priority`] is worth ten seconds of it. So the order of any two never changes while they wait,
@@ -15,7 +15,7 @@ use crate::{Ask, Claim, Invalid, ProcessId, SemaphoreName, Seniority, Standing};
 /// The least and the greatest priority are this far from 0.
 pub const MAX_PRIORITY: i32 = 100;
 
-/// What a step of priority is worth.
+/// The value of one step of priority.
 const STEP: Duration = Duration::from_secs(10);
 
 /// How much an ask is preferred to others that wait: −100 to 100, 0 unless said. Each step puts it
@@ -58,7 +58,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// A place in a line. The lower place comes first; the default place comes before all others.
+/// A place in a line. The lower place comes first. The default place comes before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// When its holder came, moved by what its priority is worth, in microseconds.

@@ -1,5 +1,4 @@
-//! Where the next piece of a listing begins. Callers pass it back as they got it; what is in it,
-//! the last key, is nobody else's business.
+//! Cursors: where the next page of a listing begins. A cursor is opaque to callers; it encodes the last key.
 
 use std::str::FromStr;
 
@@ -7,15 +6,15 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lockhouse_core::Invalid;
 
-/// The cursor to go on after `key`.
+/// The cursor of the page after `key`.
 pub fn cursor(key: &str) -> String {
     URL_SAFE_NO_PAD.encode(key)
 }
 
-/// The key that `cursor` goes on after.
+/// The key that `cursor` encodes.
 ///
 /// # Errors
-/// [`Invalid`] on `cursor` when it is not one that [`cursor`](cursor()) made.
+/// [`Invalid`] on `cursor` if it is not one that [`cursor`](cursor()) made.
 pub fn key<K: FromStr>(cursor: &str) -> Result<K, Invalid> {
     URL_SAFE_NO_PAD
         .decode(cursor)

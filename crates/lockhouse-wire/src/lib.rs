@@ -1,9 +1,8 @@
 //! The JSON of the HTTP API, shared by the server and the client.
 //!
-//! Durations are integers in milliseconds and end in `_ms`; times are RFC 3339 in UTC. Bodies that
-//! a caller sends refuse members that they don't know, and take every number that fits 64 bits, so
-//! that one out of bounds is answered with its field and its bounds. Bodies that the server sends
-//! may grow members, and readers pass over those that they don't know.
+//! Durations are integers in milliseconds and end in `_ms`; times are RFC 3339 in UTC. The server refuses unknown members
+//! in the bodies of callers. It reads every 64-bit number, so that the error for one out of bounds names the field and
+//! its bounds. Answers of the server may get more members; clients ignore those that they do not know.
 
 mod cursor;
 mod number;
@@ -28,25 +27,25 @@ use std::time::Duration;
 
 use lockhouse_core::Invalid;
 
-/// A header by which an answer is known to be that of a call: it comes back as it was sent.
+/// A header that the server returns unchanged, so that the client can match an answer to its call.
 ///
-/// What answers twice, or answers another's call, is found out by it: HTTP/1.1 itself tells only by
-/// their order which answer is whose.
+/// HTTP/1.1 matches answers to calls by order only. This header detects a proxy that answers twice, or answers the wrong
+/// call.
 pub const CALL_ID: &str = "lockhouse-call-id";
 
-/// The longest body that the server reads.
+/// The size of the largest body that the server reads.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// The longest that one call may wait for room: 24 hours. Who wants to wait longer asks again.
+/// The longest wait of one call: 24 hours. A caller that wants to wait longer calls again.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many rows a listing has unless asked otherwise.
+/// The number of rows on a page unless the caller sets a limit.
 pub const DEFAULT_LIMIT: u32 = 100;
 
-/// The most rows of a listing in one piece.
+/// The most rows on a page.
 pub const MAX_LIMIT: u32 = 1000;
 
-/// Checks how many rows a listing shall have.
+/// Checks the limit of a page.
 ///
 /// # Errors
 /// [`Invalid`] on `limit` when it is not 1 to 1000.

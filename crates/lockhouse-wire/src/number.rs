@@ -1,5 +1,5 @@
-//! Whole numbers from JSON, however large: what is out of bounds is for the field's own check to
-//! say, with the bound, and not for the parser.
+//! Whole numbers from JSON, however large. The parser accepts them all, so that the check of the field can report its
+//! bounds.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;

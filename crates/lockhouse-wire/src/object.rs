@@ -1,5 +1,5 @@
-//! Bodies that are JSON objects. What serde derives for a struct takes an array of its members'
-//! values as well, and nobody who sends one means it.
+//! Bodies that are JSON objects. A struct with a derived `Deserialize` also accepts an array of its members' values; this
+//! module refuses arrays.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A `T` that is read from a JSON object, and from nothing else.
+/// A `T` that is read from a JSON object only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 

@@ -1,5 +1,5 @@
-//! Errors over HTTP: problem documents (RFC 9457) with a stable `code`, and the members from which
-//! the client makes the very same [`Refusal`] again.
+//! Errors over HTTP: problem documents (RFC 9457) with a stable `code`, and the members from which the client
+//! reconstructs the same [`Refusal`].
 
 use lockhouse_core::store::{self, Kind};
 use lockhouse_core::{
@@ -11,53 +11,51 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Problem {
-    /// What kind of problem it is, as a URI. Says no more than `code` does.
+    /// The kind of problem as a URI. It has the same information as `code`.
     #[serde(rename = "type")]
     pub uri: String,
     /// The kind of problem in a few words.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong this time, and what to do.
+    /// What happened, and what to do.
     pub detail: String,
     /// The stable word to branch on.
     pub code: String,
-    /// `invalid_request`: the field that is malformed or out of bounds.
+    /// `invalid_request`: the malformed field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The request that it is about.
+    /// The id of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// `session_ended`: whose.
+    /// `session_ended`: the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// `request_ended`: why it ended.
+    /// `request_ended`: why the request ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<String>,
-    /// The semaphores that there are not, that lack room, that have too few permits, that have
-    /// another capacity, or that are held.
+    /// The semaphores that are unknown, have no room, have a smaller or another capacity, or are in use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub semaphores: Vec<String>,
     /// `exceeds_capacity`: how many permits were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
-    /// `exceeds_capacity`, `capacity_changed`: how many there are. `exhausted`: 0 if the semaphores
-    /// are closed.
+    /// `exceeds_capacity`, `capacity_changed`: the capacity. `exhausted`: 0 if the semaphores are closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// `capacity_changed`: how many there were expected to be.
+    /// `capacity_changed`: the capacity that the caller expected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_capacity: Option<u32>,
     /// `semaphore_in_use`: how many permits are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use: Option<u32>,
-    /// `store_unavailable`: what was asked for may have been done; the same call again tells.
+    /// `store_unavailable`: whether the call may have been done. The same call again tells.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub maybe_applied: bool,
 }
 
 impl Problem {
-    /// A problem of the kind `code`, under the status that goes with it.
+    /// A problem with `code` and its HTTP status.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let (status, title) = status_and_title(code);
         Self {
@@ -70,7 +68,7 @@ impl Problem {
         }
     }
 
-    /// A body, a query or a path that can't be read: 400, where a value out of bounds is 422.
+    /// A body, query or path that cannot be parsed: status 400. A value out of bounds has status 422.
     pub fn malformed(invalid: &Invalid) -> Self {
         Self {
             status: 400,
@@ -78,7 +76,7 @@ impl Problem {
         }
     }
 
-    /// After how many seconds the same call may do better.
+    /// After how many seconds the same call may succeed.
     pub fn retry_after_s(&self) -> Option<u32> {
         match Code::parse(&self.code)? {
             Code::Exhausted | Code::StoreUnavailable | Code::Overloaded => Some(1),
@@ -240,9 +238,8 @@ impl From<&Error> for Problem {
     }
 }
 
-/// The error that the problem was made of, as far as callers can tell them apart: a store's
-/// transient troubles all come back as [`Kind::Unavailable`], or as [`Kind::Unknown`] if something
-/// may have been applied.
+/// The error from which the problem was made. All transient errors of a store become [`Kind::Unavailable`], or
+/// [`Kind::Unknown`] if the call may have been applied.
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         let Some(code) = Code::parse(&problem.code) else {

@@ -1,4 +1,4 @@
-//! Permit requests: asking, and what was granted.
+//! Requests: the body of an acquire, and the granted request.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ use crate::MAX_WAIT;
 use crate::number::perhaps_whole;
 use crate::object::objects;
 
-/// What `PUT /v1/requests/{external_id}` takes.
+/// The body of `PUT /v1/requests/{external_id}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Acquire {
-    /// What is asked for.
+    /// The permits that the request asks for.
     #[serde(deserialize_with = "objects")]
     pub permits: Vec<AskedPermit>,
-    /// Who will hold.
+    /// The owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// How long the hold lasts unless renewed; without it, until released.
+    /// The TTL. Without it the hold lasts until it is released.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "perhaps_whole"
     )]
     pub ttl_ms: Option<i64>,
-    /// How long to wait for room, at most 24 hours; without it, not at all.
+    /// How long to wait for room, at most 24 hours. Without it the call does not wait.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "perhaps_whole"
     )]
     pub wait_ms: Option<i64>,
-    /// How much it is preferred to others that wait, -100 to 100; 0 unless said.
+    /// The priority among waiters, -100 to 100. Without it, 0.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -45,13 +45,13 @@ pub struct Acquire {
     pub priority: Option<i64>,
 }
 
-/// What is asked of one semaphore.
+/// The permits that a request asks for on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskedPermit {
     /// The semaphore.
     pub semaphore: String,
-    /// How many of its permits; 1 unless said.
+    /// The number of permits. Without it, 1.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -60,11 +60,11 @@ pub struct AskedPermit {
     pub count: Option<i64>,
 }
 
-/// What `POST /v1/requests/{external_id}/renew` takes.
+/// The body of `POST /v1/requests/{external_id}/renew`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renew {
-    /// The new time to live; without it, the one last given.
+    /// The new TTL. Without it, the last one.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -80,63 +80,63 @@ pub struct Request {
     pub external_id: String,
     /// `acquired` or `released`.
     pub state: String,
-    /// Why it ended, once it has.
+    /// Why the request ended, if it has.
     pub end_reason: Option<String>,
-    /// Who holds, if they said.
+    /// The owner, if the caller named one.
     pub owner: Option<String>,
-    /// What was granted, in byte order of the semaphores' names.
+    /// The granted permits, in byte order of the semaphores' names.
     pub permits: Vec<Grant>,
-    /// The time to live that it was last given.
+    /// The last TTL.
     pub ttl_ms: Option<u64>,
-    /// When it expires.
+    /// When the request expires.
     pub expires_at: Option<Timestamp>,
-    /// When it was granted.
+    /// When the request was granted.
     pub created_at: Timestamp,
-    /// When it ended, once it has.
+    /// When the request ended, if it has.
     pub released_at: Option<Timestamp>,
-    /// Who ended it, where that was not its holder and they said.
+    /// The caller that ended the request, if it named itself.
     #[serde(default)]
     pub ended_by: Option<String>,
 }
 
-/// What a request holds on one semaphore.
+/// The permits that a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The semaphore.
     pub semaphore: String,
-    /// How many of its permits.
+    /// The number of permits.
     pub count: u32,
     /// A number that rises with every grant on the semaphore.
     pub fence: u64,
 }
 
-/// What a release did.
+/// The answer to a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
-    /// Whether this call ended the request; if not, it had ended before.
+    /// Whether this call ended the request. If not, it had ended before.
     pub released: bool,
-    /// When this was decided, by the store's clock.
+    /// When the store decided the call, by its clock.
     pub decided_at: Timestamp,
-    /// The request as it is now.
+    /// The request after the call.
     #[serde(flatten)]
     pub request: Request,
 }
 
-/// A piece of the list of live requests.
+/// A page of live requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
     /// The requests.
     pub requests: Vec<Request>,
-    /// Where the next piece begins, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// A piece of the list of those that hold permits of a semaphore.
+/// A page of the requests that hold permits of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holders {
     /// The requests.
     pub holders: Vec<Request>,
-    /// Where the next piece begins, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl Acquire {
         }
     }
 
-    /// What it asks for under `external_id`, and for how long it waits.
+    /// The ask under `external_id`, and how long it waits.
     ///
     /// # Errors
     /// [`Invalid`] on the first field that is out of bounds.

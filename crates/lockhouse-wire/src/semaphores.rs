@@ -1,4 +1,4 @@
-//! Semaphores, and the audit of their capacities.
+//! Semaphores, and the history of their capacities.
 
 use lockhouse_core::{
     Capacity, Definition, Invalid, Note, Origin, Owner, Pattern, SemaphoreName, SemaphoreStatus,
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::number::{perhaps_whole, whole};
 
-/// What `PUT /v1/semaphores/{name}` takes.
+/// The body of `PUT /v1/semaphores/{name}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Define {
-    /// The capacity from now on.
+    /// The new capacity.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
-    /// What it must be now for that, or have become already; without it, whatever it is.
+    /// Resize only from this capacity. Without it, from any.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "perhaps_whole"
     )]
     pub expected_capacity: Option<i64>,
-    /// Who says so, for the history.
+    /// Who changes the capacity, for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
     /// Why, for the history.
@@ -35,11 +35,11 @@ pub struct Define {
 pub struct Semaphore {
     /// Its name.
     pub name: String,
-    /// How many permits it has.
+    /// The capacity.
     pub capacity: u32,
-    /// How many of them are held.
+    /// How many permits are held.
     pub in_use: u32,
-    /// How many could be granted now. Never below 0.
+    /// How many permits are free. Never below 0.
     pub available: u32,
     /// How many calls wait for it, at all processes.
     pub waiting: u32,
@@ -57,25 +57,25 @@ pub struct Semaphore {
     pub updated_at: Timestamp,
 }
 
-/// A piece of the list of semaphores, in byte order of their names.
+/// A page of semaphores, in byte order of their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Semaphores {
     /// The semaphores.
     pub semaphores: Vec<Semaphore>,
-    /// Where the next piece begins, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
 /// One change of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityChange {
-    /// What it was.
+    /// The capacity before.
     pub old_capacity: u32,
-    /// What it became.
+    /// The capacity after.
     pub new_capacity: u32,
-    /// Who changed it, if they said.
+    /// Who changed the capacity, if the caller said so.
     pub changed_by: Option<String>,
-    /// Why, if they said.
+    /// Why, if the caller said so.
     pub note: Option<String>,
     /// When.
     pub changed_at: Timestamp,
@@ -89,7 +89,7 @@ pub struct History {
 }
 
 impl From<&Definition> for Define {
-    /// Whether the semaphore must exist, and whether it is to stay as it is, is said by headers.
+    /// Headers carry the other two conditions: that the semaphore exists, and that it is missing.
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),
@@ -166,7 +166,7 @@ impl CapacityChange {
     /// The change as one of the semaphore `name`.
     ///
     /// # Errors
-    /// [`Invalid`] when a value is out of bounds.
+    /// [`Invalid`] if a value is out of bounds.
     pub fn of(self, name: &SemaphoreName) -> Result<lockhouse_core::CapacityChange, Invalid> {
         Ok(lockhouse_core::CapacityChange {
             semaphore: name.clone(),

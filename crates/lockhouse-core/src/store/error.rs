@@ -1,11 +1,11 @@
-//! What went wrong in a store.
+//! The errors of a store.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use crate::{Footprint, Outcome};
 
-/// What kind of trouble a store has, which says what to do about it.
+/// The kind of a store's error, which tells what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -18,8 +18,7 @@ pub enum Kind {
     /// The connection or the server was lost, or could not be had. Nothing was applied; try again
     /// on a fresh connection.
     Unavailable,
-    /// The server has no connection left to give. Nothing was applied; one comes free before long,
-    /// and whoever waits for it is in nobody's way.
+    /// The server has no free connection. Nothing was applied; wait, and try again.
     Crowded,
     /// The commit was sent and its answer was lost. Ask again to find out.
     Unknown,
@@ -32,7 +31,7 @@ pub enum Kind {
     Configuration,
 }
 
-/// What went wrong in a store.
+/// An error of a store.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -84,7 +83,7 @@ impl Error {
         &self.locked
     }
 
-    /// What kind of trouble it is.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! What keeps the permits: the traits of a store, and its errors.
+//! The traits of a store, and its errors.
 //!
 //! A new kind of store implements [`Store`], [`Templates`], [`Listing`], [`Upkeep`], [`WaitingList`], [`Notification`] and [`Migration`],
 //! and with that is a [`FullStore`]. None has a default method, so a store that forgets one does not compile. A [`Layer`] stands before a store
@@ -33,7 +33,7 @@ pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
 /// Commands to decide and save in one commit.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// What to do, in this order.
+    /// The commands, in order.
     pub commands: Vec<Command>,
     /// What the commands touch, as far as it is known beforehand.
     pub footprint: Footprint,

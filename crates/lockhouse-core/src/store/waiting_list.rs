@@ -1,4 +1,4 @@
-//! Who waits, for all to see.
+//! The list of waiters that all processes share.
 
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Waiter {
     }
 }
 
-/// What the processes have shown of the waiters of a semaphore.
+/// The waiters of a semaphore that the processes have listed.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The store's clock when it was read.
