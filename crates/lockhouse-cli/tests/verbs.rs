@@ -199,7 +199,10 @@ fn acquire_prints_the_id_and_the_fences(house: &House) {
         .lines()
         .map(|line| line.split_whitespace().take(5).collect())
         .collect();
-    assert_eq!(rows[0], ["ID", "OWNER", "SEMAPHORE", "COUNT", "FENCE"]);
+    assert_eq!(
+        rows[0],
+        ["ID", "OWNER", "SEMAPHORE", "COUNT", "FENCE", "SLOTS"]
+    );
     assert_eq!(rows[1], ["job", "ann", "a", "1", "1"]);
     assert_eq!(rows[2], ["job", "ann", "b", "3", "1"]);
     assert!(
@@ -320,7 +323,7 @@ fn holders_are_those_of_one_semaphore_or_of_all(house: &House) {
     let text = house.text(&["holders", "b"]);
     assert_eq!(text.lines().count(), 3, "a head and two permits: {text}");
     assert!(
-        text.starts_with("ID   OWNER   SEMAPHORE   COUNT   FENCE   GRANTED"),
+        text.starts_with("ID   OWNER   SEMAPHORE   COUNT   FENCE   SLOTS   GRANTED"),
         "{text}"
     );
     assert_eq!(house.done(&["holders", "c"]).code, 1);

@@ -6,6 +6,7 @@ mod permits;
 mod requests;
 mod sessions;
 mod shape;
+mod slots;
 
 use lockhouse_core::decide;
 
