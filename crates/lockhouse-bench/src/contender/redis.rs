@@ -161,7 +161,7 @@ impl Contender for Redis {
     }
 }
 
-/// What the server of `url` says of its version and its durability.
+/// The version and the durability settings of the server at `url`, as it reports them.
 ///
 /// # Errors
 /// When it does not answer.

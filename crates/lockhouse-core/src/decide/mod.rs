@@ -26,8 +26,8 @@ use crate::{
 ///
 /// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
 /// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; see
-/// [`Footprint`](crate::Footprint). What a command names and is not loaded does not exist. A semaphore that is created is in the
-/// [`Changes`], whether there was a row of it or not.
+/// [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
+/// semaphore that a command creates, whether it had a row before or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
     let outcomes = commands.iter().map(|command| scene.run(command)).collect();

@@ -59,7 +59,7 @@ pub trait Transaction {
     ) -> Result<Commit, Error>;
 }
 
-/// What became of an attempt.
+/// How an attempt to commit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
     /// The changes are committed.

@@ -62,7 +62,7 @@ fn unknown_semaphore_once_it_is_deleted() {
     }
 }
 
-/// What a store has not loaded does not exist, and is created.
+/// A semaphore that the store did not load does not exist, so defining it creates it.
 #[test]
 fn a_semaphore_without_a_row_is_among_the_changes_that_define_it() {
     let loaded = Rows::default().load(at(0), &[]);

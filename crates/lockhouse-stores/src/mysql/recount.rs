@@ -78,7 +78,7 @@ pub(super) fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slot
          WHERE id={id}",
         values::slots(slots)
     ));
-    // What the innermost SELECT finds is not locked, as isolation is READ COMMITTED.
+    // The innermost SELECT locks no rows, because isolation is READ COMMITTED.
     script.add(format_args!(
         "UPDATE lockhouse_permit_request FORCE INDEX (PRIMARY) SET only_semaphore_id=0 WHERE id IN (\
          SELECT id FROM (SELECT r.id FROM lockhouse_permit_request r FORCE INDEX (due) \

@@ -110,8 +110,7 @@ impl Connections {
         answer.map_err(|error| error::of(error, Kind::Unavailable, context))
     }
 
-    /// What the server says to `command`. Where that is not known, or the server is not one to go on with, the connection is
-    /// dropped.
+    /// Sends `command` and returns the reply. Drops the connection if no reply came, or if the server can no longer be used.
     async fn send(
         &self,
         command: &Cmd,

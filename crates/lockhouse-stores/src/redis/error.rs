@@ -1,4 +1,4 @@
-//! What an error of the driver or of the server means, as [`store::Error`](Error).
+//! Translates the errors of the driver and of the server into [`store::Error`](Error).
 
 use lockhouse_core::store::{Error, Kind};
 use redis::{ErrorKind, RedisError, ServerErrorKind};

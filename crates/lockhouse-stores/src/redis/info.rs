@@ -1,4 +1,4 @@
-//! What the server says of itself when a connection is opened.
+//! Reads the version and the settings of the server when a connection is opened.
 
 use lockhouse_core::store::Error;
 use redis::RedisResult;
@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::configuration;
 
-/// What matters of INFO, and how often the log is written to disk.
+/// The parts of INFO that a connection checks, and how often the server writes its log to disk.
 #[derive(Debug, Default)]
 pub(super) struct Info {
     version: String,

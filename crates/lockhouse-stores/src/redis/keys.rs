@@ -22,7 +22,7 @@
 
 use lockhouse_core::{ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp};
 
-/// What all keys of a store begin with.
+/// Builds the keys of a store. All of them begin with one prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     prefix: String,
