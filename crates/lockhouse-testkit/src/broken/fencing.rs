@@ -10,7 +10,8 @@ pub(super) const VARIANTS: &[Variant] = &[
         sabotage: || {
             after(|loaded, decision| {
                 for semaphore in &mut decision.changes.semaphores {
-                    semaphore.fence = loaded.semaphores[&semaphore.name].fence;
+                    let before = loaded.semaphores.get(&semaphore.name);
+                    semaphore.fence = before.map_or(0, |semaphore| semaphore.fence);
                 }
             })
         },
