@@ -69,7 +69,8 @@ fn forgetting_to_give_a_slot_back_is_caught() {
         let before = loaded.semaphores.clone();
         let mut decision = decide(loaded, commands);
         for semaphore in &mut decision.changes.semaphores {
-            let was = before[&semaphore.name].slots.as_ref();
+            let was = before.get(&semaphore.name);
+            let was = was.and_then(|semaphore| semaphore.slots.as_ref());
             if let (Some(taken), Some(was)) = (&mut semaphore.slots, was) {
                 taken.extend(was);
             }
@@ -111,7 +112,8 @@ fn turning_slots_on_while_permits_are_held_is_caught() {
         let mut decision = decide(loaded, commands);
         for semaphore in &mut decision.changes.semaphores {
             if commands.iter().all(|c| matches!(c, Command::Define(_))) {
-                semaphore.in_use = in_use[&semaphore.name].in_use;
+                let was = in_use.get(&semaphore.name);
+                semaphore.in_use = was.map_or(0, |semaphore| semaphore.in_use);
             }
         }
         decision
