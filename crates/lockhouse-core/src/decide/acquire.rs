@@ -2,8 +2,8 @@
 
 use super::{Scene, after, ended};
 use crate::{
-    Admission, Ask, Capacity, Claim, Count, Grant, Outcome, Refusal, Reply, Request, SemaphoreName,
-    State, Turn,
+    Admission, Ask, Capacity, Claim, Count, Grant, Outcome, Refusal, Reply, Request, Semaphore,
+    SemaphoreName, State, Turn,
 };
 
 impl Scene {
@@ -46,11 +46,18 @@ impl Scene {
         let mut closed = Vec::new();
         let mut exhausted = Vec::new();
         for (name, count) in ask.permits() {
-            let Some(semaphore) = self.find(name) else {
-                unknown.push(name.clone());
-                continue;
+            let made;
+            let semaphore = match self.semaphores.get(name) {
+                Some(semaphore) if semaphore.exists() => semaphore,
+                deleted => {
+                    let Some(new) = self.made(name, deleted) else {
+                        unknown.push(name.clone());
+                        continue;
+                    };
+                    made = new;
+                    &made
+                }
             };
-            let semaphore = &*semaphore;
             let (asked, capacity) = (count.value(), semaphore.capacity);
             if capacity == Capacity::CLOSED {
                 closed.push(name.clone());
@@ -115,6 +122,13 @@ impl Scene {
     /// The keyed semaphores that a waiter lacks room on, or where others come first. As long as there are any, it
     /// reserves nothing on its other semaphores (P11).
     fn lacking_keys(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
+        let is_keyed = |name: &SemaphoreName| {
+            let semaphore = self.semaphores.get(name).filter(|s| s.exists());
+            semaphore.map_or(!self.templates.is_empty(), Semaphore::is_keyed)
+        };
+        if !ask.permits().any(|(name, _)| is_keyed(name)) {
+            return Vec::new();
+        }
         let claim = turn.claim(ask);
         let others = self.waiting.ahead_of(ask, turn);
         let is_lacking = |(name, count): &(&SemaphoreName, Count)| {
@@ -146,9 +160,10 @@ impl Scene {
             if let Some(origin) = &mut semaphore.origin {
                 origin.note_use(self.now);
             }
-            let capacity = semaphore.capacity;
-            let taken = semaphore.slots.as_mut();
-            let slots = taken.map(|taken| taken.take(count.value(), capacity));
+            let slots = match &mut semaphore.slots {
+                None => None,
+                Some(taken) => Some(taken.take(count.value(), semaphore.capacity)),
+            };
             self.written.insert(name.clone());
             permits.push(Grant {
                 semaphore: name.clone(),

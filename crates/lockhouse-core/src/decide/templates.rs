@@ -17,7 +17,12 @@ impl Scene {
         }
     }
 
-    fn made(&self, name: &SemaphoreName, deleted: Option<&Semaphore>) -> Option<Semaphore> {
+    /// The semaphore called `name` as a template would make it now.
+    pub(super) fn made(
+        &self,
+        name: &SemaphoreName,
+        deleted: Option<&Semaphore>,
+    ) -> Option<Semaphore> {
         let template = Template::of(name, &self.templates)?;
         let last_fence = deleted.map_or(0, |semaphore| semaphore.fence);
         Some(Semaphore {

@@ -81,7 +81,10 @@ async fn fill(store: &MySql, from: usize, to: usize) {
             "lockhouse_permit_request (id,external_id,state,created_at)",
             requests,
         ),
-        ("lockhouse_permit", permits),
+        (
+            "lockhouse_permit (permit_request_id,semaphore_id,count,fence)",
+            permits,
+        ),
         ("lockhouse_owner_session", sessions),
     ] {
         if from < to {

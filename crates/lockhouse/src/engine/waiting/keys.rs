@@ -16,7 +16,8 @@ use super::waiter::WaiterState;
 impl WaitingLine {
     /// The keyed semaphores of a waiter that have no room for it, or others in front of it.
     pub(super) fn lacking_keys(&self, place: Place) -> Vec<SemaphoreName> {
-        let Some(waiter) = self.waiters.get(&place) else {
+        let waiter = self.waiters.get(&place).filter(|_| self.knows_keys);
+        let Some(waiter) = waiter else {
             return Vec::new();
         };
         let permits = waiter.ask.permits();
@@ -57,6 +58,7 @@ impl WaitingLine {
             return;
         }
         line.is_keyed = is_keyed;
+        self.knows_keys |= is_keyed;
         line.fronts.clear();
         for place in line.parked.clone() {
             self.set(place, WaiterState::Parked);
@@ -66,7 +68,9 @@ impl WaitingLine {
     /// The semaphores on which a waiter that was refused comes before those behind it.
     pub(in crate::engine) fn reserved(&self, ask: &Ask, refusal: &Refusal) -> Vec<SemaphoreName> {
         let lacking = match refusal {
-            Refusal::Exhausted(names) | Refusal::OthersFirst(names) => names.as_slice(),
+            Refusal::Exhausted(names) | Refusal::OthersFirst(names) if self.knows_keys => {
+                names.as_slice()
+            }
             _ => &[],
         };
         let is_key = |name: &&SemaphoreName| {

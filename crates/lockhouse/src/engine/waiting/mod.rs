@@ -61,6 +61,8 @@ pub(super) struct WaitingLine {
     call_anyway: BTreeSet<Place>,
     /// Where nobody waits any more, and others may believe so.
     deregistrations: Deregistrations,
+    /// Whether a keyed semaphore was ever waited for. Without templates nothing looks for keys.
+    knows_keys: bool,
 }
 
 impl WaitingLine {
@@ -76,6 +78,7 @@ impl WaitingLine {
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
             deregistrations: Deregistrations::default(),
+            knows_keys: false,
         }
     }
 
@@ -327,14 +330,7 @@ impl WaitingLine {
             return;
         };
         let before = std::mem::replace(&mut waiter.state, state);
-        for (name, _) in waiter.ask.permits() {
-            let is_held_back = waiter.is_held_back_on(name);
-            let line = self.lines.get_mut(name);
-            if let Some(places) = line.and_then(|line| line.places(before, is_held_back)) {
-                places.remove(&place);
-            }
-        }
-        waiter.lacking_keys = lacking_keys;
+        let lacked = std::mem::replace(&mut waiter.lacking_keys, lacking_keys);
         let is_front = state == WaiterState::Parked && waiter.lacking_keys.is_empty();
         let was_called = waiter.is_called;
         waiter.is_called = match state {
@@ -349,12 +345,15 @@ impl WaitingLine {
             let Some(line) = self.lines.get_mut(name) else {
                 continue;
             };
-            if let Some(places) = line.places(state, waiter.is_held_back_on(name)) {
+            if let Some(places) = line.places(before, is_held_back(&lacked, name)) {
+                places.remove(&place);
+            }
+            if let Some(places) = line.places(state, is_held_back(&waiter.lacking_keys, name)) {
                 places.insert(place);
             }
-            line.fronts.remove(&place);
-            if line.is_keyed && is_front {
-                line.fronts.insert(place);
+            if line.is_keyed {
+                line.fronts.remove(&place);
+                line.fronts.extend(is_front.then_some(place));
             }
             match (was_called, waiter.is_called) {
                 (false, true) => line.call(count.value()),
@@ -376,6 +375,11 @@ impl SemaphoreLine {
             WaiterState::InLane | WaiterState::Locked | WaiterState::Gone => None,
         }
     }
+}
+
+/// Whether a waiter that lacks the keys `lacking` is in nobody's way on `name`.
+fn is_held_back(lacking: &[SemaphoreName], name: &SemaphoreName) -> bool {
+    !lacking.is_empty() && !lacking.contains(name)
 }
 
 /// A waiter was admitted before the capacity became too small for it, so that is no mistake of its.

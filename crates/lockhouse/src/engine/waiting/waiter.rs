@@ -34,11 +34,6 @@ pub(super) enum WaiterState {
 }
 
 impl Waiter {
-    /// Whether it is in nobody's way on `name`, as it lacks a key.
-    pub(super) fn is_held_back_on(&self, name: &SemaphoreName) -> bool {
-        !self.lacking_keys.is_empty() && !self.lacking_keys.contains(name)
-    }
-
     pub(super) fn seniority(&self) -> Seniority {
         Seniority::new(self.ticket.waited(), self.ask.priority)
     }
