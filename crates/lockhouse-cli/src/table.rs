@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use lockhouse::{Owner, Request, Timestamp};
+use lockhouse::{Owner, Request, Slots, Timestamp};
 
 /// What stands where there is nothing.
 pub(crate) const NOTHING: &str = "-";
@@ -45,6 +45,7 @@ pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> S
                 permit.semaphore.to_string(),
                 permit.count.to_string(),
                 permit.fence.to_string(),
+                or_nothing(permit.slots.as_ref().map(slots)),
                 relative(request.created_at, now),
                 request
                     .expires_at
@@ -59,6 +60,7 @@ pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> S
             "SEMAPHORE",
             "COUNT",
             "FENCE",
+            "SLOTS",
             "GRANTED",
             "EXPIRES",
         ],
@@ -85,6 +87,22 @@ fn shortened(text: &str, longest: usize) -> String {
     let begin = text.chars().take(begin);
     let end = text.chars().skip(length - end);
     begin.chain(['…']).chain(end).collect()
+}
+
+/// `0,2-5`.
+pub(crate) fn slots(slots: &Slots) -> String {
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for slot in slots.iter() {
+        match spans.last_mut() {
+            Some((_, last)) if *last + 1 == slot => *last = slot,
+            _ => spans.push((slot, slot)),
+        }
+    }
+    let spans = spans.into_iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    spans.collect::<Vec<_>>().join(",")
 }
 
 pub(crate) fn or_nothing(text: Option<impl ToString>) -> String {

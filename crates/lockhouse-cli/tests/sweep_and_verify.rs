@@ -58,7 +58,7 @@ fn a_sweep_says_what_it_ended_and_why() {
     }
     assert_eq!(house.in_use("a"), 3);
 
-    let nothing = json!({"lapsed": 0, "stale": 0, "purged": 0, "history_purged": 0});
+    let nothing = json!({"lapsed": 0, "stale": 0, "idle": 0, "purged": 0, "history_purged": 0});
     assert_eq!(sweep(&house), nothing);
     let held = house.json(&["acquire", "-s", "a", "--id", "unwatched", "--owner", "eve"]);
     passed(&held["created_at"], Duration::from_secs(1));
@@ -88,7 +88,7 @@ fn a_sweep_deletes_the_past() {
     let swept: serde_json::Value = serde_json::from_slice(&purge.stdout).unwrap();
     assert_eq!(
         swept,
-        json!({"lapsed": 0, "stale": 0, "purged": 2, "history_purged": 1})
+        json!({"lapsed": 0, "stale": 0, "idle": 0, "purged": 2, "history_purged": 1})
     );
     assert_eq!(house.done(&["release", "1"]).code, 1, "its id is forgotten");
     assert_eq!(house.json(&["history", "a"])["changes"], json!([]));

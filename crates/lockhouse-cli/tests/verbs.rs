@@ -118,6 +118,9 @@ fn show_tells_all_of_one_semaphore(house: &House) {
         "fence",
         "in_use",
         "name",
+        "resized",
+        "slots",
+        "template",
         "updated_at",
         "waiting",
     ];
@@ -128,7 +131,8 @@ fn show_tells_all_of_one_semaphore(house: &House) {
     );
     let text = house.text(&["show", "a"]);
     let lines: Vec<_> = text.lines().map(|l| l.split_whitespace().next()).collect();
-    assert_eq!(lines.len(), all.len(), "{text}");
+    // Whether it was resized is said behind its template.
+    assert_eq!(lines.len(), all.len() - 1, "{text}");
     assert!(text.contains("Capacity:    3\n"), "{text}");
     assert!(text.contains("In use:      2\n"), "{text}");
 }
@@ -197,11 +201,14 @@ fn acquire_prints_the_id_and_the_fences(house: &House) {
     ]);
     let rows: Vec<Vec<_>> = text
         .lines()
-        .map(|line| line.split_whitespace().take(5).collect())
+        .map(|line| line.split_whitespace().take(6).collect())
         .collect();
-    assert_eq!(rows[0], ["ID", "OWNER", "SEMAPHORE", "COUNT", "FENCE"]);
-    assert_eq!(rows[1], ["job", "ann", "a", "1", "1"]);
-    assert_eq!(rows[2], ["job", "ann", "b", "3", "1"]);
+    assert_eq!(
+        rows[0],
+        ["ID", "OWNER", "SEMAPHORE", "COUNT", "FENCE", "SLOTS"]
+    );
+    assert_eq!(rows[1], ["job", "ann", "a", "1", "1", "-"]);
+    assert_eq!(rows[2], ["job", "ann", "b", "3", "1", "-"]);
     assert!(
         text.lines().nth(1).unwrap().ends_with("in 1h 30m"),
         "{text}"
@@ -212,7 +219,7 @@ fn acquire_prints_the_id_and_the_fences(house: &House) {
     assert_eq!(id.len(), 36, "a UUID: {id}");
     assert_eq!(
         json["permits"],
-        json!([{"semaphore": "a", "count": 1, "fence": 2}])
+        json!([{"semaphore": "a", "count": 1, "fence": 2, "slots": null}])
     );
     assert_eq!(
         (&json["state"], &json["ttl_ms"], &json["owner"]),
@@ -235,8 +242,8 @@ fn a_name_may_have_an_equals_sign(house: &House) {
     assert_eq!(
         json["permits"],
         json!([
-            {"semaphore": "disk=1", "count": 2, "fence": 1},
-            {"semaphore": "disk=sda", "count": 1, "fence": 1},
+            {"semaphore": "disk=1", "count": 2, "fence": 1, "slots": null},
+            {"semaphore": "disk=sda", "count": 1, "fence": 1, "slots": null},
         ])
     );
 }
@@ -320,7 +327,7 @@ fn holders_are_those_of_one_semaphore_or_of_all(house: &House) {
     let text = house.text(&["holders", "b"]);
     assert_eq!(text.lines().count(), 3, "a head and two permits: {text}");
     assert!(
-        text.starts_with("ID   OWNER   SEMAPHORE   COUNT   FENCE   GRANTED"),
+        text.starts_with("ID   OWNER   SEMAPHORE   COUNT   FENCE   SLOTS   GRANTED"),
         "{text}"
     );
     assert_eq!(house.done(&["holders", "c"]).code, 1);

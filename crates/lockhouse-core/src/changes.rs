@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     CapacityChange, EndReason, ExternalId, Outcome, Owner, OwnerSession, ProcessId, Request,
-    Semaphore, SemaphoreName, Timestamp, Ttl,
+    Semaphore, SemaphoreName, Template, Timestamp, Ttl,
 };
 
 /// What a store has locked and read.
@@ -18,6 +18,8 @@ pub struct Loaded {
     pub requests: BTreeMap<ExternalId, Request>,
     /// The sessions of the footprint's owners that there are, lapsed ones too.
     pub owners: BTreeMap<Owner, OwnerSession>,
+    /// All templates, if the footprint asks for them.
+    pub templates: Vec<Template>,
 }
 
 /// What to answer and what to save.

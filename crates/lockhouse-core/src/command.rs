@@ -25,6 +25,11 @@ pub enum Command {
         /// Its turn among the asks that wait for the same semaphores. The default one comes first in its batch.
         turn: Turn,
     },
+    /// Do to a semaphore what the template says that made it: set its capacity, or delete it as nobody uses it.
+    Follow {
+        /// The semaphore.
+        name: SemaphoreName,
+    },
     /// Say how a semaphore is, and take note of who waits for it at a process.
     Stand {
         /// The semaphore.
@@ -80,7 +85,9 @@ pub struct Definition {
     pub capacity: Capacity,
     /// Refuse if it does not exist, instead of creating it.
     pub must_exist: bool,
-    /// Refuse if it exists with another capacity, instead of resizing it.
+    /// Whether its permits have slots. Without it, an existing semaphore stays as it is, and a new one has none.
+    pub slots: Option<bool>,
+    /// Refuse if it exists with another capacity, or differs in having slots, instead of changing it.
     pub if_missing: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
@@ -97,6 +104,7 @@ impl Definition {
             name,
             capacity,
             must_exist: false,
+            slots: None,
             if_missing: false,
             expected: None,
             changed_by: None,
@@ -235,6 +243,7 @@ impl Command {
         match self {
             Command::Define(_)
             | Command::Delete { .. }
+            | Command::Follow { .. }
             | Command::Stand { .. }
             | Command::RaiseFence { .. }
             | Command::Heartbeat { .. }
@@ -263,12 +272,22 @@ impl Command {
         }
     }
 
+    /// Whether a semaphore that it names and that does not exist may be made by a template.
+    pub(crate) fn may_use_a_template(&self) -> bool {
+        match self {
+            Command::Define(definition) => definition.if_missing && definition.creates(),
+            Command::Stand { .. } => true,
+            _ => self.ask().is_some(),
+        }
+    }
+
     /// The semaphores that it names itself. A command on a request also touches the semaphores
     /// that the request holds.
     pub fn semaphores(&self) -> impl Iterator<Item = &SemaphoreName> {
         let one = match self {
             Command::Define(Definition { name, .. })
             | Command::Delete { name }
+            | Command::Follow { name }
             | Command::RaiseFence { name, .. }
             | Command::Stand { name, .. } => Some(name),
             _ => None,
@@ -295,6 +314,13 @@ pub enum Reply {
     },
     /// The semaphore is gone.
     Deleted,
+    /// The semaphore is as its template says.
+    Followed {
+        /// As it is now, which may be deleted.
+        semaphore: Semaphore,
+        /// Whether its capacity was set by this.
+        is_resized: bool,
+    },
     /// A semaphore was looked at.
     Seen {
         /// As it is now, with the line as it is if this batch is saved.

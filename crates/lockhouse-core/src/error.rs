@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{Capacity, Count, EndReason, ExternalId, Owner, SemaphoreName, store};
+use crate::{
+    Capacity, Count, EndReason, ExternalId, MAX_SLOTTED_CAPACITY, Owner, SemaphoreName, store,
+};
 
 /// Why a call failed. [`code`](Error::code) is the stable word to branch on, which the HTTP API uses too.
 #[derive(Debug, thiserror::Error)]
@@ -161,11 +163,27 @@ pub enum Refusal {
         /// Its capacity.
         capacity: Capacity,
     },
+    /// The semaphore exists with slots where none are wanted, or without slots where they are.
+    #[error("semaphore \"{name}\" exists {}", if *.was_slotted { "with slots" } else { "without slots" })]
+    SlotsDiffer {
+        /// The semaphore.
+        name: SemaphoreName,
+        /// Whether it has slots.
+        was_slotted: bool,
+    },
+    /// A slotted semaphore cannot have so many permits.
+    #[error("capacity is {capacity}, with slots it goes from 0 to {MAX_SLOTTED_CAPACITY}")]
+    TooManySlots {
+        /// The semaphore.
+        name: SemaphoreName,
+        /// The capacity that was wanted.
+        capacity: Capacity,
+    },
     /// The renewal has no TTL, and the request has none either.
     #[error("ttl_ms is missing, and request \"{0}\" was acquired without one")]
     NoTtl(ExternalId),
-    /// The semaphore cannot be deleted while permits are held.
-    #[error("semaphore \"{name}\" can't be deleted while {in_use} permits are held")]
+    /// The semaphore cannot be deleted, nor its slots turned on or off, while permits are held.
+    #[error("{in_use} permits of semaphore \"{name}\" are held; release them first")]
     SemaphoreInUse {
         /// The semaphore.
         name: SemaphoreName,
@@ -185,8 +203,8 @@ impl Refusal {
             Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
             Refusal::RequestEnded { .. } => Code::RequestEnded,
             Refusal::SessionEnded(_) => Code::SessionEnded,
-            Refusal::CapacityChanged { .. } => Code::CapacityChanged,
-            Refusal::NoTtl(_) => Code::InvalidRequest,
+            Refusal::CapacityChanged { .. } | Refusal::SlotsDiffer { .. } => Code::CapacityChanged,
+            Refusal::NoTtl(_) | Refusal::TooManySlots { .. } => Code::InvalidRequest,
             Refusal::SemaphoreInUse { .. } => Code::SemaphoreInUse,
         }
     }

@@ -13,7 +13,8 @@ use crate::{Command, Epoch, ExternalId, Loaded, Owner, Semaphore, SemaphoreName}
 /// enough.
 ///
 /// Nor is it known before whether a definition creates the semaphore. Then the row of the store's
-/// [`Epoch`] is touched as well.
+/// [`Epoch`] is touched as well. The same goes for an ask that names a semaphore which does not exist: a
+/// [`Template`](crate::Template) may create it.
 ///
 /// A renewal needs no semaphore, unless it comes too late: many holders that renew are not in each
 /// other's way.
@@ -25,6 +26,9 @@ pub struct Footprint {
     pub requests: BTreeSet<ExternalId>,
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
+    /// Whether all templates are read too, and locked against changes, after those. Only a batch reads them that
+    /// names a semaphore which does not exist, or has one follow its template.
+    pub templates: bool,
 }
 
 impl Footprint {
@@ -36,13 +40,17 @@ impl Footprint {
             footprint.semaphores.extend(command.semaphores().cloned());
             footprint.requests.extend(command.external_id().cloned());
             footprint.owners.extend(command.session_of().cloned());
+            footprint.templates |= matches!(command, Command::Follow { .. });
         }
         footprint
     }
 
     /// Whether it has no row.
     pub fn is_empty(&self) -> bool {
-        self.semaphores.is_empty() && self.requests.is_empty() && self.owners.is_empty()
+        self.semaphores.is_empty()
+            && self.requests.is_empty()
+            && self.owners.is_empty()
+            && !self.templates
     }
 
     /// Whether both have a row in common.
@@ -57,6 +65,7 @@ impl Footprint {
         self.semaphores.extend(other.semaphores);
         self.requests.extend(other.requests);
         self.owners.extend(other.owners);
+        self.templates |= other.templates;
     }
 
     /// Keeps those rows that `other` has too.
@@ -65,6 +74,7 @@ impl Footprint {
             .retain(|name| other.semaphores.contains(name));
         self.requests.retain(|id| other.requests.contains(id));
         self.owners.retain(|owner| other.owners.contains(owner));
+        self.templates &= other.templates;
     }
 
     /// Adds the semaphores that `commands` may give permits back to, and the store's epoch if they
@@ -92,8 +102,30 @@ impl Footprint {
             // It has no row before the first time that it is raised: looked for once, it is not missing.
             is_missing |= self.semaphores.insert(Epoch::semaphore());
         }
+        if !self.templates && may_use_a_template(commands, loaded) {
+            self.templates = true;
+            self.semaphores.insert(Epoch::semaphore());
+            is_missing = true;
+        }
         is_missing
     }
+}
+
+/// Whether one of `commands` names a semaphore that does not exist, unless a template makes it.
+fn may_use_a_template(commands: &[Command], loaded: &Loaded) -> bool {
+    let deletes = commands
+        .iter()
+        .any(|command| matches!(command, Command::Delete { .. } | Command::Follow { .. }));
+    let mut named = commands.iter().filter(|c| c.may_use_a_template());
+    named.any(|command| {
+        let mut names = command.semaphores();
+        names.any(|name| deletes || !exists(loaded, name))
+    })
+}
+
+fn exists(loaded: &Loaded, name: &SemaphoreName) -> bool {
+    let found = loaded.semaphores.get(name);
+    found.is_some_and(Semaphore::exists)
 }
 
 /// Whether one of `commands` may create a semaphore.
@@ -102,12 +134,10 @@ fn creates(commands: &[Command], loaded: &Loaded) -> bool {
         Command::Define(definition) => definition.creates().then_some(&definition.name),
         _ => None,
     });
-    let exists = |name: &SemaphoreName| {
-        let found = loaded.semaphores.get(name);
-        found.is_some_and(Semaphore::exists)
-    };
     let deletes = commands
         .iter()
         .any(|command| matches!(command, Command::Delete { .. }));
-    defined.into_iter().any(|name| deletes || !exists(name))
+    defined
+        .into_iter()
+        .any(|name| deletes || !exists(loaded, name))
 }

@@ -21,7 +21,9 @@ mod prefix;
 mod recount;
 mod request;
 mod semaphore;
+mod slots;
 pub mod store;
+mod template;
 mod text;
 mod turn;
 
@@ -40,8 +42,12 @@ pub use line::{
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
 pub use owner::{Heard, OwnerSession};
 pub use prefix::NamePrefix;
-pub use recount::{Finding, Recount, Recounted};
+pub use recount::{Finding, HeldSlots, Recount, Recounted};
 pub use request::{EndReason, Grant, Request, State};
 pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
+pub use slots::{MAX_SLOTTED_CAPACITY, Slots};
+pub use template::{
+    Idle, MAX_TEMPLATES, Origin, Pattern, Template, TemplateDefinition, USED_EVERY,
+};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
 pub use turn::{MAX_PRIORITY, Place, Priority, Turn};

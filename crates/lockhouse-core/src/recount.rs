@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ExternalId, Semaphore, SemaphoreName};
+use crate::{ExternalId, Semaphore, SemaphoreName, Slots};
 
 /// What a store's rows come to, in one consistent read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,28 @@ pub struct Recounted {
     /// How many live requests that hold its permits are filed under another semaphore, so that a refusal does not find
     /// them once they have lapsed.
     pub misfiled: u64,
+    /// The slots of its live permits.
+    pub slots: HeldSlots,
+}
+
+/// The slots of the live permits of one semaphore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldSlots {
+    /// All of them.
+    pub held: Slots,
+    /// Those that more than one permit holds.
+    pub shared: Slots,
+    /// How many there are, those that are shared counted for each permit.
+    pub count: u64,
+}
+
+impl HeldSlots {
+    /// Adds those of a live permit.
+    pub fn add(&mut self, slots: &Slots) {
+        self.shared.extend(&self.held.shared_with(slots));
+        self.held.extend(slots);
+        self.count += u64::from(slots.len());
+    }
 }
 
 /// Something that is off.
@@ -129,6 +151,35 @@ impl Recounted {
                 ),
             );
         }
+        let Some(taken) = &self.semaphore.slots else {
+            return findings;
+        };
+        let HeldSlots {
+            held,
+            shared,
+            count,
+        } = &self.slots;
+        if !shared.is_empty() {
+            find(
+                "P1",
+                false,
+                format!("slots {shared:?} of \"{name}\" are each held by more than one permit"),
+            );
+        }
+        if *count != live {
+            find(
+                "P1",
+                false,
+                format!("{live} permits of \"{name}\" are live, and they hold {count} slots"),
+            );
+        }
+        if taken != held {
+            find(
+                "P2",
+                true,
+                format!("\"{name}\" counts slots {taken:?} as taken, but {held:?} are held"),
+            );
+        }
         findings
     }
 }
@@ -154,6 +205,7 @@ mod tests {
             last_fence: 9,
             repeated_fences: 0,
             misfiled: 0,
+            slots: HeldSlots::default(),
         }
     }
 
@@ -198,6 +250,19 @@ mod tests {
             }),
             ["P10"]
         );
+        let slots = |taken: &[u32], permits: &[&[u32]]| {
+            let set = |slots: &[u32]| Slots::of(slots.iter().copied()).unwrap();
+            let mut slotted = recounted(2, 2);
+            slotted.semaphore.slots = Some(set(taken));
+            permits
+                .iter()
+                .for_each(|permit| slotted.slots.add(&set(permit)));
+            promises(slotted)
+        };
+        assert!(slots(&[0, 3], &[&[3], &[0]]).is_empty());
+        assert_eq!(slots(&[3], &[&[3], &[3]]), ["P1"]);
+        assert_eq!(slots(&[0], &[&[0]]), ["P1"]);
+        assert_eq!(slots(&[0, 1], &[&[0, 3]]), ["P2"]);
         let torn = Recount {
             torn: vec!["a".parse().unwrap()],
             ..Recount::default()

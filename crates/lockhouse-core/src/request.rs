@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Count, ExternalId, Owner, SemaphoreName, Timestamp, Ttl};
+use crate::{Count, ExternalId, Owner, SemaphoreName, Slots, Timestamp, Ttl};
 
 /// A granted ask, live or ended. An ask that was refused leaves no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Grant {
     pub count: Count,
     /// A number that rises with every grant on the semaphore (P7).
     pub fence: u64,
+    /// If the semaphore is slotted: as many slots as the count, which nobody else holds until this ends.
+    pub slots: Option<Slots>,
 }
 
 /// Live, then ended. Never back.

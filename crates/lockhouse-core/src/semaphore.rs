@@ -1,6 +1,6 @@
 //! Semaphores and the audit of their capacities.
 
-use crate::{Capacity, Line, Note, Owner, SemaphoreName, Timestamp};
+use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp};
 
 /// A named pool of permits, as a store keeps it.
 ///
@@ -25,6 +25,10 @@ pub struct Semaphore {
     pub deleted_at: Option<Timestamp>,
     /// The processes whose callers wait for it.
     pub line: Line,
+    /// The template that made it, if one did.
+    pub origin: Option<Origin>,
+    /// The slots that its live permits hold, if it is slotted.
+    pub slots: Option<Slots>,
 }
 
 impl Semaphore {
@@ -40,6 +44,8 @@ impl Semaphore {
             updated_at: now,
             deleted_at: Some(now),
             line: Line::default(),
+            origin: None,
+            slots: None,
         }
     }
 
@@ -48,9 +54,27 @@ impl Semaphore {
         self.deleted_at.is_none()
     }
 
+    /// Whether it is one of many that a template made, one for each key. A waiter that it has no room for holds up
+    /// nobody on other semaphores (P11).
+    pub fn is_keyed(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Whether its permits have slots.
+    pub fn is_slotted(&self) -> bool {
+        self.slots.is_some()
+    }
+
     /// How many permits could be granted now. Never below 0.
+    ///
+    /// A slot above the capacity, which a shrink left, counts against the capacity until its permit ends. So where the
+    /// rows agree, there are as many free slots.
     pub fn available(&self) -> u32 {
-        self.capacity.value().saturating_sub(self.in_use)
+        let room = self.capacity.value().saturating_sub(self.in_use);
+        match &self.slots {
+            None => room,
+            Some(taken) => room.min(taken.free(self.capacity)),
+        }
     }
 }
 

@@ -110,8 +110,13 @@ impl SemaphoreName {
 
     /// Whether it names one of Lockhouse's own semaphores. Listings leave those out.
     pub fn is_reserved(&self) -> bool {
-        self.0.starts_with(RESERVED_PREFIX)
+        is_reserved(&self.0)
     }
+}
+
+/// Whether names that begin with `text` are those of Lockhouse's own semaphores.
+pub(crate) fn is_reserved(text: &str) -> bool {
+    text.starts_with(RESERVED_PREFIX)
 }
 
 /// Why a capacity was changed, in the words of who changed it: at most 1024 bytes, may be empty.
@@ -163,7 +168,7 @@ fn check<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
 }
 
 fn check_unreserved<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
-    if text.starts_with(RESERVED_PREFIX) {
+    if is_reserved(text) {
         let problem =
             format!("begins with {RESERVED_PREFIX:?}, which is reserved; choose another name");
         return Err(Invalid::new(field, problem));

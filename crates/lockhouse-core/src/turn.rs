@@ -129,9 +129,11 @@ struct Refused {
 }
 
 impl StillWaiting {
-    pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn) {
+    /// One that lacks some of the `keys` waits for those, and is in nobody's way on its other semaphores.
+    pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
         let seniority = turn.claim(ask).seniority;
-        for (name, count) in ask.permits() {
+        let permits = ask.permits();
+        for (name, count) in permits.filter(|(name, _)| keys.is_empty() || keys.contains(name)) {
             let standing = Standing {
                 seniority,
                 count,

@@ -46,6 +46,7 @@ mod semaphores;
 mod serve;
 mod socket;
 mod stopping;
+mod templates;
 
 pub use descriptors::raise_open_files_limit;
 pub use openapi::OPENAPI;

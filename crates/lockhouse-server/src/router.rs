@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
 use crate::origin::{self, Hosts};
 use crate::stopping::Stopping;
-use crate::{console, health, openapi, owners, requests, semaphores};
+use crate::{console, health, openapi, owners, requests, semaphores, templates};
 
 /// Which call an answer is of.
 const CALL_ID: HeaderName = HeaderName::from_static(wire::CALL_ID);
@@ -70,7 +70,7 @@ pub(crate) fn with_stopping(
         .with_state(app)
 }
 
-fn routes() -> [(&'static str, MethodRouter<App>); 14] {
+fn routes() -> [(&'static str, MethodRouter<App>); 16] {
     [
         ("/v1/semaphores", get(semaphores::list)),
         (
@@ -93,6 +93,11 @@ fn routes() -> [(&'static str, MethodRouter<App>); 14] {
         (
             "/v1/owners/{owner}",
             put(owners::put).delete(owners::delete),
+        ),
+        ("/v1/templates", get(templates::list)),
+        (
+            "/v1/templates/{pattern}",
+            put(templates::put).delete(templates::delete),
         ),
         ("/healthz", get(health::healthz)),
         ("/readyz", get(health::readyz)),

@@ -26,6 +26,11 @@ pub(crate) async fn put(
     if has_star(&headers, "If-None-Match")? {
         define = define.if_missing();
     }
+    match body.slots {
+        Some(true) => define = define.slots(),
+        Some(false) => define = define.without_slots(),
+        None => {}
+    }
     if let Some(expected) = body.expected_capacity {
         define = define.expected(expected);
     }

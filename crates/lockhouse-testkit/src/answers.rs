@@ -8,7 +8,7 @@ use crate::history::{Answer, Operation, Refused};
 
 /// How the refusals begin or go on that histories have no word of their own for.
 const KNOWN: [&str; 2] = [
-    "can't be deleted while",
+    "are held; release them first",
     "too many calls are waiting; try again later",
 ];
 

@@ -12,6 +12,7 @@ mod owners;
 mod problem;
 mod requests;
 mod semaphores;
+mod templates;
 mod waiting;
 
 pub use cursor::{cursor, key};
@@ -20,6 +21,7 @@ pub use owners::{Goodbye, Heartbeat, OwnerSession};
 pub use problem::Problem;
 pub use requests::{Acquire, AskedPermit, Grant, Holders, Released, Renew, Request, Requests};
 pub use semaphores::{CapacityChange, Define, History, Semaphore, Semaphores};
+pub use templates::{DefineTemplate, Template, Templates};
 pub use waiting::{Waiter, Waiting};
 
 use std::time::Duration;

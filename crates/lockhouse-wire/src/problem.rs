@@ -48,6 +48,9 @@ pub struct Problem {
     /// `capacity_changed`: how many there were expected to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_capacity: Option<u32>,
+    /// `capacity_changed`: whether the semaphore has slots, where that is what differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<bool>,
     /// `semaphore_in_use`: how many permits are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use: Option<u32>,
@@ -145,6 +148,17 @@ impl Problem {
                 capacity: Some(capacity.value()),
                 ..problem
             },
+            Refusal::SlotsDiffer { name, was_slotted } => Self {
+                semaphores: vec![name.to_string()],
+                slots: Some(*was_slotted),
+                ..problem
+            },
+            Refusal::TooManySlots { name, capacity } => Self {
+                semaphores: vec![name.to_string()],
+                field: Some("capacity".into()),
+                capacity: Some(capacity.value()),
+                ..problem
+            },
             Refusal::NoTtl(id) => Self {
                 external_id: text(id),
                 field: Some("ttl_ms".into()),
@@ -173,11 +187,19 @@ impl Problem {
             Code::Exhausted => Refusal::Exhausted(names()?),
             Code::UnknownRequest => Refusal::UnknownRequest(external_id()?),
             Code::IdempotencyConflict => Refusal::IdempotencyConflict(external_id()?),
+            Code::InvalidRequest if self.capacity.is_some() => Refusal::TooManySlots {
+                name: name()?,
+                capacity: Capacity::new(self.capacity?).ok()?,
+            },
             Code::InvalidRequest => Refusal::NoTtl(external_id()?),
             Code::ExceedsCapacity => Refusal::ExceedsCapacity {
                 semaphore: name()?,
                 asked: Count::new(self.asked?).ok()?,
                 capacity: Capacity::new(self.capacity?).ok()?,
+            },
+            Code::CapacityChanged if self.slots.is_some() => Refusal::SlotsDiffer {
+                name: name()?,
+                was_slotted: self.slots?,
             },
             Code::CapacityChanged => Refusal::CapacityChanged {
                 name: name()?,

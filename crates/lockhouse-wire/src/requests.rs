@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Count, EndReason, ExternalId, Invalid, Owner, Priority, SemaphoreName, State, Timestamp,
-    Ttl,
+    Ask, Count, EndReason, ExternalId, Invalid, Owner, Priority, SemaphoreName, Slots, State,
+    Timestamp, Ttl,
 };
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,9 @@ pub struct Grant {
     pub count: u32,
     /// A number that rises with every grant on the semaphore.
     pub fence: u64,
+    /// The slots, from the lowest on, if the semaphore is slotted.
+    #[serde(default)]
+    pub slots: Option<Vec<u32>>,
 }
 
 /// What a release did.
@@ -204,6 +207,7 @@ impl From<&lockhouse_core::Request> for Request {
             semaphore: permit.semaphore.to_string(),
             count: permit.count.value(),
             fence: permit.fence,
+            slots: permit.slots.as_ref().map(|slots| slots.iter().collect()),
         });
         Self {
             external_id: request.external_id.to_string(),
@@ -230,6 +234,7 @@ impl TryFrom<Request> for lockhouse_core::Request {
                 semaphore: SemaphoreName::parse(&permit.semaphore)?,
                 count: Count::new(permit.count)?,
                 fence: permit.fence,
+                slots: permit.slots.map(Slots::of).transpose()?,
             })
         });
         Ok(Self {

@@ -1,7 +1,8 @@
 //! Semaphores, and the audit of their capacities.
 
 use lockhouse_core::{
-    Capacity, Definition, Invalid, Note, Owner, SemaphoreName, SemaphoreStatus, Timestamp,
+    Capacity, Definition, Invalid, Note, Origin, Owner, Pattern, SemaphoreName, SemaphoreStatus,
+    Slots, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,9 @@ pub struct Define {
     /// The capacity from now on.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
+    /// Whether its permits have slots; without it, a semaphore that exists stays as it is, and a new one has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<bool>,
     /// What it must be now for that, or have become already; without it, whatever it is.
     #[serde(
         default,
@@ -44,6 +48,15 @@ pub struct Semaphore {
     pub waiting: u32,
     /// The fence of the last grant; 0 before the first.
     pub fence: u64,
+    /// The template that made it, if one did.
+    #[serde(default)]
+    pub template: Option<String>,
+    /// Whether it was made by a template and has been resized by hand since.
+    #[serde(default)]
+    pub resized: bool,
+    /// Whether its permits have slots.
+    #[serde(default)]
+    pub slots: bool,
     /// When it was defined.
     pub created_at: Timestamp,
     /// When its capacity was last set.
@@ -86,6 +99,7 @@ impl From<&Definition> for Define {
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),
+            slots: definition.slots,
             expected_capacity: definition.expected.map(|expected| expected.value().into()),
             changed_by: definition.changed_by.as_ref().map(Owner::to_string),
             note: definition
@@ -99,6 +113,7 @@ impl From<&Definition> for Define {
 impl From<&SemaphoreStatus> for Semaphore {
     fn from(status: &SemaphoreStatus) -> Self {
         let semaphore = &status.semaphore;
+        let origin = semaphore.origin.as_ref();
         Self {
             name: semaphore.name.to_string(),
             capacity: semaphore.capacity.value(),
@@ -106,6 +121,9 @@ impl From<&SemaphoreStatus> for Semaphore {
             available: semaphore.available(),
             waiting: status.waiting,
             fence: semaphore.fence,
+            template: origin.map(|origin| origin.template.to_string()),
+            resized: origin.is_some_and(|origin| origin.is_resized),
+            slots: semaphore.is_slotted(),
             created_at: semaphore.created_at,
             updated_at: semaphore.updated_at,
         }
@@ -115,7 +133,14 @@ impl From<&SemaphoreStatus> for Semaphore {
 impl TryFrom<Semaphore> for SemaphoreStatus {
     type Error = Invalid;
 
+    /// When it was last used is not told: it seems to have been when it was last changed.
     fn try_from(semaphore: Semaphore) -> Result<Self, Invalid> {
+        let template = semaphore.template.as_deref().map(Pattern::parse);
+        let origin = template.transpose()?.map(|template| Origin {
+            template,
+            is_resized: semaphore.resized,
+            used_at: semaphore.updated_at,
+        });
         Ok(Self {
             semaphore: lockhouse_core::Semaphore {
                 name: SemaphoreName::parse(&semaphore.name)?,
@@ -126,6 +151,9 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
                 updated_at: semaphore.updated_at,
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
+                origin,
+                // Which of them are taken stays with the store.
+                slots: semaphore.slots.then(Slots::default),
             },
             waiting: semaphore.waiting,
         })
@@ -177,6 +205,12 @@ mod tests {
                 updated_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
+                origin: Some(Origin {
+                    template: Pattern::parse("a/*").unwrap(),
+                    is_resized: true,
+                    used_at: "2026-01-02T03:04:05.678901Z".parse().unwrap(),
+                }),
+                slots: Some(Slots::default()),
             },
             waiting: 2,
         };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Held, Holders, Page, Waiter};
 use lockhouse_core::{
-    CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Reply, Request,
-    SemaphoreName,
+    CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Pattern, Reply, Request,
+    SemaphoreName, Template, TemplateDefinition,
 };
 
 use crate::engine::Engine;
@@ -50,6 +50,23 @@ impl Backend {
         definition: Definition,
     ) -> Result<(SemaphoreStatus, bool), Error> {
         forward!(self, define(definition))
+    }
+
+    /// Creates or changes a template; also says whether it was created.
+    pub(crate) async fn define_template(
+        &self,
+        definition: TemplateDefinition,
+    ) -> Result<(Template, bool), Error> {
+        forward!(self, define_template(definition))
+    }
+
+    /// Deletes a template; whether there was one.
+    pub(crate) async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
+        forward!(self, delete_template(pattern))
+    }
+
+    pub(crate) async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
+        forward!(self, templates(page))
     }
 
     /// Ends all that `owner` holds, and its session; how many requests those were.

@@ -27,6 +27,7 @@ pub struct Define {
     name: String,
     capacity: i128,
     must_exist: bool,
+    slots: Option<bool>,
     if_missing: bool,
     expected: Option<i128>,
     changed_by: Option<String>,
@@ -40,6 +41,7 @@ impl Define {
             name: name.to_owned(),
             capacity,
             must_exist: false,
+            slots: None,
             if_missing: false,
             expected: None,
             changed_by: None,
@@ -54,8 +56,25 @@ impl Define {
         self
     }
 
-    /// Refuses with [`CapacityChanged`](crate::Refusal::CapacityChanged) if the semaphore exists with another capacity,
-    /// instead of resizing it. Of two callers that create it with different capacities at once, one is refused.
+    /// Gives the permits slots: indexes from 0 to the capacity − 1, which is then at most 4,096. A permit of a count gets
+    /// that many of the lowest free slots, and keeps them until it ends: see [`Permit::slots`](crate::Permit::slots).
+    ///
+    /// Slots can be turned on or off only while nothing is held. Without this and
+    /// [`without_slots`](Define::without_slots), an existing semaphore stays as it is.
+    pub fn slots(mut self) -> Self {
+        self.slots = Some(true);
+        self
+    }
+
+    /// Takes the slots away, if the semaphore has them and nothing is held.
+    pub fn without_slots(mut self) -> Self {
+        self.slots = Some(false);
+        self
+    }
+
+    /// Refuses with [`CapacityChanged`](crate::Refusal::CapacityChanged) or
+    /// [`SlotsDiffer`](crate::Refusal::SlotsDiffer) if the semaphore exists with another capacity or differs in having
+    /// slots, instead of changing it. Of two callers that create it with different capacities at once, one is refused.
     pub fn if_missing(mut self) -> Self {
         self.if_missing = true;
         self
@@ -85,7 +104,9 @@ impl Define {
     /// # Errors
     /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore) with [`must_exist`](Define::must_exist) or
     /// [`expected`](Define::expected); [`CapacityChanged`](crate::Refusal::CapacityChanged) with
-    /// [`if_missing`](Define::if_missing) or [`expected`](Define::expected); [`Error::Invalid`], [`Error::Store`].
+    /// [`if_missing`](Define::if_missing) or [`expected`](Define::expected);
+    /// [`SemaphoreInUse`](crate::Refusal::SemaphoreInUse) where slots would be turned on or off; [`Error::Invalid`],
+    /// [`Error::Store`].
     pub async fn send(self) -> Result<(SemaphoreStatus, bool), Error> {
         let definition = self.definition()?;
         self.lockhouse.backend().define(definition).await
@@ -96,6 +117,7 @@ impl Define {
             name: SemaphoreName::parse(&self.name)?,
             capacity: Capacity::new(self.capacity)?,
             must_exist: self.must_exist,
+            slots: self.slots,
             if_missing: self.if_missing,
             expected: self.expected.map(expected).transpose()?,
             changed_by: self.changed_by.as_deref().map(changed_by).transpose()?,

@@ -28,6 +28,7 @@
 //! | run one at a time; many readers or one writer | [`Lockhouse::mutex`], [`Lockhouse::rwlock`] |
 //! | take permits of several semaphores at once, set a TTL, a wait or a priority | [`Lockhouse::request`] |
 //! | retry safely after a crash or a lost answer | [`Lockhouse::request_with_id`] |
+//! | create semaphores on first use, one for each customer or key | [`Lockhouse::template`] |
 //! | keep thousands of holds with one heartbeat | [`Lockhouse::session`] |
 //! | see who holds and who waits | [`Lockhouse::holders`], [`Lockhouse::waiting`] |
 //! | end what dead holders left | [`Lockhouse::maintain`] |
@@ -200,6 +201,7 @@ mod rwlock;
 mod semaphore;
 mod session;
 mod suspects;
+mod template;
 mod upkeep;
 mod who;
 
@@ -212,8 +214,9 @@ pub use lockhouse_core::store;
 pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
     Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
-    Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Outcome, Owner, OwnerSession,
-    Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, State, Timestamp, Ttl,
+    Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Origin, Outcome, Owner, OwnerSession,
+    Pattern, Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, Slots, State,
+    Template, Timestamp, Ttl,
 };
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;
@@ -222,4 +225,5 @@ pub use request::RequestBuilder;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use session::Session;
+pub use template::DefineTemplate;
 pub use upkeep::{Maintaining, Swept, Upkeep, UpkeepState};

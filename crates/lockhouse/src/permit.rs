@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::sync::{Arc, mpsc};
 
-use lockhouse_core::{ExternalId, Owner, Request};
+use lockhouse_core::{ExternalId, Grant, Owner, Request};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -100,14 +100,7 @@ impl Permit {
     /// If the request was not for `semaphore`. [`fences`](Permit::fences) never panics.
     #[track_caller]
     pub fn fence(&self, semaphore: &str) -> u64 {
-        let mut fences = self.fences();
-        match fences.find(|(name, _)| *name == semaphore) {
-            Some((_, fence)) => fence,
-            None => panic!(
-                "request {} holds nothing of {semaphore:?}",
-                self.request.external_id
-            ),
-        }
+        self.held(semaphore).fence
     }
 
     /// The fence on each semaphore, in byte order of the names.
@@ -116,6 +109,42 @@ impl Permit {
             .permits
             .iter()
             .map(|permit| (permit.semaphore.as_str(), permit.fence))
+    }
+
+    /// The slots on `semaphore`, lowest first: as many as the count, and no other live permit holds them. Empty if the
+    /// semaphore is not slotted.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("gpu", 4).slots().await?;
+    /// let one = lockhouse.semaphore("gpu").acquire().await?;
+    /// let two = lockhouse.semaphore("gpu").acquire_many(2).await?;
+    /// assert_eq!(one.slots("gpu"), [0]);
+    /// assert_eq!(two.slots("gpu"), [1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// If the request was not for `semaphore`.
+    #[track_caller]
+    pub fn slots(&self, semaphore: &str) -> Vec<u32> {
+        let slots = self.held(semaphore).slots.as_ref();
+        slots.map_or_else(Vec::new, |slots| slots.iter().collect())
+    }
+
+    #[track_caller]
+    fn held(&self, semaphore: &str) -> &Grant {
+        let mut permits = self.request.permits.iter();
+        match permits.find(|permit| permit.semaphore.as_str() == semaphore) {
+            Some(permit) => permit,
+            None => panic!(
+                "request {} holds nothing of {semaphore:?}",
+                self.request.external_id
+            ),
+        }
     }
 
     /// How many permits the request holds on all its semaphores together.

@@ -88,6 +88,9 @@ impl Default for Upkeep {
     }
 }
 
+/// How much longer than their last requests the rows of deleted semaphores are kept, as a clock may be set back.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What one round of upkeep did; see [`Lockhouse::sweep`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -95,6 +98,8 @@ pub struct Swept {
     pub lapsed: u64,
     /// Requests ended as `stale`.
     pub stale: u64,
+    /// Semaphores of templates deleted, as nobody had used them for the idle time of the template.
+    pub idle: u64,
     /// Ended requests deleted.
     pub purged: u64,
     /// Capacity changes deleted.
@@ -153,6 +158,8 @@ impl Upkeep {
                 "stale requests ended",
                 engine.sweep_stale(self.stale_after).await,
             );
+            let idle = engine.follow_all().await.map(|followed| followed.deleted);
+            said("idle semaphores of templates deleted", idle);
             let sessions = self.purge_sessions(engine).await;
             said("sessions that lapsed deleted", sessions);
         });
@@ -195,6 +202,7 @@ impl Upkeep {
         Ok(Swept {
             lapsed,
             stale,
+            idle: engine.follow_all().await?.deleted,
             purged: self.purge(engine).await?,
             history_purged: self.purge_history(engine).await?,
         })
@@ -239,7 +247,12 @@ impl Upkeep {
             age: self.purge_after,
         };
         let (batch, pause) = (self.purge_batch, self.purge_pause);
-        engine.purge(requests, batch, pause).await
+        let purged = engine.purge(requests, batch, pause).await?;
+        let semaphores = Purge::Semaphores {
+            age: self.purge_after.saturating_add(DAY),
+        };
+        engine.purge(semaphores, batch, pause).await?;
+        Ok(purged)
     }
 
     /// So that owners who come and go leave nothing behind, and few are looked at in vain.

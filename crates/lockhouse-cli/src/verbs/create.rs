@@ -19,14 +19,18 @@ use crate::who;
 Examples:
   lockhouse create backup-slots 10
   lockhouse create deploy 1 --note 'one deploy at a time'
-  lockhouse create gpu 4 --if-missing")]
+  lockhouse create gpu 4 --slots
+  lockhouse create network 4 --if-missing")]
 pub(crate) struct Create {
     /// The semaphore
     name: String,
     /// How many permits it has; 0 closes it
     #[arg(allow_negative_numbers = true)]
     capacity: i64,
-    /// Succeed if it exists, whatever its capacity, and change nothing
+    /// Number the permits: each gets a slot from 0 to the capacity - 1, at most 4,095, that nobody else holds
+    #[arg(long)]
+    slots: bool,
+    /// Succeed if it exists, whatever its capacity and its slots, and change nothing
     #[arg(long)]
     if_missing: bool,
     /// The reason, for its history
@@ -70,11 +74,16 @@ impl Create {
             .define(&self.name, self.capacity)
             .if_missing()
             .changed_by(who::user_and_host());
+        if self.slots {
+            define = define.slots();
+        }
         if let Some(note) = &self.note {
             define = define.note(note);
         }
         match define.send().await {
-            Err(Error::Refused(Refusal::CapacityChanged { .. })) if self.if_missing => {
+            Err(Error::Refused(Refusal::CapacityChanged { .. } | Refusal::SlotsDiffer { .. }))
+                if self.if_missing =>
+            {
                 Ok((lockhouse.status(&self.name).await?, false))
             }
             Err(error @ Error::Refused(Refusal::CapacityChanged { .. })) => {
@@ -84,6 +93,15 @@ impl Create {
                     hint: format!(
                         "lockhouse resize {name} {}; or create with --if-missing, to leave it as it is",
                         self.capacity
+                    ),
+                })
+            }
+            Err(error @ Error::Refused(Refusal::SlotsDiffer { .. })) => {
+                let name = word(&self.name);
+                Err(Failure::Hinted {
+                    error,
+                    hint: format!(
+                        "lockhouse delete {name}, and create it again; or create with --if-missing, to leave it as it is"
                     ),
                 })
             }

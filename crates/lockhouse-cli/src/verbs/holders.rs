@@ -13,7 +13,7 @@ use crate::table;
 /// List who holds permits: all holders, or those of one semaphore or owner
 ///
 /// Prints one line for each permit of a live request, oldest first: its id and owner, how many permits of which
-/// semaphore, the fence, when it was granted and when it expires unless renewed.
+/// semaphore, the fence, the slots of a slotted semaphore, when it was granted and when it expires unless renewed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -20,6 +20,7 @@ mod run;
 mod serve;
 mod show;
 mod sweep;
+mod template;
 mod verify;
 
 use clap::Subcommand;
@@ -46,6 +47,7 @@ pub(crate) enum Verb {
     Request(request::RequestVerb),
     Heartbeat(heartbeat::Heartbeat),
     Goodbye(goodbye::Goodbye),
+    Template(template::TemplateVerb),
     Sweep(sweep::Sweep),
     Verify(verify::Verify),
     Epoch(epoch::EpochVerb),
@@ -71,6 +73,7 @@ impl Verb {
             Verb::Request(verb) => verb.perform(global).await,
             Verb::Heartbeat(verb) => verb.perform(global).await,
             Verb::Goodbye(verb) => verb.perform(global).await,
+            Verb::Template(verb) => verb.perform(global).await,
             Verb::Sweep(verb) => verb.perform(global).await,
             Verb::Verify(verb) => verb.perform(global).await,
             Verb::Epoch(verb) => verb.perform(global).await,

@@ -40,7 +40,12 @@ fn facts(request: &Request) -> String {
     let when = |at| format!("{} ({})", table::absolute(at), table::relative(at, now));
     let permits = request.permits.iter().map(|permit| {
         let (name, count, fence) = (&permit.semaphore, permit.count, permit.fence);
-        format!("{count} of {name} (fence {fence})")
+        let slots = permit.slots.as_ref().map(table::slots);
+        let slots = slots.map(|slots| format!(", slots {slots}"));
+        format!(
+            "{count} of {name} (fence {fence}{})",
+            slots.unwrap_or_default()
+        )
     });
     table::facts([
         ("ID", request.external_id.to_string()),

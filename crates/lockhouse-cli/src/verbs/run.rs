@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use lockhouse::{Ask, Code, Lockhouse, Lost, Permit, Released, RequestBuilder};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use tokio::process::Command;
 
 use crate::complaint::complain;
@@ -27,7 +28,8 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// it waits for.
 ///
 /// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a JSON object),
-/// LOCKHOUSE_OWNER and, with one semaphore, LOCKHOUSE_FENCE. Signals are passed on to it; a second Ctrl-C within
+/// LOCKHOUSE_SLOTS (the slots on each slotted semaphore, as a JSON object of lists), LOCKHOUSE_OWNER and, with one
+/// semaphore, LOCKHOUSE_FENCE and LOCKHOUSE_SLOT (several slots with commas between them). Signals are passed on to it; a second Ctrl-C within
 /// 5 s kills it and everything that it started. If the hold is lost, all of that gets SIGTERM and then SIGKILL
 /// before anybody else can be granted the permits. The same happens if this process is killed. The hold ends when
 /// the command ends, even if it left something running.
@@ -48,6 +50,7 @@ Examples:
   lockhouse run -s backup-slots -- restic backup /home
   lockhouse run -s backup-slots -s network=2 --wait 10m -- sh -c 'echo $LOCKHOUSE_FENCES'
   lockhouse run -s deploy --wait 0s -- ./deploy.sh || echo 'somebody else deploys'
+  lockhouse run -s gpu -- sh -c 'CUDA_VISIBLE_DEVICES=$LOCKHOUSE_SLOT ./train'
   lockhouse run -s nightly --on-busy skip -- ./report.sh
   lockhouse run -s gpu -- sh -c 'lockhouse acquire -s network --owner \"$LOCKHOUSE_OWNER\"; ./train'")]
 pub(crate) struct Run {
@@ -155,22 +158,30 @@ impl Run {
             .fences()
             .map(|(semaphore, fence)| (semaphore.to_owned(), fence.into()))
             .collect();
+        let held = &permit.request().permits;
+        let slots = held.iter().filter_map(|held| {
+            let slots: Vec<u32> = held.slots.as_ref()?.iter().collect();
+            Some((held.semaphore.to_string(), slots.into()))
+        });
+        let slots: serde_json::Map<_, _> = slots.collect();
         // At least one: clap requires it.
         let mut command = Command::new(&self.command[0]);
         command
             .args(&self.command[1..])
             .env("LOCKHOUSE_EXTERNAL_ID", permit.external_id().as_str())
             .env("LOCKHOUSE_OWNER", owner)
-            .env(
-                "LOCKHOUSE_FENCES",
-                serde_json::Value::from(fences).to_string(),
-            );
-        let mut all = permit.fences();
-        match (all.next(), all.next()) {
-            (Some((_, fence)), None) => command.env("LOCKHOUSE_FENCE", fence.to_string()),
+            .env("LOCKHOUSE_FENCES", Value::from(fences).to_string())
+            .env("LOCKHOUSE_SLOTS", Value::from(slots).to_string())
             // One run in another must not be taken for the outer one.
-            _ => command.env_remove("LOCKHOUSE_FENCE"),
-        };
+            .env_remove("LOCKHOUSE_FENCE")
+            .env_remove("LOCKHOUSE_SLOT");
+        if let [only] = &held[..] {
+            command.env("LOCKHOUSE_FENCE", only.fence.to_string());
+            if let Some(slots) = &only.slots {
+                let slots: Vec<_> = slots.iter().map(|slot| slot.to_string()).collect();
+                command.env("LOCKHOUSE_SLOT", slots.join(","));
+            }
+        }
         command
     }
 

@@ -1,7 +1,7 @@
 //! `lockhouse show`.
 
 use clap::Args;
-use lockhouse::{SemaphoreStatus, Timestamp};
+use lockhouse::{Origin, SemaphoreStatus, Timestamp};
 use lockhouse_wire as wire;
 
 use crate::exit::Exit;
@@ -11,7 +11,8 @@ use crate::table;
 
 /// Show one semaphore
 ///
-/// Prints its capacity, how many permits are held, and when it was last changed.
+/// Prints its capacity, how many permits are held, which template created it, whether its permits have slots, and when it
+/// was last changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +44,20 @@ fn facts(SemaphoreStatus { semaphore, waiting }: &SemaphoreStatus) -> String {
         ("Available", semaphore.available().to_string()),
         ("Waiting", waiting.to_string()),
         ("Fence", semaphore.fence.to_string()),
+        ("Template", template(semaphore.origin.as_ref())),
+        (
+            "Slots",
+            if semaphore.is_slotted() { "yes" } else { "no" }.into(),
+        ),
         ("Created", when(semaphore.created_at)),
         ("Updated", when(semaphore.updated_at)),
     ])
+}
+
+fn template(origin: Option<&Origin>) -> String {
+    match origin {
+        None => "-".to_owned(),
+        Some(origin) if origin.is_resized => format!("{}, resized by hand", origin.template),
+        Some(origin) => origin.template.to_string(),
+    }
 }

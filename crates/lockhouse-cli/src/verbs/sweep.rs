@@ -12,8 +12,8 @@ use crate::upkeep::Ages;
 
 /// Do each task of the upkeep once
 ///
-/// Ends expired requests, requests of owners that fell silent, and stale ones; deletes old ended requests and old
-/// capacity changes. Prints a count of each, and on stderr each request that it ends, with the reason. It needs
+/// Ends expired requests, requests of owners that fell silent, and stale ones; deletes idle semaphores of templates,
+/// old ended requests and old capacity changes. Prints a count of each, and on stderr each request that it ends, with the reason. It needs
 /// the store's URL: a server does its upkeep itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -31,6 +31,7 @@ pub(crate) struct Sweep {
 struct Json {
     lapsed: u64,
     stale: u64,
+    idle: u64,
     purged: u64,
     history_purged: u64,
 }
@@ -43,6 +44,7 @@ impl Sweep {
             || Json {
                 lapsed: swept.lapsed,
                 stale: swept.stale,
+                idle: swept.idle,
                 purged: swept.purged,
                 history_purged: swept.history_purged,
             },
@@ -66,6 +68,11 @@ fn said(swept: &Swept) -> String {
                 swept.stale,
                 "requests ended",
                 "stale: held too long without a TTL",
+            ),
+            row(
+                swept.idle,
+                "semaphores deleted",
+                "a template made them, and nobody used them",
             ),
             row(swept.purged, "requests deleted", "ended long ago"),
             row(swept.history_purged, "capacity changes deleted", "old"),

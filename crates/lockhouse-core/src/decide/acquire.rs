@@ -2,8 +2,8 @@
 
 use super::{Scene, after, ended};
 use crate::{
-    Admission, Ask, Capacity, Claim, Grant, Outcome, Refusal, Reply, Request, SemaphoreName, State,
-    Turn,
+    Admission, Ask, Capacity, Claim, Count, Grant, Outcome, Refusal, Reply, Request, Semaphore,
+    SemaphoreName, State, Turn,
 };
 
 impl Scene {
@@ -46,19 +46,28 @@ impl Scene {
         let mut closed = Vec::new();
         let mut exhausted = Vec::new();
         for (name, count) in ask.permits() {
-            let Some(semaphore) = self.semaphores.get(name).filter(|s| s.exists()) else {
-                unknown.push(name.clone());
-                continue;
+            let made;
+            let semaphore = match self.semaphores.get(name) {
+                Some(semaphore) if semaphore.exists() => semaphore,
+                deleted => {
+                    let Some(new) = self.made(name, deleted) else {
+                        unknown.push(name.clone());
+                        continue;
+                    };
+                    made = new;
+                    &made
+                }
             };
-            if semaphore.capacity == Capacity::CLOSED {
+            let (asked, capacity) = (count.value(), semaphore.capacity);
+            if capacity == Capacity::CLOSED {
                 closed.push(name.clone());
-            } else if count.value() > semaphore.capacity.value() {
+            } else if asked > capacity.value() {
                 exceeded.get_or_insert_with(|| Refusal::ExceedsCapacity {
                     semaphore: name.clone(),
                     asked: count,
-                    capacity: semaphore.capacity,
+                    capacity,
                 });
-            } else if count.value() > semaphore.available() {
+            } else if asked > semaphore.available() {
                 exhausted.push(name.clone());
             }
         }
@@ -105,11 +114,37 @@ impl Scene {
 
     fn note_waiting(&mut self, ask: &Ask, turn: &Turn, refusal: &Refusal) {
         if turn.waits && refusal.lacks_room() {
-            self.waiting.add(ask, turn);
+            let keys = self.lacking_keys(ask, turn);
+            self.waiting.add(ask, turn, &keys);
         }
     }
 
+    /// The keyed semaphores that a waiter lacks room on, or where others come first. As long as there are any, it
+    /// reserves nothing on its other semaphores (P11).
+    fn lacking_keys(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
+        let is_keyed = |name: &SemaphoreName| {
+            let semaphore = self.semaphores.get(name).filter(|s| s.exists());
+            semaphore.map_or(!self.templates.is_empty(), Semaphore::is_keyed)
+        };
+        if !ask.permits().any(|(name, _)| is_keyed(name)) {
+            return Vec::new();
+        }
+        let claim = turn.claim(ask);
+        let others = self.waiting.ahead_of(ask, turn);
+        let is_lacking = |(name, count): &(&SemaphoreName, Count)| {
+            let semaphore = self.find(name).filter(|semaphore| semaphore.is_keyed());
+            semaphore.is_some_and(|semaphore| {
+                count.value() > semaphore.available()
+                    || others.contains(name)
+                    || !self.is_admitted(name, &claim)
+            })
+        };
+        let lacking = ask.permits().filter(is_lacking);
+        lacking.map(|(name, _)| name.clone()).collect()
+    }
+
     fn grant(&mut self, ask: &Ask, claim: &Claim) -> Request {
+        self.create_missing(ask);
         let mut permits = Vec::with_capacity(ask.permits().len());
         for (name, count) in ask.permits() {
             let semaphore = self
@@ -122,11 +157,19 @@ impl Scene {
             }
             semaphore.in_use += count.value();
             semaphore.fence += 1;
+            if let Some(origin) = &mut semaphore.origin {
+                origin.note_use(self.now);
+            }
+            let slots = match &mut semaphore.slots {
+                None => None,
+                Some(taken) => Some(taken.take(count.value(), semaphore.capacity)),
+            };
             self.written.insert(name.clone());
             permits.push(Grant {
                 semaphore: name.clone(),
                 count,
                 fence: semaphore.fence,
+                slots,
             });
         }
         Request {

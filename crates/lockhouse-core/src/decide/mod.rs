@@ -9,6 +9,7 @@
 //! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
 
 mod acquire;
+mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,8 +18,8 @@ use crate::command::{Cause, Definition};
 use crate::turn::StillWaiting;
 use crate::{
     CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId, Freed, Line,
-    Loaded, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved,
-    Semaphore, SemaphoreName, Stand, State, Timestamp, Ttl,
+    Loaded, MAX_SLOTTED_CAPACITY, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply,
+    Request, Saved, Semaphore, SemaphoreName, Slots, Stand, State, Template, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -44,6 +45,7 @@ struct Scene {
     semaphores: BTreeMap<SemaphoreName, Semaphore>,
     requests: BTreeMap<ExternalId, Request>,
     owners: BTreeMap<Owner, OwnerSession>,
+    templates: Vec<Template>,
     written: BTreeSet<SemaphoreName>,
     excused: BTreeSet<SemaphoreName>,
     granted: BTreeSet<ExternalId>,
@@ -84,6 +86,7 @@ impl Scene {
             semaphores: loaded.semaphores,
             requests: loaded.requests,
             owners: loaded.owners,
+            templates: loaded.templates,
             written: BTreeSet::new(),
             excused: BTreeSet::new(),
             granted: BTreeSet::new(),
@@ -103,6 +106,7 @@ impl Scene {
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
+            Command::Follow { name } => self.follow(name),
             Command::Stand { name, stand } => self.stand(name, *stand),
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire { ask, turn } => self.acquire(ask, turn),
@@ -119,21 +123,29 @@ impl Scene {
 
     fn define(&mut self, wanted: &Definition) -> Outcome {
         let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
-        let epoch = self.semaphores.get(&Epoch::semaphore());
-        let first_fence = epoch.map_or(0, |epoch| epoch.fence);
+        let first_fence = self.first_fence();
+        let template = Template::of(name, &self.templates).filter(|_| wanted.if_missing);
+        let template = template.filter(|template| template.capacity == capacity);
+        let origin = template.map(|template| self.origin(template));
         let found = self.semaphores.get(name).is_some_and(Semaphore::exists);
         if !found && !wanted.creates() {
-            return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
+            return Err(unknown(name));
         }
         let semaphore = row(&mut self.semaphores, name, now);
         let created = !semaphore.exists();
-        let changed = !created && semaphore.capacity != capacity;
+        let resized = !created && semaphore.capacity != capacity;
+        let was_slotted = !created && semaphore.is_slotted();
+        let slotted = wanted.slots.unwrap_or(was_slotted);
+        if slotted && capacity.value() > MAX_SLOTTED_CAPACITY {
+            let name = name.clone();
+            return Err(Refusal::TooManySlots { name, capacity });
+        }
         let expected = match wanted.if_missing {
             true => Some(capacity),
             false => wanted.expected,
         };
         if let Some(expected) = expected.filter(|expected| *expected != semaphore.capacity)
-            && changed
+            && resized
         {
             return Err(Refusal::CapacityChanged {
                 name: name.clone(),
@@ -141,12 +153,29 @@ impl Scene {
                 capacity: semaphore.capacity,
             });
         }
+        let switched = !created && slotted != was_slotted;
+        if switched && wanted.if_missing {
+            let name = name.clone();
+            return Err(Refusal::SlotsDiffer { name, was_slotted });
+        }
+        // A permit keeps its slots for life, so none may be live that has others than the semaphore would count.
+        if switched && semaphore.in_use > 0 {
+            return Err(in_use(semaphore));
+        }
         if created {
             semaphore.created_at = now;
             semaphore.deleted_at = None;
             semaphore.fence = semaphore.fence.max(first_fence);
+            // A template's semaphores have no slots.
+            semaphore.origin = origin.filter(|_| !slotted);
         }
-        if changed {
+        if resized || switched {
+            // Whatever an operator changed does not follow its template.
+            if let Some(origin) = &mut semaphore.origin {
+                origin.is_resized = true;
+            }
+        }
+        if resized {
             // So that fences tell what was granted before and what after, without a clock.
             semaphore.fence += 1;
             self.capacity_changes.push(CapacityChange {
@@ -158,7 +187,10 @@ impl Scene {
                 changed_at: now,
             });
         }
-        if created || changed {
+        if created || switched {
+            semaphore.slots = slotted.then(Slots::default);
+        }
+        if created || resized || switched {
             semaphore.capacity = capacity;
             semaphore.updated_at = now;
             self.written.insert(name.clone());
@@ -174,14 +206,12 @@ impl Scene {
             .semaphores
             .get_mut(name)
             .filter(|semaphore| semaphore.exists())
-            .ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+            .ok_or_else(|| unknown(name))?;
         if semaphore.in_use > 0 {
-            return Err(Refusal::SemaphoreInUse {
-                name: name.clone(),
-                in_use: semaphore.in_use,
-            });
+            return Err(in_use(semaphore));
         }
         semaphore.deleted_at = Some(self.now);
+        semaphore.origin = None;
         self.written.insert(name.clone());
         Ok(Reply::Deleted)
     }
@@ -189,8 +219,12 @@ impl Scene {
     /// P11: who waits at a process for `name` stands in its line.
     fn stand(&mut self, name: &SemaphoreName, stand: Stand) -> Outcome {
         let is_written = self.written.contains(name);
-        let semaphore = self.semaphores.get_mut(name).filter(|s| s.exists());
-        let semaphore = semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?;
+        let Some(semaphore) = self.semaphores.get_mut(name).filter(|s| s.exists()) else {
+            // A semaphore that a template has yet to make has no row for a line, and all its permits are free.
+            let semaphore = self.find(name).ok_or_else(|| unknown(name))?.into_owned();
+            let at = semaphore.line.time(self.now);
+            return Ok(Reply::Seen { semaphore, at });
+        };
         let at = semaphore.line.time(self.now);
         let is_somebody = stand.process != ProcessId::default();
         if is_somebody && (stand.saved != Saved::Along || is_written) {
@@ -367,6 +401,9 @@ impl Scene {
                 .get_mut(&permit.semaphore)
                 .expect("the footprint has the semaphores of what may end");
             semaphore.in_use = semaphore.in_use.saturating_sub(permit.count.value());
+            if let (Some(taken), Some(slots)) = (&mut semaphore.slots, &permit.slots) {
+                taken.remove(slots);
+            }
             self.written.insert(permit.semaphore.clone());
         }
         self.ended.insert(external_id.clone());
@@ -435,6 +472,10 @@ impl Scene {
     }
 }
 
+fn unknown(name: &SemaphoreName) -> Refusal {
+    Refusal::UnknownSemaphore(vec![name.clone()])
+}
+
 /// The row of a semaphore. One that there is no row of is as if it had been deleted.
 fn row<'a>(
     semaphores: &'a mut BTreeMap<SemaphoreName, Semaphore>,
@@ -443,6 +484,13 @@ fn row<'a>(
 ) -> &'a mut Semaphore {
     let made_ready = || Semaphore::made_ready(name.clone(), now);
     semaphores.entry(name.clone()).or_insert_with(made_ready)
+}
+
+fn in_use(semaphore: &Semaphore) -> Refusal {
+    Refusal::SemaphoreInUse {
+        name: semaphore.name.clone(),
+        in_use: semaphore.in_use,
+    }
 }
 
 fn ended(external_id: &ExternalId, reason: EndReason) -> Refusal {

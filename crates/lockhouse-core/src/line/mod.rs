@@ -150,6 +150,11 @@ impl Line {
         self.entries.is_empty()
     }
 
+    /// Whether somebody waits in it at `at`, as far as it is known.
+    pub(crate) fn is_waited_in(&self, at: LineTime) -> bool {
+        self.entries.iter().any(|entry| entry.is_live(at))
+    }
+
     /// Who stands in it, first to last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

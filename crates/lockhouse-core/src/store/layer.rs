@@ -8,11 +8,11 @@ use async_trait::async_trait;
 
 use super::{
     Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, Notification, Page,
-    Purge, Shown, ShownWaiter, Stale, Store, Upkeep, WaitingList,
+    Purge, Shown, ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList,
 };
 use crate::{
-    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
-    Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
 };
 
 /// A call to a store, other than [`Store::transact`] and [`Notification::changed`].
@@ -29,6 +29,14 @@ pub enum Call<'a> {
     Request,
     /// [`Store::ready`].
     Ready,
+    /// [`Templates::define_template`].
+    DefineTemplate,
+    /// [`Templates::delete_template`].
+    DeleteTemplate,
+    /// [`Templates::templates`].
+    Templates,
+    /// [`Templates::to_follow`].
+    ToFollow,
     /// [`Listing::semaphores`].
     Semaphores,
     /// [`Listing::semaphores_ever`].
@@ -158,6 +166,36 @@ impl<L: Layer> Store for L {
 
     async fn ready(&self) -> Result<(), Error> {
         self.around(Call::Ready, self.inner().ready()).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Templates for L {
+    async fn define_template(
+        &self,
+        definition: &TemplateDefinition,
+    ) -> Result<(Template, bool), Error> {
+        let define = self.inner().define_template(definition);
+        self.around(Call::DefineTemplate, define).await
+    }
+
+    async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
+        let delete = self.inner().delete_template(pattern);
+        self.around(Call::DeleteTemplate, delete).await
+    }
+
+    async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
+        self.around(Call::Templates, self.inner().templates(page))
+            .await
+    }
+
+    async fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreName>, Error> {
+        let find = self.inner().to_follow(template, limit);
+        self.around(Call::ToFollow, find).await
     }
 }
 

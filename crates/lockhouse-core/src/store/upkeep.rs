@@ -47,6 +47,12 @@ pub enum Purge {
         /// How long.
         age: Duration,
     },
+    /// Semaphores that were deleted so long ago, once no request that ended before that is kept. The row of the
+    /// [`Epoch`](crate::Epoch) gets their highest fence first, so that a name which comes back begins above it (P7).
+    Semaphores {
+        /// How long.
+        age: Duration,
+    },
 }
 
 /// Finds what is due to end, deletes what is past, and counts anew.

@@ -11,7 +11,7 @@ use crate::rows::Rows;
 use crate::words::{at, capacity, count, id, name, owner, ttl};
 
 pub(crate) struct Keeper {
-    rows: Rows,
+    pub(crate) rows: Rows,
     now_ms: i64,
 }
 
@@ -44,6 +44,11 @@ impl Keeper {
     /// What a store loads for `command`, now.
     pub(crate) fn load(&mut self, command: &Command) -> Loaded {
         let commands = std::slice::from_ref(command);
+        self.rows.load(at(self.now_ms), commands)
+    }
+
+    /// What a store loads for `commands`, now.
+    pub(crate) fn load_batch(&mut self, commands: &[Command]) -> Loaded {
         self.rows.load(at(self.now_ms), commands)
     }
 

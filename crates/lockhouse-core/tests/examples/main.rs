@@ -12,6 +12,7 @@ mod owners;
 mod refusals;
 mod resizing;
 mod saving;
+mod templates;
 mod turns;
 
 #[path = "../properties/rows.rs"]

@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 36] = [
+pub(crate) const EVERY_KIND: [&str; 38] = [
     "capacity changed",
     "closed",
     "conflict",
@@ -35,8 +35,10 @@ pub(crate) const EVERY_KIND: [&str; 36] = [
     "request ended: renew",
     "seen",
     "session ended",
+    "slots differ",
     "there already",
     "there already, as expected",
+    "too many slots",
     "unknown request",
     "unknown semaphore",
 ];
@@ -68,6 +70,8 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         }
         Err(Refusal::RequestEnded { .. }) => "request ended: acquire",
         Err(Refusal::SessionEnded(_)) => "session ended",
+        Err(Refusal::SlotsDiffer { .. }) => "slots differ",
+        Err(Refusal::TooManySlots { .. }) => "too many slots",
         Err(Refusal::NoTtl(_)) => "nothing to renew for",
         Err(Refusal::SemaphoreInUse { .. }) => "in use",
         _ => "something new",

@@ -1,9 +1,11 @@
 //! What happened, in order, and what follows from it: every fact is found by reading the log from
 //! its beginning. Nothing is counted as it goes, so nothing can be forgotten.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lockhouse_core::{
     Ask, Capacity, Cause, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession, Request,
-    Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Semaphore, SemaphoreName, Slots, State, Timestamp, Ttl,
 };
 
 /// One thing that happened.
@@ -19,6 +21,7 @@ pub(crate) enum Event {
     Defined {
         name: SemaphoreName,
         capacity: Capacity,
+        slotted: bool,
         changed_by: Option<Owner>,
         note: Option<Note>,
     },
@@ -53,11 +56,52 @@ pub(crate) fn live_permits(log: &[Entry], semaphore: &SemaphoreName) -> u32 {
         .sum()
 }
 
+/// Whether the semaphore is there and has slots.
+pub(crate) fn is_slotted(log: &[Entry], semaphore: &SemaphoreName) -> bool {
+    let mut in_force = false;
+    for entry in log {
+        match &entry.event {
+            Event::Defined { name, slotted, .. } if name == semaphore => in_force = *slotted,
+            Event::Deleted(name) if name == semaphore => in_force = false,
+            _ => {}
+        }
+    }
+    in_force
+}
+
+/// The slots that each request was ever granted on the semaphore: the lowest that nobody held just then.
+fn slots_granted<'a>(
+    log: &'a [Entry],
+    semaphore: &SemaphoreName,
+) -> BTreeMap<&'a ExternalId, BTreeSet<u32>> {
+    let mut ever: BTreeMap<&ExternalId, BTreeSet<u32>> = BTreeMap::new();
+    for (i, entry) in log.iter().enumerate() {
+        let Event::Granted(ask) = &entry.event else {
+            continue;
+        };
+        let many = held(ask, semaphore) as usize;
+        if many == 0 || !is_slotted(&log[..i], semaphore) {
+            continue;
+        }
+        let is_held = |slot: &u32| {
+            let mut live = ever.iter().filter(|(id, _)| end(&log[..i], id).is_none());
+            live.any(|(_, slots)| slots.contains(slot))
+        };
+        let lowest = (0..).filter(|slot| !is_held(slot)).take(many).collect();
+        ever.insert(&ask.external_id, lowest);
+    }
+    ever
+}
+
 /// The last fence: how many grants on the semaphore and changes of its capacity there were.
 pub(crate) fn fence(log: &[Entry], semaphore: &SemaphoreName) -> u64 {
     let takes_one = |(i, entry): &(usize, &Entry)| match &entry.event {
         Event::Granted(ask) => held(ask, semaphore) > 0,
-        Event::Defined { name, .. } if name == semaphore => capacity(&log[..*i], name).is_some(),
+        Event::Defined {
+            name,
+            capacity: new,
+            ..
+        } if name == semaphore => capacity(&log[..*i], name).is_some_and(|old| old != *new),
         _ => false,
     };
     log.iter().enumerate().filter(takes_one).map(|_| 1).sum()
@@ -145,6 +189,7 @@ pub(crate) fn request(log: &[Entry], id: &ExternalId) -> Option<Request> {
         semaphore: name.clone(),
         count,
         fence: fence(&log[..=granted], name),
+        slots: slots_granted(log, name).remove(id).map(slots),
     });
     Some(Request {
         external_id: id.clone(),
@@ -183,6 +228,14 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
         }
     }
     let (capacity, updated_at) = defined?;
+    // A row that was deleted stays as it was.
+    let until = log.iter().rposition(
+        |entry| matches!(&entry.event, Event::Defined { name, .. } if name == semaphore),
+    )?;
+    let had_slots = is_slotted(&log[..=until], semaphore);
+    let granted = slots_granted(log, semaphore);
+    let live = granted.iter().filter(|(id, _)| end(log, id).is_none());
+    let held = live.flat_map(|(_, slots)| slots.iter().copied());
     Some(Semaphore {
         name: semaphore.clone(),
         capacity,
@@ -192,6 +245,8 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
         updated_at,
         deleted_at,
         line: Line::default(),
+        origin: None,
+        slots: had_slots.then(|| slots(held)),
     })
 }
 
@@ -200,6 +255,10 @@ fn grants(log: &[Entry]) -> impl Iterator<Item = &Ask> {
         Event::Granted(ask) => Some(ask),
         _ => None,
     })
+}
+
+fn slots(slots: impl IntoIterator<Item = u32>) -> Slots {
+    Slots::of(slots).expect("slots are few, and nobody holds another's")
 }
 
 fn later(at: Timestamp, ttl: Ttl) -> Option<Timestamp> {

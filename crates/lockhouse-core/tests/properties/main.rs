@@ -16,6 +16,7 @@ mod promises;
 mod rows;
 mod saved;
 mod sequences;
+mod slots;
 mod turns;
 mod words;
 

@@ -110,9 +110,16 @@ impl Model {
             true => Some(wanted.capacity),
             false => wanted.expected,
         };
+        let gets_slots = wanted.slots.unwrap_or(log::is_slotted(&self.log, name));
         match (old, from) {
             (None, _) if wanted.must_exist || wanted.expected.is_some() => {
                 return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
+            }
+            _ if gets_slots && wanted.capacity.value() > 4_096 => {
+                return Err(Refusal::TooManySlots {
+                    name: name.clone(),
+                    capacity: wanted.capacity,
+                });
             }
             (Some(capacity), Some(expected))
                 if ![expected, wanted.capacity].contains(&capacity) =>
@@ -126,10 +133,23 @@ impl Model {
             }
             _ => {}
         }
-        if old != Some(wanted.capacity) {
+        let was_slotted = log::is_slotted(&self.log, name);
+        let slotted = wanted.slots.unwrap_or(was_slotted);
+        if old.is_some() && slotted != was_slotted {
+            let in_use = log::live_permits(&self.log, name);
+            let name = name.clone();
+            if wanted.if_missing {
+                return Err(Refusal::SlotsDiffer { name, was_slotted });
+            }
+            if in_use > 0 {
+                return Err(Refusal::SemaphoreInUse { name, in_use });
+            }
+        }
+        if old != Some(wanted.capacity) || slotted != was_slotted {
             let event = Event::Defined {
                 name: name.clone(),
                 capacity: wanted.capacity,
+                slotted,
                 changed_by: wanted.changed_by.clone(),
                 note: wanted.note.clone(),
             };

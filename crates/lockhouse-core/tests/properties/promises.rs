@@ -8,12 +8,16 @@ use lockhouse_core::{Capacity, Command, Count, EndReason, Grant, Reply, Semaphor
 use crate::broken::{Broken, Check, ensure};
 use crate::causes;
 use crate::commit::{Commit, is_live};
+use crate::slots;
 
 /// Whatever the commit breaks.
 pub(crate) fn broken_by(commit: &Commit<'_>) -> Vec<Broken> {
     let checks = [
         capacity,
         conservation,
+        slots::held_by_one,
+        slots::lowest_first,
+        slots::taken_while_held,
         ends_once,
         causes::ends_for_its_cause,
         causes::says_who_ended_it,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::{
     CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Request,
-    Semaphore, SemaphoreName, State, Timestamp,
+    Semaphore, SemaphoreName, State, Template, Timestamp,
 };
 
 /// What is committed.
@@ -18,6 +18,7 @@ pub(crate) struct Rows {
     pub(crate) requests: BTreeMap<ExternalId, Request>,
     pub(crate) capacity_changes: Vec<CapacityChange>,
     pub(crate) owners: BTreeMap<Owner, OwnerSession>,
+    pub(crate) templates: Vec<Template>,
 }
 
 impl Rows {
@@ -45,6 +46,10 @@ impl Rows {
             semaphores,
             requests,
             owners,
+            templates: match footprint.templates {
+                true => self.templates.clone(),
+                false => Vec::new(),
+            },
         }
     }
 

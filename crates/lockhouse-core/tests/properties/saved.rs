@@ -24,9 +24,10 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
                 capacity,
                 changed_by,
                 note,
+                ..
             } => {
                 touched.insert(name);
-                let old = log::capacity(&log[..i], name);
+                let old = log::capacity(&log[..i], name).filter(|old| old != capacity);
                 capacity_changes.extend(old.map(|old_capacity| CapacityChange {
                     semaphore: name.clone(),
                     old_capacity,

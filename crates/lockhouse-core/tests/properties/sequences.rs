@@ -86,26 +86,31 @@ fn defines() -> impl Strategy<Value = Command> {
     let note = Note::parse("more room").expect("a short note");
     let notes = any::<bool>().prop_map(move |noted| noted.then(|| note.clone()));
     let expected = option::weighted(0.2, capacities());
+    let slots = option::weighted(0.3, prop::bool::weighted(0.7));
     let parts = (
         names(),
         capacities(),
         [prop::bool::weighted(0.3), prop::bool::weighted(0.2)],
         expected,
+        slots,
         owners(),
         notes,
     );
-    parts.prop_map(|(name, capacity, conditions, expected, changed_by, note)| {
-        let [must_exist, if_missing] = conditions;
-        Command::Define(Definition {
-            name,
-            capacity,
-            must_exist,
-            if_missing,
-            expected,
-            changed_by,
-            note,
-        })
-    })
+    parts.prop_map(
+        |(name, capacity, conditions, expected, slots, changed_by, note)| {
+            let [must_exist, if_missing] = conditions;
+            Command::Define(Definition {
+                name,
+                capacity,
+                must_exist,
+                slots,
+                if_missing,
+                expected,
+                changed_by,
+                note,
+            })
+        },
+    )
 }
 
 /// Every cause: mostly of the owner that the request usually has, else of any; and of ages that it

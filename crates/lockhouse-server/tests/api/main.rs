@@ -31,5 +31,6 @@ mod server;
 mod slow_callers;
 mod stopping;
 mod strictness;
+mod templates;
 mod upkeep;
 mod waiting;

@@ -16,7 +16,7 @@ fn calls() -> Vec<(String, String, &'static str)> {
                 true => "{}",
                 false => "",
             };
-            let path = path.replace(['{', '}'], "");
+            let path = path.replace("{pattern}", "any*").replace(['{', '}'], "");
             (method.to_uppercase(), path, body)
         })
     });

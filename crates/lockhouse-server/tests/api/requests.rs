@@ -45,8 +45,8 @@ async fn permits_are_granted_all_at_once() {
         (
             "permits",
             json!([
-                {"semaphore": "a", "count": 1, "fence": 1},
-                {"semaphore": "b", "count": 2, "fence": 1},
+                {"semaphore": "a", "count": 1, "fence": 1, "slots": null},
+                {"semaphore": "b", "count": 2, "fence": 1, "slots": null},
             ]),
         ),
     ] {

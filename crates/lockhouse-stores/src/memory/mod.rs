@@ -2,6 +2,7 @@
 
 mod due;
 mod rows;
+mod templates;
 mod transaction;
 mod walk;
 
@@ -208,6 +209,7 @@ impl Upkeep for Memory {
         let is = Semaphore {
             in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
             fence: was.fence.max(recounted.last_fence),
+            slots: was.slots.as_ref().map(|_| recounted.slots.held),
             ..was.clone()
         };
         let off = is != was;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, ExternalId, Footprint, Loaded, Owner, OwnerSession, Recounted,
-    Request, Semaphore, SemaphoreName, State, Timestamp,
+    CapacityChange, Changes, Epoch, ExternalId, Footprint, HeldSlots, Loaded, Owner, OwnerSession,
+    Pattern, Recounted, Request, Semaphore, SemaphoreName, State, Template, Timestamp,
 };
 
 use super::due::Live;
@@ -19,6 +19,7 @@ pub(super) struct Rows {
     pub(super) requests: BTreeMap<ExternalId, Request>,
     pub(super) capacity_changes: Vec<CapacityChange>,
     pub(super) owners: BTreeMap<Owner, OwnerSession>,
+    pub(super) templates: BTreeMap<Pattern, Template>,
     live: Live,
     walk: Walk,
 }
@@ -46,6 +47,10 @@ impl Rows {
             requests: requests
                 .map(|row| (row.external_id.clone(), row.clone()))
                 .collect(),
+            templates: match footprint.templates {
+                true => self.templates.values().cloned().collect(),
+                false => Vec::new(),
+            },
         }
     }
 
@@ -171,6 +176,26 @@ impl Rows {
                     !goes
                 });
             }
+            Purge::Semaphores { age } => {
+                let cutoff = before(now, age);
+                let is_past = |row: &Request| row.released_at().is_some_and(|at| at <= cutoff);
+                if self.requests.values().any(is_past) {
+                    return 0;
+                }
+                let epoch = Epoch::semaphore();
+                let mut last_fence = 0;
+                self.semaphores.retain(|name, row| {
+                    let is_deleted = row.deleted_at.is_some_and(|at| at <= cutoff);
+                    let goes = gone(is_deleted && *name != epoch);
+                    if goes {
+                        last_fence = last_fence.max(row.fence);
+                    }
+                    !goes
+                });
+                let ready = || Semaphore::made_ready(epoch.clone(), now);
+                let row = self.semaphores.entry(epoch.clone()).or_insert_with(ready);
+                row.fence = row.fence.max(last_fence);
+            }
         }
         (limit - left) as u64
     }
@@ -183,6 +208,7 @@ impl Rows {
             last_fence: 0,
             repeated_fences: 0,
             misfiled: 0,
+            slots: HeldSlots::default(),
         };
         for request in self.requests.values() {
             for permit in request
@@ -193,6 +219,10 @@ impl Rows {
                 recounted.live += u64::from(permit.count.value()) * u64::from(request.is_live());
                 recounted.last_fence = recounted.last_fence.max(permit.fence);
                 recounted.repeated_fences += u64::from(!fences.insert(permit.fence));
+                let slots = permit.slots.as_ref().filter(|_| request.is_live());
+                slots
+                    .into_iter()
+                    .for_each(|slots| recounted.slots.add(slots));
             }
         }
         recounted

@@ -48,6 +48,12 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     add(rows::REQUEST, requests, ids);
     let names = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
     add(rows::SESSION, owners, names);
+    if footprint.templates {
+        script.add(format_args!(
+            "{SELECT} {} FROM lockhouse_template t LOCK IN SHARE MODE",
+            rows::TEMPLATE
+        ));
+    }
     script.add(CLOCK);
     script
 }

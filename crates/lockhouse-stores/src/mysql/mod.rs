@@ -53,7 +53,7 @@ use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 
 use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
@@ -107,6 +107,10 @@ impl Dialect for MySqlServer {
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const BY_TEMPLATE: [&'static str; 2] = [
+        "lockhouse_semaphore s FORCE INDEX (template)",
+        "lockhouse_semaphore s FORCE INDEX (used)",
+    ];
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "SYSDATE(6)";
     const SCHEMA: u32 = schema::VERSION;
@@ -227,8 +231,12 @@ impl Dialect for MySqlServer {
         recount::count_live(name, id)
     }
 
-    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
-        recount::write_counts(id, in_use, fence)
+    fn live_slots(id: u64) -> Script {
+        recount::live_slots(id)
+    }
+
+    fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script {
+        recount::write_counts(id, in_use, fence, slots)
     }
 
     fn bell(_: &OptionsOf<Self>) {}

@@ -1,9 +1,9 @@
 //! What a purge finds, locks and deletes.
 
-use lockhouse_core::Timestamp;
 use lockhouse_core::store::Purge;
+use lockhouse_core::{Epoch, Timestamp};
 
-use super::sql::{BEGIN, Time};
+use super::sql::{BEGIN, Text, Time};
 use crate::sql::Script;
 
 /// How many rows one statement deletes by a join. One a statement took four times as long.
@@ -28,6 +28,11 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
              WHERE w.expires_at<={cutoff} AND r.id IS NULL \
              ORDER BY w.expires_at LIMIT {limit}"
         ),
+        Purge::Semaphores { .. } => format!(
+            "SELECT s.name,s.fence FROM lockhouse_semaphore s FORCE INDEX (deleted) \
+             WHERE s.deleted_at<={cutoff} AND s.name<>{} ORDER BY s.deleted_at LIMIT {limit}",
+            Text(Epoch::semaphore().as_str())
+        ),
     })
 }
 
@@ -49,6 +54,10 @@ pub(super) fn lock(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
             "SELECT w.owner FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
              WHERE w.owner IN ({keys}) AND w.expires_at<={cutoff} \
              ORDER BY w.owner FOR UPDATE SKIP LOCKED"
+        ),
+        Purge::Semaphores { .. } => format!(
+            "SELECT s.id,s.fence FROM lockhouse_semaphore s FORCE INDEX (name) \
+             WHERE s.name IN ({keys}) AND s.deleted_at<={cutoff} ORDER BY s.name FOR UPDATE SKIP LOCKED"
         ),
     });
     script
@@ -76,6 +85,13 @@ pub(super) fn delete(what: Purge, ids: &[String]) -> Script {
             for owner in ids {
                 script.add(format_args!(
                     "DELETE FROM lockhouse_owner_session WHERE owner={owner}"
+                ));
+            }
+        }
+        Purge::Semaphores { .. } => {
+            for id in ids {
+                script.add(format_args!(
+                    "DELETE FROM lockhouse_semaphore WHERE id={id}"
                 ));
             }
         }

@@ -1,9 +1,9 @@
 //! Counts everything anew, and sets right what is off.
 
-use lockhouse_core::SemaphoreName;
+use lockhouse_core::{SemaphoreName, Slots};
 
 use super::sql::{BEGIN, Text};
-use crate::sql::{Script, rows};
+use crate::sql::{Script, rows, values};
 
 /// One snapshot, in a transaction of its own isolation level.
 pub(super) fn count(torn: usize) -> Script {
@@ -20,6 +20,11 @@ pub(super) fn count(torn: usize) -> Script {
          FROM lockhouse_permit p FORCE INDEX (PRIMARY) \
          LEFT JOIN lockhouse_permit_request r FORCE INDEX (PRIMARY) ON r.id=p.permit_request_id \
          GROUP BY p.semaphore_id",
+    );
+    script.add(
+        "SELECT p.semaphore_id,p.slots FROM lockhouse_permit_request r FORCE INDEX (due) \
+         STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) ON p.permit_request_id=r.id \
+         WHERE r.state='ACQUIRED' AND p.slots IS NOT NULL",
     );
     script.add(format_args!(
         "SELECT DISTINCT r.external_id FROM lockhouse_permit_request r FORCE INDEX (PRIMARY) \
@@ -58,10 +63,20 @@ pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
     script
 }
 
-pub(super) fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
+pub(super) fn live_slots(id: u64) -> Script {
+    Script::within(format_args!(
+        "SELECT p.semaphore_id,p.slots FROM lockhouse_permit_request r FORCE INDEX (due) \
+         STRAIGHT_JOIN lockhouse_permit p FORCE INDEX (PRIMARY) \
+         ON p.permit_request_id=r.id AND p.semaphore_id={id} \
+         WHERE r.state='ACQUIRED' AND p.slots IS NOT NULL"
+    ))
+}
+
+pub(super) fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script {
     let mut script = Script::of(format_args!(
-        "UPDATE lockhouse_semaphore FORCE INDEX (PRIMARY) SET in_use={in_use},fence={fence} \
-         WHERE id={id}"
+        "UPDATE lockhouse_semaphore FORCE INDEX (PRIMARY) SET in_use={in_use},fence={fence},slots={} \
+         WHERE id={id}",
+        values::slots(slots)
     ));
     // The innermost SELECT locks no rows, because isolation is READ COMMITTED.
     script.add(format_args!(

@@ -17,7 +17,7 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
              expires_at,created_at,released_at,ended_by,only_semaphore_id) VALUES {requests}"
         ));
         script.add(format_args!(
-            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence) \
+            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) \
              VALUES {permits}"
         ));
     }
@@ -26,10 +26,13 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     if !changes.semaphores.is_empty() {
         script.add(format_args!(
             "INSERT INTO lockhouse_semaphore \
-             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line) VALUES {} \
+             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,\
+             template,is_resized,used_at,slots) VALUES {} \
              ON DUPLICATE KEY UPDATE capacity=VALUES(capacity),in_use=VALUES(in_use),\
              fence=VALUES(fence),created_at=VALUES(created_at),updated_at=VALUES(updated_at),\
-             deleted_at=VALUES(deleted_at),line=VALUES(line)",
+             deleted_at=VALUES(deleted_at),line=VALUES(line),\
+             template=VALUES(template),is_resized=VALUES(is_resized),used_at=VALUES(used_at),\
+             slots=VALUES(slots)",
             values::semaphores::<MySqlServer>(&changes.semaphores, rows)?
         ));
     }

@@ -43,6 +43,12 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     add(rows::REQUEST, requests, ids);
     let names = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
     add(rows::SESSION, owners, names);
+    if footprint.templates {
+        script.add(format_args!(
+            "SELECT {} FROM lockhouse_template t FOR SHARE",
+            rows::TEMPLATE
+        ));
+    }
     script.add(CLOCK);
     script
 }

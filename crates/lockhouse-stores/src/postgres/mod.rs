@@ -50,7 +50,7 @@ use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 
 use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
@@ -112,6 +112,7 @@ impl Dialect for PostgresServer {
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const BY_TEMPLATE: [&'static str; 2] = ["lockhouse_semaphore s", "lockhouse_semaphore s"];
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "clock_timestamp()";
     const SCHEMA: u32 = schema::VERSION;
@@ -233,8 +234,12 @@ impl Dialect for PostgresServer {
         recount::count_live(name, id)
     }
 
-    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
-        recount::write_counts(id, in_use, fence)
+    fn live_slots(id: u64) -> Script {
+        recount::live_slots(id)
+    }
+
+    fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script {
+        recount::write_counts(id, in_use, fence, slots)
     }
 
     fn bell(options: &OptionsOf<Self>) -> Bell {

@@ -143,6 +143,7 @@ fn footprint(asked: usize) -> Footprint {
         semaphores: semaphores.collect(),
         requests: requests.collect(),
         owners: (0..asked).map(owner).collect(),
+        ..Footprint::default()
     }
 }
 
@@ -177,10 +178,16 @@ fn purged(asked: usize) -> String {
     let owners: Vec<_> = (0..asked)
         .map(|i| Text(owner(i).as_str()).to_string())
         .collect();
+    let names = footprint(asked).semaphores;
+    let names: Vec<_> = names
+        .iter()
+        .map(|name| Text(name.as_str()).to_string())
+        .collect();
     let purges = [
         (Purge::Requests { age }, &external_ids, &ids),
         (Purge::CapacityChanges { age }, &ids, &ids),
         (Purge::Sessions { age }, &owners, &owners),
+        (Purge::Semaphores { age }, &names, &ids),
     ];
     let statements = purges.map(|(what, keys, ids)| {
         let lock = purge::lock(what, Timestamp::UNIX_EPOCH, &list(keys));

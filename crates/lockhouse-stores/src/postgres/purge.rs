@@ -1,9 +1,9 @@
 //! What a purge finds, locks and deletes.
 
-use lockhouse_core::Timestamp;
 use lockhouse_core::store::Purge;
+use lockhouse_core::{Epoch, Timestamp};
 
-use super::sql::{BEGIN, Time};
+use super::sql::{BEGIN, Text, Time};
 use crate::sql::{Script, list};
 
 /// Finds the keys of the oldest, and locks nothing.
@@ -23,6 +23,11 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
              WHERE w.expires_at<={cutoff} AND NOT EXISTS (\
              SELECT FROM lockhouse_permit_request r WHERE r.state='ACQUIRED' AND r.owner=w.owner OFFSET 0) \
              ORDER BY w.expires_at LIMIT {limit}"
+        ),
+        Purge::Semaphores { .. } => format!(
+            "SELECT s.name,s.fence FROM lockhouse_semaphore s \
+             WHERE s.deleted_at<={cutoff} AND s.name<>{} ORDER BY s.deleted_at LIMIT {limit}",
+            Text(Epoch::semaphore().as_str())
         ),
     })
 }
@@ -46,6 +51,10 @@ pub(super) fn lock(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
              WHERE w.owner IN ({keys}) AND w.expires_at<={cutoff} \
              ORDER BY w.owner FOR UPDATE SKIP LOCKED"
         ),
+        Purge::Semaphores { .. } => format!(
+            "SELECT s.id,s.fence FROM lockhouse_semaphore s \
+             WHERE s.name IN ({keys}) AND s.deleted_at<={cutoff} ORDER BY s.name FOR UPDATE SKIP LOCKED"
+        ),
     });
     script
 }
@@ -59,6 +68,7 @@ pub(super) fn delete(what: Purge, ids: &[String]) -> Script {
         ],
         Purge::CapacityChanges { .. } => &["lockhouse_capacity_change WHERE id"],
         Purge::Sessions { .. } => &["lockhouse_owner_session WHERE owner"],
+        Purge::Semaphores { .. } => &["lockhouse_semaphore WHERE id"],
     };
     let ids = list(ids);
     let mut script = Script::new();

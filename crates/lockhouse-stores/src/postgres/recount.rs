@@ -1,9 +1,9 @@
 //! Counts everything anew, and sets right what is off.
 
-use lockhouse_core::SemaphoreName;
+use lockhouse_core::{SemaphoreName, Slots};
 
 use super::sql::{BEGIN, Text};
-use crate::sql::{Script, rows};
+use crate::sql::{Script, rows, values};
 
 /// What reads whole tables may take longer, and does best as the server sees fit.
 const WHOLE_TABLES: [&str; 2] = [
@@ -28,6 +28,11 @@ pub(super) fn count(torn: usize) -> Script {
          FROM lockhouse_permit p \
          LEFT JOIN lockhouse_permit_request r ON r.id=p.permit_request_id \
          GROUP BY p.semaphore_id",
+    );
+    script.add(
+        "SELECT p.semaphore_id,p.slots FROM lockhouse_permit p \
+         JOIN lockhouse_permit_request r ON r.id=p.permit_request_id \
+         WHERE r.state='ACQUIRED' AND p.slots IS NOT NULL",
     );
     script.add(format_args!(
         "SELECT DISTINCT r.external_id FROM lockhouse_permit_request r \
@@ -72,9 +77,19 @@ pub(super) fn count_live(name: &SemaphoreName, id: u64) -> Script {
     script
 }
 
-pub(super) fn write_counts(id: u64, in_use: u32, fence: u64) -> Script {
+pub(super) fn live_slots(id: u64) -> Script {
+    Script::within(format_args!(
+        "SELECT p.semaphore_id,p.slots FROM lockhouse_permit_request r \
+         CROSS JOIN LATERAL (SELECT p.* FROM lockhouse_permit p \
+         WHERE p.permit_request_id=r.id AND p.semaphore_id={id} OFFSET 0) p \
+         WHERE r.state='ACQUIRED' AND p.slots IS NOT NULL"
+    ))
+}
+
+pub(super) fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script {
     let mut script = Script::of(format_args!(
-        "UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence} WHERE id={id}"
+        "UPDATE lockhouse_semaphore SET in_use={in_use},fence={fence},slots={} WHERE id={id}",
+        values::slots(slots)
     ));
     script.add(format_args!(
         "UPDATE lockhouse_permit_request r SET only_semaphore_id=0 \

@@ -18,7 +18,7 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
              expires_at,created_at,released_at,ended_by,only_semaphore_id) VALUES {requests}"
         ));
         script.add(format_args!(
-            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence) \
+            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) \
              VALUES {permits}"
         ));
     }
@@ -26,10 +26,13 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     if !changes.semaphores.is_empty() {
         script.add(format_args!(
             "INSERT INTO lockhouse_semaphore \
-             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line) VALUES {} \
+             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,\
+             template,is_resized,used_at,slots) VALUES {} \
              ON CONFLICT (id) DO UPDATE SET capacity=excluded.capacity,in_use=excluded.in_use,\
              fence=excluded.fence,created_at=excluded.created_at,updated_at=excluded.updated_at,\
-             deleted_at=excluded.deleted_at,line=excluded.line",
+             deleted_at=excluded.deleted_at,line=excluded.line,\
+             template=excluded.template,is_resized=excluded.is_resized,used_at=excluded.used_at,\
+             slots=excluded.slots",
             values::semaphores::<PostgresServer>(&changes.semaphores, rows)?
         ));
     }

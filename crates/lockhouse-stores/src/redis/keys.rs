@@ -15,10 +15,12 @@
 //! | `ended` | ended requests, by when they ended |
 //! | `sessions` | owners with a session, by when it lapses |
 //! | `history:NAME`, `changes` | capacity changes in their order, and `NAME CHANGE` of all by their time |
+//! | `templates` | all templates, in one row |
+//! | `made:PATTERN`, `unused:PATTERN` | a template's semaphores by capacity, unless resized by hand; those that hold nothing, by their last use |
 //! | `waiting:NAME`, `shown` | the list of waiters of each process, and `NAME PROCESS` by when it was written |
 //! | `number` | the last number of a grant or a change |
 
-use lockhouse_core::{ExternalId, Owner, Request, SemaphoreName, Timestamp};
+use lockhouse_core::{ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp};
 
 /// Builds the keys of a store. All of them begin with one prefix.
 #[derive(Clone, Debug)]
@@ -56,6 +58,26 @@ impl Keys {
 
     pub(super) fn session(&self, owner: &Owner) -> String {
         self.each("o", owner.as_str())
+    }
+
+    /// All the entries that the indexes have of `semaphore`, for its template.
+    pub(super) fn of_template(&self, semaphore: &Semaphore) -> Vec<Entry> {
+        let Some(origin) = &semaphore.origin else {
+            return Vec::new();
+        };
+        let entry = |kind, score| Entry {
+            key: self.each(kind, origin.template.as_str()),
+            score,
+            member: semaphore.name.to_string(),
+        };
+        let mut entries = Vec::new();
+        if !origin.is_resized {
+            entries.push(entry("made", Score::Count(semaphore.capacity.value())));
+        }
+        if semaphore.in_use == 0 {
+            entries.push(entry("unused", Score::At(origin.used_at)));
+        }
+        entries
     }
 
     /// All the entries that the indexes have of `request`.
@@ -108,6 +130,8 @@ pub(super) struct Entry {
 pub(super) enum Score {
     /// A time, in microseconds.
     At(Timestamp),
+    /// A capacity.
+    Count(u32),
     /// The number of the grant.
     Number,
     /// Its own bytes.

@@ -15,6 +15,7 @@ mod info;
 mod keys;
 mod read;
 mod rows;
+mod templates;
 mod transaction;
 mod upkeep;
 mod url;
@@ -40,7 +41,7 @@ use ::redis::Value;
 
 use crate::lapsed::Looks;
 use answer::Rows;
-use connection::{Connections, LOAD, Script};
+use connection::{Connections, LOAD, SAVE, Script};
 use keys::Keys;
 use transaction::RedisTransaction;
 
@@ -121,6 +122,21 @@ impl Inner {
             .connections
             .run(script, keys, arguments, Kind::Unknown, context);
         run.await
+    }
+
+    /// Writes a row unless it is not as it `was`; whether it was.
+    async fn replace(
+        &self,
+        key: String,
+        was: Vec<u8>,
+        is: String,
+        context: &str,
+    ) -> Result<bool, Error> {
+        let late = i64::MAX.to_string().into_bytes();
+        let mut arguments = vec![late, Vec::new(), b"0".to_vec(), was, b"3".to_vec()];
+        arguments.extend([b"SET".to_vec(), key.clone().into_bytes(), is.into_bytes()]);
+        let saved = self.write(&SAVE, &[key], &arguments, context).await?;
+        Ok(answer::text(&saved)? == "DONE")
     }
 
     /// The rows of `keys` behind that of the schema, which must be the one that this version needs.

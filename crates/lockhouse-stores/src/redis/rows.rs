@@ -2,8 +2,9 @@
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Invalid, Line, Note, Owner,
-    OwnerSession, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Idle, Invalid, Line, Note,
+    Origin, Owner, OwnerSession, Pattern, Request, Semaphore, SemaphoreName, Slots, State,
+    Template, Timestamp, Ttl,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,26 @@ struct SemaphoreRow {
     deleted_at: Option<i64>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     line: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<OriginRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    slots: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct OriginRow {
+    template: String,
+    is_resized: bool,
+    used_at: i64,
+}
+
+#[derive(Deserialize, Serialize)]
+struct TemplateRow {
+    pattern: String,
+    capacity: u32,
+    idle_ms: u64,
+    created_at: i64,
+    updated_at: i64,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -44,6 +65,8 @@ struct PermitRow {
     semaphore: String,
     count: u32,
     fence: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    slots: Option<String>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -72,7 +95,43 @@ pub(super) fn of_semaphore(semaphore: &Semaphore) -> String {
         updated_at: semaphore.updated_at.as_microsecond(),
         deleted_at: semaphore.deleted_at.map(Timestamp::as_microsecond),
         line: semaphore.line.to_string(),
+        origin: semaphore.origin.as_ref().map(|origin| OriginRow {
+            template: origin.template.to_string(),
+            is_resized: origin.is_resized,
+            used_at: origin.used_at.as_microsecond(),
+        }),
+        slots: semaphore.slots.as_ref().map(Slots::to_string),
     })
+}
+
+/// All templates are one row: whoever changes one changes what every batch has read that creates a semaphore.
+pub(super) fn of_templates(templates: &[Template]) -> String {
+    let rows = templates.iter().map(|template| TemplateRow {
+        pattern: template.pattern.to_string(),
+        capacity: template.capacity.value(),
+        idle_ms: template.idle.as_ms(),
+        created_at: template.created_at.as_microsecond(),
+        updated_at: template.updated_at.as_microsecond(),
+    });
+    json(&rows.collect::<Vec<_>>())
+}
+
+pub(super) fn templates(row: &[u8]) -> Result<Vec<Template>, Error> {
+    if row.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<TemplateRow> = parse("template", row)?;
+    let parsed = rows.into_iter().map(|row| -> Result<_, Why> {
+        Ok(Template {
+            pattern: Pattern::parse(row.pattern)?,
+            capacity: Capacity::new(row.capacity)?,
+            idle: Idle::from_ms(row.idle_ms)?,
+            created_at: time(row.created_at)?,
+            updated_at: time(row.updated_at)?,
+        })
+    });
+    let parsed: Result<_, Why> = parsed.collect();
+    parsed.map_err(|why| unreadable("template", why))
 }
 
 pub(super) fn semaphore(name: SemaphoreName, row: &[u8]) -> Result<Semaphore, Error> {
@@ -87,6 +146,8 @@ pub(super) fn semaphore(name: SemaphoreName, row: &[u8]) -> Result<Semaphore, Er
             updated_at: time(row.updated_at)?,
             deleted_at: row.deleted_at.map(time).transpose()?,
             line: Line::stored(&row.line),
+            origin: row.origin.map(origin).transpose()?,
+            slots: slots(row.slots)?,
         })
     };
     parsed().map_err(|why| unreadable("semaphore", why))
@@ -97,6 +158,7 @@ pub(super) fn of_request(request: &Request) -> String {
         semaphore: permit.semaphore.to_string(),
         count: permit.count.value(),
         fence: permit.fence,
+        slots: permit.slots.as_ref().map(Slots::to_string),
     });
     json(&RequestRow {
         owner: request.owner.as_ref().map(Owner::to_string),
@@ -126,6 +188,7 @@ pub(super) fn request(external_id: ExternalId, row: &[u8]) -> Result<Request, Er
                 semaphore: SemaphoreName::stored(permit.semaphore)?,
                 count: Count::new(permit.count)?,
                 fence: permit.fence,
+                slots: slots(permit.slots)?,
             })
         });
         Ok(Request {
@@ -187,6 +250,18 @@ pub(super) fn change(semaphore: SemaphoreName, row: &[u8]) -> Result<CapacityCha
         })
     };
     parsed().map_err(|why| unreadable("capacity change", why))
+}
+
+fn origin(row: OriginRow) -> Result<Origin, Why> {
+    Ok(Origin {
+        template: Pattern::parse(row.template)?,
+        is_resized: row.is_resized,
+        used_at: time(row.used_at)?,
+    })
+}
+
+fn slots(row: Option<String>) -> Result<Option<Slots>, Invalid> {
+    row.as_deref().map(str::parse).transpose()
 }
 
 /// Of microseconds.

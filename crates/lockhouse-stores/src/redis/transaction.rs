@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Commit, Error, Kind, Transaction};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, Loaded, Request, SemaphoreName, State, Timestamp,
+    Changes, ExternalId, Footprint, Loaded, Request, Semaphore, SemaphoreName, State, Timestamp,
 };
 use tokio::time::{Instant, sleep};
 
@@ -42,8 +42,7 @@ struct Read {
     /// The value of each key; empty for one that is not there.
     values: Vec<Vec<u8>>,
     requests: BTreeMap<ExternalId, Request>,
-    /// Whether each semaphore that there is a row of exists.
-    semaphores: BTreeMap<SemaphoreName, bool>,
+    semaphores: BTreeMap<SemaphoreName, Semaphore>,
 }
 
 impl<'a> RedisTransaction<'a> {
@@ -72,12 +71,15 @@ impl Transaction for RedisTransaction<'_> {
         let all = semaphores.clone().map(|name| keys.semaphore(name));
         let all = all.chain(requests.clone().map(|id| keys.request(id)));
         let all = all.chain(owners.clone().map(|owner| keys.session(owner)));
+        let templates = footprint.templates.then(|| keys.of("templates"));
+        let all = all.chain(templates);
         let Rows { at, keys, values } = self.store.rows(all.collect()).await?;
         let mut loaded = Loaded {
             now: at,
             semaphores: BTreeMap::new(),
             requests: BTreeMap::new(),
             owners: BTreeMap::new(),
+            templates: Vec::new(),
         };
         // The first is the schema's.
         let mut found = values[1..].iter();
@@ -100,14 +102,17 @@ impl Transaction for RedisTransaction<'_> {
                 loaded.owners.insert(owner.clone(), session);
             }
         }
-        let exists = loaded.semaphores.values();
-        let exists = exists.map(|semaphore| (semaphore.name.clone(), semaphore.exists()));
+        if footprint.templates
+            && let Some(row) = next()
+        {
+            loaded.templates = rows::templates(row)?;
+        }
         self.read = Read {
             at,
             keys,
             values,
             requests: loaded.requests.clone(),
-            semaphores: exists.collect(),
+            semaphores: loaded.semaphores.clone(),
         };
         Ok(loaded)
     }
@@ -152,7 +157,9 @@ impl RedisTransaction<'_> {
             if was.is_none() {
                 writes.add(["ZADD", &keys.of("ever"), "0", name]);
             }
-            match (was.copied().unwrap_or(false), semaphore.exists()) {
+            let template = was.map(|was| keys.of_template(was)).unwrap_or_default();
+            writes.index(&template, &keys.of_template(semaphore));
+            match (was.is_some_and(Semaphore::exists), semaphore.exists()) {
                 (false, true) => writes.add(["ZADD", &keys.of("names"), "0", name]),
                 (true, false) => writes.add(["ZREM", &keys.of("names"), name]),
                 _ => {}
@@ -253,6 +260,7 @@ impl Writes {
             let Entry { key, score, member } = entry;
             match score {
                 Score::At(at) => self.add(["ZADD", key, &at.as_microsecond().to_string(), member]),
+                Score::Count(count) => self.add(["ZADD", key, &count.to_string(), member]),
                 Score::Bytes => self.add(["ZADD", key, "0", member]),
                 Score::Number => {
                     let number = number.get_or_insert_with(|| {

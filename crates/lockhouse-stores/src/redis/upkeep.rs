@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 
 use lockhouse_core::store::{Error, Kind, Page, Purge};
-use lockhouse_core::{ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{
+    ExternalId, HeldSlots, Recount, Recounted, Request, Semaphore, SemaphoreName,
+};
 use redis::Value;
 
 use super::answer;
@@ -48,6 +50,8 @@ impl Inner {
             Purge::Requests { age } => ("requests", age),
             Purge::CapacityChanges { age } => ("changes", age),
             Purge::Sessions { age } => ("sessions", age),
+            // Their rows are kept.
+            Purge::Semaphores { .. } => return Ok(0),
         };
         self.delete(kind, age, limit).await
     }
@@ -121,6 +125,7 @@ impl Inner {
             let is = Semaphore {
                 in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
                 fence: was.fence.max(recounted.last_fence),
+                slots: was.slots.as_ref().map(|_| recounted.slots.held),
                 ..was.clone()
             };
             if is == was && counted.misfiled.is_empty() {
@@ -197,7 +202,7 @@ impl Inner {
             return Ok(None);
         };
         let semaphore = rows::semaphore(name.clone(), &row)?;
-        let (mut live, mut misfiled) = (0, Vec::new());
+        let (mut live, mut slots, mut misfiled) = (0, HeldSlots::default(), Vec::new());
         let held = answer::bytes(held)?.into_iter().zip(answer::array(scores)?);
         for (id, (row, score)) in answer::texts(ids)?.into_iter().zip(held) {
             let request = self.read_request(&id, &row).ok().flatten();
@@ -207,6 +212,7 @@ impl Inner {
             let permits = request.permits.iter();
             for permit in permits.filter(|permit| permit.semaphore == *name) {
                 live += u64::from(permit.count.value());
+                permit.slots.iter().for_each(|held| slots.add(held));
                 fences.add(permit.fence, &request.external_id);
             }
             let filed_at = answer::number(&score).ok();
@@ -226,6 +232,7 @@ impl Inner {
             last_fence: fences.of.keys().next_back().copied().unwrap_or(0),
             repeated_fences: fences.repeated,
             misfiled: misfiled.len() as u64,
+            slots,
         };
         Ok(Some(Counted {
             row,

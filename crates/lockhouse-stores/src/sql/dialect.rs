@@ -3,7 +3,7 @@
 use futures_util::stream::BoxStream;
 use lockhouse_core::store::{Error, Kind, Page, Purge};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Timestamp,
+    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 use sqlx::Either;
 use sqlx::error::DatabaseError;
@@ -103,6 +103,9 @@ pub trait Dialect: Driver {
     /// Semaphores, requests and owners' sessions.
     const BY_KEY: [ByKey; 3];
 
+    /// Semaphores by their template and capacity, and by their template and their last use.
+    const BY_TEMPLATE: [&'static str; 2];
+
     /// Asks for the clock, as it is when this is run.
     const CLOCK: &'static str;
 
@@ -191,7 +194,7 @@ pub trait Dialect: Driver {
     /// Writes rows of `lockhouse_waiting`: semaphore, process, waiters, time.
     fn show(rows: &str) -> String;
 
-    /// Counts everything in one consistent read: semaphores, sums, torn requests, in the three
+    /// Counts everything in one consistent read: semaphores, sums, the slots of live permits, torn requests, in the four
     /// answers before the last.
     fn recount(torn: usize) -> Script;
 
@@ -202,8 +205,12 @@ pub trait Dialect: Driver {
     /// these requests that are filed under another semaphore.
     fn count_live(name: &SemaphoreName, id: u64) -> Script;
 
-    /// Sets the counter and the fence, files the misfiled requests as if they held several semaphores, and commits.
-    fn write_counts(id: u64, in_use: u32, fence: u64) -> Script;
+    /// The slots of the live permits of the semaphore of `id`, which is locked.
+    fn live_slots(id: u64) -> Script;
+
+    /// Sets the counter, the fence and the slots that are taken, files the misfiled requests as if they held several
+    /// semaphores, and commits.
+    fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script;
 
     /// A bell of the server at `options`, which has not connected yet.
     fn bell(options: &OptionsOf<Self>) -> Self::Bell;

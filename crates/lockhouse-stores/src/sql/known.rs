@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// About what a request takes, and beside its text a permit of it.
 const REQUEST_BYTES: usize = 96;
-const PERMIT_BYTES: usize = 64;
+const PERMIT_BYTES: usize = 96;
 
 /// By the id of the request's row, which no other request ever has.
 pub(crate) struct Known(Mutex<Cache>);
@@ -85,6 +85,7 @@ mod tests {
                 semaphore: SemaphoreName::parse(format!("{n:0>255}")).unwrap(),
                 count: Count::ONE,
                 fence: 1,
+                slots: None,
             });
             permits.collect()
         };

@@ -73,6 +73,12 @@ pub(crate) fn snapshot(
             owners.insert(session.owner.clone(), session);
         }
     }
+    let mut templates = Vec::new();
+    if footprint.templates {
+        for row in next() {
+            templates.push(rows::template(&row)?);
+        }
+    }
     let now = rows::clock(&next())?;
     for (id, request) in &requests {
         ids.requests.insert(request.external_id.clone(), *id);
@@ -83,6 +89,7 @@ pub(crate) fn snapshot(
         semaphores,
         requests: requests.into_iter().map(by_external_id).collect(),
         owners,
+        templates,
     };
     Ok(Snapshot { loaded, ids })
 }

@@ -31,6 +31,7 @@ pub(crate) mod rows;
 mod schema;
 mod script;
 mod store;
+mod templates;
 mod transact;
 mod url;
 pub(crate) mod values;

@@ -5,7 +5,10 @@
 //! for a batch, none deadlocks with one, and a batch waits for a purge only if it is about a
 //! request that is being deleted.
 
-use lockhouse_core::store::{Error, Purge};
+use std::time::Duration;
+
+use lockhouse_core::store::{Error, Kind, Purge};
+use lockhouse_core::{Epoch, Semaphore, Timestamp};
 
 use super::Inner;
 use super::dialect::Dialect;
@@ -13,10 +16,14 @@ use super::due::before;
 use super::pool::Lease;
 use super::read::{clock, select};
 use super::rows::{self, TextRow};
-use super::script::list;
+use super::script::{Script, list};
 use super::transact::WORK;
 
 const CONTEXT: &str = "purging";
+
+/// How long the row of the epoch has been there before a deleted semaphore goes. A call that found no such row ends
+/// sooner, so none that is still under way lacks the fences of what goes.
+const SETTLED: Duration = Duration::from_secs(10);
 
 pub(crate) async fn purge<D: Dialect>(
     store: &Inner<D>,
@@ -40,6 +47,7 @@ async fn find_lock_delete<D: Dialect>(
         Purge::Requests { age } => (age, Literal::Text, Literal::Number),
         Purge::CapacityChanges { age } => (age, Literal::Number, Literal::Number),
         Purge::Sessions { age } => (age, Literal::Text, Literal::Text),
+        Purge::Semaphores { age } => return purge_semaphores(lease, what, age, limit).await,
     };
     let cutoff = before(clock(lease, CONTEXT).await?, age);
     let found = select(lease, &D::find_past(what, cutoff, limit), CONTEXT).await?;
@@ -54,6 +62,74 @@ async fn find_lock_delete<D: Dialect>(
     let script = D::delete_past(what, &literals::<D>(&locked, id)?);
     lease.run(&script, CONTEXT).await?;
     Ok(locked.len() as u64)
+}
+
+/// The permits of requests that ended tell their semaphores by their ids, so those requests go first.
+async fn purge_semaphores<D: Dialect>(
+    lease: &mut Lease<D>,
+    what: Purge,
+    age: Duration,
+    limit: u32,
+) -> Result<u64, Error> {
+    let now = clock(lease, CONTEXT).await?;
+    let cutoff = before(now, age);
+    let requests = D::find_past(Purge::Requests { age }, cutoff, 1);
+    if !select(lease, &requests, CONTEXT).await?.is_empty() {
+        return Ok(0);
+    }
+    let found = select(lease, &D::find_past(what, cutoff, limit), CONTEXT).await?;
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let fences = found.iter().map(rows::second_number);
+    let fences: Vec<u64> = fences.collect::<Result<_, _>>()?;
+    let last_fence = fences.into_iter().max().unwrap_or_default();
+    let epoch = raise_epoch(lease, last_fence, now).await?;
+    if epoch.created_at > before(now, SETTLED) {
+        return Ok(0);
+    }
+    let keys = list(literals::<D>(&found, Literal::Text)?);
+    let locked = select(lease, &D::lock_past(what, cutoff, &keys), CONTEXT).await?;
+    let mut ids = Vec::new();
+    for row in &locked {
+        if rows::second_number(row)? <= epoch.fence {
+            ids.push(rows::number::<u64>(row)?.to_string());
+        }
+    }
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    lease.run(&D::delete_past(what, &ids), CONTEXT).await?;
+    Ok(ids.len() as u64)
+}
+
+/// Raises the fence of the epoch's row to `fence`, if it is below; the row as it is then. Commits.
+async fn raise_epoch<D: Dialect>(
+    lease: &mut Lease<D>,
+    fence: u64,
+    now: Timestamp,
+) -> Result<Semaphore, Error> {
+    let ready = Semaphore::made_ready(Epoch::semaphore(), now);
+    lease.run(&D::make_ready(&[ready]), CONTEXT).await?;
+    let name = D::text(Epoch::semaphore().as_str()).to_string();
+    let [table, ..] = &D::BY_KEY;
+    let (table, key) = (table.table, table.key);
+    let mut raise = Script::transaction(D::BEGIN);
+    raise.add(format_args!(
+        "UPDATE {table} SET fence={fence} WHERE {key}={name} AND s.fence<{fence}"
+    ));
+    raise.commit();
+    lease.run(&raise, CONTEXT).await?;
+    let read = Script::of(format_args!(
+        "SELECT {} FROM {table} WHERE {key}={name}",
+        rows::SEMAPHORE
+    ));
+    let found = select(lease, &read, CONTEXT).await?;
+    let row = found.first().ok_or_else(|| {
+        let problem = "the row of the epoch is gone; run `lockhouse epoch`";
+        Error::new(Kind::Rejected, problem)
+    })?;
+    Ok(rows::semaphore(row)?.1)
 }
 
 /// What a column is, as a literal.

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Recount, Recounted, Semaphore, SemaphoreName};
+use lockhouse_core::{HeldSlots, Recount, Recounted, Semaphore, SemaphoreName};
 
 use super::Inner;
 use super::dialect::Dialect;
 use super::pool::Lease;
 use super::read::{READ, select};
-use super::rows;
+use super::rows::{self, TextRow};
 use super::transact::WORK;
 
 /// How long counting may take, which reads whole tables.
@@ -29,10 +29,11 @@ pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Err
     // The last is the COMMIT's.
     answers.pop();
     let mut last = || answers.pop().unwrap_or_default();
-    let (torn, sums, semaphores) = (last(), last(), last());
+    let (torn, slots, sums, semaphores) = (last(), last(), last(), last());
 
     let sums = sums.iter().map(rows::sums);
     let mut sums = sums.collect::<Result<BTreeMap<_, _>, Error>>()?;
+    let mut slots = held_slots(&slots)?;
     let semaphores = semaphores.iter().map(|row| {
         let (id, semaphore) = rows::semaphore(row)?;
         let rows::Sums {
@@ -47,6 +48,7 @@ pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Err
             last_fence,
             repeated_fences,
             misfiled,
+            slots: slots.remove(&id).unwrap_or_default(),
         })
     });
     Ok(Recount {
@@ -96,11 +98,29 @@ async fn count_and_write<D: Dialect>(
     let (live, misfiled) = rows::live(live)?;
     let in_use = u32::try_from(live).unwrap_or(u32::MAX);
     let fence = was.fence.max(last_fence);
-    if (in_use, fence) == (was.in_use, was.fence) && misfiled == 0 {
+    let slots = match was.is_slotted() {
+        true => {
+            let held = select(lease, &D::live_slots(id), context).await?;
+            let held = held_slots(&held)?.remove(&id).unwrap_or_default();
+            Some(held.held)
+        }
+        false => None,
+    };
+    if (in_use, fence, &slots) == (was.in_use, was.fence, &was.slots) && misfiled == 0 {
         return Ok(None);
     }
     lease
-        .run(&D::write_counts(id, in_use, fence), context)
+        .run(&D::write_counts(id, in_use, fence, slots.as_ref()), context)
         .await?;
     Ok(Some(was))
+}
+
+/// The slots of live permits, by the ids of their semaphores.
+fn held_slots(rows: &[impl TextRow]) -> Result<BTreeMap<u64, HeldSlots>, Error> {
+    let mut held: BTreeMap<u64, HeldSlots> = BTreeMap::new();
+    for row in rows {
+        let (id, slots) = rows::held_slots(row)?;
+        held.entry(id).or_default().add(&slots);
+    }
+    Ok(held)
 }

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession,
-    ProcessId, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Idle, Line, Note, Origin, Owner,
+    OwnerSession, Pattern, ProcessId, Request, Semaphore, SemaphoreName, Slots, State, Template,
+    Timestamp, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
@@ -39,8 +40,8 @@ where
 }
 
 /// The columns that [`semaphore`] reads, of table `s`.
-pub(crate) const SEMAPHORE: &str =
-    "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at,s.line";
+pub(crate) const SEMAPHORE: &str = "s.id,s.name,s.capacity,s.in_use,s.fence,s.created_at,s.updated_at,s.deleted_at,s.line,\
+     s.template,s.is_resized,s.used_at,s.slots";
 
 /// The columns that [`request`] reads, of table `r`.
 pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
@@ -50,7 +51,7 @@ pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reaso
 pub(crate) const REQUEST_COLUMNS: usize = 10;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
-pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence";
+pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence,p.slots";
 
 /// The columns that [`capacity_change`] reads, of table `c`.
 pub(crate) const CAPACITY_CHANGE: &str =
@@ -71,8 +72,42 @@ pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
         updated_at: columns.checked(6, time)?,
         deleted_at: columns.maybe(7, time)?,
         line: Line::stored(columns.text(8)?),
+        origin: origin(&columns, 9)?,
+        slots: columns.maybe(12, str::parse)?,
     };
     Ok((columns.parsed(0)?, semaphore))
+}
+
+/// The columns that [`template`] reads, of table `t`.
+pub(crate) const TEMPLATE: &str = "t.pattern,t.capacity,t.idle_ms,t.created_at,t.updated_at";
+
+/// A template.
+pub(crate) fn template(row: &impl TextRow) -> Result<Template, Error> {
+    let columns = Columns(row);
+    Ok(Template {
+        pattern: columns.checked(0, Pattern::parse)?,
+        capacity: columns.checked(1, capacity)?,
+        idle: columns.checked(2, idle)?,
+        created_at: columns.checked(3, time)?,
+        updated_at: columns.checked(4, time)?,
+    })
+}
+
+/// The template of a semaphore, from the columns that begin at `first`.
+fn origin<R: TextRow>(columns: &Columns<'_, R>, first: usize) -> Result<Option<Origin>, Error> {
+    let template = columns.maybe(first, Pattern::parse)?;
+    let used_at = columns.maybe(first + 2, time)?;
+    let is_resized = columns.text(first + 1)? != "0";
+    Ok(template.zip(used_at).map(|(template, used_at)| Origin {
+        template,
+        is_resized,
+        used_at,
+    }))
+}
+
+/// The name of a semaphore.
+pub(crate) fn semaphore_name(row: &impl TextRow) -> Result<SemaphoreName, Error> {
+    Columns(row).checked(0, SemaphoreName::stored)
 }
 
 /// A request without its permits, after its id.
@@ -105,6 +140,7 @@ pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Grant), E
         semaphore: columns.checked(first + 1, SemaphoreName::stored)?,
         count: columns.checked(first + 2, count)?,
         fence: columns.parsed(first + 3)?,
+        slots: columns.maybe(first + 4, str::parse)?,
     };
     Ok((columns.parsed(first)?, permit))
 }
@@ -162,6 +198,12 @@ pub(crate) fn live(row: &impl TextRow) -> Result<(u64, u64), Error> {
     Ok((columns.parsed(0)?, columns.parsed(1)?))
 }
 
+/// The slots of a permit after its semaphore's id.
+pub(crate) fn held_slots(row: &impl TextRow) -> Result<(u64, Slots), Error> {
+    let columns = Columns(row);
+    Ok((columns.parsed(0)?, columns.parsed(1)?))
+}
+
 /// The greatest fence, or 0, after the semaphore's id.
 pub(crate) fn last_fence(row: &impl TextRow) -> Result<(u64, u64), Error> {
     let columns = Columns(row);
@@ -213,6 +255,11 @@ pub(crate) fn external_id(row: &impl TextRow) -> Result<ExternalId, Error> {
 /// A row of one number.
 pub(crate) fn number<T: FromStr<Err: Display>>(row: &impl TextRow) -> Result<T, Error> {
     Columns(row).parsed(0)
+}
+
+/// The number in the second column.
+pub(crate) fn second_number(row: &impl TextRow) -> Result<u64, Error> {
+    Columns(row).parsed(1)
 }
 
 /// A row of one text that may be NULL.
@@ -305,6 +352,13 @@ fn ttl(text: &str) -> Result<Ttl, String> {
         .parse()
         .map_err(|_| format!("\"{text}\" is no number"))?;
     Ttl::from_ms(number).map_err(|invalid| invalid.to_string())
+}
+
+fn idle(text: &str) -> Result<Idle, String> {
+    let number: i64 = text
+        .parse()
+        .map_err(|_| format!("\"{text}\" is no number"))?;
+    Idle::from_ms(number).map_err(|invalid| invalid.to_string())
 }
 
 fn end_reason(text: &str) -> Result<EndReason, String> {

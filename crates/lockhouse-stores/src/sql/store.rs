@@ -6,16 +6,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, Notification, Page, Purge,
-    Shown, ShownWaiter, Stale, Store, Upkeep, WaitingList,
+    Shown, ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
-    Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
 };
 
 use super::dialect::Dialect;
 use super::read::Names;
-use super::{Sql, due, locked, purge, read, recount, schema, transact, waiting_list, walk};
+use super::{
+    Sql, due, locked, purge, read, recount, schema, templates, transact, waiting_list, walk,
+};
 use crate::MAX_BATCH;
 
 #[async_trait]
@@ -67,6 +69,48 @@ impl<D: Dialect> Store for Sql<D> {
     async fn ready(&self) -> Result<(), Error> {
         self.in_own_task(Kind::Unavailable, |store| async move {
             schema::ready(&store).await
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Templates for Sql<D> {
+    async fn define_template(
+        &self,
+        definition: &TemplateDefinition,
+    ) -> Result<(Template, bool), Error> {
+        let definition = definition.clone();
+        self.in_own_task(Kind::Unknown, |store| async move {
+            templates::define(&store, &definition).await
+        })
+        .await
+    }
+
+    async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
+        let pattern = pattern.clone();
+        self.in_own_task(Kind::Unknown, |store| async move {
+            templates::delete(&store, &pattern).await
+        })
+        .await
+    }
+
+    async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
+        let page = page.clone();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            templates::list(&store, &page).await
+        })
+        .await
+    }
+
+    async fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreName>, Error> {
+        let template = template.clone();
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            templates::to_follow(&store, &template, limit).await
         })
         .await
     }

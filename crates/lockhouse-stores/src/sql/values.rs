@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    CapacityChange, EndReason, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, State,
-    Timestamp, Ttl,
+    CapacityChange, EndReason, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, Slots,
+    State, Timestamp, Ttl,
 };
 
 use super::dialect::Dialect;
@@ -14,7 +14,7 @@ use super::load::RowIds;
 use super::script::{Maybe, list};
 
 /// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,
-/// only_semaphore_id`, and `permit_request_id,semaphore_id,count,fence`.
+/// only_semaphore_id`, and `permit_request_id,semaphore_id,count,fence,slots`.
 pub(crate) fn granted<D: Dialect>(
     granted: &[Request],
     rows: &RowIds,
@@ -30,10 +30,11 @@ pub(crate) fn granted<D: Dialect>(
         ));
         for permit in &request.permits {
             permits.push(format!(
-                "({id},{},{},{})",
+                "({id},{},{},{},{})",
                 rows.semaphore(&permit.semaphore)?,
                 permit.count,
-                permit.fence
+                permit.fence,
+                slots(permit.slots.as_ref())
             ));
         }
     }
@@ -63,7 +64,7 @@ fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> S
     )
 }
 
-/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line`
+/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at,slots`
 pub(crate) fn semaphores<D: Dialect>(
     semaphores: &[Semaphore],
     rows: &RowIds,
@@ -71,10 +72,15 @@ pub(crate) fn semaphores<D: Dialect>(
     let values = semaphores.iter().map(|semaphore| {
         let id = rows.semaphore(&semaphore.name)?;
         // A line is digits, letters and punctuation that need no escape.
+        let origin = semaphore.origin.as_ref();
         Ok(format!(
-            "({id},{},'{}')",
+            "({id},{},'{}',{},{},{},{})",
             semaphore_columns::<D>(semaphore),
-            semaphore.line
+            semaphore.line,
+            Maybe(origin.map(|origin| D::text(origin.template.as_str()))),
+            u8::from(origin.is_some_and(|origin| origin.is_resized)),
+            Maybe(origin.map(|origin| D::time(origin.used_at))),
+            slots(semaphore.slots.as_ref()),
         ))
     });
     Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
@@ -193,6 +199,11 @@ const fn state(state: State) -> &'static str {
 
 fn maybe_owner<D: Dialect>(owner: Option<&Owner>) -> Maybe<impl std::fmt::Display> {
     Maybe(owner.map(|owner| D::text(owner.as_str())))
+}
+
+/// Slots as a literal: they are hexadecimal digits.
+pub(crate) fn slots(slots: Option<&Slots>) -> Maybe<impl std::fmt::Display> {
+    Maybe(slots.map(|slots| format!("'{slots}'")))
 }
 
 fn reason(reason: EndReason) -> String {

@@ -10,10 +10,11 @@ use lockhouse_core::{
 use rusqlite::{CachedStatement, Connection};
 
 use super::error::{cannot, unreadable};
-use super::rows;
+use super::{rows, templates};
 
 const SELECT_SEMAPHORE: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at, slots
     FROM lockhouse_semaphore WHERE name = ?1";
 
 const SELECT_REQUEST: &str = "
@@ -22,7 +23,7 @@ const SELECT_REQUEST: &str = "
     FROM lockhouse_permit_request WHERE external_id = ?1";
 
 const SELECT_PERMITS: &str = "
-    SELECT semaphore_id, count, fence FROM lockhouse_permit WHERE permit_request_id = ?1";
+    SELECT semaphore_id, count, fence, slots FROM lockhouse_permit WHERE permit_request_id = ?1";
 
 const SELECT_NAME: &str = "SELECT name FROM lockhouse_semaphore WHERE id = ?1";
 
@@ -51,6 +52,7 @@ pub(super) fn snapshot(connection: &Connection, footprint: &Footprint) -> Result
         semaphores: Default::default(),
         requests: Default::default(),
         owners: Default::default(),
+        templates: Vec::new(),
     };
     let mut ids = BTreeMap::new();
     let mut requests = Requests::new(connection)?;
@@ -64,6 +66,9 @@ pub(super) fn snapshot(connection: &Connection, footprint: &Footprint) -> Result
         if let Some(semaphore) = semaphore(connection, name)? {
             loaded.semaphores.insert(name.clone(), semaphore);
         }
+    }
+    if footprint.templates {
+        loaded.templates = templates::all(connection)?;
     }
     for owner in &footprint.owners {
         if let Some(session) = session(connection, owner)? {

@@ -16,6 +16,7 @@ mod recount;
 mod rows;
 mod save;
 mod schema;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -30,11 +31,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Shown,
-    ShownWaiter, Stale, Store, Upkeep, WaitingList, transact_at_once,
+    ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
-    Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
 };
 
 use crate::MAX_BATCH;
@@ -129,6 +130,48 @@ impl Store for Sqlite {
 
     async fn ready(&self) -> Result<(), Error> {
         self.connections.read(|_| Ok(())).await
+    }
+}
+
+#[async_trait]
+impl Templates for Sqlite {
+    async fn define_template(
+        &self,
+        definition: &TemplateDefinition,
+    ) -> Result<(Template, bool), Error> {
+        let definition = definition.clone();
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let defined = templates::define(&transaction, &definition)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(defined)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
+        let pattern = pattern.clone();
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let was_there = templates::delete(&transaction, &pattern)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(was_there)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| templates::page(snapshot, &page);
+        self.connections.read(work).await
+    }
+
+    async fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreName>, Error> {
+        let template = template.clone();
+        let work = move |snapshot: &_| templates::to_follow(snapshot, &template, limit);
+        self.connections.read(work).await
     }
 }
 

@@ -3,13 +3,16 @@
 //! Row by row: of `DELETE … WHERE id IN (SELECT …)` the planner makes a scan where statistics tell
 //! it that the table is small, right or not.
 
+use std::time::Duration;
+
 use lockhouse_core::store::{Error, Purge};
+use lockhouse_core::{Epoch, Semaphore};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
 use super::due::before;
 use super::error::cannot;
-use super::load;
+use super::{load, save};
 
 pub(super) const LIST_REQUESTS: &str = "
     SELECT id FROM lockhouse_permit_request
@@ -34,6 +37,15 @@ pub(super) const LIST_SESSIONS: &str = "
 
 const DELETE_SESSION: &str = "DELETE FROM lockhouse_owner_session WHERE owner = ?1";
 
+pub(super) const LIST_SEMAPHORES: &str = "
+    SELECT id, fence FROM lockhouse_semaphore
+    WHERE deleted_at <= ?1 AND name <> ?3 ORDER BY deleted_at LIMIT ?2";
+
+/// A change belongs to its semaphore.
+const DELETE_CHANGES: &str = "DELETE FROM lockhouse_capacity_change WHERE semaphore_id = ?1";
+
+const DELETE_SEMAPHORE: &str = "DELETE FROM lockhouse_semaphore WHERE id = ?1";
+
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     LIST_REQUESTS,
@@ -42,6 +54,9 @@ pub(super) const STATEMENTS: &[&str] = &[
     DELETE_CAPACITY_CHANGE,
     LIST_SESSIONS,
     DELETE_SESSION,
+    LIST_SEMAPHORES,
+    DELETE_CHANGES,
+    DELETE_SEMAPHORE,
 ];
 
 /// How many rows went, at most `limit`.
@@ -50,6 +65,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         Purge::Requests { age } => (LIST_REQUESTS, DELETE_REQUEST, age),
         Purge::CapacityChanges { age } => (LIST_CAPACITY_CHANGES, DELETE_CAPACITY_CHANGE, age),
         Purge::Sessions { age } => (LIST_SESSIONS, DELETE_SESSION, age),
+        Purge::Semaphores { age } => return semaphores(connection, age, limit),
     };
     let cutoff = before(load::now()?, age);
     let cannot = cannot("delete what is past");
@@ -64,4 +80,41 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         gone += delete.execute([key]).map_err(&cannot)?;
     }
     Ok(gone as u64)
+}
+
+/// The permits of requests that ended tell their semaphores by their ids, so those requests go first.
+fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
+    let (now, epoch) = (load::now()?, Epoch::semaphore());
+    let cutoff = before(now, age);
+    let cannot = cannot("delete what is past");
+    let is_kept = connection
+        .prepare_cached(LIST_REQUESTS)
+        .and_then(|mut requests| requests.exists(params![cutoff, 1]))
+        .map_err(&cannot)?;
+    if is_kept {
+        return Ok(0);
+    }
+    let mut list = connection
+        .prepare_cached(LIST_SEMAPHORES)
+        .map_err(&cannot)?;
+    let found = list
+        .query_map(params![cutoff, limit, epoch.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .and_then(Iterator::collect::<Result<Vec<(i64, i64)>, _>>)
+        .map_err(&cannot)?;
+    let Some(last_fence) = found.iter().map(|(_, fence)| *fence).max() else {
+        return Ok(0);
+    };
+    let row = load::semaphore(connection, &epoch)?;
+    let mut row = row.unwrap_or_else(|| Semaphore::made_ready(epoch, now));
+    row.fence = row.fence.max(last_fence.cast_unsigned());
+    save::write_semaphore(connection, &row)?;
+    for statement in [DELETE_CHANGES, DELETE_SEMAPHORE] {
+        let mut delete = connection.prepare_cached(statement).map_err(&cannot)?;
+        for (id, _) in &found {
+            delete.execute([id]).map_err(&cannot)?;
+        }
+    }
+    Ok(found.len() as u64)
 }

@@ -8,13 +8,15 @@ use super::error::cannot;
 use super::rows;
 
 pub(super) const LIST_SEMAPHORES: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at, slots
     FROM lockhouse_semaphore
     WHERE deleted_at IS NULL AND name > ?1 AND name >= ?3 AND (?4 IS NULL OR name < ?4)
     ORDER BY name LIMIT ?2";
 
 pub(super) const LIST_EVER: &str = "
-    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line
+    SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at, slots
     FROM lockhouse_semaphore WHERE name > ?1 ORDER BY name LIMIT ?2";
 
 pub(super) const LIST_CAPACITY_CHANGES: &str = "

@@ -3,8 +3,10 @@
 //!
 //! A permit is live when its request is.
 
+use std::collections::BTreeMap;
+
 use lockhouse_core::store::Error;
-use lockhouse_core::{Recount, Semaphore, SemaphoreName};
+use lockhouse_core::{HeldSlots, Recount, Recounted, Semaphore, SemaphoreName};
 use rusqlite::Connection;
 
 use super::error::cannot;
@@ -12,6 +14,7 @@ use super::{load, read, rows, save};
 
 const RECOUNT: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at, slots,
         coalesce(live, 0) AS live, coalesce(last_fence, 0) AS last_fence,
         coalesce(repeated_fences, 0) AS repeated_fences, coalesce(misfiled, 0) AS misfiled
     FROM lockhouse_semaphore AS semaphore
@@ -39,6 +42,13 @@ const LIST_TORN: &str = "
             WHERE permit.permit_request_id = request.id)
     ORDER BY +external_id LIMIT 1000";
 
+const LIVE_SLOTS: &str = "
+    SELECT semaphore.name, permit.slots
+    FROM lockhouse_permit AS permit
+    JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
+    JOIN lockhouse_semaphore AS semaphore ON semaphore.id = permit.semaphore_id
+    WHERE permit.slots IS NOT NULL AND request.state = 'ACQUIRED'";
+
 const RECOUNT_ONE: &str = "
     SELECT coalesce(sum(permit.count) FILTER (WHERE request.state = 'ACQUIRED'), 0) AS live,
         coalesce(max(permit.fence), 0) AS last_fence,
@@ -59,8 +69,14 @@ const FILE: &str = "
 
 /// What all the rows of one snapshot come to.
 pub(super) fn recount(snapshot: &Connection) -> Result<Recount, Error> {
+    let mut semaphores: Vec<Recounted> = read::list(snapshot, RECOUNT, (), rows::recounted)?;
+    let mut slots = live_slots(snapshot)?;
+    for counted in &mut semaphores {
+        let held = slots.remove(&counted.semaphore.name);
+        counted.slots = held.unwrap_or_default();
+    }
     Ok(Recount {
-        semaphores: read::list(snapshot, RECOUNT, (), rows::recounted)?,
+        semaphores,
         torn: read::list(snapshot, LIST_TORN, (), rows::external_id)?,
     })
 }
@@ -86,9 +102,17 @@ pub(super) fn repair(
     if misfiled > 0 {
         connection.execute(FILE, [name.as_str()]).map_err(&cannot)?;
     }
+    let slots = match was.is_slotted() {
+        true => {
+            let held = live_slots(connection)?.remove(name);
+            Some(held.unwrap_or_default().held)
+        }
+        false => None,
+    };
     let is = Semaphore {
         in_use: u32::try_from(live).unwrap_or(u32::MAX),
         fence: was.fence.max(u64::try_from(last_fence).unwrap_or(0)),
+        slots,
         ..was.clone()
     };
     if is == was && misfiled == 0 {
@@ -96,4 +120,13 @@ pub(super) fn repair(
     }
     save::write_semaphore(connection, &is)?;
     Ok(Some(was))
+}
+
+/// The slots of all live permits, by the names of their semaphores.
+fn live_slots(connection: &Connection) -> Result<BTreeMap<SemaphoreName, HeldSlots>, Error> {
+    let mut held: BTreeMap<SemaphoreName, HeldSlots> = BTreeMap::new();
+    for (name, slots) in read::list(connection, LIVE_SLOTS, (), rows::held_slots)? {
+        held.entry(name).or_default().add(&slots);
+    }
+    Ok(held)
 }

@@ -2,8 +2,9 @@
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession,
-    ProcessId, Recounted, Request, Semaphore, SemaphoreName, State, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, HeldSlots, Idle, Line, Note,
+    Origin, Owner, OwnerSession, Pattern, ProcessId, Recounted, Request, Semaphore, SemaphoreName,
+    Slots, State, Template, Timestamp, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -17,7 +18,8 @@ pub(super) const ACQUIRED: &str = "ACQUIRED";
 /// The `state` of what has ended.
 pub(super) const RELEASED: &str = "RELEASED";
 
-/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line`.
+/// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, template,
+/// is_resized, used_at, slots`.
 pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
     let cells = Cells {
         row,
@@ -32,6 +34,23 @@ pub(super) fn semaphore(row: &Row<'_>) -> Result<Semaphore, Error> {
         updated_at: cells.number(5, Timestamp::from_microsecond)?,
         deleted_at: cells.number_some(6, Timestamp::from_microsecond)?,
         line: Line::stored(&cells.get::<String>(7)?),
+        origin: cells.origin(8)?,
+        slots: cells.slots(11)?,
+    })
+}
+
+/// Of `pattern, capacity, idle_ms, created_at, updated_at`.
+pub(super) fn template(row: &Row<'_>) -> Result<Template, Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_template",
+    };
+    Ok(Template {
+        pattern: cells.text(0, Pattern::parse)?,
+        capacity: cells.number(1, Capacity::new)?,
+        idle: cells.number(2, Idle::from_ms)?,
+        created_at: cells.number(3, Timestamp::from_microsecond)?,
+        updated_at: cells.number(4, Timestamp::from_microsecond)?,
     })
 }
 
@@ -55,7 +74,7 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     Ok((cells.get(0)?, request))
 }
 
-/// Of `semaphore_id, count, fence`; `name` tells what the semaphore is called.
+/// Of `semaphore_id, count, fence, slots`; `name` tells what the semaphore is called.
 pub(super) fn permit(
     row: &Row<'_>,
     name: impl FnOnce(i64) -> Result<SemaphoreName, Error>,
@@ -68,6 +87,7 @@ pub(super) fn permit(
         semaphore: name(cells.get(0)?)?,
         count: cells.number(1, Count::new)?,
         fence: cells.number(2, u64::try_from)?,
+        slots: cells.slots(3)?,
     })
 }
 
@@ -165,7 +185,7 @@ pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
     cells.text(0, Owner::parse)
 }
 
-/// Of a [`semaphore`], then `live, last_fence, repeated_fences, misfiled` of its permits.
+/// Of a [`semaphore`], then `live, last_fence, repeated_fences, misfiled` of its permits. The slots are not of this row.
 pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     let cells = Cells {
         row,
@@ -173,11 +193,21 @@ pub(super) fn recounted(row: &Row<'_>) -> Result<Recounted, Error> {
     };
     Ok(Recounted {
         semaphore: semaphore(row)?,
-        live: cells.number(8, u64::try_from)?,
-        last_fence: cells.number(9, u64::try_from)?,
-        repeated_fences: cells.number(10, u64::try_from)?,
-        misfiled: cells.number(11, u64::try_from)?,
+        live: cells.number(12, u64::try_from)?,
+        last_fence: cells.number(13, u64::try_from)?,
+        repeated_fences: cells.number(14, u64::try_from)?,
+        misfiled: cells.number(15, u64::try_from)?,
+        slots: HeldSlots::default(),
     })
+}
+
+/// Of a semaphore's `name`, and `slots` that one of its permits holds.
+pub(super) fn held_slots(row: &Row<'_>) -> Result<(SemaphoreName, Slots), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_permit",
+    };
+    Ok((name(row)?, cells.slots(1)?.unwrap_or_default()))
 }
 
 type Why = Box<dyn std::error::Error + Send + Sync>;
@@ -191,6 +221,18 @@ struct Cells<'a> {
 impl Cells<'_> {
     fn get<T: FromSql>(&self, column: usize) -> Result<T, Error> {
         self.row.get(column).map_err(|why| self.bad(column, why))
+    }
+
+    /// The template of a semaphore, from the columns that begin at `first`.
+    fn origin(&self, first: usize) -> Result<Option<Origin>, Error> {
+        let template = self.text_some(first, Pattern::parse)?;
+        let is_resized = self.get(first + 1)?;
+        let used_at = self.number_some(first + 2, Timestamp::from_microsecond)?;
+        Ok(template.zip(used_at).map(|(template, used_at)| Origin {
+            template,
+            is_resized,
+            used_at,
+        }))
     }
 
     fn number<T, E: Into<Why>>(
@@ -227,6 +269,10 @@ impl Cells<'_> {
         let text: Option<String> = self.get(column)?;
         let parsed = text.map(parse).transpose();
         parsed.map_err(|why| self.bad(column, why))
+    }
+
+    fn slots(&self, column: usize) -> Result<Option<Slots>, Error> {
+        self.text_some(column, |text| text.parse())
     }
 
     /// Of `state, end_reason` and `released_at`, at 3, 4 and 8.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
     CapacityChange, Changes, Ended, ExternalId, Owner, OwnerSession, Renewed, Request, Semaphore,
-    SemaphoreName, Timestamp,
+    SemaphoreName, Slots, Timestamp,
 };
 use rusqlite::{Connection, Error as Driver, Params, params};
 
@@ -16,19 +16,22 @@ use super::rows::{ACQUIRED, RELEASED};
 
 /// The usual change, which touches no index.
 const UPDATE_SEMAPHORE: &str = "
-    UPDATE lockhouse_semaphore SET capacity = ?2, in_use = ?3, fence = ?4, updated_at = ?6,
-        line = ?8
-    WHERE name = ?1 AND created_at = ?5 AND deleted_at IS ?7";
+    UPDATE lockhouse_semaphore SET in_use = ?3, fence = ?4, updated_at = ?6, line = ?8, slots = ?12
+    WHERE name = ?1 AND capacity = ?2 AND created_at = ?5 AND deleted_at IS ?7
+        AND template IS ?9 AND is_resized = ?10 AND used_at IS ?11";
 
-/// What is created, deleted or comes back.
+/// What is created, resized, deleted or comes back, and the use of what a template made, once a second.
 const UPSERT_SEMAPHORE: &str = "
     INSERT INTO lockhouse_semaphore
-        (name, capacity, in_use, fence, created_at, updated_at, deleted_at, line)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        (name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
+        template, is_resized, used_at, slots)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
     ON CONFLICT (name) DO UPDATE SET
         capacity = excluded.capacity, in_use = excluded.in_use, fence = excluded.fence,
         created_at = excluded.created_at, updated_at = excluded.updated_at,
-        deleted_at = excluded.deleted_at, line = excluded.line";
+        deleted_at = excluded.deleted_at, line = excluded.line, template = excluded.template,
+        is_resized = excluded.is_resized, used_at = excluded.used_at,
+        slots = excluded.slots";
 
 /// OR FAIL: whatever fails ends the transaction, so SQLite need not be able to undo the statement
 /// alone.
@@ -39,8 +42,8 @@ const INSERT_REQUEST: &str = "
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 const INSERT_PERMIT: &str = "
-    INSERT OR FAIL INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence)
-    VALUES (?, ?, ?, ?)";
+    INSERT OR FAIL INTO lockhouse_permit (permit_request_id, semaphore_id, count, fence, slots)
+    VALUES (?, ?, ?, ?, ?)";
 
 const SELECT_SEMAPHORE_ID: &str = "SELECT id FROM lockhouse_semaphore WHERE name = ?1";
 
@@ -104,6 +107,7 @@ pub(super) fn changes(connection: &Connection, changes: &Changes, ids: &Ids) -> 
 /// Writes `semaphore` as it is here.
 pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) -> Result<(), Error> {
     let cannot = cannot("save a semaphore");
+    let origin = semaphore.origin.as_ref();
     let row = params![
         semaphore.name.as_str(),
         semaphore.capacity.value(),
@@ -113,6 +117,10 @@ pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) ->
         us(semaphore.updated_at),
         semaphore.deleted_at.map(us),
         semaphore.line.to_string(),
+        origin.map(|origin| origin.template.as_str()),
+        origin.is_some_and(|origin| origin.is_resized),
+        origin.map(|origin| us(origin.used_at)),
+        semaphore.slots.as_ref().map(Slots::to_string),
     ];
     if run(connection, UPDATE_SEMAPHORE, row).map_err(&cannot)? == 0 {
         run(connection, UPSERT_SEMAPHORE, row).map_err(&cannot)?;
@@ -200,7 +208,14 @@ fn insert_permits<'a>(
         |values, row| {
             let (request, semaphore, permit) = row;
             let fence = integer(permit.fence)?;
-            values.bind(params![request, semaphore, permit.count.value(), fence])
+            let slots = permit.slots.as_ref().map(Slots::to_string);
+            values.bind(params![
+                request,
+                semaphore,
+                permit.count.value(),
+                fence,
+                slots
+            ])
         },
     )
 }

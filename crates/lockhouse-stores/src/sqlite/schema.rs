@@ -22,6 +22,9 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_due_by_semaphore.sql"),
     include_str!("migrations/0005_one_line.sql"),
     include_str!("migrations/0006_listings.sql"),
+    include_str!("migrations/0007_templates.sql"),
+    include_str!("migrations/0008_slots.sql"),
+    include_str!("migrations/0009_deleted_semaphores.sql"),
 ];
 
 /// The version that this code needs.

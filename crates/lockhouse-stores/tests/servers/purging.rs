@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lockhouse_core::Refusal;
 use lockhouse_core::store::{Batch, Purge};
+use lockhouse_core::{Command, Refusal};
 
 use crate::database::{
     Database, Served, acquire, acquire_for, define, granted, heartbeat, id, name, on_every_server,
@@ -18,6 +18,7 @@ on_every_server! {
     a_purge_deletes_at_most_so_many_oldest_first,
     capacity_changes_of_long_ago_go,
     sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something,
+    the_row_of_a_semaphore_that_was_deleted_long_ago_goes_and_its_fences_do_not_come_back,
     a_purge_waits_for_nobody,
     nobody_waits_for_a_purge_that_hangs,
     purges_at_once_delete_each_row_once_while_batches_go_on,
@@ -154,6 +155,39 @@ async fn sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something(dat
     let left = "SELECT owner FROM lockhouse_owner_session ORDER BY owner";
     let left = database.session().await.texts(left).await;
     assert_eq!(left, ["heard", "holds", "just lapsed"]);
+}
+
+/// P7. The first purge of all only notes the fence: a call that is under way may not know of the epoch.
+async fn the_row_of_a_semaphore_that_was_deleted_long_ago_goes_and_its_fences_do_not_come_back(
+    database: &Database,
+) {
+    let store = past(database, 3).await;
+    let delete = Command::Delete { name: name("a") };
+    one(&store, delete).await.unwrap().unwrap();
+    let old = Purge::Semaphores { age: WEEK };
+    assert_eq!(store.purge(old, 9).await.unwrap(), 0, "requests are kept");
+    assert_eq!(store.purge(REQUESTS, 9).await.unwrap(), 3);
+    assert_eq!(store.purge(old, 9).await.unwrap(), 0, "deleted just now");
+    let rows = "SELECT name FROM lockhouse_semaphore ORDER BY name";
+    let mut session = database.session().await;
+    assert_eq!(session.texts(rows).await, ["a", "b"]);
+    session
+        .run("UPDATE lockhouse_semaphore SET deleted_at=deleted_at-INTERVAL '8' DAY WHERE name='a'")
+        .await;
+    assert_eq!(store.purge(old, 9).await.unwrap(), 0, "a new epoch");
+    session
+        .run(
+            "UPDATE lockhouse_semaphore SET created_at=created_at-INTERVAL '11' SECOND,\
+             deleted_at=deleted_at-INTERVAL '9' DAY WHERE name='lockhouse:epoch'",
+        )
+        .await;
+    assert_eq!(store.purge(old, 9).await.unwrap(), 1);
+    assert_eq!(store.purge(old, 9).await.unwrap(), 0);
+    assert_eq!(session.texts(rows).await, ["b", "lockhouse:epoch"]);
+    one(&store, define("a", 1)).await.unwrap().unwrap();
+    let (request, _) = granted(one(&store, acquire("again", &["a", "b"])).await.unwrap());
+    assert_eq!(request.permits[0].fence, 4);
+    assert!(store.recount().await.unwrap().findings().is_empty());
 }
 
 /// All that is not of the past is locked, and one that is, too: that one is left.

@@ -51,7 +51,7 @@ async fn what_is_right_is_counted_as_it_is(database: &Database) {
             live,
             last_fence,
             repeated_fences,
-            misfiled: _,
+            ..
         } = counted;
         let called = semaphore.name.as_str();
         (called, *live, *last_fence, *repeated_fences)

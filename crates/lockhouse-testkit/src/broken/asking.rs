@@ -169,6 +169,7 @@ fn trace(ask: &Ask, now: lockhouse_core::Timestamp) -> Request {
         semaphore: semaphore.clone(),
         count,
         fence: 0,
+        slots: None,
     });
     Request {
         external_id: ask.external_id.clone(),

@@ -19,6 +19,8 @@ mod listings;
 mod locks;
 mod owners;
 mod peers;
+mod slots;
+mod templates;
 mod upkeep;
 mod waiting;
 
@@ -35,6 +37,8 @@ pub use listings::*;
 pub use locks::*;
 pub use owners::*;
 pub use peers::*;
+pub use slots::*;
+pub use templates::*;
 pub use upkeep::*;
 pub use waiting::*;
 
@@ -85,6 +89,11 @@ macro_rules! conformance {
             a_new_epoch_is_above_all_fences_of_before,
             an_epoch_is_only_raised,
             an_epoch_misses_nothing_that_is_made_meanwhile,
+            // slots
+            a_permit_has_the_lowest_free_slots,
+            high_slots_drain_after_a_shrink,
+            slots_are_turned_on_and_off_while_nothing_is_held,
+            a_slotted_semaphore_has_at_most_4096_permits,
             // definitions
             defining_again_with_the_same_capacity_changes_nothing,
             a_resize_leaves_an_audit_row,
@@ -127,6 +136,17 @@ macro_rules! conformance {
             what_a_session_keeps_is_never_stale,
             an_owner_without_a_session_keeps_what_it_holds,
             an_owner_of_many_is_freed_in_pieces,
+            // templates
+            a_template_creates_a_semaphore_on_its_first_grant,
+            a_refused_ask_creates_no_semaphore,
+            a_semaphore_of_a_template_is_created_once_by_many_at_once,
+            the_template_with_the_longest_prefix_creates_the_semaphore,
+            templates_are_listed_and_deleted,
+            a_template_that_is_resized_resizes_its_semaphores,
+            an_idle_semaphore_of_a_template_is_deleted,
+            locks_work_on_names_of_a_template,
+            who_waits_with_a_semaphore_of_a_template_is_granted,
+            a_saturated_key_holds_up_nobody_on_others,
             // upkeep
             a_dead_holders_permits_are_there_for_whoever_wants_them,
             a_semaphore_with_only_lapsed_permits_can_be_deleted,
@@ -222,6 +242,8 @@ pub fn all_rules() -> Vec<String> {
         include_str!("locks.rs"),
         include_str!("owners.rs"),
         include_str!("peers.rs"),
+        include_str!("slots.rs"),
+        include_str!("templates.rs"),
         include_str!("upkeep.rs"),
         include_str!("waiting.rs"),
     ];

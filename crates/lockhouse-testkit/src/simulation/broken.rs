@@ -123,7 +123,8 @@ impl Breaking {
                     *ask = half(ask);
                 }
                 Command::Acquire { turn, .. } if self.is(Break::ForgetsTurns) => {
-                    *turn = lockhouse_core::Turn::default();
+                    turn.place = lockhouse_core::Place::default();
+                    turn.behind.clear();
                 }
                 Command::End {
                     external_id,

@@ -25,6 +25,14 @@ fn refusals() -> Vec<Refusal> {
             expected: Capacity::CLOSED,
             capacity: Capacity::new(3).unwrap(),
         },
+        Refusal::SlotsDiffer {
+            name: name("a"),
+            was_slotted: false,
+        },
+        Refusal::TooManySlots {
+            name: name("a"),
+            capacity: Capacity::new(5_000).unwrap(),
+        },
         Refusal::SemaphoreInUse {
             name: name("a"),
             in_use: 7,

@@ -85,6 +85,7 @@ fn a_request_comes_back_as_it_was_sent() {
                 semaphore: SemaphoreName::parse("a").unwrap(),
                 count: Count::ONE,
                 fence: u64::MAX,
+                slots: Some(Slots::of([4_095]).unwrap()),
             }],
             ttl: ask().ttl,
             expires_at: Some("2026-01-02T03:04:05.000006Z".parse().unwrap()),

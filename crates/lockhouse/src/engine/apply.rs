@@ -110,7 +110,11 @@ fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
         (_, Ok(Ok(Reply::Seen { semaphore, at }))) => {
             waiting.see(semaphore, Some(*at), Observed::InOrder);
         }
-        (Command::Delete { name }, Ok(Ok(Reply::Deleted))) => waiting.delete(name),
+        (_, Ok(Ok(Reply::Followed { semaphore, .. }))) if semaphore.exists() => {
+            waiting.see(semaphore, None, Observed::InOrder);
+        }
+        (Command::Follow { name }, Ok(Ok(Reply::Followed { .. })))
+        | (Command::Delete { name }, Ok(Ok(Reply::Deleted))) => waiting.delete(name),
         (_, Ok(Err(Refusal::UnknownSemaphore(names)))) => {
             names.iter().for_each(|name| waiting.delete(name));
         }

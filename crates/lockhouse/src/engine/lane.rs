@@ -282,8 +282,9 @@ impl Lane {
                 && turn.waits
                 && refusal.lacks_room()
             {
-                for (name, _) in ask.permits() {
-                    let first = waits.entry(name.clone()).or_insert(turn.place);
+                let reserved = self.driver.state().waiting.reserved(ask, refusal);
+                for name in reserved {
+                    let first = waits.entry(name).or_insert(turn.place);
                     *first = turn.place.min(*first);
                 }
             }

@@ -33,6 +33,7 @@ mod publisher;
 mod queue;
 mod reply_to;
 mod retry;
+mod templates;
 mod upkeep;
 mod wait_handle;
 mod waiting;

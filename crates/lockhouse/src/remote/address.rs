@@ -8,7 +8,7 @@
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Kind, Page};
-use lockhouse_core::{ExternalId, Invalid, Owner, SemaphoreName};
+use lockhouse_core::{ExternalId, Invalid, Owner, Pattern, SemaphoreName};
 use lockhouse_stores::refuse_misplaced;
 use reqwest::Url;
 
@@ -70,6 +70,19 @@ impl Address {
 
     pub(super) fn requests(&self) -> Url {
         self.join(["v1", "requests"])
+    }
+
+    pub(super) fn templates(&self) -> Url {
+        self.join(["v1", "templates"])
+    }
+
+    /// A template.
+    pub(super) fn template(&self, pattern: &Pattern) -> Result<Url, Invalid> {
+        let segment = Segment {
+            field: "pattern",
+            text: pattern.as_str(),
+        };
+        self.named("templates", &segment, &[])
     }
 
     /// A semaphore, or what is `below` it.

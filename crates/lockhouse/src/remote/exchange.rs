@@ -192,7 +192,11 @@ impl Remote {
         let busy = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(hint.retry_after);
         let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
         let is_of_the_api = match status {
-            StatusCode::NOT_FOUND => problem.code != Code::InvalidRequest.as_str(),
+            // A template that there is not has no code of its own.
+            StatusCode::NOT_FOUND => {
+                problem.code != Code::InvalidRequest.as_str()
+                    || problem.field.as_deref() == Some("template")
+            }
             status => status != StatusCode::METHOD_NOT_ALLOWED,
         };
         if !problem.code.is_empty() && is_of_the_api {

@@ -8,6 +8,7 @@
 mod address;
 mod calls;
 pub(crate) mod exchange;
+mod templates;
 mod tls;
 
 use std::sync::RwLock;

@@ -150,12 +150,13 @@ async fn fill_with_the_past(store: &MySql) {
     let mut lease = store.0.pool.lend(Duration::from_secs(9)).await.unwrap();
     let of_requests = "lockhouse_permit_request \
         (id,external_id,owner,state,ttl_ms,expires_at,created_at,released_at,only_semaphore_id)";
+    let of_permits = "lockhouse_permit (permit_request_id,semaphore_id,count,fence)";
     for (table, rows) in [
         (SEMAPHORES, semaphores.to_owned()),
         (of_requests, requests),
         (of_requests, ended),
-        ("lockhouse_permit", permits(0)),
-        ("lockhouse_permit", permits(5000)),
+        (of_permits, permits(0)),
+        (of_permits, permits(5000)),
         ("lockhouse_owner_session", sessions),
         ("lockhouse_capacity_change", changes),
     ] {

@@ -81,7 +81,10 @@ async fn fill(store: &MySql, from: usize, to: usize) {
             "lockhouse_permit_request (id,external_id,state,created_at)",
             requests,
         ),
-        ("lockhouse_permit", permits),
+        (
+            "lockhouse_permit (permit_request_id,semaphore_id,count,fence)",
+            permits,
+        ),
         ("lockhouse_owner_session", sessions),
     ] {
         if from < to {
@@ -104,6 +107,7 @@ fn footprint(asked: usize) -> Footprint {
         semaphores: semaphores.collect(),
         requests: requests.collect(),
         owners: (0..asked).map(owner).collect(),
+        ..Footprint::default()
     }
 }
 
@@ -138,10 +142,16 @@ fn purged(asked: usize) -> String {
     let owners: Vec<_> = (0..asked)
         .map(|i| Text(owner(i).as_str()).to_string())
         .collect();
+    let names = footprint(asked).semaphores;
+    let names: Vec<_> = names
+        .iter()
+        .map(|name| Text(name.as_str()).to_string())
+        .collect();
     let purges = [
         (Purge::Requests { age }, &external_ids, &ids),
         (Purge::CapacityChanges { age }, &ids, &ids),
         (Purge::Sessions { age }, &owners, &owners),
+        (Purge::Semaphores { age }, &names, &ids),
     ];
     let statements = purges.map(|(what, keys, ids)| {
         let lock = purge::lock(what, Timestamp::UNIX_EPOCH, &list(keys));

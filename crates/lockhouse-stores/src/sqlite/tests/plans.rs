@@ -1,6 +1,6 @@
 //! P12: no statement scans a table, so none costs more as history grows.
 
-use crate::sqlite::{due, load, purge, read, save, schema, waiting_list, walk};
+use crate::sqlite::{due, load, purge, read, save, schema, templates, waiting_list, walk};
 
 use super::*;
 
@@ -26,6 +26,7 @@ fn assert_flat(connection: &Connection) {
         purge::STATEMENTS,
         walk::STATEMENTS,
         waiting_list::STATEMENTS,
+        templates::STATEMENTS,
     ];
     for sql in all.concat() {
         let plan = plan(connection, sql);
@@ -58,6 +59,9 @@ fn assert_flat(connection: &Connection) {
             "lockhouse_permit_request_live_by_owner",
         ),
         (waiting_list::LIST_OLD, "lockhouse_waiting_by_time"),
+        (templates::LIST_SMALLER, "lockhouse_semaphore_by_template"),
+        (templates::LIST_LARGER, "lockhouse_semaphore_by_template"),
+        (templates::LIST_IDLE, "lockhouse_semaphore_by_use"),
         (walk::FROM, "lockhouse_permit_request_live"),
         (walk::IN, "lockhouse_permit_request_live"),
         (walk::OWNED_FROM, "lockhouse_permit_request_live_by_owner"),

@@ -117,3 +117,29 @@ async fn sessions_that_lapsed_long_ago_go_unless_their_owner_holds_something() {
         .unwrap();
     assert_eq!(left, "holds,lives");
 }
+
+/// P7
+#[tokio::test]
+async fn the_row_of_a_semaphore_that_was_deleted_long_ago_goes_and_its_fences_do_not_come_back() {
+    let (place, store) = place_with_history().await;
+    run_all(
+        &store,
+        [define("b", 3), Command::Delete { name: name("b") }],
+    )
+    .await;
+    let set_back = "UPDATE lockhouse_semaphore SET deleted_at = 1 WHERE name = 'b'";
+    place.connect().execute(set_back, ()).unwrap();
+    let what = Purge::Semaphores { age: DAY };
+    assert_eq!(store.purge(what, 9).await.unwrap(), 0, "requests are kept");
+    let requests = Purge::Requests { age: DAY };
+    assert_eq!(store.purge(requests, 9).await.unwrap(), 5);
+    assert_eq!(store.purge(what, 9).await.unwrap(), 1);
+    assert_eq!(store.purge(what, 9).await.unwrap(), 0);
+    let epoch = store.semaphores_ever(&first(9)).await.unwrap();
+    let names: Vec<_> = epoch.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["a", "lockhouse:epoch"]);
+    run(&store, define("b", 1)).await.unwrap().unwrap();
+    let again = granted(run(&store, acquire("again", "b")).await);
+    // Six grants and a resize came before.
+    assert_eq!(again.permits[0].fence, 8);
+}

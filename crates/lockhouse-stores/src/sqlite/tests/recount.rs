@@ -1,5 +1,5 @@
 use lockhouse_core::store::Upkeep as _;
-use lockhouse_core::{Recounted, Semaphore};
+use lockhouse_core::{HeldSlots, Recounted, Semaphore};
 
 use super::*;
 
@@ -50,6 +50,7 @@ async fn a_recount_is_what_the_rows_come_to() {
             last_fence: 3,
             repeated_fences: 0,
             misfiled: 0,
+            slots: HeldSlots::default(),
         }
     );
     assert!(!b.semaphore.exists());

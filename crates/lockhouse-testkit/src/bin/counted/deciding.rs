@@ -53,6 +53,7 @@ fn defined(names: &[SemaphoreName]) -> Loaded {
         semaphores: names.iter().map(ready).collect(),
         requests: Default::default(),
         owners: Default::default(),
+        templates: Vec::new(),
     }
 }
 
@@ -66,6 +67,7 @@ fn saved(decision: Decision) -> Loaded {
         semaphores: semaphores.map(|row| (row.name.clone(), row)).collect(),
         requests: requests.map(|row| (row.external_id.clone(), row)).collect(),
         owners: Default::default(),
+        templates: Vec::new(),
     }
 }
 

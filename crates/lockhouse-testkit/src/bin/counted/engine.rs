@@ -130,6 +130,7 @@ fn row(n: usize, is_held: bool) -> Request {
             semaphore: name(),
             count: Count::ONE,
             fence: n as u64,
+            slots: None,
         }],
         ttl: None,
         expires_at: None,

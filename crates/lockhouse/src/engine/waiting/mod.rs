@@ -6,10 +6,13 @@
 //! both want, and finding the next waiter takes a look at the heads of lines, however many wait (P11). A called waiter is
 //! queued for a lane, and is either served or stands where it stood.
 //!
+//! A waiter that lacks room on a [keyed](keys) semaphore stands in nobody's way on the others.
+//!
 //! A waiter is unsatisfiable while one of its semaphores is closed, or has fewer permits in all than it asks for: no release
 //! can serve it, and the others would wait for nothing. It keeps its place, and is back there when the capacity allows it.
 
 mod deregistrations;
+mod keys;
 mod observations;
 mod registration;
 mod registrations;
@@ -58,6 +61,8 @@ pub(super) struct WaitingLine {
     call_anyway: BTreeSet<Place>,
     /// Where nobody waits any more, and others may believe so.
     deregistrations: Deregistrations,
+    /// Whether a keyed semaphore was ever waited for. Without templates nothing looks for keys.
+    knows_keys: bool,
 }
 
 impl WaitingLine {
@@ -73,6 +78,7 @@ impl WaitingLine {
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
             deregistrations: Deregistrations::default(),
+            knows_keys: false,
         }
     }
 
@@ -157,6 +163,7 @@ impl WaitingLine {
             answer,
             state: WaiterState::InLane,
             is_called: false,
+            lacking_keys: Vec::new(),
         };
         self.bytes += bytes(&waiter.ask);
         self.waiters.insert(place, waiter);
@@ -281,6 +288,7 @@ impl WaitingLine {
             }
         }
         while let Some(name) = self.look_at.pop_first() {
+            self.reconsider(&name);
             while let Some(place) = self.head(&name) {
                 if !self.in_all_lines(place, SemaphoreLine::could_ever_have) {
                     self.set(place, WaiterState::Unsatisfiable);
@@ -314,10 +322,16 @@ impl WaitingLine {
 
     /// Moves one to where it `stands` from here on.
     fn set(&mut self, place: Place, state: WaiterState) {
+        let lacking_keys = match state {
+            WaiterState::Parked => self.lacking_keys(place),
+            _ => Vec::new(),
+        };
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
         };
         let before = std::mem::replace(&mut waiter.state, state);
+        let lacked = std::mem::replace(&mut waiter.lacking_keys, lacking_keys);
+        let is_front = state == WaiterState::Parked && waiter.lacking_keys.is_empty();
         let was_called = waiter.is_called;
         waiter.is_called = match state {
             WaiterState::Parked
@@ -331,11 +345,15 @@ impl WaitingLine {
             let Some(line) = self.lines.get_mut(name) else {
                 continue;
             };
-            if let Some(places) = line.places(before) {
+            if let Some(places) = line.places(before, is_held_back(&lacked, name)) {
                 places.remove(&place);
             }
-            if let Some(places) = line.places(state) {
+            if let Some(places) = line.places(state, is_held_back(&waiter.lacking_keys, name)) {
                 places.insert(place);
+            }
+            if line.is_keyed {
+                line.fronts.remove(&place);
+                line.fronts.extend(is_front.then_some(place));
             }
             match (was_called, waiter.is_called) {
                 (false, true) => line.call(count.value()),
@@ -348,14 +366,20 @@ impl WaitingLine {
 }
 
 impl SemaphoreLine {
-    fn places(&mut self, state: WaiterState) -> Option<&mut BTreeSet<Place>> {
+    fn places(&mut self, state: WaiterState, is_held_back: bool) -> Option<&mut BTreeSet<Place>> {
         match state {
+            WaiterState::Parked if is_held_back => Some(&mut self.held_back),
             WaiterState::Parked => Some(&mut self.parked),
             WaiterState::Unsatisfiable => Some(&mut self.unsatisfiable),
             WaiterState::Queued => Some(&mut self.queued),
             WaiterState::InLane | WaiterState::Locked | WaiterState::Gone => None,
         }
     }
+}
+
+/// Whether a waiter that lacks the keys `lacking` is in nobody's way on `name`.
+fn is_held_back(lacking: &[SemaphoreName], name: &SemaphoreName) -> bool {
+    !lacking.is_empty() && !lacking.contains(name)
 }
 
 /// A waiter was admitted before the capacity became too small for it, so that is no mistake of its.

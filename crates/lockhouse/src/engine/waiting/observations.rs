@@ -77,6 +77,7 @@ impl WaitingLine {
         let name = &semaphore.name;
         self.on_line(name, |line| line.see(available, fence, when));
         self.resize(name, semaphore.capacity);
+        self.note_keyed(name, semaphore.is_keyed());
         let is_there = semaphore.line.entry(self.process).is_some();
         match (self.lines.get_mut(name), when) {
             (Some(line), _) => {
@@ -94,6 +95,7 @@ impl WaitingLine {
     pub(in crate::engine) fn delete(&mut self, name: &SemaphoreName) {
         if let Some(line) = self.lines.get(name) {
             self.call_anyway.extend(&line.parked);
+            self.call_anyway.extend(&line.held_back);
             self.call_anyway.extend(&line.unsatisfiable);
         }
     }

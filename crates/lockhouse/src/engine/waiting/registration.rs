@@ -179,6 +179,17 @@ impl Registration {
         is_stale.then_some(Saved::Always)
     }
 
+    /// Whether the entry of this process is to be taken out now, as none of its waiters stands here.
+    pub(in crate::engine) fn is_to_withdraw(&self, now: Instant) -> bool {
+        self.withdraws(now).is_some_and(|from| from <= now)
+    }
+
+    /// When to take it out.
+    pub(in crate::engine) fn withdraws(&self, now: Instant) -> Option<Instant> {
+        let is_there = self.own().is_some();
+        is_there.then(|| self.sends_from().unwrap_or(now).max(now))
+    }
+
     /// When to look at [`is_due`](Self::is_due) again.
     pub(in crate::engine) fn next(&self, head: &Head, now: Instant) -> Option<Instant> {
         let due = if self.own().is_none() {

@@ -81,6 +81,11 @@ impl WaitingLine {
     fn send_due(&mut self, every: Duration, now: Instant, due: &mut Vec<(SemaphoreName, Saved)>) {
         for (name, line) in &mut self.lines {
             let Some(head) = head(&self.waiters, line) else {
+                // All who wait here lack a key, and hold up nobody at other processes either.
+                if line.registration.is_to_withdraw(now) {
+                    line.registration.send(now);
+                    due.push((name.clone(), Saved::Always));
+                }
                 continue;
             };
             if let Some(saved) = line.registration.is_due(&head, every, now) {
@@ -93,7 +98,9 @@ impl WaitingLine {
     /// When something is to be saved next, or others do not come first any more.
     pub(in crate::engine) fn next_to_save(&self, now: Instant) -> Option<Instant> {
         let lines = self.lines.values().filter_map(|line| {
-            let head = head(&self.waiters, line)?;
+            let Some(head) = head(&self.waiters, line) else {
+                return line.registration.withdraws(now);
+            };
             let next = line.registration.next(&head, now);
             next.into_iter()
                 .chain(line.registration.others_first())

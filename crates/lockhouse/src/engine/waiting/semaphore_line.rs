@@ -24,6 +24,12 @@ pub(in crate::engine) struct SemaphoreLine {
     capacity: Option<u32>,
     /// Those who wait and may not go yet.
     pub(in crate::engine) parked: BTreeSet<Place>,
+    /// Waiters that lack a key, and are in nobody's way here meanwhile.
+    pub(in crate::engine) held_back: BTreeSet<Place>,
+    /// Whether it is one of many that a template made, one for each key.
+    pub(super) is_keyed: bool,
+    /// Those of the parked that lack no key, where this is one.
+    pub(super) fronts: BTreeSet<Place>,
     /// Those who were called and are queued.
     pub(in crate::engine) queued: BTreeSet<Place>,
     /// Waiters that ask for more than there is at all, here or on another semaphore.
@@ -43,6 +49,9 @@ impl SemaphoreLine {
             called: 0,
             capacity: None,
             parked: BTreeSet::new(),
+            held_back: BTreeSet::new(),
+            is_keyed: false,
+            fronts: BTreeSet::new(),
             queued: BTreeSet::new(),
             unsatisfiable: BTreeSet::new(),
             waiting: 0,
@@ -74,7 +83,7 @@ impl SemaphoreLine {
 
     /// How many wait that are in no lane.
     pub(in crate::engine) fn standing(&self) -> usize {
-        self.parked.len() + self.queued.len() + self.unsatisfiable.len()
+        self.parked.len() + self.held_back.len() + self.queued.len() + self.unsatisfiable.len()
     }
 
     /// Whether one who waits comes before `place`.

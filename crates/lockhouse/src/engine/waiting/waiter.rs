@@ -1,6 +1,6 @@
 //! One call that waits for permits.
 
-use lockhouse_core::{Ask, Outcome, Refusal, Seniority, store};
+use lockhouse_core::{Ask, Outcome, Refusal, SemaphoreName, Seniority, store};
 use tokio::sync::oneshot;
 
 use super::ticket::Ticket;
@@ -18,6 +18,8 @@ pub(in crate::engine) struct Waiter {
     pub(in crate::engine) answer: oneshot::Sender<Answered>,
     pub(super) state: WaiterState,
     pub(super) is_called: bool,
+    /// The keys that it lacks while it is parked: it stands in the lines of no other semaphores.
+    pub(super) lacking_keys: Vec<SemaphoreName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,123 @@
+//! Templates: semaphores that are created by the first grant on them, and follow their template afterwards.
+
+use std::borrow::Cow;
+
+use super::{Before, Scene, unknown};
+use crate::{
+    Ask, CapacityChange, Epoch, Note, Origin, Outcome, Pattern, Reply, Semaphore, SemaphoreName,
+    Template, Timestamp, USED_EVERY,
+};
+
+impl Scene {
+    /// The semaphore called `name`; one that does not exist as its template would make it now.
+    pub(super) fn find(&self, name: &SemaphoreName) -> Option<Cow<'_, Semaphore>> {
+        match self.semaphores.get(name) {
+            Some(semaphore) if semaphore.exists() => Some(Cow::Borrowed(semaphore)),
+            deleted => self.made(name, deleted).map(Cow::Owned),
+        }
+    }
+
+    /// The semaphore called `name` as a template would make it now.
+    pub(super) fn made(
+        &self,
+        name: &SemaphoreName,
+        deleted: Option<&Semaphore>,
+    ) -> Option<Semaphore> {
+        let template = Template::of(name, &self.templates)?;
+        let last_fence = deleted.map_or(0, |semaphore| semaphore.fence);
+        Some(Semaphore {
+            capacity: template.capacity,
+            fence: last_fence.max(self.first_fence()),
+            deleted_at: None,
+            origin: Some(self.origin(template)),
+            ..Semaphore::made_ready(name.clone(), self.now)
+        })
+    }
+
+    /// Creates those of the semaphores of `ask` that do not exist. There is a template for each.
+    pub(super) fn create_missing(&mut self, ask: &Ask) {
+        if self.templates.is_empty() {
+            return;
+        }
+        for (name, _) in ask.permits() {
+            if let Some(Cow::Owned(made)) = self.find(name) {
+                self.before.insert(name.clone(), Before::of(&made));
+                self.semaphores.insert(name.clone(), made);
+            }
+        }
+    }
+
+    /// What a semaphore begins with that `template` makes now.
+    pub(super) fn origin(&self, template: &Template) -> Origin {
+        Origin {
+            template: template.pattern.clone(),
+            is_resized: false,
+            used_at: self.now,
+        }
+    }
+
+    /// Fences of a semaphore that is created begin above this one (P7).
+    pub(super) fn first_fence(&self) -> u64 {
+        let epoch = self.semaphores.get(&Epoch::semaphore());
+        epoch.map_or(0, |epoch| epoch.fence)
+    }
+
+    /// Sets the capacity to that of the template, unless an operator resized the semaphore; and deletes it if nobody has
+    /// used it for the template's idle time.
+    pub(super) fn follow(&mut self, name: &SemaphoreName) -> Outcome {
+        let found = self.semaphores.get(name).filter(|s| s.exists());
+        let mut semaphore = found.ok_or_else(|| unknown(name))?.clone();
+        let followed = |semaphore, is_resized| {
+            Ok(Reply::Followed {
+                semaphore,
+                is_resized,
+            })
+        };
+        let Some(origin) = &semaphore.origin else {
+            return followed(semaphore, false);
+        };
+        let Some(template) = self.template(&origin.template).cloned() else {
+            return followed(semaphore, false);
+        };
+        let at = semaphore.line.time(self.now);
+        let is_idle = origin.used_at <= template.idle_since(self.now);
+        let is_resized = !origin.is_resized && semaphore.capacity != template.capacity;
+        if is_idle && semaphore.in_use == 0 && !semaphore.line.is_waited_in(at) {
+            semaphore.deleted_at = Some(self.now);
+            semaphore.origin = None;
+        } else if is_resized {
+            let note = format!("template {}", template.pattern);
+            self.capacity_changes.push(CapacityChange {
+                semaphore: name.clone(),
+                old_capacity: semaphore.capacity,
+                new_capacity: template.capacity,
+                changed_by: None,
+                note: Some(Note::parse(note).expect("a pattern is shorter than a note")),
+                changed_at: self.now,
+            });
+            semaphore.fence += 1;
+            semaphore.capacity = template.capacity;
+            semaphore.updated_at = self.now;
+        } else {
+            return followed(semaphore, false);
+        }
+        self.semaphores.insert(name.clone(), semaphore.clone());
+        self.written.insert(name.clone());
+        let is_resized = semaphore.exists();
+        followed(semaphore, is_resized)
+    }
+
+    fn template(&self, pattern: &Pattern) -> Option<&Template> {
+        let mut templates = self.templates.iter();
+        templates.find(|template| template.pattern == *pattern)
+    }
+}
+
+impl Origin {
+    /// Something is granted on the semaphore at `now`.
+    pub(super) fn note_use(&mut self, now: Timestamp) {
+        if now.duration_since(self.used_at).unsigned_abs() >= USED_EVERY {
+            self.used_at = now;
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Slots: the indexes of a slotted semaphore.
+//!
+//! A slotted semaphore numbers its permits from 0 to its capacity − 1. A grant of a count takes that many of the lowest
+//! free ones, and the permit keeps them until it ends. Its row says which are taken, so that a grant reads no permits.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use crate::{Capacity, Invalid};
+
+/// The largest capacity of a slotted semaphore.
+pub const MAX_SLOTTED_CAPACITY: u32 = 4_096;
+
+const WORD: u32 = u64::BITS;
+
+/// Hexadecimal digits of a word.
+const DIGITS: usize = 16;
+
+/// A set of slots, each from 0 to 4,095: those of a semaphore that are taken, or those that a permit holds.
+///
+/// As text it is hexadecimal digits. The first digit stands for slots 0 to 3, its lowest bit for slot 0; zeros at the end
+/// are left out. So slots 0, 1 and 4 are `31`.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Slots {
+    /// 64 slots a word, the lowest bit first; the last word is not 0.
+    words: Vec<u64>,
+}
+
+impl Slots {
+    /// The set of `slots`, in any order.
+    ///
+    /// # Errors
+    /// [`Invalid`] on `slots` when one of them is beyond 4,095 or comes twice.
+    pub fn of(slots: impl IntoIterator<Item = u32>) -> Result<Self, Invalid> {
+        let mut set = Self::default();
+        for slot in slots {
+            if slot >= MAX_SLOTTED_CAPACITY {
+                let most = MAX_SLOTTED_CAPACITY - 1;
+                return Err(Invalid::new(
+                    "slots",
+                    format!("have {slot}, they go from 0 to {most}"),
+                ));
+            }
+            if set.contains(slot) {
+                return Err(Invalid::new("slots", format!("have {slot} twice")));
+            }
+            set.insert(slot);
+        }
+        Ok(set)
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Whether `slot` is one of them.
+    pub fn contains(&self, slot: u32) -> bool {
+        self.word((slot / WORD) as usize) & bit(slot) != 0
+    }
+
+    /// All of them, from the lowest on.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.words).flat_map(|(at, word)| {
+            let bits = (0..WORD).filter(move |bit| word & (1 << bit) != 0);
+            bits.map(move |bit| at * WORD + bit)
+        })
+    }
+
+    /// Those that are in both.
+    pub fn shared_with(&self, other: &Self) -> Self {
+        let words = self.words.iter().zip(&other.words);
+        Self::trimmed(words.map(|(a, b)| a & b).collect())
+    }
+
+    /// Adds those of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
+    }
+
+    /// Takes out those of `other`.
+    pub fn remove(&mut self, other: &Self) {
+        for (word, less) in self.words.iter_mut().zip(&other.words) {
+            *word &= !less;
+        }
+        self.trim();
+    }
+
+    /// How many of the slots of `capacity` are not in it.
+    pub(crate) fn free(&self, capacity: Capacity) -> u32 {
+        let capacity = capacity.value().min(MAX_SLOTTED_CAPACITY);
+        let words = (0..capacity.div_ceil(WORD)).map(|at| self.free_in(at, capacity));
+        words.map(u64::count_ones).sum()
+    }
+
+    /// Adds the `count` lowest slots of `capacity` that are not in it, and says which they are. Fewer, if there are
+    /// not so many.
+    pub(crate) fn take(&mut self, count: u32, capacity: Capacity) -> Self {
+        let capacity = capacity.value().min(MAX_SLOTTED_CAPACITY);
+        let mut left = count;
+        let mut taken = Vec::new();
+        for at in 0..capacity.div_ceil(WORD) {
+            if left == 0 {
+                break;
+            }
+            let lowest = lowest(self.free_in(at, capacity), left);
+            left -= lowest.count_ones();
+            taken.push(lowest);
+        }
+        let taken = Self::trimmed(taken);
+        self.extend(&taken);
+        taken
+    }
+
+    fn insert(&mut self, slot: u32) {
+        let at = (slot / WORD) as usize;
+        if self.words.len() <= at {
+            self.words.resize(at + 1, 0);
+        }
+        self.words[at] |= bit(slot);
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.words.get(at).copied().unwrap_or(0)
+    }
+
+    /// The bits of a word that are of slots below `capacity` and not in it.
+    fn free_in(&self, at: u32, capacity: u32) -> u64 {
+        let slots = capacity - at * WORD;
+        let all = match slots {
+            0..WORD => (1 << slots) - 1,
+            _ => u64::MAX,
+        };
+        all & !self.word(at as usize)
+    }
+
+    fn trimmed(words: Vec<u64>) -> Self {
+        let mut set = Self { words };
+        set.trim();
+        set
+    }
+
+    fn trim(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+}
+
+/// The `count` lowest bits of `word` that are 1; all of them, if they are fewer.
+fn lowest(word: u64, count: u32) -> u64 {
+    if word.count_ones() <= count {
+        return word;
+    }
+    let mut rest = word;
+    for _ in 0..count {
+        rest &= rest - 1;
+    }
+    word & !rest
+}
+
+const fn bit(slot: u32) -> u64 {
+    1 << (slot % WORD)
+}
+
+impl fmt::Display for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((last, others)) = self.words.split_last() else {
+            return Ok(());
+        };
+        let digit = |word: u64, at: u32| {
+            let digit = (word >> (4 * at)) as u32 & 15;
+            char::from_digit(digit, 16).expect("it is below 16")
+        };
+        for word in others {
+            for at in 0..DIGITS as u32 {
+                f.write_char(digit(*word, at))?;
+            }
+        }
+        let digits = DIGITS as u32 - last.leading_zeros() / 4;
+        for at in 0..digits {
+            f.write_char(digit(*last, at))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl FromStr for Slots {
+    type Err = Invalid;
+
+    /// As it is displayed.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let senseless = || Invalid::new("slots", "are not hexadecimal digits, at most 1,024");
+        let digits = text.as_bytes();
+        if digits.len() > MAX_SLOTTED_CAPACITY as usize / 4 {
+            return Err(senseless());
+        }
+        let word = |digits: &[u8]| {
+            digits.iter().rev().try_fold(0, |word: u64, digit| {
+                let digit = char::from(*digit).to_digit(16)?;
+                Some(word << 4 | u64::from(digit))
+            })
+        };
+        let words = digits.chunks(DIGITS).map(word);
+        let words = words.collect::<Option<_>>().ok_or_else(senseless)?;
+        Ok(Self::trimmed(words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(slots: impl IntoIterator<Item = u32>) -> Slots {
+        Slots::of(slots).unwrap()
+    }
+
+    fn capacity(capacity: u32) -> Capacity {
+        Capacity::new(capacity).unwrap()
+    }
+
+    #[test]
+    fn the_lowest_free_slots_are_taken() {
+        let mut taken = set([0, 2, 5]);
+        assert_eq!(taken.take(3, capacity(8)), set([1, 3, 4]));
+        assert_eq!(taken, set(0..=5));
+        assert_eq!(taken.take(3, capacity(8)), set([6, 7]));
+    }
+
+    #[test]
+    fn slots_are_taken_across_words() {
+        let mut taken = set(0..62);
+        assert_eq!(taken.take(4, capacity(4_096)), set(62..66));
+        assert_eq!(taken.free(capacity(4_096)), 4_096 - 66);
+        assert_eq!(taken.take(5_000, capacity(4_096)).len(), 4_096 - 66);
+        assert_eq!(taken.free(capacity(4_096)), 0);
+    }
+
+    /// What a shrink left above the capacity takes no room below it.
+    #[test]
+    fn free_slots_are_counted_below_the_capacity() {
+        let taken = set([0, 70]);
+        assert_eq!(taken.free(capacity(0)), 0);
+        assert_eq!(taken.free(capacity(1)), 0);
+        assert_eq!(taken.free(capacity(64)), 63);
+        assert_eq!(taken.free(capacity(70)), 69);
+        assert_eq!(taken.free(capacity(71)), 69);
+    }
+
+    #[test]
+    fn what_is_removed_is_free_again() {
+        let mut taken = set([1, 64, 200]);
+        taken.remove(&set([64, 200, 300]));
+        assert_eq!(taken, set([1]));
+        assert_eq!(taken.shared_with(&set([0, 1, 2])), set([1]));
+        taken.remove(&set([1]));
+        assert!(taken.is_empty());
+        assert_eq!(taken, Slots::default());
+    }
+
+    #[test]
+    fn a_set_comes_back_from_its_text() {
+        for (slots, text) in [
+            (set([]), String::new()),
+            (set([0, 1, 4]), "31".to_owned()),
+            (set(0..64), "f".repeat(16)),
+            (set([63]), "0".repeat(15) + "8"),
+            (set([64]), "0".repeat(16) + "1"),
+            (set(0..4_096), "f".repeat(1_024)),
+        ] {
+            assert_eq!(slots.to_string(), text);
+            assert_eq!(text.parse::<Slots>().unwrap(), slots);
+        }
+        assert_eq!("3000".parse::<Slots>().unwrap(), set([0, 1]));
+        assert!("g".parse::<Slots>().is_err());
+        assert!("0".repeat(1_025).parse::<Slots>().is_err());
+    }
+
+    #[test]
+    fn slots_go_from_0_to_4095_once_each() {
+        assert!(Slots::of([4_095]).is_ok());
+        assert!(Slots::of([4_096]).is_err());
+        let twice = Slots::of([3, 3]).unwrap_err();
+        assert_eq!(twice.to_string(), "slots have 3 twice");
+        assert_eq!(set([9, 3, 70]).iter().collect::<Vec<_>>(), [3, 9, 70]);
+    }
+}

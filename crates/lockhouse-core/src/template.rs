@@ -1,0 +1,297 @@
+//! Templates: rules that create semaphores on first use.
+//!
+//! A template `customer/*` of capacity 2 gives every name that begins with `customer/` a semaphore of capacity 2, as soon
+//! as it is granted for the first time. Of several that match, the one with the longest prefix counts.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::text::is_reserved;
+use crate::{Capacity, Invalid, MAX_TEXT_BYTES, NamePrefix, SemaphoreName, Timestamp};
+
+/// The most templates of a store. A batch that creates a semaphore reads all of them.
+pub const MAX_TEMPLATES: usize = 1_000;
+
+/// The longest idle time of a template: 366 days.
+const MAX_IDLE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Which names a template is for: a literal prefix and one `*` at its end. `*` alone is for all names.
+///
+/// ```
+/// use lockhouse_core::{Pattern, SemaphoreName};
+///
+/// let pattern = Pattern::parse("customer/*")?;
+/// assert!(pattern.matches(&SemaphoreName::parse("customer/acme")?));
+/// assert!(!pattern.matches(&SemaphoreName::parse("repository/acme")?));
+/// # Ok::<(), lockhouse_core::Invalid>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pattern(Arc<str>);
+
+impl Pattern {
+    /// Checks `text` and keeps it.
+    ///
+    /// # Errors
+    /// [`Invalid`] on `pattern` when the text does not end with its only `*`, is longer than 255 bytes, has a control
+    /// character or white space at its beginning, or begins with `lockhouse:`.
+    pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
+        let text = text.as_ref();
+        let invalid = |problem: &'static str| Err(Invalid::new("pattern", problem));
+        let Some(prefix) = text.strip_suffix('*') else {
+            return invalid("does not end with *, as customer/* does");
+        };
+        if prefix.contains('*') {
+            return invalid("has more than one *; it takes one, at its end");
+        }
+        if text.len() > MAX_TEXT_BYTES {
+            let problem = format!("is {} bytes long, the most is {MAX_TEXT_BYTES}", text.len());
+            return Err(Invalid::new("pattern", problem));
+        }
+        if text.chars().any(char::is_control) {
+            return invalid("has a control character");
+        }
+        if prefix.trim_start() != prefix {
+            return invalid("begins with white space");
+        }
+        if is_reserved(prefix) {
+            return invalid("begins with \"lockhouse:\", which is reserved; choose another prefix");
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The text itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the names begin with.
+    pub fn prefix(&self) -> &str {
+        &self.0[..self.0.len() - 1]
+    }
+
+    /// The same, to list the names by.
+    pub fn name_prefix(&self) -> NamePrefix {
+        NamePrefix::parse(self.prefix()).expect("a pattern's prefix is one")
+    }
+
+    /// Whether it is for `name`. Lockhouse's own semaphores are made by no template.
+    pub fn matches(&self, name: &SemaphoreName) -> bool {
+        name.as_str().starts_with(self.prefix()) && !name.is_reserved()
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+/// How long a semaphore of a template is kept that nobody uses: 1 ms to 366 days, 7 days unless said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Idle(Duration);
+
+impl Idle {
+    /// Of so many milliseconds.
+    ///
+    /// # Errors
+    /// [`Invalid`] on `idle_ms` when it is not 1 ms to 366 days.
+    pub fn from_ms(ms: impl Into<i128>) -> Result<Self, Invalid> {
+        let ms = ms.into();
+        let idle = u64::try_from(ms).ok().map(Duration::from_millis);
+        idle.filter(|idle| (Duration::from_millis(1)..=MAX_IDLE).contains(idle))
+            .map(Self)
+            .ok_or_else(|| {
+                let most = MAX_IDLE.as_millis();
+                Invalid::new("idle_ms", format!("is {ms}, it goes from 1 to {most}"))
+            })
+    }
+
+    /// In milliseconds.
+    pub fn as_ms(self) -> u64 {
+        u64::try_from(self.0.as_millis()).expect("it is at most 366 days")
+    }
+
+    /// The time.
+    pub const fn as_duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self(Duration::from_secs(7 * 24 * 60 * 60))
+    }
+}
+
+/// A rule that creates semaphores on first use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// For which names.
+    pub pattern: Pattern,
+    /// The capacity of its semaphores, except of those that were resized by hand.
+    pub capacity: Capacity,
+    /// After how long a semaphore of it is deleted that holds nothing, that nobody waits for and that nothing was
+    /// granted on.
+    pub idle: Idle,
+    /// When it was first set, by the store's clock.
+    pub created_at: Timestamp,
+    /// When it was last changed, by the store's clock.
+    pub updated_at: Timestamp,
+}
+
+/// What a template shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateDefinition {
+    /// For which names.
+    pub pattern: Pattern,
+    /// The capacity of its semaphores from now on.
+    pub capacity: Capacity,
+    /// After how long an unused semaphore is deleted.
+    pub idle: Idle,
+}
+
+impl TemplateDefinition {
+    /// The template as it is after this, where it was `before` if it was there.
+    pub fn applied_to(&self, before: Option<&Template>, now: Timestamp) -> Template {
+        let Self {
+            pattern,
+            capacity,
+            idle,
+        } = self.clone();
+        let is_changed = before.is_none_or(|was| was.capacity != capacity || was.idle != idle);
+        Template {
+            pattern,
+            capacity,
+            idle,
+            created_at: before.map_or(now, |was| was.created_at),
+            updated_at: before
+                .filter(|_| !is_changed)
+                .map_or(now, |was| was.updated_at),
+        }
+    }
+}
+
+/// Who made a semaphore: a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The template's pattern, whether there is such a template now or not.
+    pub template: Pattern,
+    /// Whether an operator has resized the semaphore, so that it follows its template no more.
+    pub is_resized: bool,
+    /// When something was last granted, to the second: a later grant within [`USED_EVERY`] is not noted.
+    pub used_at: Timestamp,
+}
+
+/// How often it is noted that a semaphore is used, at most. So a busy one seldom moves in the index of the idle.
+pub const USED_EVERY: Duration = Duration::from_secs(1);
+
+impl Template {
+    /// The one of `templates` that `name` is made by: that with the longest prefix.
+    pub fn of<'a>(
+        name: &SemaphoreName,
+        templates: impl IntoIterator<Item = &'a Template>,
+    ) -> Option<&'a Template> {
+        let matching = templates
+            .into_iter()
+            .filter(|template| template.pattern.matches(name));
+        matching.max_by_key(|template| template.pattern.prefix().len())
+    }
+
+    /// Nothing may have been granted since then on a semaphore that is idle at `now`.
+    pub fn idle_since(&self, now: Timestamp) -> Timestamp {
+        let idle = self.idle.as_duration() + USED_EVERY;
+        let since = now.checked_sub(idle).unwrap_or(Timestamp::UNIX_EPOCH);
+        since.max(Timestamp::UNIX_EPOCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(pattern: &str) -> Template {
+        Template {
+            pattern: pattern.parse().unwrap(),
+            capacity: Capacity::new(2).unwrap(),
+            idle: Idle::default(),
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_prefix_and_one_star_at_its_end() {
+        for pattern in ["*", "a*", "customer/*", "é *"] {
+            assert_eq!(Pattern::parse(pattern).unwrap().as_str(), pattern);
+        }
+        let long = format!("{}*", "x".repeat(255));
+        let refused = [
+            ("", "pattern does not end with *, as customer/* does"),
+            (
+                "customer/",
+                "pattern does not end with *, as customer/* does",
+            ),
+            ("*/a", "pattern does not end with *, as customer/* does"),
+            (
+                "a*b*",
+                "pattern has more than one *; it takes one, at its end",
+            ),
+            (
+                "**",
+                "pattern has more than one *; it takes one, at its end",
+            ),
+            ("a\n*", "pattern has a control character"),
+            (" a*", "pattern begins with white space"),
+            (
+                "lockhouse:*",
+                "pattern begins with \"lockhouse:\", which is reserved; choose another prefix",
+            ),
+            (&long, "pattern is 256 bytes long, the most is 255"),
+        ];
+        for (pattern, message) in refused {
+            assert_eq!(Pattern::parse(pattern).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let templates = ["*", "customer/*", "customer/a*", "customer/acme/*"].map(template);
+        let of = |name: &str| {
+            let name = SemaphoreName::stored(name).unwrap();
+            Template::of(&name, &templates).map(|template| template.pattern.as_str())
+        };
+        assert_eq!(of("customer/acme"), Some("customer/a*"));
+        assert_eq!(of("customer/acme/x"), Some("customer/acme/*"));
+        assert_eq!(of("customer/"), Some("customer/*"));
+        assert_eq!(of("customer"), Some("*"));
+        assert_eq!(of("lockhouse:upkeep"), None);
+    }
+
+    #[test]
+    fn an_idle_time_is_1_ms_to_366_days() {
+        assert_eq!(Idle::default().as_ms(), 604_800_000);
+        assert_eq!(Idle::from_ms(1).unwrap().as_ms(), 1);
+        assert!(Idle::from_ms(0).is_err());
+        let refused = Idle::from_ms(31_622_400_001_i64).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "idle_ms is 31622400001, it goes from 1 to 31622400000"
+        );
+    }
+}

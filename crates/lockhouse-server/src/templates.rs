@@ -1,0 +1,59 @@
+//! `/v1/templates`: setting, listing and deleting.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use lockhouse::{Lockhouse, Pattern};
+use lockhouse_wire::{self as wire, DefineTemplate, Template, Templates};
+
+use crate::body::{Json, Nothing, OptionalJson};
+use crate::failure::Failure;
+use crate::paging::Paging;
+use crate::path::Named;
+use crate::query::NoParameters;
+
+pub(crate) async fn put(
+    State(lockhouse): State<Lockhouse>,
+    Named(pattern): Named<Pattern>,
+    _: NoParameters,
+    Json(body): Json<DefineTemplate>,
+) -> Result<(StatusCode, Json<Template>), Failure> {
+    let mut define = lockhouse.template(pattern.as_str(), body.capacity);
+    if let Some(idle_ms) = body.idle_ms {
+        define = define.idle_ms(idle_ms);
+    }
+    let (template, created) = define.send().await?;
+    let status = match created {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    Ok((status, Json(Template::from(&template))))
+}
+
+pub(crate) async fn list(
+    State(lockhouse): State<Lockhouse>,
+    paging: Paging<Pattern>,
+) -> Result<Json<Templates>, Failure> {
+    let list = |after, limit| lockhouse.templates(after, limit);
+    let listed = list(paging.after.as_ref(), paging.limit).await?;
+    let mut next = None;
+    if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
+        let more = list(Some(&last.pattern), 1).await?;
+        next = (!more.is_empty()).then(|| wire::cursor(last.pattern.as_str()));
+    }
+    let templates = listed.iter().map(Template::from).collect();
+    Ok(Json(Templates { templates, next }))
+}
+
+/// No code of the contract is one for a template that there is not: it is answered as a path that there is not.
+pub(crate) async fn delete(
+    State(lockhouse): State<Lockhouse>,
+    Named(pattern): Named<Pattern>,
+    _: NoParameters,
+    OptionalJson(Nothing {}): OptionalJson<Nothing>,
+) -> Result<StatusCode, Failure> {
+    if lockhouse.delete_template(pattern.as_str()).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let problem = format!("\"{pattern}\" does not exist; see GET /v1/templates");
+    Err(Failure::malformed("template", problem).under(StatusCode::NOT_FOUND))
+}

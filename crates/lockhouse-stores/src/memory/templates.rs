@@ -1,0 +1,57 @@
+//! Templates.
+
+use std::ops::Bound;
+
+use async_trait::async_trait;
+use lockhouse_core::store::{Error, Page, Templates};
+use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition};
+
+use super::Memory;
+use super::rows::after;
+
+#[async_trait]
+impl Templates for Memory {
+    async fn define_template(
+        &self,
+        definition: &TemplateDefinition,
+    ) -> Result<(Template, bool), Error> {
+        let now = (self.clock)();
+        let mut rows = self.rows();
+        let before = rows.templates.get(&definition.pattern);
+        let template = definition.applied_to(before, now);
+        let created = before.is_none();
+        rows.templates
+            .insert(template.pattern.clone(), template.clone());
+        Ok((template, created))
+    }
+
+    async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
+        Ok(self.rows().templates.remove(pattern).is_some())
+    }
+
+    async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
+        let rows = self.rows();
+        let rest = rows.templates.range((after(page), Bound::Unbounded));
+        let rest = rest.map(|(_, template)| template);
+        Ok(rest.take(page.limit as usize).cloned().collect())
+    }
+
+    async fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreName>, Error> {
+        let idle_since = template.idle_since((self.clock)());
+        let differs = |semaphore: &&Semaphore| {
+            semaphore.origin.as_ref().is_some_and(|origin| {
+                let is_to_resize = !origin.is_resized && semaphore.capacity != template.capacity;
+                let is_idle = origin.used_at <= idle_since && semaphore.in_use == 0;
+                origin.template == template.pattern && (is_to_resize || is_idle)
+            })
+        };
+        let rows = self.rows();
+        let differing = rows.semaphores.values().filter(differs);
+        let names = differing.map(|semaphore| semaphore.name.clone());
+        Ok(names.take(limit as usize).collect())
+    }
+}

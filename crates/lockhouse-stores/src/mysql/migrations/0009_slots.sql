@@ -1,0 +1,7 @@
+-- Slots: sets of indexes as hexadecimal digits, the first of slots 0 to 3 with slot 0 as its lowest bit. NULL where the
+-- semaphore is not slotted. A semaphore has those that its live permits hold.
+ALTER TABLE lockhouse_semaphore
+  ADD COLUMN slots VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NULL;
+
+ALTER TABLE lockhouse_permit
+  ADD COLUMN slots VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NULL;
