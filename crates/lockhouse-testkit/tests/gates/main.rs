@@ -1,0 +1,5 @@
+//! Fence gates on real servers: a writer whose hold somebody else has had since is refused.
+
+#![allow(clippy::unwrap_used)]
+
+mod sql;
