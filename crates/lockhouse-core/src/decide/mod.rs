@@ -5,7 +5,8 @@
 //! one did, and one that is refused leaves the state as it was.
 //!
 //! A request whose time has passed is ended as `expired` by whichever command touches it first:
-//! swept or not, it can't be renewed, released or granted again (P4). Whoever finds requests that
+//! swept or not, it can't be renewed, released or granted again (P4). One that its holder finished in a
+//! transaction of its own is ended as `released` in the same way. Whoever finds requests that
 //! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
 
 mod acquire;
@@ -24,7 +25,7 @@ use crate::{
 
 /// Decides `commands`, one after the other, on what was loaded.
 ///
-/// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
+/// The semaphores of every live request in `loaded` that a command ends, or that is over,
 /// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; see
 /// [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
 /// semaphore that a command creates, whether it had a row before or not.
@@ -100,9 +101,9 @@ impl Scene {
     }
 
     fn run(&mut self, command: &Command) -> Outcome {
-        let expired_now = command
+        let lapsed_now = command
             .external_id()
-            .is_some_and(|id| self.end_if_expired(id));
+            .is_some_and(|id| self.end_if_lapsed(id));
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
@@ -111,7 +112,7 @@ impl Scene {
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire { ask, turn } => self.acquire(ask, turn),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
-            Command::End { external_id, cause } => self.end_by(external_id, cause, expired_now),
+            Command::End { external_id, cause } => self.end_by(external_id, cause, lapsed_now),
             Command::Heartbeat {
                 owner,
                 ttl,
@@ -290,7 +291,7 @@ impl Scene {
         Ok(Reply::Renewed(request.clone()))
     }
 
-    fn end_by(&mut self, id: &ExternalId, cause: &Cause, expired_now: bool) -> Outcome {
+    fn end_by(&mut self, id: &ExternalId, cause: &Cause, lapsed_now: bool) -> Outcome {
         let request = self
             .requests
             .get(id)
@@ -302,7 +303,7 @@ impl Scene {
         if let (true, Cause::OwnerSilent { owner }) = (due, cause) {
             self.lapse_for_good(owner);
         }
-        let now = due || (expired_now && cause.finds_what_is_due());
+        let now = due || (lapsed_now && cause.finds_what_is_due());
         Ok(Reply::Ended {
             request: self.requests[id].clone(),
             now,
@@ -310,7 +311,7 @@ impl Scene {
         })
     }
 
-    /// Whether a live request ends by `cause`. One whose time has passed was ended before this.
+    /// Whether a live request ends by `cause`. One that is over was ended before this.
     fn is_due(&self, request: &Request, cause: &Cause) -> bool {
         match cause {
             Cause::Released { .. } | Cause::Forced { .. } => true,
@@ -373,15 +374,13 @@ impl Scene {
         Ok(Reply::Gone { now })
     }
 
-    fn end_if_expired(&mut self, id: &ExternalId) -> bool {
-        let expired = self
-            .requests
-            .get(id)
-            .is_some_and(|request| request.has_expired(self.now));
-        if expired {
-            self.end(id, EndReason::Expired, None);
+    fn end_if_lapsed(&mut self, id: &ExternalId) -> bool {
+        let request = self.requests.get(id);
+        let lapse = request.and_then(|request| request.lapse(self.now));
+        if let Some(reason) = lapse {
+            self.end(id, reason, None);
         }
-        expired
+        lapse.is_some()
     }
 
     /// P2 and P3: a live request's permits come back, once.
