@@ -1,5 +1,6 @@
 //! SQL of the tests' own on a place's database, past the store.
 
+use lockhouse_core::SqlDialect;
 use sqlx::{Connection, MySqlConnection, PgConnection};
 
 use crate::place::is_postgres;
@@ -54,6 +55,28 @@ impl Database {
                 sqlx::raw_sql(sql).execute(connection).await.unwrap();
             }
         }
+    }
+
+    /// What it speaks.
+    pub async fn dialect(&mut self) -> SqlDialect {
+        match self {
+            Self::Sqlite(_) => SqlDialect::Sqlite,
+            Self::Postgres(_) => SqlDialect::Postgres,
+            Self::MySql(_) => match self.number("SELECT VERSION() LIKE '%MariaDB%'").await {
+                1 => SqlDialect::MariaDb,
+                _ => SqlDialect::MySql,
+            },
+        }
+    }
+
+    /// Begins a transaction that will write, at READ COMMITTED.
+    pub async fn begin(&mut self) {
+        let begin = match self {
+            Self::Sqlite(_) => "BEGIN IMMEDIATE",
+            Self::MySql(_) => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION",
+            Self::Postgres(_) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        };
+        self.run(begin).await;
     }
 
     /// Runs one statement with `values` for its parameters. How many rows it wrote or answered, or what the database says.

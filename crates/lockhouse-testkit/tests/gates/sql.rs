@@ -37,7 +37,7 @@ struct Resource {
 impl Resource {
     async fn open(place: &Place) -> Self {
         let mut database = Database::open(place.url()).await;
-        let dialect = dialect(place, &mut database).await;
+        let dialect = database.dialect().await;
         database.run(sql::create_table(dialect)).await;
         Self { database, dialect }
     }
@@ -76,16 +76,6 @@ impl Resource {
         let how = if passed { "COMMIT" } else { "ROLLBACK" };
         self.end(how).await;
         passed
-    }
-}
-
-async fn dialect(place: &Place, database: &mut Database) -> SqlDialect {
-    let is_mariadb = "SELECT VERSION() LIKE '%MariaDB%'";
-    match place.url() {
-        url if url.starts_with("sqlite") => SqlDialect::Sqlite,
-        url if url.starts_with("postgres") => SqlDialect::Postgres,
-        _ if database.number(is_mariadb).await == 1 => SqlDialect::MariaDb,
-        _ => SqlDialect::MySql,
     }
 }
 
