@@ -14,7 +14,17 @@
 //! | where the resource is | the gate |
 //! |---|---|
 //! | a database with SQL | [`sql`]: a table and a statement, in the writer's transaction |
+//! | Redis or Valkey | [`redis`]: the beginning of the script that writes |
+//! | behind HTTP | `http`, with the feature `http`: a tower layer over a [`Gate`] |
+//! | in this process | [`MemoryGate`] |
 
+mod fence;
+mod gate;
+#[cfg(feature = "http")]
+pub mod http;
+pub mod redis;
 pub mod sql;
 
+pub use fence::{Fence, Malformed};
+pub use gate::{Gate, MemoryGate, Refused};
 pub use lockhouse_core::SqlDialect;

@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod http;
+mod redis;
 mod sql;
