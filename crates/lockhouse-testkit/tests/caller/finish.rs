@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use lockhouse::caller::SqlDialect;
+use lockhouse::caller::{SqlDialect, finish_sql, held_sql};
 use lockhouse::{EndReason, Lost, Upkeep};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
@@ -23,6 +23,11 @@ on_each_store! { sql:
     what_has_no_ttl_and_what_holds_slots_of_several_is_finished,
     a_permit_learns_that_it_was_finished,
     a_request_is_finished_once,
+}
+
+on_each_store! { row locks:
+    of_two_that_finish_at_once_one_does,
+    a_caller_that_waits_for_a_renewal_sees_it,
 }
 
 async fn permits_return_with_the_commit_and_not_before(place: Place) {
@@ -95,7 +100,7 @@ async fn a_commit_after_the_ttl_is_a_release(place: Place) {
     assert!(caller.finish("a").await);
     let semaphore = lockhouse.semaphore("s");
     let mut next = pin!(semaphore.acquire());
-    timeout(3 * TTL, &mut next).await.unwrap_err();
+    timeout(2 * TTL, &mut next).await.unwrap_err();
     caller.commit().await;
     let next = timeout(SOON, next).await.unwrap().unwrap();
     next.release().await.unwrap();
@@ -276,6 +281,68 @@ async fn a_request_is_finished_once(place: Place) {
     caller.begin().await;
     assert!(!caller.finish("a").await, "after its end");
     caller.roll_back().await;
+    drop(lockhouse);
+    place.clear().await;
+}
+
+async fn of_two_that_finish_at_once_one_does(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 2).await.unwrap();
+    let (mut one, mut other) = (Caller::open(&place).await, Caller::open(&place).await);
+    for commits in [true, false] {
+        let id = format!("a-{commits}");
+        granted(&lockhouse, "s", &id, LONG).await;
+        one.begin().await;
+        assert!(one.finish(&id).await);
+        other.begin().await;
+        {
+            let mut finishes = pin!(other.finish(&id));
+            let early = timeout(Duration::from_millis(500), &mut finishes).await;
+            early.expect_err("it waits for the other");
+            match commits {
+                true => one.commit().await,
+                false => one.roll_back().await,
+            }
+            assert_eq!(finishes.await, !commits);
+        }
+        other.commit().await;
+        let reason = end_reason(lockhouse.renew(&id, None).await);
+        assert_eq!(reason, EndReason::Released);
+    }
+    drop(lockhouse);
+    place.clear().await;
+}
+
+/// A renewal is being saved, and the TTL passes meanwhile.
+async fn a_caller_that_waits_for_a_renewal_sees_it(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 2).await.unwrap();
+    let (mut renewal, mut caller) = (Caller::open(&place).await, Caller::open(&place).await);
+    let later = renewal.database.seconds_ago("-600");
+    let renew = format!(
+        "UPDATE lockhouse_permit_request SET ttl_ms=600000,expires_at={later} WHERE external_id="
+    );
+    for finishes in [true, false] {
+        let id = format!("a-{finishes}");
+        granted(&lockhouse, "s", &id, TTL).await;
+        renewal.begin().await;
+        renewal.database.run(&format!("{renew}'{id}'")).await;
+        caller.begin().await;
+        let sql = match finishes {
+            true => finish_sql(caller.dialect),
+            false => held_sql(caller.dialect),
+        };
+        {
+            let mut sees = pin!(caller.run(sql, &id));
+            timeout(2 * TTL, &mut sees).await.unwrap_err();
+            renewal.commit().await;
+            assert!(sees.await, "it was renewed");
+        }
+        caller.commit().await;
+    }
+    let reason = end_reason(lockhouse.renew("a-true", None).await);
+    assert_eq!(reason, EndReason::Released);
+    lockhouse.renew("a-false", None).await.unwrap();
     drop(lockhouse);
     place.clear().await;
 }

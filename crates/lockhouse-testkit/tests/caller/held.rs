@@ -84,7 +84,7 @@ async fn nobody_is_granted_what_is_held_until_the_commit(place: Place) {
     assert!(caller.held("first").await);
     let semaphore = lockhouse.semaphore("s");
     let mut next = pin!(semaphore.acquire());
-    timeout(4 * TTL, &mut next).await.unwrap_err();
+    timeout(2 * TTL, &mut next).await.unwrap_err();
     caller.commit().await;
     let next = timeout(SOON, next).await.unwrap().unwrap();
     assert!(next.fence("s") > first.permits[0].fence);
@@ -122,7 +122,7 @@ async fn the_time_zone_of_the_session_does_not_count(place: Place) {
     };
     for (zone, id) in zones.into_iter().zip(["east", "west"]) {
         caller.database.run(zone).await;
-        granted(&lockhouse, "s", id, Duration::from_secs(2)).await;
+        granted(&lockhouse, "s", id, Duration::from_secs(5)).await;
         assert!(caller.is_held(id).await, "{zone}");
         caller.begin().await;
         assert!(caller.finish(id).await, "{zone}");

@@ -15,7 +15,7 @@ use lockhouse_testkit::database::{Database, Value};
 use lockhouse_testkit::place::Place;
 use tokio::time::{Instant, sleep};
 
-const TTL: Duration = Duration::from_millis(400);
+const TTL: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(20);
 
