@@ -1,13 +1,11 @@
 //! Every rule of who gets permits, in one pure function.
 //!
-//! A store locks and loads a footprint, calls [`decide`], saves the [`Changes`] and commits. The
-//! commands are decided one after the other on the same state, so a later one sees what an earlier
-//! one did, and one that is refused leaves the state as it was.
+//! A store locks and loads a footprint, calls [`decide`], saves the [`Changes`] and commits. The commands are decided one
+//! after the other on the same state, so a later one sees what an earlier one did, and a refused one changes nothing.
 //!
-//! A request whose time has passed is ended as `expired` by whichever command touches it first:
-//! swept or not, it can't be renewed, released or granted again (P4). One that its holder finished in a
-//! transaction of its own is ended as `released` in the same way. Whoever finds requests that
-//! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
+//! A request whose time has passed is ended as `expired` by whichever command touches it first: swept or not, it can't be
+//! renewed, released or granted again (P4). One that its holder finished in a transaction of its own is ended as `released`
+//! in the same way. What seems due, by a read without locks, is ended by a [`Cause`] that is looked at again here.
 
 mod acquire;
 mod templates;
@@ -25,9 +23,8 @@ use crate::{
 
 /// Decides `commands`, one after the other, on what was loaded.
 ///
-/// The semaphores of every live request in `loaded` that a command ends, or that is over,
-/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; see
-/// [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
+/// The semaphores of every live request in `loaded` that a command ends, or that is over, must be loaded too, and so must
+/// the row of the store's epoch where a command creates a semaphore; see [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
 /// semaphore that a command creates, whether it had a row before or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
@@ -331,8 +328,7 @@ impl Scene {
         }
     }
 
-    /// A session whose silence ended something does not go on if the clock is set back: so whoever
-    /// beats next learns of it. The row stays for what else the silence has to end.
+    /// A session whose silence ended something does not go on if the clock is set back. The row stays for what else ends.
     fn lapse_for_good(&mut self, owner: &Owner) {
         let long_ago = Timestamp::UNIX_EPOCH;
         if let Some(session) = self.owners.get_mut(owner)
@@ -408,8 +404,7 @@ impl Scene {
         self.ended.insert(external_id.clone());
     }
 
-    /// Those of the `saved` that have more room than before, or room that is left to another than before; and
-    /// those that are gone.
+    /// Those of the `saved` that have more room than before, or room that is left to another; and those that are gone.
     fn freed(&self, saved: &[Semaphore]) -> Vec<Freed> {
         let freed = saved.iter().filter_map(|now| {
             let before = self.before.get(&now.name);
