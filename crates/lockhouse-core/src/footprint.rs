@@ -79,7 +79,7 @@ impl Footprint {
 
     /// Adds the semaphores that `commands` may give permits back to, and the store's epoch if they
     /// create one; whether one of them is missing in `loaded`. Those are what live requests hold which
-    /// a command ends, or whose time has passed.
+    /// a command ends, or that are over.
     pub fn grow(&mut self, commands: &[Command], loaded: &Loaded) -> bool {
         let ended: HashSet<&ExternalId> = commands
             .iter()
@@ -88,7 +88,7 @@ impl Footprint {
             .collect();
         let live = loaded.requests.values().filter(|request| request.is_live());
         let may_end = live.filter(|request| {
-            request.has_expired(loaded.now) || ended.contains(&request.external_id)
+            request.lapse(loaded.now).is_some() || ended.contains(&request.external_id)
         });
         let held = may_end.flat_map(|request| &request.permits);
         let mut is_missing = false;

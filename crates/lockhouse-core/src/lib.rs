@@ -22,6 +22,7 @@ mod recount;
 mod request;
 mod semaphore;
 mod slots;
+mod sql_dialect;
 pub mod store;
 mod template;
 mod text;
@@ -46,6 +47,7 @@ pub use recount::{Finding, HeldSlots, Recount, Recounted};
 pub use request::{EndReason, Grant, Request, State};
 pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
 pub use slots::{MAX_SLOTTED_CAPACITY, Slots};
+pub use sql_dialect::SqlDialect;
 pub use template::{
     Idle, MAX_TEMPLATES, Origin, Pattern, Template, TemplateDefinition, USED_EVERY,
 };

@@ -19,6 +19,9 @@ pub struct Request {
     pub ttl: Option<Ttl>,
     /// When it expires, by the store's clock.
     pub expires_at: Option<Timestamp>,
+    /// When its holder finished it in a transaction of its own, by the store's clock. Such a request is over, though it is
+    /// live until a command ends it as [`Released`](EndReason::Released).
+    pub finished_at: Option<Timestamp>,
     /// When it was granted, by the store's clock.
     pub created_at: Timestamp,
     /// The caller that asked for its end, if it was released or ended by force and the caller said so.
@@ -31,9 +34,16 @@ impl Request {
         self.state == State::Acquired
     }
 
-    /// Whether its time has passed at `now`, swept or not (P4).
-    pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.is_live() && self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    /// Why it is over at `now`, if it is live and still to be ended, swept or not: its holder finished it, or its time has
+    /// passed (P4).
+    pub fn lapse(&self, now: Timestamp) -> Option<EndReason> {
+        let has_passed = |expires_at| expires_at <= now;
+        match self.state {
+            State::Released { .. } => None,
+            State::Acquired if self.finished_at.is_some() => Some(EndReason::Released),
+            State::Acquired if self.expires_at.is_some_and(has_passed) => Some(EndReason::Expired),
+            State::Acquired => None,
+        }
     }
 
     /// Why it ended, if it has.

@@ -2,11 +2,12 @@
 //!
 //! [`history`] has what clients record and the checker that holds it against Lockhouse's promises;
 //! [`strategy`] has the locks that people write, a file each; [`lab`] puts them through the same
-//! scenes as Lockhouse, on any database.
+//! scenes as Lockhouse, on any database. [`gate`] shows what a stale writer does, with a fence gate and without.
 //!
 //! The program `lockhouse-lab` and the tests share it, so a reader sees what the tests see. Nothing of it is in the
 //! operator's `lockhouse`.
 
+pub mod gate;
 pub mod history;
 pub mod lab;
 mod scene;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use lockhouse::Lockhouse;
+use lockhouse_lab::gate::{self, StaleWrite};
 use lockhouse_lab::lab::{self, LOCKHOUSE, Run, Verdict};
 use lockhouse_lab::strategy::Strategy;
 use serde_json::json;
@@ -61,6 +62,7 @@ Examples:
   lockhouse-lab --url mysql://app@db/test
   lockhouse-lab --strategy stale-count --strategy lockhouse --seconds 30
   lockhouse-lab --url mysql://app@db1/test --node mysql://app@db2/test --node mysql://app@db3/test
+  lockhouse-lab --gate
   lockhouse-lab -o json | jq '.verdicts[].broken[].shown'"
 )]
 struct Cli {
@@ -73,6 +75,9 @@ struct Cli {
     /// Another node of the cluster that --url is one of; may be given several times
     #[arg(long = "node", value_name = "URL")]
     nodes: Vec<String>,
+    /// Show instead what a writer does that is paused past its TTL, with a fence gate and without
+    #[arg(long, conflicts_with_all = ["strategies", "nodes", "seconds"])]
+    gate: bool,
     /// How long each strategy goes on, beyond one round
     #[arg(long, value_name = "N", default_value_t = 0)]
     seconds: u64,
@@ -121,6 +126,11 @@ impl Cli {
         for url in &urls {
             let connected = Lockhouse::connect(url).await;
             nodes.push(connected.map_err(|error| Failure(UNAVAILABLE, error.to_string()))?);
+        }
+        if self.gate {
+            let shown = gate::show(&nodes[0], &url).await;
+            self.print_gates(&shown.map_err(|error| Failure(FAILED, error.to_string()))?)?;
+            return Ok(0);
         }
         let run = Run {
             time: Duration::from_secs(self.seconds),
@@ -196,14 +206,24 @@ impl Cli {
     }
 
     fn print(&self, verdicts: &[Verdict]) -> Result<(), Failure> {
-        let text = match self.output {
+        write_out(&match self.output {
             Format::Table => table(verdicts),
             Format::Json => json!({ "verdicts": verdicts }).to_string(),
-        };
-        let mut stdout = io::stdout().lock();
-        let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-        written.map_err(|error| Failure(FAILED, format!("cannot write to stdout: {error}")))
+        })
     }
+
+    fn print_gates(&self, shown: &[StaleWrite]) -> Result<(), Failure> {
+        write_out(&match self.output {
+            Format::Table => stale_writes(shown),
+            Format::Json => json!({ "stale_writes": shown }).to_string(),
+        })
+    }
+}
+
+fn write_out(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.map_err(|error| Failure(FAILED, format!("cannot write to stdout: {error}")))
 }
 
 /// Becomes true at the first signal. The second one ends the process at once.
@@ -229,6 +249,23 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
+fn stale_writes(shown: &[StaleWrite]) -> String {
+    let mut rows = vec![["CAPACITY", "FENCE GATE", "THE STALE WRITE"].map(str::to_owned)];
+    rows.extend(shown.iter().map(|write| {
+        let gate = if write.gate { "yes" } else { "no" };
+        let became = match write.replaced {
+            true => "replaced its successor's",
+            false => "was refused",
+        };
+        [
+            write.capacity.to_string(),
+            gate.to_owned(),
+            became.to_owned(),
+        ]
+    }));
+    columns(&rows)
+}
+
 fn table(verdicts: &[Verdict]) -> String {
     let mut rows = vec![["STRATEGY", "WHAT BROKE", "ROUNDS"].map(str::to_owned)];
     for verdict in verdicts {
@@ -246,6 +283,10 @@ fn table(verdicts: &[Verdict]) -> String {
             rows.push([name, "nothing", &format!("0 of {rounds}")].map(str::to_owned));
         }
     }
+    columns(&rows)
+}
+
+fn columns(rows: &[[String; 3]]) -> String {
     let width = |column: usize| {
         let lengths = rows.iter().map(|row| row[column].chars().count());
         lengths.max().unwrap_or_default() + 3

@@ -129,3 +129,22 @@ fn what_it_can_not_do_is_a_matter_of_usage() {
         assert_eq!(output.status.code(), Some(64), "{output:?}");
     }
 }
+
+#[test]
+fn a_stale_write_replaces_its_successors_unless_there_is_a_gate() {
+    let place = Place::new();
+    let shown: Value = serde_json::from_str(&place.text(&["--gate", "-o", "json"])).unwrap();
+    let expected = [
+        (1, false, true),
+        (1, true, false),
+        (4, false, true),
+        (4, true, false),
+    ];
+    let expected = expected.map(|(capacity, gate, replaced)| {
+        serde_json::json!({ "capacity": capacity, "gate": gate, "replaced": replaced })
+    });
+    assert_eq!(shown["stale_writes"], serde_json::json!(expected));
+    assert_eq!(place.tables(), 0);
+    let text = place.text(&["--gate"]);
+    assert!(text.contains("was refused"), "{text}");
+}

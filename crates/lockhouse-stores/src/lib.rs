@@ -4,6 +4,7 @@
 //! what it says; none knows a rule of its own. To add one: a folder, a feature, a line in
 //! [`open`], and a line in the conformance suite.
 
+pub mod caller;
 mod credentials;
 #[cfg(any(
     feature = "sqlite",

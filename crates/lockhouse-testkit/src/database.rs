@@ -1,5 +1,6 @@
 //! SQL of the tests' own on a place's database, past the store.
 
+use lockhouse_core::SqlDialect;
 use sqlx::{Connection, MySqlConnection, PgConnection};
 
 use crate::place::is_postgres;
@@ -7,6 +8,13 @@ use crate::place::is_postgres;
 /// So that what a test reads does not depend on the server's global settings.
 const USUAL: &str = "SET time_zone='+00:00', autocommit=1, completion_type=0, \
     sql_select_limit=18446744073709551615, max_join_size=18446744073709551615, sql_big_selects=1";
+
+/// What a parameter of a statement is bound to.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    Text(&'a str),
+    Number(i64),
+}
 
 /// A connection to the database of a store.
 pub enum Database {
@@ -45,6 +53,84 @@ impl Database {
             }
             Self::Postgres(connection) => {
                 sqlx::raw_sql(sql).execute(connection).await.unwrap();
+            }
+        }
+    }
+
+    /// What it speaks.
+    pub async fn dialect(&mut self) -> SqlDialect {
+        match self {
+            Self::Sqlite(_) => SqlDialect::Sqlite,
+            Self::Postgres(_) => SqlDialect::Postgres,
+            Self::MySql(_) => match self.number("SELECT VERSION() LIKE '%MariaDB%'").await {
+                1 => SqlDialect::MariaDb,
+                _ => SqlDialect::MySql,
+            },
+        }
+    }
+
+    /// Begins a transaction that will write, at READ COMMITTED.
+    pub async fn begin(&mut self) {
+        let begin = match self {
+            Self::Sqlite(_) => "BEGIN IMMEDIATE",
+            Self::MySql(_) => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION",
+            Self::Postgres(_) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+        };
+        self.run(begin).await;
+    }
+
+    /// Runs one statement with `values` for its parameters. How many rows it wrote or answered, or what the database says.
+    pub async fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, String> {
+        match self {
+            Self::Sqlite(connection) => {
+                let values = values.iter().map(|value| match value {
+                    Value::Text(text) => rusqlite::types::Value::from((*text).to_owned()),
+                    Value::Number(number) => rusqlite::types::Value::from(*number),
+                });
+                let run = || {
+                    let mut statement = connection.prepare(sql)?;
+                    let values = rusqlite::params_from_iter(values);
+                    if statement.column_count() == 0 {
+                        return statement.execute(values).map(|rows| rows as u64);
+                    }
+                    let rows = statement.query(values)?.mapped(|_| Ok(()));
+                    rows.collect::<Result<Vec<_>, _>>()
+                        .map(|rows| rows.len() as u64)
+                };
+                run().map_err(|error| error.to_string())
+            }
+            Self::MySql(connection) => {
+                let mut query = sqlx::query(sql);
+                for value in values {
+                    query = match value {
+                        Value::Text(text) => query.bind(*text),
+                        Value::Number(number) => query.bind(*number),
+                    };
+                }
+                let rows = match sql.starts_with("SELECT") {
+                    true => query
+                        .fetch_all(connection)
+                        .await
+                        .map(|rows| rows.len() as u64),
+                    false => query
+                        .execute(connection)
+                        .await
+                        .map(|done| done.rows_affected()),
+                };
+                rows.map_err(|error| error.to_string())
+            }
+            Self::Postgres(connection) => {
+                let mut query = sqlx::query(sql);
+                for value in values {
+                    query = match value {
+                        Value::Text(text) => query.bind(*text),
+                        Value::Number(number) => query.bind(*number),
+                    };
+                }
+                // Its count has the rows of a SELECT too.
+                let done = query.execute(connection).await;
+                done.map(|done| done.rows_affected())
+                    .map_err(|error| error.to_string())
             }
         }
     }

@@ -244,6 +244,8 @@ impl TryFrom<Request> for lockhouse_core::Request {
             permits: permits.collect::<Result<_, _>>()?,
             ttl: request.ttl_ms.map(Ttl::from_ms).transpose()?,
             expires_at: request.expires_at,
+            // Only the store needs it.
+            finished_at: None,
             created_at: request.created_at,
             ended_by: request.ended_by.map(Owner::parse).transpose()?,
         })

@@ -1,13 +1,14 @@
 //! A write that only a holder can make, in the writer's own transaction, on PostgreSQL.
 //!
 //! Lockhouse's tables are in the same database, so the transaction asks them itself: is this
-//! request still acquired? It asks last, and its lock keeps the answer true until the commit:
+//! request still held? It asks last, and its lock keeps the answer true until the commit:
 //! whoever would end the hold waits for it.
 //!
 //! `LOCKHOUSE_URL=postgres://app@db/lockhouse cargo run --example fenced_postgres`
 
 use std::error::Error;
 
+use lockhouse::caller::{SqlDialect, held_sql};
 use lockhouse::{ExternalId, Lockhouse};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 
@@ -41,7 +42,7 @@ pub async fn run(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Pays `amount` into an account if `holder` is still acquired when that is committed, or else
+/// Pays `amount` into an account if `holder` is still held when that is committed, or else
 /// does nothing. Right at any capacity; whether it did.
 pub async fn deposit(
     database: &mut PgConnection,
@@ -55,7 +56,7 @@ pub async fn deposit(
         .bind(account)
         .execute(&mut *transaction)
         .await?;
-    let held = sqlx::query(STILL_ACQUIRED)
+    let held = sqlx::query(held_sql(SqlDialect::Postgres))
         .bind(holder.as_str())
         .fetch_optional(&mut *transaction)
         .await?;
@@ -65,10 +66,6 @@ pub async fn deposit(
     }
     Ok(held.is_some())
 }
-
-/// A shared lock, as several writers may hold at once. Ended, it is no row.
-pub const STILL_ACQUIRED: &str = "SELECT 1 FROM lockhouse_permit_request \
-    WHERE external_id = $1 AND state = 'ACQUIRED' FOR SHARE";
 
 /// Writes unless somebody has who was granted the mutex later. That needs nothing of Lockhouse's
 /// where the report lies, and is right for a mutex only; whether it did.

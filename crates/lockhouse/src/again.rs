@@ -35,7 +35,7 @@ pub(crate) fn as_asked_before(
 ) -> Outcome {
     let own = match (command, &outcome) {
         (Command::End { cause, .. }, Ok(Reply::Ended { request, .. })) => {
-            request.end_reason() == Some(cause.reason())
+            request.end_reason() == Some(cause.reason()) && request.finished_at.is_none()
         }
         (Command::Delete { .. }, Err(Refusal::UnknownSemaphore(_))) => true,
         _ => false,
@@ -71,6 +71,7 @@ mod tests {
             permits: Vec::new(),
             ttl: None,
             expires_at: None,
+            finished_at: None,
             created_at: at,
             ended_by: None,
         };

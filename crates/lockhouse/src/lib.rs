@@ -30,6 +30,7 @@
 //! | retry safely after a crash or a lost answer | [`Lockhouse::request_with_id`] |
 //! | create semaphores on first use, one for each customer or key | [`Lockhouse::template`] |
 //! | keep thousands of holds with one heartbeat | [`Lockhouse::session`] |
+//! | write only while the permit is held, and give it back with the same commit | [`caller`] |
 //! | see who holds and who waits | [`Lockhouse::holders`], [`Lockhouse::waiting`] |
 //! | end what dead holders left | [`Lockhouse::maintain`] |
 //!
@@ -155,7 +156,7 @@
 //!
 //! # Features
 //!
-//! All are on by default.
+//! These are on by default:
 //!
 //! | feature | adds |
 //! |---|---|
@@ -163,6 +164,9 @@
 //! | `mysql` | `mysql://` and `mariadb://`, and SQL checks of owners there |
 //! | `postgres` | `postgres://`, and SQL checks of owners there |
 //! | `remote` | `http://` and `https://`, the client of a `lockhouse serve`, and HTTP checks of owners |
+//!
+//! Three are off by default: `sqlx-0-8`, `sqlx-0-9` and `tokio-postgres` add [`Permit::held_in`] and [`Permit::finish_in`]
+//! for transactions of these drivers; see [`caller`].
 //!
 //! `memory:` is always there. It is for tests: the permits live in the [`Lockhouse`] and its clones.
 //!
@@ -182,6 +186,7 @@ mod answers;
 mod backend;
 mod background;
 pub mod blocking;
+pub mod caller;
 mod client;
 mod define;
 mod engine;

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::background::{Dropped, UnderWay};
+use crate::caller::{self, SqlDialect, Transaction};
 use crate::holding::{Held, Holding};
 use crate::{Error, Lockhouse, Lost, Released, who};
 
@@ -205,6 +206,49 @@ impl Permit {
 
     fn holdings(&self) -> impl Iterator<Item = &Holding> {
         self.own.iter().chain(self.session.as_deref())
+    }
+
+    /// The statement that succeeds only while the request is held, and keeps anybody from ending it until the caller's
+    /// transaction ends; see [`caller`]. Its parameter is [`external_id`](Permit::external_id).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// use lockhouse::caller::SqlDialect;
+    ///
+    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// let sql = permit.held_sql(SqlDialect::Postgres);
+    /// assert!(sql.contains("external_id = $1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn held_sql(&self, dialect: SqlDialect) -> &'static str {
+        caller::held_sql(dialect)
+    }
+
+    /// The statement that finishes the request: its permits return with the commit of the caller's transaction, not
+    /// before and not without it; see [`caller`]. Its parameter is [`external_id`](Permit::external_id).
+    pub fn finish_sql(&self, dialect: SqlDialect) -> &'static str {
+        caller::finish_sql(dialect)
+    }
+
+    /// Whether the request is held; if so, nobody ends it until `transaction` ends. If not, roll back.
+    ///
+    /// # Errors
+    /// Those of the driver. Roll back then.
+    pub async fn held_in<T: Transaction>(&self, transaction: &mut T) -> Result<bool, T::Error> {
+        caller::held(transaction, self.external_id()).await
+    }
+
+    /// Finishes the request: its permits return with the commit of `transaction`. False if it is not held; then roll back.
+    /// After the commit, [`release`](Permit::release) or drop the permit, which wakes waiters sooner.
+    ///
+    /// # Errors
+    /// Those of the driver. Roll back then.
+    pub async fn finish_in<T: Transaction>(&self, transaction: &mut T) -> Result<bool, T::Error> {
+        caller::finish(transaction, self.external_id()).await
     }
 
     /// Gives the permits back. [`Released::now`] tells whether they were still held.

@@ -94,7 +94,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What one round of upkeep did; see [`Lockhouse::sweep`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Requests ended as `expired`, or as `owner_dead` because their owner's session had lapsed.
+    /// Requests ended as `expired`, as `released` because their holder had finished them in a transaction, or as
+    /// `owner_dead` because their owner's session had lapsed.
     pub lapsed: u64,
     /// Requests ended as `stale`.
     pub stale: u64,

@@ -179,6 +179,7 @@ impl Scene {
             permits,
             ttl: ask.ttl,
             expires_at: ask.ttl.map(|ttl| after(self.now, ttl)),
+            finished_at: None,
             created_at: self.now,
             ended_by: None,
         }

@@ -1,12 +1,11 @@
 //! Every rule of who gets permits, in one pure function.
 //!
-//! A store locks and loads a footprint, calls [`decide`], saves the [`Changes`] and commits. The
-//! commands are decided one after the other on the same state, so a later one sees what an earlier
-//! one did, and one that is refused leaves the state as it was.
+//! A store locks and loads a footprint, calls [`decide`], saves the [`Changes`] and commits. The commands are decided one
+//! after the other on the same state, so a later one sees what an earlier one did, and a refused one changes nothing.
 //!
-//! A request whose time has passed is ended as `expired` by whichever command touches it first:
-//! swept or not, it can't be renewed, released or granted again (P4). Whoever finds requests that
-//! seem due, by a read without locks, has them ended by a [`Cause`] that is looked at again here.
+//! A request whose time has passed is ended as `expired` by whichever command touches it first: swept or not, it can't be
+//! renewed, released or granted again (P4). One that its holder finished in a transaction of its own is ended as `released`
+//! in the same way. What seems due, by a read without locks, is ended by a [`Cause`] that is looked at again here.
 
 mod acquire;
 mod templates;
@@ -24,9 +23,8 @@ use crate::{
 
 /// Decides `commands`, one after the other, on what was loaded.
 ///
-/// The semaphores of every live request in `loaded` that a command ends, or whose time has passed,
-/// must be loaded too, and so must the row of the store's epoch where a command creates a semaphore; see
-/// [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
+/// The semaphores of every live request in `loaded` that a command ends, or that is over, must be loaded too, and so must
+/// the row of the store's epoch where a command creates a semaphore; see [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
 /// semaphore that a command creates, whether it had a row before or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
@@ -100,9 +98,9 @@ impl Scene {
     }
 
     fn run(&mut self, command: &Command) -> Outcome {
-        let expired_now = command
+        let lapsed_now = command
             .external_id()
-            .is_some_and(|id| self.end_if_expired(id));
+            .is_some_and(|id| self.end_if_lapsed(id));
         match command {
             Command::Define(definition) => self.define(definition),
             Command::Delete { name } => self.delete(name),
@@ -111,7 +109,7 @@ impl Scene {
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire { ask, turn } => self.acquire(ask, turn),
             Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
-            Command::End { external_id, cause } => self.end_by(external_id, cause, expired_now),
+            Command::End { external_id, cause } => self.end_by(external_id, cause, lapsed_now),
             Command::Heartbeat {
                 owner,
                 ttl,
@@ -290,7 +288,7 @@ impl Scene {
         Ok(Reply::Renewed(request.clone()))
     }
 
-    fn end_by(&mut self, id: &ExternalId, cause: &Cause, expired_now: bool) -> Outcome {
+    fn end_by(&mut self, id: &ExternalId, cause: &Cause, lapsed_now: bool) -> Outcome {
         let request = self
             .requests
             .get(id)
@@ -302,7 +300,7 @@ impl Scene {
         if let (true, Cause::OwnerSilent { owner }) = (due, cause) {
             self.lapse_for_good(owner);
         }
-        let now = due || (expired_now && cause.finds_what_is_due());
+        let now = due || (lapsed_now && cause.finds_what_is_due());
         Ok(Reply::Ended {
             request: self.requests[id].clone(),
             now,
@@ -310,7 +308,7 @@ impl Scene {
         })
     }
 
-    /// Whether a live request ends by `cause`. One whose time has passed was ended before this.
+    /// Whether a live request ends by `cause`. One that is over was ended before this.
     fn is_due(&self, request: &Request, cause: &Cause) -> bool {
         match cause {
             Cause::Released { .. } | Cause::Forced { .. } => true,
@@ -330,8 +328,7 @@ impl Scene {
         }
     }
 
-    /// A session whose silence ended something does not go on if the clock is set back: so whoever
-    /// beats next learns of it. The row stays for what else the silence has to end.
+    /// A session whose silence ended something does not go on if the clock is set back. The row stays for what else ends.
     fn lapse_for_good(&mut self, owner: &Owner) {
         let long_ago = Timestamp::UNIX_EPOCH;
         if let Some(session) = self.owners.get_mut(owner)
@@ -373,15 +370,13 @@ impl Scene {
         Ok(Reply::Gone { now })
     }
 
-    fn end_if_expired(&mut self, id: &ExternalId) -> bool {
-        let expired = self
-            .requests
-            .get(id)
-            .is_some_and(|request| request.has_expired(self.now));
-        if expired {
-            self.end(id, EndReason::Expired, None);
+    fn end_if_lapsed(&mut self, id: &ExternalId) -> bool {
+        let request = self.requests.get(id);
+        let lapse = request.and_then(|request| request.lapse(self.now));
+        if let Some(reason) = lapse {
+            self.end(id, reason, None);
         }
-        expired
+        lapse.is_some()
     }
 
     /// P2 and P3: a live request's permits come back, once.
@@ -409,8 +404,7 @@ impl Scene {
         self.ended.insert(external_id.clone());
     }
 
-    /// Those of the `saved` that have more room than before, or room that is left to another than before; and
-    /// those that are gone.
+    /// Those of the `saved` that have more room than before, or room that is left to another; and those that are gone.
     fn freed(&self, saved: &[Semaphore]) -> Vec<Freed> {
         let freed = saved.iter().filter_map(|now| {
             let before = self.before.get(&now.name);

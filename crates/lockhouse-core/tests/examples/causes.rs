@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Ask, Cause, Command, EndReason, Reply};
+use lockhouse_core::{Ask, Cause, Command, EndReason, Refusal, Reply};
 
 use crate::keeper::{
     Keeper, ask, every_cause, for_ms, forced, gone, owned_by, renew, silent, stale, stale_of,
@@ -109,6 +109,44 @@ fn what_has_expired_ends_as_expired_by_every_cause() {
         assert_eq!(request.ended_by, None, "{cause:?}");
         assert_eq!(keeper.in_use("a"), 0);
         assert!(!keeper.end("one", cause).unwrap().1, "it ends once");
+    }
+}
+
+/// P3, P4: what its holder finished in a transaction of its own ends as released, by whichever cause finds it first, and
+/// by its time too.
+#[test]
+fn what_its_holder_finished_ends_as_released_by_every_cause() {
+    let causes = every_cause().into_iter().chain([forced(Some("op"))]);
+    for cause in causes {
+        let mut keeper = Keeper::with(&[("a", 1)]);
+        keeper.grant(&owned_by("x", for_ms(10, ask("one", &[("a", 1)]))));
+        keeper.finish("one");
+        keeper.wait_ms(20);
+        let looks = !matches!(cause, Cause::Released { .. } | Cause::Forced { .. });
+        let (request, now) = keeper.end("one", cause.clone()).unwrap();
+        assert_eq!(now, looks, "{cause:?}");
+        assert_eq!(request.end_reason(), Some(EndReason::Released), "{cause:?}");
+        assert_eq!(request.ended_by, None, "{cause:?}");
+        assert_eq!(keeper.in_use("a"), 0);
+        assert!(!keeper.end("one", cause).unwrap().1, "it ends once");
+    }
+}
+
+/// P4, P5: nor is it renewed or granted again, though the store's clock was set back since.
+#[test]
+fn what_its_holder_finished_is_neither_renewed_nor_granted_again() {
+    let renews = renew("one", Some(50));
+    let replays = Command::acquire(ask("one", &[("a", 1)]));
+    for command in [renews, replays] {
+        let mut keeper = Keeper::with(&[("a", 1)]);
+        keeper.grant(&ask("one", &[("a", 1)]));
+        keeper.finish("one");
+        keeper.wait_ms(-5);
+        let refused = keeper.run(command).unwrap_err();
+        let reason = EndReason::Released;
+        assert!(matches!(refused, Refusal::RequestEnded { reason: r, .. } if r == reason));
+        assert_eq!(keeper.in_use("a"), 0);
+        keeper.grant(&ask("two", &[("a", 1)]));
     }
 }
 

@@ -32,6 +32,11 @@ impl Keeper {
         self.now_ms += ms;
     }
 
+    /// As its holder does in a transaction of its own.
+    pub(crate) fn finish(&mut self, text: &str) {
+        self.rows.finish(at(self.now_ms), &id(text));
+    }
+
     /// Decides `commands` as one batch and saves it.
     pub(crate) fn batch(&mut self, commands: &[Command]) -> Decision {
         let loaded = self.rows.load(at(self.now_ms), commands);

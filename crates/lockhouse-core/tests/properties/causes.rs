@@ -16,9 +16,11 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
             continue;
         };
         let expired = row.end_reason() == Some(EndReason::Expired);
+        let finished = commit.was_finished(id);
         let holds = match cause {
-            Cause::Released { .. } | Cause::Forced { .. } => !expired,
+            Cause::Released { .. } | Cause::Forced { .. } => !expired && !finished,
             _ if expired => commit.was_due(id),
+            _ if finished => true,
             Cause::Expired => false,
             Cause::OwnerGone { owner } => row.owner.as_ref() == Some(owner),
             Cause::OwnerSilent { owner } => {
@@ -33,7 +35,8 @@ pub(crate) fn ends_for_its_cause(commit: &Commit<'_>) -> Check {
                         .is_some_and(|owner| is_kept(commit, i, owner))
             }
         };
-        let named = expired || row.end_reason() == Some(cause.reason());
+        let released = row.end_reason() == Some(EndReason::Released);
+        let named = expired || finished && released || row.end_reason() == Some(cause.reason());
         ensure(holds && named, "P3", || {
             format!("{row:?} was ended by {cause:?}, which did not hold")
         })?;

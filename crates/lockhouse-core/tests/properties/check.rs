@@ -27,7 +27,15 @@ pub(crate) fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
 }
 
 fn commit(decide: Decide, rows: &mut Rows, model: &mut Model, step: &Step) -> Vec<Broken> {
-    let Step { now, commands } = step;
+    let Step {
+        now,
+        finishes,
+        commands,
+    } = step;
+    for id in finishes {
+        rows.finish(*now, id);
+        model.finish(*now, id);
+    }
     let before = rows.clone();
     let decision = decide(rows.load(*now, commands), commands);
     let (outcomes, changes) = model.run(*now, commands);

@@ -63,8 +63,15 @@ impl Commit<'_> {
     /// Whether the request was live before, and past its time.
     pub(crate) fn was_due(&self, id: &ExternalId) -> bool {
         let before = self.before.requests.get(id).filter(|row| is_live(row));
-        let expires_at = before.and_then(|row| row.expires_at);
+        let expires_at = before.filter(|row| row.finished_at.is_none());
+        let expires_at = expires_at.and_then(|row| row.expires_at);
         expires_at.is_some_and(|expires_at| expires_at <= self.now)
+    }
+
+    /// Whether the request was live before, and its holder had finished it.
+    pub(crate) fn was_finished(&self, id: &ExternalId) -> bool {
+        let before = self.before.requests.get(id).filter(|row| is_live(row));
+        before.is_some_and(|row| row.finished_at.is_some())
     }
 
     /// The largest capacity that was in force at some time from before to after.

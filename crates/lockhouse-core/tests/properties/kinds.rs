@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 38] = [
+pub(crate) const EVERY_KIND: [&str; 39] = [
     "capacity changed",
     "closed",
     "conflict",
@@ -11,6 +11,7 @@ pub(crate) const EVERY_KIND: [&str; 38] = [
     "ended before",
     "ended now: expired, found by an expiry",
     "ended now: expired, found by another cause",
+    "ended now: finished",
     "ended now: forced",
     "ended now: owner gone",
     "ended now: owner silent",
@@ -95,6 +96,7 @@ fn ended(command: &Command, request: &Request, now: bool) -> &'static str {
     let expired = request.end_reason() == Some(EndReason::Expired);
     match cause {
         _ if !now && !request.is_live() => "ended before",
+        _ if now && request.finished_at.is_some() => "ended now: finished",
         Cause::Expired if now => "ended now: expired, found by an expiry",
         _ if now && expired => "ended now: expired, found by another cause",
         Cause::Released { .. } => "ended now: released",

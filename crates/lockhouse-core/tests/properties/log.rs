@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Deleted(SemaphoreName),
     Granted(Ask),
     Renewed(ExternalId, Ttl),
+    /// By its holder, in a transaction of its own.
+    Finished(ExternalId),
     Ended(ExternalId, Cause),
     Heard(Owner, Ttl),
     Left(Owner),
@@ -168,6 +170,14 @@ pub(crate) fn session(log: &[Entry], owner: &Owner) -> Option<OwnerSession> {
     })
 }
 
+/// When its holder finished the request.
+pub(crate) fn finished_at(log: &[Entry], id: &ExternalId) -> Option<Timestamp> {
+    log.iter().find_map(|entry| match &entry.event {
+        Event::Finished(finished) if finished == id => Some(entry.at),
+        _ => None,
+    })
+}
+
 /// The time to live that the request was last given, and when that is over.
 pub(crate) fn expiry(log: &[Entry], id: &ExternalId) -> Option<(Ttl, Timestamp)> {
     let mut given = log.iter().filter_map(|entry| match &entry.event {
@@ -203,7 +213,8 @@ pub(crate) fn request(log: &[Entry], id: &ExternalId) -> Option<Request> {
         },
         permits: permits.collect(),
         ttl: expiry(log, id).map(|(ttl, _)| ttl),
-        expires_at: expiry(log, id).map(|(_, expires_at)| expires_at),
+        expires_at: finished_at(log, id).or(expiry(log, id).map(|(_, expires_at)| expires_at)),
+        finished_at: finished_at(log, id),
         created_at: log[granted].at,
         ended_by: end(log, id).and_then(|(cause, _)| ended_by(cause)),
     })

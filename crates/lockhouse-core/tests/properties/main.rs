@@ -48,7 +48,12 @@ proptest! {
     #[test]
     fn grouping_changes_nothing(steps in sequences(), size in 2_usize..=5) {
         let (mut whole, mut split, mut single) = (Rows::default(), Rows::default(), Rows::default());
-        for Step { now, commands } in steps {
+        for Step { now, finishes, commands } in steps {
+            for id in &finishes {
+                for rows in [&mut whole, &mut split, &mut single] {
+                    rows.finish(now, id);
+                }
+            }
             let expected = run_in_batches_of(1, &mut single, now, &commands);
             let by_size = run_in_batches_of(size, &mut split, now, &commands);
             let at_once = run_in_batches_of(commands.len(), &mut whole, now, &commands);
@@ -59,15 +64,16 @@ proptest! {
         }
     }
 
-    /// A batch whose every command is refused saves nothing, but for the end of what had expired.
+    /// A batch whose every command is refused saves nothing, but for the end of what was over.
     #[test]
     fn what_is_refused_leaves_no_trace(steps in sequences()) {
         let mut rows = Rows::default();
-        for Step { now, commands } in steps {
+        for Step { now, finishes, commands } in steps {
+            finishes.iter().for_each(|id| rows.finish(now, id));
             for command in commands {
                 let batch = [command];
                 let loaded = rows.load(now, &batch);
-                let due = loaded.requests.values().any(|request| request.has_expired(now));
+                let due = loaded.requests.values().any(|request| request.lapse(now).is_some());
                 let decision = decide(loaded, &batch);
                 if decision.outcomes[0].is_err() && !due {
                     prop_assert_eq!(&decision.changes, &Changes::default(), "{:?}", batch);
@@ -81,7 +87,8 @@ proptest! {
     #[test]
     fn asking_again_grants_nothing_more(steps in sequences()) {
         let mut rows = Rows::default();
-        for Step { now, commands } in steps {
+        for Step { now, finishes, commands } in steps {
+            finishes.iter().for_each(|id| rows.finish(now, id));
             let first = run_in_batches_of(commands.len(), &mut rows, now, &commands);
             let granted: Vec<_> = first.iter().filter_map(granted_now).collect();
             let again = decide(rows.load(now, &commands), &commands);
@@ -107,7 +114,13 @@ fn sequences_reach_every_answer() {
     let mut seen = BTreeSet::new();
     for steps in some_sequences(1_000) {
         let mut rows = Rows::default();
-        for Step { now, commands } in steps {
+        for Step {
+            now,
+            finishes,
+            commands,
+        } in steps
+        {
+            finishes.iter().for_each(|id| rows.finish(now, id));
             let outcomes = run_in_batches_of(commands.len(), &mut rows, now, &commands);
             seen.extend(commands.iter().zip(&outcomes).map(|(c, o)| kind_of(c, o)));
         }

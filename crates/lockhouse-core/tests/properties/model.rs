@@ -25,10 +25,24 @@ impl Model {
         (outcomes, saved::since(before, &self.log))
     }
 
+    /// A holder finishes a request in a transaction of its own, if it is held.
+    pub(crate) fn finish(&mut self, now: Timestamp, id: &ExternalId) {
+        let owner = log::grant(&self.log, id).and_then(|ask| ask.owner.as_ref());
+        let session = owner.and_then(|owner| log::session(&self.log, owner));
+        let is_silent = session.is_some_and(|session| now >= session.expires_at);
+        if self.is_live(id) && !self.is_due(now, id) && !is_silent {
+            self.add(now, Event::Finished(id.clone()));
+        }
+    }
+
     fn answer(&mut self, now: Timestamp, command: &Command) -> Outcome {
         let due = command.external_id().filter(|id| self.is_due(now, id));
         if let Some(id) = due {
-            self.add(now, Event::Ended(id.clone(), Cause::Expired));
+            let cause = match log::finished_at(&self.log, id) {
+                Some(_) => Cause::Released { by: None },
+                None => Cause::Expired,
+            };
+            self.add(now, Event::Ended(id.clone(), cause));
         }
         match command {
             Command::Define(wanted) => self.define(now, wanted),
@@ -245,7 +259,8 @@ impl Model {
     }
 
     fn is_due(&self, now: Timestamp, id: &ExternalId) -> bool {
-        self.is_live(id) && log::expiry(&self.log, id).is_some_and(|(_, at)| at <= now)
+        let is_past = log::expiry(&self.log, id).is_some_and(|(_, at)| at <= now);
+        self.is_live(id) && (is_past || log::finished_at(&self.log, id).is_some())
     }
 
     fn not_ended(&self, id: &ExternalId) -> Result<(), Refusal> {

@@ -81,7 +81,11 @@ fn ends_once(commit: &Commit<'_>) -> Check {
             ensure(ends.is_empty(), "P3", || format!("{id} ended and is live"))?;
             continue;
         };
-        let by_its_time = reason == EndReason::Expired && commit.was_due(id);
+        let by_its_time = match reason {
+            EndReason::Expired => commit.was_due(id),
+            EndReason::Released => commit.was_finished(id),
+            _ => false,
+        };
         let ended_before = was_live == Some(false);
         ensure(
             ended_before || by_its_time || ends == [Some(reason)],
@@ -92,7 +96,8 @@ fn ends_once(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// P4: what has ended stays as it is; what is due can only expire; what is unknown stays unknown.
+/// P4: what has ended stays as it is; what is due can only expire; what its holder finished is only released; what is
+/// unknown stays unknown.
 fn end_is_the_end(commit: &Commit<'_>) -> Check {
     for (id, before) in &commit.before.requests {
         ensure(
@@ -115,8 +120,8 @@ fn end_is_the_end(commit: &Commit<'_>) -> Check {
         ensure(known || outcome.is_err(), "P4", || {
             format!("{command:?} of an unknown request: {outcome:?}")
         })?;
-        let over =
-            commit.was_due(id) || commit.before.requests.get(id).is_some_and(|r| !is_live(r));
+        let had_ended = commit.before.requests.get(id).is_some_and(|r| !is_live(r));
+        let over = commit.was_due(id) || commit.was_finished(id) || had_ended;
         ensure(
             !over || !matches!(outcome, Ok(Reply::Renewed(_))),
             "P4",
@@ -131,6 +136,16 @@ fn end_is_the_end(commit: &Commit<'_>) -> Check {
         );
         ensure(!commit.was_due(id) || expired, "P4", || {
             format!("{id} was due and did not expire")
+        })?;
+        let released = matches!(
+            commit.after.state(id),
+            Some(State::Released {
+                reason: EndReason::Released,
+                ..
+            })
+        );
+        ensure(!commit.was_finished(id) || released, "P4", || {
+            format!("{id} was finished and is not released")
         })?;
     }
     Ok(())

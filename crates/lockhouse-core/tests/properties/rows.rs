@@ -53,6 +53,25 @@ impl Rows {
         }
     }
 
+    /// What the statement of a holder writes that finishes a request in a transaction of its own: nothing unless it is
+    /// held.
+    pub(crate) fn finish(&mut self, now: Timestamp, id: &ExternalId) {
+        let Some(request) = self.requests.get(id) else {
+            return;
+        };
+        let session = request
+            .owner
+            .as_ref()
+            .and_then(|owner| self.owners.get(owner));
+        let is_silent = session.is_some_and(|session| session.expires_at <= now);
+        let is_past = request.expires_at.is_some_and(|at| at <= now);
+        let is_held = request.finished_at.is_none() && !is_past && !is_silent;
+        if let Some(request) = self.live(id).filter(|_| is_held) {
+            request.finished_at = Some(now);
+            request.expires_at = Some(now);
+        }
+    }
+
     /// Saves all of `changes`; or nothing, and names the id whose insert failed.
     pub(crate) fn save(&mut self, changes: &Changes) -> Result<(), ExternalId> {
         let mut after = self.clone();

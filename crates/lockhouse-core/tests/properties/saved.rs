@@ -43,6 +43,8 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
                 touched.extend(ask.permits().map(|(name, _)| name));
             }
             Event::Renewed(id, _) => _ = renewed.insert(id),
+            // Its holder has saved that.
+            Event::Finished(_) => {}
             Event::Ended(id, cause) => {
                 ended.insert(id);
                 if let Cause::OwnerSilent { owner } = cause

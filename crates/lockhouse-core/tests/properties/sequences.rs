@@ -21,25 +21,30 @@ const IDS: u32 = 12;
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) now: Timestamp,
+    /// Requests that their holders finish before it, in transactions of their own.
+    pub(crate) finishes: Vec<ExternalId>,
     pub(crate) commands: Vec<Command>,
 }
 
 /// Up to 20 batches of 1 to 6 commands. The clock stands still, goes on by less or by more than
 /// the times to live, and now and then is set back.
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
-    steps(commands().boxed())
+    let finishes = prop_oneof![3 => Just(Vec::new()), 1 => vec(ids(), 1..=2)];
+    steps(commands().boxed(), finishes.boxed())
 }
 
 /// The same with most asks in their turn, for semaphores that are there.
 pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
     let in_turn = (asks(), turns()).prop_map(|(ask, turn)| Command::Acquire { ask, turn });
-    steps(prop_oneof![1 => commands(), 1 => in_turn].boxed()).prop_map(|mut steps| {
+    let commands = prop_oneof![1 => commands(), 1 => in_turn].boxed();
+    steps(commands, Just(Vec::new()).boxed()).prop_map(|mut steps| {
         let there = NAMES.map(|text| Definition::new(name(text), capacity(5)));
         let commands = there.map(Command::Define).into();
         steps.insert(
             0,
             Step {
                 now: at(0),
+                finishes: Vec::new(),
                 commands,
             },
         );
@@ -47,19 +52,23 @@ pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-fn steps(commands: BoxedStrategy<Command>) -> impl Strategy<Value = Vec<Step>> {
+fn steps(
+    commands: BoxedStrategy<Command>,
+    finishes: BoxedStrategy<Vec<ExternalId>>,
+) -> impl Strategy<Value = Vec<Step>> {
     let tick = prop_oneof![
         3 => Just(0),
         6 => 1_i64..12,
         1 => Just(1_000),
         1 => -12_i64..0,
     ];
-    vec((tick, vec(commands, 1..=6)), 1..=20).prop_map(|steps| {
+    vec((tick, finishes, vec(commands, 1..=6)), 1..=20).prop_map(|steps| {
         let mut ms = 0;
-        let step = |(tick, commands)| {
+        let step = |(tick, finishes, commands)| {
             ms += tick;
             Step {
                 now: at(ms),
+                finishes,
                 commands,
             }
         };

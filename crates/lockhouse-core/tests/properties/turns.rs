@@ -31,7 +31,7 @@ proptest! {
     #[test]
     fn a_turn_of_one_who_is_alone_changes_nothing(steps in sequences_in_turn()) {
         let mut rows = Rows::default();
-        for Step { now, commands } in steps {
+        for Step { now, commands, .. } in steps {
             let plain: Vec<_> = commands.iter().map(without_turn).collect();
             let alone: Vec<_> = commands.iter().map(alone).collect();
             let decision = decide(rows.load(now, &plain), &plain);
@@ -74,7 +74,7 @@ fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
 }
 
 fn commit(decide: Decide, rows: &mut Rows, step: &Step) -> Vec<Broken> {
-    let Step { now, commands } = step;
+    let Step { now, commands, .. } = step;
     let before = rows.clone();
     let mut one_by_one = before.clone();
     let decision = decide(rows.load(*now, commands), commands);
@@ -307,7 +307,7 @@ fn sequences_hold_back_and_let_pass() {
     for _ in 0..SEQUENCES {
         let tree = sequences_in_turn().new_tree(&mut runner);
         let mut rows = Rows::default();
-        for Step { now, commands } in tree.expect("nothing is filtered out").current() {
+        for Step { now, commands, .. } in tree.expect("nothing is filtered out").current() {
             let decision = decide(rows.load(now, &commands), &commands);
             for (command, outcome) in commands.iter().zip(&decision.outcomes) {
                 passed += usize::from(is_granted_now(outcome));

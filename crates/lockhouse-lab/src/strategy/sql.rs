@@ -67,7 +67,7 @@ impl fmt::Display for Trouble {
 impl std::error::Error for Trouble {}
 
 /// A text or a number to put in a statement.
-pub(super) trait Value: Send + Sync {
+pub(crate) trait Value: Send + Sync {
     #[doc(hidden)]
     fn text(&self) -> Option<&str> {
         None
@@ -128,7 +128,7 @@ impl Sql {
     }
 
     /// Begins a transaction that may write.
-    pub(super) async fn begin(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn begin(&mut self) -> Result<(), Trouble> {
         let begin = match self {
             Sql::Sqlite(_) => "BEGIN IMMEDIATE",
             _ => "BEGIN",
@@ -137,7 +137,7 @@ impl Sql {
     }
 
     /// Runs a statement; how many rows it changed, or found.
-    pub(super) async fn run(&mut self, sql: &str, values: &[&dyn Value]) -> Result<u64, Trouble> {
+    pub(crate) async fn run(&mut self, sql: &str, values: &[&dyn Value]) -> Result<u64, Trouble> {
         let sql = self.spelled(sql);
         match self {
             Sql::MySql(connection) if values.is_empty() => {
@@ -166,7 +166,7 @@ impl Sql {
     }
 
     /// The number that a statement selects, if there is a row.
-    pub(super) async fn number(
+    pub(crate) async fn number(
         &mut self,
         sql: &str,
         values: &[&dyn Value],

@@ -198,6 +198,8 @@ pub(super) fn request(external_id: ExternalId, row: &[u8]) -> Result<Request, Er
             permits: permits.collect::<Result<_, Invalid>>()?,
             ttl: row.ttl_ms.map(Ttl::from_ms).transpose()?,
             expires_at: row.expires_at.map(time).transpose()?,
+            // No transaction of a caller's reaches into Redis.
+            finished_at: None,
             created_at: time(row.created_at)?,
             ended_by: row.ended_by.map(Owner::parse).transpose()?,
         })

@@ -45,10 +45,10 @@ pub(crate) const SEMAPHORE: &str = "s.id,s.name,s.capacity,s.in_use,s.fence,s.cr
 
 /// The columns that [`request`] reads, of table `r`.
 pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
-    r.expires_at,r.created_at,r.released_at,r.ended_by";
+    r.expires_at,r.created_at,r.released_at,r.ended_by,r.finished_at";
 
 /// How many they are.
-pub(crate) const REQUEST_COLUMNS: usize = 10;
+pub(crate) const REQUEST_COLUMNS: usize = 11;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
 pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence,p.slots";
@@ -127,6 +127,7 @@ pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
         permits: Vec::new(),
         ttl: columns.maybe(5, ttl)?,
         expires_at: columns.maybe(6, time)?,
+        finished_at: columns.maybe(10, time)?,
         created_at: columns.checked(7, time)?,
         ended_by: columns.maybe(9, Owner::parse)?,
     };

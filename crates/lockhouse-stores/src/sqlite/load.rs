@@ -19,7 +19,7 @@ const SELECT_SEMAPHORE: &str = "
 
 const SELECT_REQUEST: &str = "
     SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by
+        ended_by, finished_at
     FROM lockhouse_permit_request WHERE external_id = ?1";
 
 const SELECT_PERMITS: &str = "

@@ -55,7 +55,7 @@ pub(super) fn template(row: &Row<'_>) -> Result<Template, Error> {
 }
 
 /// Of `id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-/// ended_by`: the id, and the request without its permits.
+/// ended_by, finished_at`: the id, and the request without its permits.
 pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     let cells = Cells {
         row,
@@ -68,6 +68,7 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
         permits: Vec::new(),
         ttl: cells.number_some(5, Ttl::from_ms)?,
         expires_at: cells.number_some(6, Timestamp::from_microsecond)?,
+        finished_at: cells.number_some(10, Timestamp::from_microsecond)?,
         created_at: cells.number(7, Timestamp::from_microsecond)?,
         ended_by: cells.text_some(9, Owner::parse)?,
     };

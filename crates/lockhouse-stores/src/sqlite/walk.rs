@@ -42,7 +42,7 @@ pub(super) const OWNED_IN: &str = "
 
 const SELECT_LIVE: &str = "
     SELECT id, external_id, owner, state, end_reason, ttl_ms, expires_at, created_at, released_at,
-        ended_by
+        ended_by, finished_at
     FROM lockhouse_permit_request WHERE id = ?1";
 
 const SELECT_SEMAPHORE: &str =

@@ -178,6 +178,7 @@ fn trace(ask: &Ask, now: lockhouse_core::Timestamp) -> Request {
         permits: permits.collect(),
         ttl: ask.ttl,
         expires_at: None,
+        finished_at: None,
         created_at: now,
         ended_by: None,
     }

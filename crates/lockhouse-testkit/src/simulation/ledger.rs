@@ -149,7 +149,7 @@ impl Ledger {
     /// P4: what is past its time ends by whatever touches it.
     fn expire(&mut self, id: &ExternalId, now: Timestamp) -> bool {
         let grant = self.grants.get(id);
-        let is_past = grant.is_some_and(|g| g.ended.is_none() && g.request.has_expired(now));
+        let is_past = grant.is_some_and(|g| g.ended.is_none() && g.request.lapse(now).is_some());
         if is_past {
             self.end(id, EndReason::Expired, now);
         }

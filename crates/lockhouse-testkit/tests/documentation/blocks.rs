@@ -35,6 +35,11 @@ const NOT_RUN: &[(&str, usize, &str)] = &[
         "names the reader's database",
     ),
     (
+        "docs/guides/protect-a-resource.md",
+        1,
+        "calls the reader's server",
+    ),
+    (
         "docs/how-it-works/clusters.md",
         1,
         "names the reader's cluster",

@@ -6,3 +6,4 @@ mod blocks;
 mod links;
 mod names;
 mod pages;
+mod statements;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockhouse::caller::{SqlDialect, held_sql};
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName, Ttl};
 use lockhouse_testkit::place;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection};
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 use crate::{fenced_mysql, fenced_postgres};
 
 macro_rules! fenced {
-    ($($store:ident: $example:ident, $connection:ident;)+) => {$(
+    ($($store:ident: $example:ident, $connection:ident, $dialect:ident;)+) => {$(
         mod $store {
             use super::*;
 
@@ -58,7 +59,7 @@ macro_rules! fenced {
                 let brief = ask("writer", Some(BRIEF));
                 let (request, _) = lockhouse.acquire(brief, SOON).await.unwrap();
                 database.execute("BEGIN").await.unwrap();
-                let held = sqlx::query($example::STILL_ACQUIRED)
+                let held = sqlx::query(held_sql(SqlDialect::$dialect))
                     .bind(request.external_id.as_str())
                     .fetch_optional(&mut database);
                 assert!(held.await.unwrap().is_some());
@@ -98,9 +99,9 @@ macro_rules! fenced {
 }
 
 fenced! {
-    mysql: fenced_mysql, MySqlConnection;
-    mariadb: fenced_mysql, MySqlConnection;
-    postgres: fenced_postgres, PgConnection;
+    mysql: fenced_mysql, MySqlConnection, MySql;
+    mariadb: fenced_mysql, MySqlConnection, MariaDb;
+    postgres: fenced_postgres, PgConnection, Postgres;
 }
 
 const SOON: Duration = Duration::from_secs(20);

@@ -89,6 +89,7 @@ fn a_request_comes_back_as_it_was_sent() {
             }],
             ttl: ask().ttl,
             expires_at: Some("2026-01-02T03:04:05.000006Z".parse().unwrap()),
+            finished_at: None,
             created_at: Timestamp::UNIX_EPOCH,
             ended_by: (!matches!(state, State::Acquired)).then(|| Owner::parse("bob").unwrap()),
         };

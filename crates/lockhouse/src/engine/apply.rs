@@ -76,8 +76,10 @@ fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
     match (&done.command, &done.answer) {
         (_, Ok(Ok(Reply::Ended { request, now, .. }))) if !request.is_live() => {
             grants.remove(&request.external_id);
-            // What was past its time ended by whatever touched it.
-            if *now || request.end_reason() == Some(EndReason::Expired) {
+            // What was over ended by whatever touched it.
+            let was_over =
+                request.end_reason() == Some(EndReason::Expired) || request.finished_at.is_some();
+            if *now || was_over {
                 for permit in &request.permits {
                     waiting.free(&permit.semaphore, permit.count);
                 }

@@ -55,6 +55,50 @@ fn renewing_what_has_expired_is_caught() {
 
 /// P4.
 #[test]
+fn expiring_what_its_holder_finished_is_caught() {
+    assert_caught("P4", |mut loaded, commands| {
+        for request in loaded.requests.values_mut() {
+            request.finished_at = None;
+        }
+        decide(loaded, commands)
+    });
+}
+
+/// P4.
+#[test]
+fn renewing_what_its_holder_finished_is_caught() {
+    assert_caught("P4", |mut loaded, commands| {
+        for request in loaded.requests.values_mut() {
+            if request.finished_at.take().is_some() {
+                request.expires_at = None;
+            }
+        }
+        decide(loaded, commands)
+    });
+}
+
+/// P3.
+#[test]
+fn releasing_again_what_its_holder_finished_is_caught() {
+    assert_caught("P3", |loaded, commands| {
+        let was_finished: BTreeSet<_> = loaded
+            .requests
+            .values()
+            .filter(|request| request.lapse(loaded.now) == Some(EndReason::Released))
+            .map(|request| request.external_id.clone())
+            .collect();
+        let mut decision = decide(loaded, commands);
+        for (command, outcome) in commands.iter().zip(&mut decision.outcomes) {
+            if let (Some(id), Ok(Reply::Ended { now, .. })) = (command.external_id(), outcome) {
+                *now |= was_finished.contains(id);
+            }
+        }
+        decision
+    });
+}
+
+/// P4.
+#[test]
 fn claiming_to_renew_what_has_ended_is_caught() {
     assert_caught("P4", |loaded, commands| {
         let requests = loaded.requests.clone();

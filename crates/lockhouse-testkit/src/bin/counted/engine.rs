@@ -134,6 +134,7 @@ fn row(n: usize, is_held: bool) -> Request {
         }],
         ttl: None,
         expires_at: None,
+        finished_at: None,
         created_at: at,
         ended_by: None,
     }

@@ -1,0 +1,42 @@
+//! The SQL that a caller's database speaks.
+
+use std::fmt;
+
+/// The kind of a database that takes SQL, for statements that a caller runs itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SqlDialect {
+    /// MySQL 8.0.16 or newer.
+    MySql,
+    /// MariaDB 10.5 or newer.
+    MariaDb,
+    /// PostgreSQL.
+    Postgres,
+    /// SQLite 3.35 or newer.
+    Sqlite,
+}
+
+impl SqlDialect {
+    /// All of them.
+    pub const ALL: [SqlDialect; 4] = [
+        SqlDialect::MySql,
+        SqlDialect::MariaDb,
+        SqlDialect::Postgres,
+        SqlDialect::Sqlite,
+    ];
+
+    /// What the docs call the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SqlDialect::MySql => "MySQL",
+            SqlDialect::MariaDb => "MariaDB",
+            SqlDialect::Postgres => "PostgreSQL",
+            SqlDialect::Sqlite => "SQLite",
+        }
+    }
+}
+
+impl fmt::Display for SqlDialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
