@@ -4,7 +4,6 @@ use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lockhouse::store::Kind;
 use lockhouse::{Error, Invalid, Lockhouse};
 
 use crate::complaint::complain;
@@ -89,13 +88,13 @@ impl Place {
         (!path.is_empty() && !path.contains('?')).then(|| Path::new(path))
     }
 
-    /// As [`connect`](Self::connect), and tries for as long as `wait` while the database has no connection left.
+    /// As [`connect`](Self::connect), and tries for as long as `wait` while others keep the database busy.
     pub(crate) async fn connect_within(&self, wait: Duration) -> Result<Lockhouse, Failure> {
         let begun = Instant::now();
         loop {
             match self.connect().await {
                 Err(Failure::Lockhouse(Error::Store(error)))
-                    if error.kind() == Kind::Crowded && begun.elapsed() < wait => {}
+                    if error.is_busy() && begun.elapsed() < wait => {}
                 connected => return connected,
             }
         }

@@ -4,6 +4,8 @@
 
 mod house;
 
+use std::time::Duration;
+
 use house::{House, Running};
 use lockhouse_testkit::database::Database;
 use lockhouse_testkit::place::{self, Place};
@@ -67,6 +69,33 @@ async fn forty_runs_share_ten_connections_of_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forty_runs_share_ten_connections_of_mysql() {
     forty_runs_share_ten_connections(place::mysql().await).await;
+}
+
+/// Longer than a call without a wait may take.
+async fn a_run_waits_while_another_program_locks_the_semaphore(place: Option<Place>) {
+    let Some(place) = place else { return };
+    let house = House::at(place.url());
+    house.text(&["create", "one", "1"]);
+    let mut other = Database::open(place.url()).await;
+    other.run("BEGIN").await;
+    let lock = "UPDATE lockhouse_semaphore SET capacity = capacity";
+    other.run(lock).await;
+    let run = house.start(&["run", "-s", "one", "--", "true"]);
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    other.run("COMMIT").await;
+    let done = run.end();
+    assert_eq!(done.code, 0, "{done:?}");
+    place.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_waits_while_another_program_locks_the_semaphore_on_mysql() {
+    a_run_waits_while_another_program_locks_the_semaphore(place::mysql().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_waits_while_another_program_locks_the_semaphore_on_postgres() {
+    a_run_waits_while_another_program_locks_the_semaphore(place::postgres().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,39 @@
 
 mod house;
 
+use std::thread;
+use std::time::Duration;
+
 use house::{House, Running};
+use rusqlite::Connection;
+
+/// A busy file is no reason to give up.
+#[test]
+fn a_hundred_runs_at_once_on_one_file_are_all_granted() {
+    let house = House::on_a_store();
+    house.text(&["create", "one", "1"]);
+    let run = ["run", "-s", "one", "--", "true"];
+    let runs: Vec<Running> = (0..100).map(|_| house.start(&run)).collect();
+    for run in runs {
+        let done = run.end();
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    assert_eq!(house.in_use("one"), 0);
+}
+
+/// Longer than a call without a wait may take.
+#[test]
+fn a_run_waits_while_another_program_locks_the_file() {
+    let house = House::on_a_store();
+    house.text(&["create", "one", "1"]);
+    let file = Connection::open(house.path("permits.db")).unwrap();
+    file.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let run = house.start(&["run", "-s", "one", "--", "true"]);
+    thread::sleep(Duration::from_secs(12));
+    file.execute_batch("COMMIT").unwrap();
+    let done = run.end();
+    assert_eq!(done.code, 0, "{done:?}");
+}
 
 /// P1, P10 and P11, seen from outside.
 #[test]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lockhouse::{Ask, Code, Lockhouse, Lost, Permit, Released, RequestBuilder};
+use lockhouse::{Ask, Code, Error, Lockhouse, Lost, Permit, Released, RequestBuilder, Session};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokio::process::Command;
@@ -119,7 +119,7 @@ impl Run {
         let mut hold = Hold::new(permit);
         if own_owner {
             // Only now, as those who find no room have nothing to keep.
-            let session = async { Ok(lockhouse.session(&owner, self.ttl).await?) };
+            let session = begin_session(&lockhouse, &owner, self.ttl, hold.permit());
             match or_signal(session, &mut signals).await {
                 Ok(session) => hold.keep(session),
                 Err(failure) => return self.finish(hold, Err(failure)).await,
@@ -203,6 +203,21 @@ impl Run {
                 }
                 Ok(Exit::of_command(status))
             }
+        }
+    }
+}
+
+/// A session for `owner`. While others keep the store busy it tries for as long as `permit` is held.
+async fn begin_session(
+    lockhouse: &Lockhouse,
+    owner: &str,
+    ttl: Duration,
+    permit: &Permit,
+) -> Result<Session, Failure> {
+    loop {
+        match lockhouse.session(owner, ttl).await {
+            Err(Error::Store(error)) if error.is_busy() && !permit.is_lost() => {}
+            begun => return Ok(begun?),
         }
     }
 }

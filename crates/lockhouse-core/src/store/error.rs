@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{Footprint, Outcome};
 
@@ -97,6 +98,25 @@ impl Error {
         )
     }
 
+    /// Whether the store is there, and kept busy by others: a call with time left goes on waiting. So is one whose
+    /// time ran out while the store was.
+    pub fn is_busy(&self) -> bool {
+        match self.kind {
+            Kind::Conflict | Kind::Locked | Kind::Crowded => true,
+            Kind::Unavailable | Kind::Unknown => {
+                let mut cause = self.source();
+                while let Some(error) = cause {
+                    if let Some(store) = as_store_error(error) {
+                        return store.is_busy();
+                    }
+                    cause = error.source();
+                }
+                false
+            }
+            Kind::Rejected | Kind::Schema | Kind::Configuration => false,
+        }
+    }
+
     /// Whether the batch may have been applied.
     pub fn maybe_applied(&self) -> bool {
         self.kind == Kind::Unknown
@@ -116,5 +136,35 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// The calls of one batch share its error.
+fn as_store_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+    let shared = || cause.downcast_ref::<Arc<Error>>().map(Arc::as_ref);
+    cause.downcast_ref().or_else(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_busy_if_one_of_its_causes_is() {
+        for (kind, is_busy) in [
+            (Kind::Conflict, true),
+            (Kind::Locked, true),
+            (Kind::Crowded, true),
+            (Kind::Unavailable, false),
+            (Kind::Unknown, false),
+            (Kind::Rejected, false),
+        ] {
+            let first = || Error::new(kind, "the first try");
+            let late = || Error::new(Kind::Unknown, "too late").caused_by(first());
+            assert_eq!(first().is_busy(), is_busy, "{kind:?}");
+            assert_eq!(late().is_busy(), is_busy, "{kind:?}");
+            let shared = Error::new(Kind::Unknown, "failed").caused_by(Arc::new(late()));
+            assert_eq!(shared.is_busy(), is_busy, "{kind:?}");
+        }
     }
 }

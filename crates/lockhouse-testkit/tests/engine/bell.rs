@@ -78,7 +78,7 @@ impl Database {
     }
 
     async fn cut_listeners_off(&mut self) {
-        let cut = format!("SELECT pg_terminate_backend(pid) {LISTENS}");
+        let cut = format!("SELECT pg_terminate_backend(pid, 5000) {LISTENS}");
         sqlx::raw_sql(&cut)
             .execute(&mut self.session)
             .await

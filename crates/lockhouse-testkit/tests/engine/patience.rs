@@ -43,6 +43,35 @@ async fn a_store_that_is_out_is_tried_for_a_moment() {
     }
 }
 
+/// A call that waits for room also waits for a store that others keep busy. Once its wait is over, it is answered
+/// within the time of one more call.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_ask_goes_on_while_the_store_is_busy() {
+    for trouble in [Kind::Conflict, Kind::Locked, Kind::Crowded] {
+        let began = Instant::now();
+        let lockhouse = hooked(move |batch| {
+            let asks = batch.commands.iter().any(|command| command.ask().is_some());
+            match asks && began.elapsed() < Duration::from_secs(60) {
+                true => Err(Error::new(trouble, "others are busy")),
+                false => Ok(Vec::new()),
+            }
+        });
+        lockhouse.define("s", 1).await.unwrap();
+        let ask = || lockhouse.request().permits("s", 1);
+        let short = ask().wait(Duration::from_millis(13)).acquire().await;
+        assert_eq!(short.unwrap_err().code(), Code::StoreUnavailable);
+        let after = began.elapsed();
+        assert!(after < Duration::from_secs(10), "{trouble:?} {after:?}");
+        let asked = Instant::now();
+        let long = ask().wait(Duration::from_secs(20)).acquire().await;
+        assert_eq!(long.unwrap_err().code(), Code::StoreUnavailable);
+        let after = asked.elapsed();
+        assert!((20..30).contains(&after.as_secs()), "{trouble:?} {after:?}");
+        ask().wait(Duration::MAX).acquire().await.unwrap().forget();
+        assert!(began.elapsed() < Duration::from_secs(65), "{trouble:?}");
+    }
+}
+
 /// P9: what the store has granted is not told to have expired before it has, however long it took
 /// to be granted. The decision comes after 210 ms at least, and from there on it lasts for 200.
 #[tokio::test]

@@ -6,3 +6,4 @@ mod order;
 mod queue;
 mod sharing;
 mod shown;
+mod upgrading;

@@ -134,9 +134,13 @@ fn answer_caller(
     let Caller {
         ticket, answer: to, ..
     } = caller;
-    let (Some(ticket), Some(refusal), Command::Acquire { ask, .. }) =
-        (ticket, refusal(&answer), command)
-    else {
+    let (Some(ticket), Command::Acquire { ask, .. }) = (ticket, command) else {
+        return Some(Response::Caller(to, Answer::Decided(answer)));
+    };
+    let Some(refusal) = refusal(&answer) else {
+        if answer.is_err() && !ticket.wait.is_over() {
+            waiting.keep(&ticket, &ask);
+        }
         return Some(Response::Caller(to, Answer::Decided(answer)));
     };
     let may_wait = is_exhausted(refusal) || ticket.is_back && exceeds(refusal);
@@ -161,7 +165,7 @@ fn answer_waiter(waiting: &mut WaitingLine, place: Place, answer: Answered) -> O
         let waiter = waiting.remove(place)?;
         if answer.is_err() {
             // It will ask again, and was not to blame.
-            waiting.keep(&waiter);
+            waiting.keep(&waiter.ticket, &waiter.ask);
         }
         return Some(Response::Waiter(waiter.answer, answer));
     };

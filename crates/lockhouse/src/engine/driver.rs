@@ -198,7 +198,7 @@ impl Driver {
         if !is_queued {
             return Err(Error::Overloaded);
         }
-        match timeout_at(deadline, answered).await {
+        match timeout_at(wait.answered_by(deadline), answered).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(Error::Internal("a lane ended without an answer".into())),
             Err(_) => {

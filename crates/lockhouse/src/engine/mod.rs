@@ -209,8 +209,8 @@ impl Engine {
         Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
-    /// An ask that waits goes on while the server has no connection left: nothing was applied, and
-    /// one comes free before long.
+    /// An ask that waits goes on while others keep the store busy: it is safe to repeat, also where an answer
+    /// was lost (P5), and keeps its place.
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
         self.sweep_if_due();
         if Wait::of(wait) == Wait::No {
@@ -220,7 +220,7 @@ impl Engine {
         loop {
             let left = wait.saturating_sub(begun.elapsed());
             match self.acquire_waiting(ask.clone(), left).await {
-                Err(Error::Store(error)) if error.kind() == Kind::Crowded && !left.is_zero() => {}
+                Err(Error::Store(error)) if error.is_busy() && begun.elapsed() < wait => {}
                 other => return other,
             }
         }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::again::{self, RETRIES};
 
 /// Within the 10 s that a caller is promised an answer in.
-const PATIENCE: Duration = Duration::from_millis(9_500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(9_500);
 
 /// When a call that begins now must have its answer.
 pub(super) fn deadline() -> Instant {

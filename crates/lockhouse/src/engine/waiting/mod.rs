@@ -202,13 +202,13 @@ impl WaitingLine {
             return None;
         }
         let waiter = self.remove(place)?;
-        self.keep(&waiter);
+        self.keep(&waiter.ticket, &waiter.ask);
         Some(waiter)
     }
 
     /// Keeps the place of one who may come back.
-    pub(super) fn keep(&mut self, waiter: &Waiter) {
-        self.tickets.keep(&waiter.ticket, &waiter.ask, self.most);
+    pub(super) fn keep(&mut self, ticket: &Ticket, ask: &Ask) {
+        self.tickets.keep(ticket, ask, self.most);
     }
 
     /// Takes one out of its lines that is answered.

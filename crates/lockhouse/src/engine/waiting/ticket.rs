@@ -6,6 +6,8 @@ use lockhouse_core::{Ask, ExternalId, Place};
 use lru::LruCache;
 use tokio::time::Instant;
 
+use crate::engine::retry::PATIENCE;
+
 /// How long the place of one who left is kept.
 const KEPT: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,17 @@ impl Wait {
             _ if wait.is_zero() => Wait::No,
             Some(until) => Wait::Until(until),
             None => Wait::Forever,
+        }
+    }
+
+    /// When a call with this `deadline` must have its answer. One that waits longer has the time of one more
+    /// batch, which then says what is in the way.
+    pub(in crate::engine) fn answered_by(self, deadline: Instant) -> Instant {
+        let latest = deadline + PATIENCE;
+        match self {
+            Wait::No => deadline,
+            Wait::Until(until) => until.clamp(deadline, latest),
+            Wait::Forever => latest,
         }
     }
 
