@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::access::{Access, Auth};
 use crate::connection;
 use crate::connections::Connections;
 use crate::descriptors::Bounds;
@@ -49,12 +50,40 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future,
 ) -> io::Result<()> {
+    serve_with(lockhouse, listener, Options::default(), shutdown).await
+}
+
+/// How [`serve_with`] serves.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether callers need a token.
+    pub auth: Auth,
+    /// Whether TLS ends at a trusted proxy, which says in `X-Forwarded-For` who calls.
+    pub behind_proxy: bool,
+}
+
+/// [`serve`] by `options`.
+///
+/// # Errors
+/// As of [`serve`].
+pub async fn serve_with(
+    lockhouse: Lockhouse,
+    listener: TcpListener,
+    options: Options,
+    shutdown: impl Future,
+) -> io::Result<()> {
     let bounds = Bounds::of_the_process()?;
     let (stop, stopping) = Stopping::new();
     let metrics = Metrics::new();
     let connections = Connections::new(bounds, metrics.connections());
     let hosts = Hosts::of(listener.local_addr()?);
-    let router = with_stopping(lockhouse, stopping.clone(), hosts, metrics);
+    let access = Access::new(
+        lockhouse.clone(),
+        options.auth,
+        options.behind_proxy,
+        options.behind_proxy,
+    );
+    let router = with_stopping(lockhouse, stopping.clone(), hosts, metrics, access);
     tracing::info!(address = %listener.local_addr()?, connections = bounds.connections, "serving");
     let mut served = JoinSet::new();
     tokio::select! {

@@ -1,7 +1,9 @@
 //! `lockhouse serve`.
 
-use clap::Args;
-use lockhouse::Upkeep;
+use std::net::SocketAddr;
+
+use clap::{Args, ValueEnum};
+use lockhouse::{Lockhouse, Upkeep};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -11,7 +13,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::hold::{Signals, or_signal};
-use crate::place;
+use crate::place::{self, Place};
 use crate::upkeep::{Ages, Intervals};
 
 /// Serve a store over HTTP
@@ -24,7 +26,7 @@ use crate::upkeep::{Ages, Intervals};
 #[command(after_help = "\
 Examples:
   lockhouse serve --url mysql://app@db/lockhouse
-  lockhouse serve --listen 0.0.0.0:7117
+  lockhouse serve --listen 0.0.0.0:7117 --behind-proxy
   lockhouse serve --sweep-every 30s --check 'job-*=https://ci.example/jobs/{owner}'
   lockhouse serve --check 'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'
   lockhouse list --url http://127.0.0.1:7117")]
@@ -37,6 +39,22 @@ pub(crate) struct Serve {
         value_parser = host_and_port
     )]
     listen: String,
+    /// Whether callers need an access token: always (tokens), never (none), or as soon as the store has one (auto)
+    #[arg(
+        long,
+        env = "LOCKHOUSE_AUTH",
+        value_name = "HOW",
+        value_enum,
+        default_value_t = Auth::Auto
+    )]
+    auth: Auth,
+    /// TLS ends at a trusted proxy, which says in X-Forwarded-For who calls
+    #[arg(long, env = "LOCKHOUSE_BEHIND_PROXY")]
+    behind_proxy: bool,
+    /// Listen off loopback without tokens or without TLS: whoever reaches the server may do everything, and see
+    /// everything on its way
+    #[arg(long, env = "LOCKHOUSE_INSECURE")]
+    insecure: bool,
     /// How many calls may wait for room at once; further calls are answered `overloaded`
     #[arg(
         long,
@@ -72,7 +90,9 @@ impl Serve {
             Ok(files) => tracing::debug!(files, "open files"),
             Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
         }
+        self.refuse_without_tls(address)?;
         let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
+        let auth = self.auth_on(address, &lockhouse, &place).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
         let (store, url) = (place.public(), format!("http://{address}"));
@@ -99,11 +119,81 @@ impl Serve {
             maintaining.stop().await;
             Ok(())
         };
-        let serving = lockhouse_server::serve(lockhouse, listener, shutdown);
+        let options = lockhouse_server::Options {
+            auth,
+            behind_proxy: self.behind_proxy,
+        };
+        let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)
             .map_err(|error| Failure::other(format!("the server failed: {error}")))?;
         Ok(Exit::OK)
     }
+}
+
+/// Whether callers need a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Auth {
+    Auto,
+    Tokens,
+    None,
+}
+
+/// Whether only programs of this machine reach `address`.
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+impl Serve {
+    fn refuse_without_tls(&self, address: SocketAddr) -> Result<(), Failure> {
+        if is_loopback(address) || self.behind_proxy || self.insecure {
+            return Ok(());
+        }
+        Err(unsafe_on(
+            address,
+            "without TLS, tokens could be read on their way; give --behind-proxy if TLS ends at a \
+             proxy before it",
+        ))
+    }
+
+    /// Whether callers need a token. Off loopback they do, and the store must have one.
+    async fn auth_on(
+        &self,
+        address: SocketAddr,
+        lockhouse: &Lockhouse,
+        place: &Place,
+    ) -> Result<lockhouse_server::Auth, Failure> {
+        let auth = match self.auth {
+            Auth::Auto => lockhouse_server::Auth::Auto,
+            Auth::Tokens => lockhouse_server::Auth::Tokens,
+            Auth::None => lockhouse_server::Auth::None,
+        };
+        if is_loopback(address) || self.insecure {
+            return Ok(auth);
+        }
+        if self.auth == Auth::None {
+            return Err(unsafe_on(
+                address,
+                "without tokens, whoever reaches it may do everything; leave --auth none out",
+            ));
+        }
+        if lockhouse.tokens().await?.is_empty() {
+            let url = place.public();
+            let what = format!(
+                "there is no access token yet; make one first: lockhouse token create admin --grant \
+                 'admin:*' --url {url}"
+            );
+            return Err(unsafe_on(address, &what));
+        }
+        Ok(lockhouse_server::Auth::Tokens)
+    }
+}
+
+fn unsafe_on(address: SocketAddr, why: &str) -> Failure {
+    let message = format!(
+        "will not listen on {address}, which other machines reach: {why}; or give --insecure to do \
+         so all the same"
+    );
+    Failure::with_exit(Exit::USAGE, message)
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {

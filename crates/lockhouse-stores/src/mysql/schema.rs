@@ -13,7 +13,7 @@ use super::error::{code, server_code};
 use crate::sql::{Lease, Script, rows};
 
 /// The migrations, in order. The first takes the schema to version 1.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_owners_and_the_past.sql"),
     include_str!("migrations/0003_less_to_write.sql"),
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0007_listings.sql"),
     include_str!("migrations/0008_templates.sql"),
     include_str!("migrations/0009_slots.sql"),
+    include_str!("migrations/0010_tokens.sql"),
 ];
 
 /// The version that this code needs.

@@ -25,6 +25,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_templates.sql"),
     include_str!("migrations/0008_slots.sql"),
     include_str!("migrations/0009_deleted_semaphores.sql"),
+    include_str!("migrations/0010_tokens.sql"),
 ];
 
 /// The version that this code needs.
