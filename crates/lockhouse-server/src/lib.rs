@@ -49,6 +49,7 @@ mod serve;
 mod socket;
 mod stopping;
 mod templates;
+mod tls;
 mod tokens;
 
 pub use access::Auth;
@@ -56,3 +57,4 @@ pub use descriptors::raise_open_files_limit;
 pub use openapi::OPENAPI;
 pub use router::router;
 pub use serve::{Options, serve, serve_with};
+pub use tls::{Tls, TlsFiles};

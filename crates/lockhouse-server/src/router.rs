@@ -19,7 +19,7 @@ use tower_http::trace::TraceLayer;
 use crate::access::{self, Access, Auth};
 use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
-use crate::origin::{self, Hosts};
+use crate::origin::{self, Site};
 use crate::stopping::Stopping;
 use crate::{console, health, held, openapi, owners, requests, semaphores, templates, tokens};
 
@@ -44,13 +44,13 @@ pub(crate) struct App {
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
     let access = Access::new(lockhouse.clone(), Auth::Auto, false, false);
-    with_stopping(lockhouse, never, Hosts::All, Metrics::new(), access)
+    with_stopping(lockhouse, never, Site::ANY, Metrics::new(), access)
 }
 
 pub(crate) fn with_stopping(
     lockhouse: Lockhouse,
     stopping: Stopping,
-    hosts: Hosts,
+    site: Site,
     metrics: Metrics,
     access: Access,
 ) -> Router {
@@ -70,7 +70,7 @@ pub(crate) fn with_stopping(
     router
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(middleware::from_fn_with_state(hosts, origin::check))
+        .layer(middleware::from_fn_with_state(site, origin::check))
         .layer(middleware::from_fn(marked))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))

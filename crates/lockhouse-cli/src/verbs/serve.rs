@@ -1,9 +1,11 @@
 //! `lockhouse serve`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lockhouse::{Lockhouse, Upkeep};
+use lockhouse_server::{Tls, TlsFiles};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -26,6 +28,7 @@ use crate::upkeep::{Ages, Intervals};
 #[command(after_help = "\
 Examples:
   lockhouse serve --url mysql://app@db/lockhouse
+  lockhouse serve --listen 0.0.0.0:7117 --tls-cert server.pem --tls-key server.key
   lockhouse serve --listen 0.0.0.0:7117 --behind-proxy
   lockhouse serve --sweep-every 30s --check 'job-*=https://ci.example/jobs/{owner}'
   lockhouse serve --check 'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'
@@ -48,6 +51,32 @@ pub(crate) struct Serve {
         default_value_t = Auth::Auto
     )]
     auth: Auth,
+    /// A PEM file with the server's certificate, and those between it and the root, to speak TLS with; read again when it
+    /// changes, and on SIGHUP
+    #[arg(
+        long,
+        env = "LOCKHOUSE_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// A PEM file with the key of the server's certificate
+    #[arg(
+        long,
+        env = "LOCKHOUSE_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    tls_key: Option<PathBuf>,
+    /// A PEM file with the certificates that those of callers are verified by: a caller with a certificate acts as the token
+    /// that has one of its DNS names or URIs
+    #[arg(
+        long,
+        env = "LOCKHOUSE_TLS_CLIENT_CA",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    tls_client_ca: Option<PathBuf>,
     /// TLS ends at a trusted proxy, which says in X-Forwarded-For who calls
     #[arg(long, env = "LOCKHOUSE_BEHIND_PROXY")]
     behind_proxy: bool,
@@ -90,16 +119,21 @@ impl Serve {
             Ok(files) => tracing::debug!(files, "open files"),
             Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
         }
+        let tls = self.tls()?;
         self.refuse_without_tls(address)?;
         let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
         let auth = self.auth_on(address, &lockhouse, &place).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
-        let (store, url) = (place.public(), format!("http://{address}"));
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (store, url) = (place.public(), format!("{scheme}://{address}"));
         global.output.print(
             || json!({"url": url, "store": store}),
             || format!("lockhouse serves {store} on {url}"),
         )?;
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(reload_on_hangup(tls, Signals::listen([Signal::SIGHUP])?));
+        }
         let (stop, mut stopped) = watch::channel(false);
         let mut told = stopped.clone();
         tokio::spawn(async move {
@@ -122,6 +156,7 @@ impl Serve {
         let options = lockhouse_server::Options {
             auth,
             behind_proxy: self.behind_proxy,
+            tls,
         };
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)
@@ -143,15 +178,42 @@ fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
+/// Reads the certificates again on each SIGHUP.
+async fn reload_on_hangup(tls: Tls, mut signals: Signals) {
+    loop {
+        signals.next().await;
+        match tls.reload() {
+            Ok(_) => tracing::info!("the certificate files were read again"),
+            Err(error) => {
+                tracing::error!(%error, "the certificate files cannot be used; the old ones stay");
+            }
+        }
+    }
+}
+
 impl Serve {
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else {
+            return Ok(None);
+        };
+        let files = TlsFiles {
+            certificate,
+            key,
+            client_ca: self.tls_client_ca.clone(),
+        };
+        let tls = Tls::load(files);
+        tls.map(Some)
+            .map_err(|error| Failure::with_exit(Exit::USAGE, error.to_string()))
+    }
+
     fn refuse_without_tls(&self, address: SocketAddr) -> Result<(), Failure> {
-        if is_loopback(address) || self.behind_proxy || self.insecure {
+        if is_loopback(address) || self.tls_cert.is_some() || self.behind_proxy || self.insecure {
             return Ok(());
         }
         Err(unsafe_on(
             address,
-            "without TLS, tokens could be read on their way; give --behind-proxy if TLS ends at a \
-             proxy before it",
+            "without TLS, tokens could be read on their way; give --tls-cert and --tls-key, or \
+             --behind-proxy if TLS ends at a proxy before it",
         ))
     }
 

@@ -12,6 +12,8 @@ use lockhouse::store::{self, Kind};
 use lockhouse::{Digest, Error, Lockhouse, Secret, Timestamp, Token};
 use tokio::sync::Mutex;
 
+use crate::tls::CertificateNames;
+
 /// So long no other look is taken.
 const FRESH: Duration = Duration::from_secs(2);
 
@@ -134,6 +136,17 @@ impl List {
     /// The token of this digest, good or not.
     pub(crate) fn get(&self, digest: &Digest) -> Option<Arc<Token>> {
         self.tokens.get(digest).cloned()
+    }
+
+    /// The token that has one of the `names` of a certificate: a good one if there is one.
+    pub(crate) fn of_certificate(&self, names: &CertificateNames) -> Option<Arc<Token>> {
+        let mut named: Vec<_> = names.iter().filter_map(|name| self.named(name)).collect();
+        named.sort_by_key(|token| !token.is_good(self.now()));
+        named.first().map(|token| Arc::clone(token))
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<Token>> {
+        self.all().find(|token| token.name.as_str() == name)
     }
 
     /// All of them, good or not.

@@ -24,6 +24,7 @@ use tokio::time::sleep;
 
 use crate::failure::Failure;
 use crate::peer::Peer;
+use crate::tls::CertificateNames;
 use failures::Failures;
 use known::Known;
 use needs::Needs;
@@ -85,7 +86,12 @@ impl Access {
     }
 
     /// The caller, if it is one that is let in at all.
-    async fn authenticate(&self, headers: &HeaderMap, peer: Peer) -> Result<Principal, Failure> {
+    async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        names: Option<&CertificateNames>,
+        peer: Peer,
+    ) -> Result<Principal, Failure> {
         if self.auth == Auth::None {
             return Ok(Principal::default());
         }
@@ -98,10 +104,8 @@ impl Access {
             None => {
                 let session = self.sessions.token_of(headers);
                 let token = session.and_then(|digest| list.get(&digest));
-                token.ok_or_else(|| {
-                    let detail = "a token is missing; send it as Authorization: Bearer TOKEN";
-                    self.unauthenticated(peer, detail)
-                })?
+                let token = token.or_else(|| names.and_then(|names| list.of_certificate(names)));
+                token.ok_or_else(|| self.unauthenticated(peer, missing(names)))?
             }
         };
         match token.is_good(self.known.list().await?.now()) {
@@ -237,6 +241,15 @@ impl Access {
     }
 }
 
+/// What a caller with neither a token nor a session is told.
+fn missing(names: Option<&CertificateNames>) -> String {
+    let Some(names) = names else {
+        return "a token is missing; send it as Authorization: Bearer TOKEN".into();
+    };
+    let names = names.iter().collect::<Vec<_>>().join(", ");
+    format!("no token has a name of the certificate: {names}; create one, or send a token")
+}
+
 /// Lets `request` to `route` through if its caller may make it.
 pub(crate) async fn check(
     State((access, route)): State<(Arc<Access>, &'static str)>,
@@ -268,7 +281,9 @@ impl Access {
             return Ok(Principal::default());
         }
         let peer = Peer::of_call(request.extensions());
-        let principal = self.authenticate(request.headers(), peer).await?;
+        let names = request.extensions().get::<CertificateNames>().cloned();
+        let names = names.as_ref();
+        let principal = self.authenticate(request.headers(), names, peer).await?;
         match needs {
             Needs::All(verb) => principal.must_all(verb, "")?,
             Needs::Some(verb) => principal.must_some(verb)?,

@@ -33,6 +33,7 @@ mod slow_callers;
 mod stopping;
 mod strictness;
 mod templates;
+mod tls;
 mod tokens;
 mod upkeep;
 mod waiting;
