@@ -89,7 +89,7 @@ impl Place {
             return self.connect().await;
         };
         // A URL that makes no sense is refused, whether there is such a file or not.
-        lockhouse_stores::open(&self.0).map_err(Error::from)?;
+        lockhouse_stores::open(&self.url).map_err(Error::from)?;
         if output == Format::Table {
             complain(&format!(
                 "lockhouse: {} does not exist yet; lockhouse create NAME CAPACITY makes it",

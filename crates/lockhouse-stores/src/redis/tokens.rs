@@ -63,7 +63,6 @@ impl Tokens for Redis {
 
 impl Inner {
     /// All tokens, in byte order of their names; their row, and the time.
-    #[expect(clippy::type_complexity, reason = "it is read in one place")]
     async fn read_tokens(&self) -> Result<(Vec<(Digest, Token)>, Vec<u8>, Timestamp), Error> {
         let Rows { at, mut values, .. } = self.rows(vec![self.keys.of("tokens")]).await?;
         let row = values.pop().unwrap_or_default();
