@@ -125,6 +125,7 @@ fn is_setting(error: &Error) -> bool {
 fn hint(error: &Error) -> Option<String> {
     let Error::Refused(refusal) = error else {
         return match error.code() {
+            Code::Unauthenticated => Some("LOCKHOUSE_TOKEN or --token-file FILE".into()),
             Code::StoreUnavailable if !is_setting(error) => {
                 Some("the same command later, or another --url".into())
             }

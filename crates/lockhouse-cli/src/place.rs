@@ -4,7 +4,7 @@ use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lockhouse::{Error, Invalid, Lockhouse};
+use lockhouse::{ConnectOptions, Error, Invalid, Lockhouse};
 
 use crate::complaint::complain;
 use crate::failure::Failure;
@@ -15,7 +15,11 @@ const MEMORY: &str = "memory:";
 
 /// The URL of a store or a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(String);
+pub(crate) struct Place {
+    url: String,
+    /// What a server is shown.
+    options: ConnectOptions,
+}
 
 impl Place {
     /// The place that `url` or the `variable` names, else a file in the user's state folder.
@@ -34,7 +38,7 @@ impl Place {
         // As with most variables, an empty one is as good as none.
         let variable = variable.ok().filter(|url| !url.is_empty());
         if let Some(url) = url.or(variable) {
-            return Ok(Self(url));
+            return Ok(Self::at(url));
         }
         let file = state_folder(|name| env::var_os(name).map(PathBuf::from))
             .ok_or_else(|| invalid("is missing, and there is no home folder to keep permits in"))?
@@ -42,12 +46,33 @@ impl Place {
         let file = file
             .to_str()
             .ok_or_else(|| invalid("is missing, and the path of the home folder is not UTF-8"))?;
-        Ok(Self(format!("sqlite:{file}")))
+        Ok(Self::at(format!("sqlite:{file}")))
+    }
+
+    fn at(url: String) -> Self {
+        Self {
+            url,
+            options: ConnectOptions::new(),
+        }
+    }
+
+    /// The same, where a server is shown what `options` say.
+    pub(crate) fn with(self, options: ConnectOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// What finds the place, and the token for it, for another command.
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let token = self.options.secret();
+        let token = token.map(|token| ("LOCKHOUSE_TOKEN", token.reveal()));
+        [("LOCKHOUSE_URL", self.url.as_str())]
+            .into_iter()
+            .chain(token)
     }
 
     /// For a command that ends: a store in its memory would end with it.
     pub(crate) async fn connect(&self) -> Result<Lockhouse, Failure> {
-        if self.0 == MEMORY {
+        if self.url == MEMORY {
             return Err(invalid(
                 "is memory:, which ends with this command; use sqlite:PATH, or lockhouse serve \
                  --url memory: and the server's http:// URL",
@@ -63,7 +88,7 @@ impl Place {
             return self.connect().await;
         };
         // A URL that makes no sense is refused, whether there is such a file or not.
-        lockhouse_stores::open(&self.0).map_err(Error::from)?;
+        lockhouse_stores::open(&self.url).map_err(Error::from)?;
         if output == Format::Table {
             complain(&format!(
                 "lockhouse: {} does not exist yet; lockhouse create NAME CAPACITY makes it",
@@ -74,12 +99,13 @@ impl Place {
     }
 
     pub(crate) async fn connect_to_serve(&self) -> Result<Lockhouse, Failure> {
-        Ok(Lockhouse::connect(&self.0).await?)
+        let options = self.options.clone();
+        Ok(Lockhouse::connect_with(&self.url, options).await?)
     }
 
     /// The SQLite file, if the URL names one. A URL with a host may have credentials, and names none.
     fn file(&self) -> Option<&Path> {
-        let path = self.0.strip_prefix("sqlite:")?;
+        let path = self.url.strip_prefix("sqlite:")?;
         let path = match path.strip_prefix("//") {
             Some(path) if path.contains('@') && !path.starts_with('/') => return None,
             Some(path) => path,
@@ -102,13 +128,13 @@ impl Place {
 
     /// Whether it is a server rather than a store.
     pub(crate) fn is_server(&self) -> bool {
-        let scheme = self.0.split(':').next().unwrap_or_default();
+        let scheme = self.url.split(':').next().unwrap_or_default();
         scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
     }
 
     /// The URL without user and password, to be shown.
     pub(crate) fn public(&self) -> String {
-        lockhouse::without_credentials(&self.0)
+        lockhouse::without_credentials(&self.url)
     }
 }
 
@@ -147,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        let public = |url: &str| Place(url.to_owned()).public();
+        let public = |url: &str| Place::at(url.to_owned()).public();
         assert_eq!(
             public("mysql://app:s3cret@db:3306/lockhouse"),
             "mysql://db:3306/lockhouse"
@@ -163,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_server_is_known_by_its_scheme() {
-        let is_server = |url: &str| Place(url.to_owned()).is_server();
+        let is_server = |url: &str| Place::at(url.to_owned()).is_server();
         assert!(is_server("http://127.0.0.1:7117"));
         assert!(is_server("HTTPS://lockhouse"));
         assert!(!is_server("sqlite:http"));

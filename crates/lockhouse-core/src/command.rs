@@ -43,6 +43,8 @@ pub enum Command {
         external_id: ExternalId,
         /// The new time to live; without it, the one last given.
         ttl: Option<Ttl>,
+        /// Who. If that is a token's, only what the same token made is renewed.
+        by: Option<Owner>,
     },
     /// End a live request.
     End {
@@ -147,7 +149,7 @@ pub enum Saved {
 pub enum Cause {
     /// Its holder gives it back, or somebody else who knows its id.
     Released {
-        /// Who.
+        /// Who. If that is a token's, only what the same token made is released.
         by: Option<Owner>,
     },
     /// Its time has passed.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::{
-    Capacity, Count, EndReason, ExternalId, MAX_SLOTTED_CAPACITY, Owner, SemaphoreName, store,
+    Capacity, Count, EndReason, ExternalId, MAX_SLOTTED_CAPACITY, Owner, SemaphoreName, TokenName,
+    store,
 };
 
 /// Why a call failed. [`code`](Error::code) is the stable word to branch on, which the HTTP API uses too.
@@ -140,6 +141,12 @@ pub enum Refusal {
     /// The id belongs to a request with other permits or another owner.
     #[error("external_id \"{0}\" belongs to a different request; use another id")]
     IdempotencyConflict(ExternalId),
+    /// A good access token has the name.
+    #[error("token \"{0}\" exists; revoke it first, or choose another name")]
+    TokenExists(TokenName),
+    /// Another token made the request, or no token did.
+    #[error("request \"{0}\" belongs to another token")]
+    OfAnotherToken(ExternalId),
     /// The request has ended.
     #[error("request \"{external_id}\" has ended: {reason}")]
     RequestEnded {
@@ -201,6 +208,8 @@ impl Refusal {
             Refusal::ExceedsCapacity { .. } => Code::ExceedsCapacity,
             Refusal::Exhausted(_) | Refusal::Closed(_) | Refusal::OthersFirst(_) => Code::Exhausted,
             Refusal::IdempotencyConflict(_) => Code::IdempotencyConflict,
+            Refusal::TokenExists(_) => Code::IdempotencyConflict,
+            Refusal::OfAnotherToken(_) => Code::Forbidden,
             Refusal::RequestEnded { .. } => Code::RequestEnded,
             Refusal::SessionEnded(_) => Code::SessionEnded,
             Refusal::CapacityChanged { .. } | Refusal::SlotsDiffer { .. } => Code::CapacityChanged,

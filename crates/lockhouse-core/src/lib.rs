@@ -7,6 +7,7 @@
 //!
 //! A new kind of store implements [`Store`](store::Store) and keeps its contract.
 
+mod access;
 mod ask;
 mod changes;
 mod command;
@@ -28,6 +29,9 @@ mod template;
 mod text;
 mod turn;
 
+pub use access::{
+    Covered, Digest, MAX_TOKEN_GRANTS, MAX_TOKEN_NAME_BYTES, Token, TokenGrant, TokenName, Verb,
+};
 pub use ask::{Ask, MAX_SEMAPHORES_A_REQUEST};
 pub use changes::{Changes, Decision, Ended, Freed, Loaded, Renewed};
 pub use command::{Cause, Command, Definition, Outcome, Reply, Saved, Stand};

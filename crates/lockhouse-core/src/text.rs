@@ -13,6 +13,9 @@ use crate::Invalid;
 /// The longest name, id or owner, in bytes of UTF-8.
 pub const MAX_TEXT_BYTES: usize = 255;
 
+/// The longest name of an access token, in bytes of UTF-8.
+pub const MAX_TOKEN_NAME_BYTES: usize = 64;
+
 /// The longest note on a capacity change, in bytes of UTF-8.
 pub const MAX_NOTE_BYTES: usize = 1024;
 
@@ -62,17 +65,21 @@ macro_rules! text {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(&*self.0, f)
             }
         }
+    };
+}
+
+macro_rules! shown_as_it_is {
+    ($($name:ident)*) => {
+        $(impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        })*
     };
 }
 
@@ -93,10 +100,21 @@ text!(
 );
 text!(
     /// Free text that says who holds: a job id, a host and pid.
+    ///
+    /// Behind a server that asks for tokens, each token has owners of its own: the owner then has the token's name in
+    /// it. [`as_str`](Owner::as_str) is all of it, by which owners are told apart and kept;
+    /// [`name`](Owner::name) is the text that the caller chose, which `Display` shows.
     Owner,
     "owner",
     check
 );
+text!(
+    /// The name of an access token: 1 to 64 bytes.
+    TokenName,
+    "name",
+    check_token_name
+);
+shown_as_it_is!(SemaphoreName ExternalId TokenName);
 
 impl SemaphoreName {
     /// The name in a store's row, which may be one of Lockhouse's own. Never use it for what a
@@ -148,6 +166,75 @@ impl Note {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl Owner {
+    /// What stands between the name of a token and that of its owner. No text that a caller gives has it.
+    const SEPARATOR: char = '\u{1f}';
+
+    /// The owner that the token called `token` calls `owner`; without one, the owner of what it makes in nobody's name.
+    ///
+    /// # Errors
+    /// [`Invalid`] when both together have more than 254 bytes.
+    pub fn of_token(token: &TokenName, owner: Option<&Owner>) -> Result<Self, Invalid> {
+        let name = owner.map_or("", Owner::name);
+        let most = MAX_TEXT_BYTES - 1 - token.as_str().len();
+        if name.len() > most {
+            let problem = format!(
+                "is {} bytes long, the most is {most} for token \"{token}\"",
+                name.len()
+            );
+            return Err(Invalid::new("owner", problem));
+        }
+        Ok(Self(format!("{token}{}{name}", Self::SEPARATOR).into()))
+    }
+
+    /// The owner in a store's row, which may have the name of a token in it. Never use it for what a caller says.
+    ///
+    /// # Errors
+    /// As [`parse`](Owner::parse), and when one of the two names is not one.
+    pub fn stored(text: impl AsRef<str>) -> Result<Self, Invalid> {
+        let text = text.as_ref();
+        let Some((token, name)) = text.split_once(Self::SEPARATOR) else {
+            return Self::parse(text);
+        };
+        check_token_name("owner", token)?;
+        if !name.is_empty() {
+            check("owner", name)?;
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The name of the token whose owner it is, if it is a token's.
+    pub fn token(&self) -> Option<&str> {
+        let (token, _) = self.0.split_once(Self::SEPARATOR)?;
+        Some(token)
+    }
+
+    /// The text that the caller chose; empty where a token named no owner.
+    pub fn name(&self) -> &str {
+        self.0
+            .split_once(Self::SEPARATOR)
+            .map_or(&self.0, |(_, name)| name)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn check_token_name<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
+    let text = check(field, text)?;
+    if text.len() > MAX_TOKEN_NAME_BYTES {
+        let problem = format!(
+            "is {} bytes long, the most is {MAX_TOKEN_NAME_BYTES}",
+            text.len()
+        );
+        return Err(Invalid::new(field, problem));
+    }
+    Ok(text)
 }
 
 fn check<'a>(field: &'static str, text: &'a str) -> Result<&'a str, Invalid> {
@@ -223,6 +310,43 @@ mod tests {
             ExternalId::parse("Job-1").unwrap(),
             ExternalId::parse("job-1").unwrap()
         );
+    }
+
+    #[test]
+    fn each_token_has_owners_of_its_own() {
+        let (ci, ann) = (
+            TokenName::parse("ci").unwrap(),
+            Owner::parse("ann").unwrap(),
+        );
+        let owner = Owner::of_token(&ci, Some(&ann)).unwrap();
+        assert_ne!(owner, ann);
+        assert_eq!((owner.token(), owner.name()), (Some("ci"), "ann"));
+        assert_eq!((ann.token(), ann.name()), (None, "ann"));
+        assert_eq!(owner.to_string(), "ann");
+        let nameless = Owner::of_token(&ci, None).unwrap();
+        assert_eq!((nameless.token(), nameless.name()), (Some("ci"), ""));
+        for owner in [&owner, &nameless, &ann] {
+            assert_eq!(Owner::stored(owner.as_str()).as_ref(), Ok(owner));
+        }
+        assert!(
+            Owner::parse(owner.as_str()).is_err(),
+            "no caller can say it"
+        );
+        for text in ["", "\u{1f}a", "ci\u{1f}a\u{1f}b", "ci\u{1f} a"] {
+            assert!(Owner::stored(text).is_err(), "{text:?}");
+        }
+        let long = Owner::parse("x".repeat(253)).unwrap();
+        let refused = Owner::of_token(&ci, Some(&long)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "owner is 253 bytes long, the most is 252 for token \"ci\""
+        );
+    }
+
+    #[test]
+    fn a_token_has_a_name_of_64_bytes_at_most() {
+        assert!(TokenName::parse("x".repeat(64)).is_ok());
+        assert!(TokenName::parse("x".repeat(65)).is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
@@ -23,12 +24,16 @@ use crate::connections::Connection;
 use crate::peer::Peer;
 use crate::socket::{self, Socket};
 use crate::stopping::Stopping;
+use crate::tls::{self, CertificateNames, Tls};
 
 /// How long a connection may be without a call: the time for the head of a request, for an idle
 /// connection, and for the last of an answer to be read.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// The same when the server stops.
+/// The time for the TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long a connection may be without a call when the server stops.
 const LAST_QUIET: Duration = Duration::from_secs(1);
 
 /// The longest head of a request, and the most of a body that is read ahead.
@@ -53,13 +58,62 @@ pub(crate) struct MayWait {
     _place: Option<OwnedSemaphorePermit>,
 }
 
+/// What serves all connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) router: Router,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) stopping: Stopping,
+}
+
 /// Answers the calls that come by `connection` until it ends.
-pub(crate) async fn serve(connection: Arc<Connection>, router: Router, stopping: Stopping) {
+pub(crate) async fn serve(connection: Arc<Connection>, offer: Offer) {
+    let Offer {
+        router,
+        tls,
+        stopping,
+    } = offer;
+    let socket = Socket::new(Arc::clone(&connection.stream));
+    let Some(tls) = tls else {
+        return serve_on(socket, &connection, None, router, stopping).await;
+    };
+    let encrypted = tokio::select! {
+        encrypted = timeout(HANDSHAKE, tls.accept(socket)) => encrypted,
+        () = over(&connection) => return,
+        () = stopping.begun() => return,
+    };
+    match encrypted {
+        Ok(Ok(stream)) => {
+            let names = tls::names(&stream);
+            // Large, and there are many connections without TLS.
+            Box::pin(serve_on(stream, &connection, names, router, stopping)).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+/// Resolves when `connection` has failed, or is to end.
+async fn over(connection: &Connection) {
+    tokio::select! {
+        () = socket::broken(&connection.stream) => {}
+        () = connection.to_end() => {}
+    }
+}
+
+/// Answers the calls that come by `stream`, by which a caller with a certificate of these `names` calls.
+async fn serve_on(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    connection: &Arc<Connection>,
+    names: Option<CertificateNames>,
+    router: Router,
+    stopping: Stopping,
+) {
     let router = TowerToHyperService::new(router);
     let peer = Peer::of(&connection.stream);
     let service = service_fn(|mut request: Request<Incoming>| {
         let call = connection.begin_call();
-        let connection = Arc::clone(&connection);
+        let connection = Arc::clone(connection);
         let version = request.version();
         request.extensions_mut().insert(Caller {
             connection: Some(Arc::clone(&connection)),
@@ -68,6 +122,9 @@ pub(crate) async fn serve(connection: Arc<Connection>, router: Router, stopping:
         });
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
+        }
+        if let Some(names) = &names {
+            request.extensions_mut().insert(names.clone());
         }
         let answering = router.call(request);
         async move {
@@ -85,14 +142,8 @@ pub(crate) async fn serve(connection: Arc<Connection>, router: Router, stopping:
         .max_concurrent_streams(MOST_STREAMS)
         .max_header_list_size(MOST_HEADERS)
         .max_send_buf_size(MOST_BUFFERED);
-    let socket = Socket::new(Arc::clone(&connection.stream));
-    let mut served = pin!(http.serve_connection(TokioIo::new(socket), service));
-    let mut over = pin!(async {
-        tokio::select! {
-            () = socket::broken(&connection.stream) => {}
-            () = connection.to_end() => {}
-        }
-    });
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut over = pin!(over(connection));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = over.as_mut() => return,

@@ -4,6 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lockhouse::Owner;
 
+use crate::access::Principal;
 use crate::failure::Failure;
 use crate::peer::Peer;
 use crate::query::parameters;
@@ -32,7 +33,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Ending {
         };
         let by = by.map(Owner::parse).transpose();
         let by = by.map_err(|invalid| invalid.on("by"))?;
-        let by = by.or_else(|| Peer::name(&parts.extensions));
+        // A token is named by the handler.
+        let principal = parts.extensions.get::<Principal>();
+        let by = match principal.and_then(Principal::token) {
+            Some(_) => by,
+            None => by.or_else(|| Peer::name(&parts.extensions)),
+        };
         Ok(match force {
             true => Self::Forced { by },
             false => Self::Released { by },

@@ -1,6 +1,6 @@
 //! Answers that say no: problem documents.
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockhouse::{Code, Error, Invalid};
@@ -23,6 +23,10 @@ impl Failure {
     pub(crate) fn under(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        Code::parse(&self.0.code).unwrap_or(Code::Internal)
     }
 
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
@@ -66,6 +70,9 @@ impl IntoResponse for Failure {
             CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(seconds) = problem.retry_after_s() {
             headers.insert(RETRY_AFTER, seconds.into());
         }

@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod access;
 mod answer;
 mod body;
 mod connection;
@@ -32,6 +33,7 @@ mod descriptors;
 mod ending;
 mod failure;
 mod health;
+mod held;
 mod metrics;
 mod openapi;
 mod origin;
@@ -47,8 +49,12 @@ mod serve;
 mod socket;
 mod stopping;
 mod templates;
+mod tls;
+mod tokens;
 
+pub use access::Auth;
 pub use descriptors::raise_open_files_limit;
 pub use openapi::OPENAPI;
 pub use router::router;
-pub use serve::serve;
+pub use serve::{Options, serve, serve_with};
+pub use tls::{Tls, TlsFiles};

@@ -37,6 +37,14 @@ pub(crate) enum Hosts {
     All,
 }
 
+/// Where the server's own page is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    pub(crate) hosts: Hosts,
+    /// Whether the server itself speaks TLS.
+    pub(crate) has_tls: bool,
+}
+
 impl Hosts {
     /// Those of a server that listens on `address`.
     pub(crate) fn of(address: SocketAddr) -> Self {
@@ -45,6 +53,14 @@ impl Hosts {
             false => Hosts::All,
         }
     }
+}
+
+impl Site {
+    /// Under any name.
+    pub(crate) const ANY: Self = Self {
+        hosts: Hosts::All,
+        has_tls: false,
+    };
 
     fn check(self, request: &Request) -> Result<(), Failure> {
         let own = self.named_by(request)?;
@@ -67,7 +83,7 @@ impl Hosts {
         if target.as_ref().is_some_and(has_user_info) {
             return Err(malformed("has user info"));
         }
-        if self == Hosts::All {
+        if self.hosts == Hosts::All {
             return Ok(target.or(host));
         }
         if target.is_none() && host.is_none() {
@@ -87,8 +103,9 @@ impl Hosts {
         let is_own = |origin: &HeaderValue| {
             let origin = origin.to_str().ok()?;
             let (scheme, authority) = origin.split_once("://")?;
-            let default_port = match (scheme, self) {
-                ("http", _) => 80,
+            let default_port = match (scheme, self.hosts) {
+                ("http", _) if !self.has_tls => 80,
+                ("https", _) if self.has_tls => 443,
                 ("https", Hosts::All) => 443,
                 _ => return None,
             };
@@ -107,8 +124,8 @@ impl Hosts {
 }
 
 /// Lets `request` through unless another site's page makes it.
-pub(crate) async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    match hosts.check(&request) {
+pub(crate) async fn check(State(site): State<Site>, request: Request, next: Next) -> Response {
+    match site.check(&request) {
         Ok(()) => next.run(request).await,
         Err(failure) => failure.into_response(),
     }

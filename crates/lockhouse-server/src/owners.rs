@@ -1,9 +1,12 @@
 //! `/v1/owners/{owner}`: heartbeats and goodbyes.
 
+use std::sync::Arc;
+
 use axum::extract::State;
-use lockhouse::{Heard, Lockhouse, Owner, Ttl};
+use lockhouse::{Error, Lockhouse, Owner, Refusal, Ttl, Verb};
 use lockhouse_wire::{self as wire, Goodbye, Heartbeat};
 
+use crate::access::{Access, Principal};
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::path::Named;
@@ -11,18 +14,29 @@ use crate::query::NoParameters;
 
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
+    State(access): State<Arc<Access>>,
+    principal: Principal,
     Named(owner): Named<Owner>,
     _: NoParameters,
     Json(body): Json<Heartbeat>,
 ) -> Result<Json<wire::OwnerSession>, Failure> {
     let ttl = Ttl::from_ms(body.ttl_ms)?;
-    let ttl = ttl.as_duration();
-    let heard = match body.must_exist {
-        true => Heard {
-            session: lockhouse.renew_session(&owner, ttl).await?,
-            began: false,
-        },
-        false => lockhouse.heartbeat(&owner, ttl).await?,
+    let heard = match principal.own(Some(owner.clone()))? {
+        Some(own) if principal.token().is_some() => {
+            match lockhouse.heartbeat_as(own.clone(), ttl, true).await {
+                Err(Error::Refused(Refusal::SessionEnded(_))) => {
+                    let others = access.others(&lockhouse, &principal, &owner).await?;
+                    let other = others.into_iter().next();
+                    if other.is_some() {
+                        principal.must_all(Verb::Force, "")?;
+                    }
+                    let owner = other.unwrap_or(own);
+                    lockhouse.heartbeat_as(owner, ttl, body.must_exist).await?
+                }
+                heard => heard?,
+            }
+        }
+        _ => lockhouse.heartbeat_as(owner, ttl, body.must_exist).await?,
     };
     Ok(Json(wire::OwnerSession::from(&heard)))
 }
@@ -30,11 +44,25 @@ pub(crate) async fn put(
 /// What was released stays so if the caller hangs up; asked again, it goes on with the rest.
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
+    State(access): State<Arc<Access>>,
+    principal: Principal,
     Named(owner): Named<Owner>,
     _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
 ) -> Result<Json<Goodbye>, Failure> {
-    let released = lockhouse.goodbye(&owner).await?;
+    let own = principal.own(Some(owner.clone()))?;
+    let own = own.unwrap_or_else(|| owner.clone());
+    let mut released = lockhouse.goodbye_as(&own).await?;
+    let others = access.others(&lockhouse, &principal, &owner).await?;
+    // One who had something of its own is not told of others.
+    if !others.is_empty() && released == 0 {
+        principal.must_all(Verb::Force, "")?;
+    }
+    if principal.must_all(Verb::Force, "").is_ok() {
+        for other in others {
+            released += lockhouse.goodbye_as(&other).await?;
+        }
+    }
     let owner = owner.to_string();
     Ok(Json(Goodbye { owner, released }))
 }

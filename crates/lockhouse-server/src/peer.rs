@@ -1,12 +1,17 @@
 //! The address that a call came from.
 
-use std::net::IpAddr;
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
 
-use axum::http::Extensions;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use lockhouse::Owner;
 use tokio::net::TcpStream;
 
-/// The other end of a connection. Behind a proxy, it is the proxy.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The caller's address: the other end of the connection, or what a trusted proxy says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(IpAddr);
 
@@ -17,9 +22,63 @@ impl Peer {
         Some(Self(address.ip().to_canonical()))
     }
 
+    /// Of the call with these extensions; no address if it came by other means than [`serve`](crate::serve()).
+    pub(crate) fn of_call(extensions: &Extensions) -> Self {
+        let nowhere = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        extensions.get().copied().unwrap_or(nowhere)
+    }
+
+    /// The caller that the nearest proxy names. What others have put before that may be made up.
+    pub(crate) fn forwarded(headers: &HeaderMap) -> Option<Self> {
+        let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
+        let (_, address) = last
+            .to_str()
+            .ok()?
+            .rsplit_once(',')
+            .unwrap_or(("", last.to_str().ok()?));
+        let address: IpAddr = address.trim().parse().ok()?;
+        Some(Self(address.to_canonical()))
+    }
+
+    pub(crate) fn address(self) -> IpAddr {
+        self.0
+    }
+
     /// Who a call that names nobody is by.
     pub(crate) fn name(extensions: &Extensions) -> Option<Owner> {
         let Self(address) = extensions.get()?;
         Owner::parse(address.to_string()).ok()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of_call(&parts.extensions))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_proxy_is_believed_and_what_came_with_the_call_is_not() {
+        let said = |values: &[&str]| {
+            let name = FORWARDED_FOR.parse::<axum::http::HeaderName>().unwrap();
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(name.clone(), value.parse().unwrap());
+            }
+            Peer::forwarded(&headers).map(|peer| peer.address().to_string())
+        };
+        assert_eq!(said(&["1.2.3.4, 5.6.7.8"]).as_deref(), Some("5.6.7.8"));
+        assert_eq!(
+            said(&["1.2.3.4", "::ffff:9.9.9.9"]).as_deref(),
+            Some("9.9.9.9")
+        );
+        assert_eq!(said(&["nonsense"]), None);
+        assert_eq!(said(&[]), None);
     }
 }

@@ -9,18 +9,19 @@ use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post, put};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use lockhouse::{Code, Lockhouse};
 use lockhouse_wire as wire;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::PropagateRequestIdLayer;
 use tower_http::trace::TraceLayer;
 
+use crate::access::{self, Access, Auth};
 use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
-use crate::origin::{self, Hosts};
+use crate::origin::{self, Site};
 use crate::stopping::Stopping;
-use crate::{console, health, openapi, owners, requests, semaphores, templates};
+use crate::{console, health, held, openapi, owners, requests, semaphores, templates, tokens};
 
 /// Which call an answer is of.
 const CALL_ID: HeaderName = HeaderName::from_static(wire::CALL_ID);
@@ -31,6 +32,7 @@ pub(crate) struct App {
     lockhouse: Lockhouse,
     stopping: Stopping,
     metrics: Arc<Metrics>,
+    access: Arc<Access>,
 }
 
 /// The whole HTTP service on `lockhouse`, to be served by other means than
@@ -38,30 +40,37 @@ pub(crate) struct App {
 ///
 /// It takes any `Host`, as it can't know the names that it is served under. On a loopback address
 /// that lets pages in whose names resolve to it (DNS rebinding): check `Host` in front of it.
+/// Callers need a token as soon as the store has one.
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
-    with_stopping(lockhouse, never, Hosts::All, Metrics::new())
+    let access = Access::new(lockhouse.clone(), Auth::Auto, false, false);
+    with_stopping(lockhouse, never, Site::ANY, Metrics::new(), access)
 }
 
 pub(crate) fn with_stopping(
     lockhouse: Lockhouse,
     stopping: Stopping,
-    hosts: Hosts,
+    site: Site,
     metrics: Metrics,
+    access: Access,
 ) -> Router {
     let app = App {
         lockhouse,
         stopping,
         metrics: Arc::new(metrics),
+        access: Arc::new(access),
     };
     let mut router = Router::new();
     for (path, route) in routes() {
-        router = router.route(path, route);
+        // The path as it is written here: the whole may be nested under another.
+        let checked = (Arc::clone(&app.access), path);
+        let check = middleware::from_fn_with_state(checked, access::check);
+        router = router.route(path, route.layer(check));
     }
     router
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(middleware::from_fn_with_state(hosts, origin::check))
+        .layer(middleware::from_fn_with_state(site, origin::check))
         .layer(middleware::from_fn(marked))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
@@ -70,7 +79,7 @@ pub(crate) fn with_stopping(
         .with_state(app)
 }
 
-fn routes() -> [(&'static str, MethodRouter<App>); 16] {
+fn routes() -> [(&'static str, MethodRouter<App>); 19] {
     [
         ("/v1/semaphores", get(semaphores::list)),
         (
@@ -82,7 +91,7 @@ fn routes() -> [(&'static str, MethodRouter<App>); 16] {
         ("/v1/semaphores/{name}/holders", get(semaphores::holders)),
         ("/v1/semaphores/{name}/history", get(semaphores::history)),
         ("/v1/semaphores/{name}/waiting", get(semaphores::waiting)),
-        ("/v1/requests", get(requests::list)),
+        ("/v1/requests", get(held::list)),
         (
             "/v1/requests/{external_id}",
             put(requests::put)
@@ -98,6 +107,12 @@ fn routes() -> [(&'static str, MethodRouter<App>); 16] {
         (
             "/v1/templates/{pattern}",
             put(templates::put).delete(templates::delete),
+        ),
+        ("/v1/tokens", post(tokens::post).get(tokens::list)),
+        ("/v1/tokens/{name}", delete(tokens::delete)),
+        (
+            "/v1/session",
+            post(access::session::post).delete(access::session::delete),
         ),
         ("/healthz", get(health::healthz)),
         ("/readyz", get(health::readyz)),
@@ -146,6 +161,12 @@ impl FromRef<App> for Lockhouse {
     }
 }
 
+impl FromRef<App> for Arc<Access> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.access)
+    }
+}
+
 impl FromRef<App> for Stopping {
     fn from_ref(app: &App) -> Self {
         app.stopping.clone()
@@ -189,6 +210,16 @@ mod tests {
             );
         }
         methods
+    }
+
+    #[tokio::test]
+    async fn each_route_and_method_has_a_row_in_the_table_of_rights() {
+        for (path, methods) in methods_of_the_routes().await {
+            for method in methods {
+                let method = method.to_uppercase().parse().unwrap();
+                assert!(access::needs(&method, &path).is_some(), "{method} {path}");
+            }
+        }
     }
 
     fn methods_of_the_contract() -> Methods {

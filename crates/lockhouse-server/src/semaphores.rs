@@ -3,17 +3,20 @@
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use lockhouse::{Cursor, Lockhouse, SemaphoreName};
+use lockhouse::{Code, Covered, Cursor, Error, Lockhouse, SemaphoreName, SemaphoreStatus, Verb};
 use lockhouse_wire::{self as wire, Define, History, Holders, Semaphores, Waiting};
 
+use crate::access::Principal;
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
+use crate::held;
 use crate::paging::{Limit, Paging};
 use crate::path::Named;
 use crate::query::{NoParameters, parameters};
 
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
+    principal: Principal,
     Named(name): Named<SemaphoreName>,
     _: NoParameters,
     headers: HeaderMap,
@@ -34,7 +37,7 @@ pub(crate) async fn put(
     if let Some(expected) = body.expected_capacity {
         define = define.expected(expected);
     }
-    if let Some(who) = body.changed_by {
+    if let Some(who) = body.changed_by.as_deref().or(principal.name()) {
         define = define.changed_by(who);
     }
     if let Some(note) = body.note {
@@ -98,9 +101,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Listing {
 
 pub(crate) async fn list(
     State(lockhouse): State<Lockhouse>,
+    principal: Principal,
     Listing { prefix, paging }: Listing,
 ) -> Result<Json<Semaphores>, Failure> {
-    let list = |after, limit| lockhouse.semaphores_with_prefix(&prefix, after, limit);
+    let covered = principal.covered(Verb::Read, &prefix);
+    let list = |after, limit| seen(&lockhouse, &covered, &prefix, after, limit);
     let listed = list(paging.after.as_ref(), paging.limit).await?;
     let mut next = None;
     if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
@@ -112,12 +117,53 @@ pub(crate) async fn list(
     Ok(Json(Semaphores { semaphores, next }))
 }
 
+/// Those semaphores after `after` that are covered, and whose names begin with `prefix`.
+async fn seen(
+    lockhouse: &Lockhouse,
+    covered: &[Covered<'_>],
+    prefix: &str,
+    after: Option<&SemaphoreName>,
+    limit: u32,
+) -> Result<Vec<SemaphoreStatus>, Error> {
+    let mut listed = Vec::new();
+    for covered in covered {
+        let left = limit - u32::try_from(listed.len()).unwrap_or(limit);
+        if left == 0 {
+            break;
+        }
+        match *covered {
+            Covered::All(own) => {
+                let prefix = if own.len() > prefix.len() {
+                    own
+                } else {
+                    prefix
+                };
+                listed.extend(
+                    lockhouse
+                        .semaphores_with_prefix(prefix, after, left)
+                        .await?,
+                );
+            }
+            Covered::One(name) if after.is_none_or(|after| after.as_str() < name) => {
+                match lockhouse.status(name).await {
+                    Err(error) if error.code() == Code::UnknownSemaphore => {}
+                    status => listed.push(status?),
+                }
+            }
+            Covered::One(_) => {}
+        }
+    }
+    Ok(listed)
+}
+
 pub(crate) async fn holders(
     State(lockhouse): State<Lockhouse>,
+    principal: Principal,
     Named(name): Named<SemaphoreName>,
     paging: Paging<Cursor>,
 ) -> Result<Json<Holders>, Failure> {
-    let (holders, next) = crate::requests::page(&lockhouse, None, Some(&name), &paging).await?;
+    let (holders, next) = held::page(&lockhouse, &principal, None, Some(&name), &paging).await?;
+    let next = next.map(|next| wire::cursor(&next.to_string()));
     Ok(Json(Holders { holders, next }))
 }
 

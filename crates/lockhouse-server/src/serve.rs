@@ -7,20 +7,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use lockhouse::Lockhouse;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connection;
+use crate::access::{Access, Auth};
+use crate::connection::{self, Offer};
 use crate::connections::Connections;
 use crate::descriptors::Bounds;
 use crate::metrics::Metrics;
-use crate::origin::Hosts;
+use crate::origin::{Hosts, Site};
 use crate::router::with_stopping;
 use crate::socket;
 use crate::stopping::Stopping;
+use crate::tls::Tls;
 
 /// How long calls may go on once the server is to stop. Each ends within 10 s by itself, as waits
 /// for room are then broken off.
@@ -49,16 +50,56 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future,
 ) -> io::Result<()> {
+    serve_with(lockhouse, listener, Options::default(), shutdown).await
+}
+
+/// How [`serve_with`] serves.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether callers need a token.
+    pub auth: Auth,
+    /// Whether TLS ends at a trusted proxy, which says in `X-Forwarded-For` who calls.
+    pub behind_proxy: bool,
+    /// The certificates to speak TLS with; none to speak without.
+    pub tls: Option<Tls>,
+}
+
+/// [`serve`] by `options`.
+///
+/// # Errors
+/// As of [`serve`].
+pub async fn serve_with(
+    lockhouse: Lockhouse,
+    listener: TcpListener,
+    options: Options,
+    shutdown: impl Future,
+) -> io::Result<()> {
     let bounds = Bounds::of_the_process()?;
     let (stop, stopping) = Stopping::new();
     let metrics = Metrics::new();
     let connections = Connections::new(bounds, metrics.connections());
-    let hosts = Hosts::of(listener.local_addr()?);
-    let router = with_stopping(lockhouse, stopping.clone(), hosts, metrics);
+    let tls = options.tls;
+    let site = Site {
+        hosts: Hosts::of(listener.local_addr()?),
+        has_tls: tls.is_some(),
+    };
+    let access = Access::new(
+        lockhouse.clone(),
+        options.auth,
+        options.behind_proxy,
+        options.behind_proxy || tls.is_some(),
+    );
+    let router = with_stopping(lockhouse, stopping.clone(), site, metrics, access);
     tracing::info!(address = %listener.local_addr()?, connections = bounds.connections, "serving");
+    let offer = Offer {
+        router,
+        tls: tls.clone(),
+        stopping,
+    };
     let mut served = JoinSet::new();
     tokio::select! {
-        never = take(&listener, &connections, &mut served, &router, &stopping) => match never {},
+        never = take(&listener, &connections, &mut served, &offer) => match never {},
+        never = watch(tls.as_ref()) => never,
         _ = shutdown => {}
     }
     drop(listener);
@@ -79,8 +120,7 @@ async fn take(
     listener: &TcpListener,
     connections: &Arc<Connections>,
     served: &mut JoinSet<()>,
-    router: &Router,
-    stopping: &Stopping,
+    offer: &Offer,
 ) -> Infallible {
     let mut accepting = pin!(accept(listener, connections));
     loop {
@@ -90,12 +130,16 @@ async fn take(
             Some(_) = served.join_next() => continue,
         };
         let connection = connections.open(stream);
-        served.spawn(connection::serve(
-            connection,
-            router.clone(),
-            stopping.clone(),
-        ));
+        served.spawn(connection::serve(connection, offer.clone()));
         accepting.set(accept(listener, connections));
+    }
+}
+
+/// Reads the certificates again when they change.
+async fn watch(tls: Option<&Tls>) -> ! {
+    match tls {
+        Some(tls) => tls.watch().await,
+        None => std::future::pending().await,
     }
 }
 

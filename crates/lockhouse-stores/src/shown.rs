@@ -60,7 +60,7 @@ fn text(waiters: &[ShownWaiter]) -> String {
 fn row(waiter: &ShownWaiter) -> Row {
     Row {
         id: waiter.external_id.to_string(),
-        owner: waiter.owner.as_ref().map(Owner::to_string),
+        owner: waiter.owner.as_ref().map(|owner| owner.as_str().to_owned()),
         count: waiter.count.value(),
         priority: waiter.priority.value(),
         waited_us: u64::try_from(waiter.waited.as_micros()).unwrap_or(u64::MAX),
@@ -83,7 +83,7 @@ fn waiter(row: Row, written: Timestamp) -> Result<Waiter, Invalid> {
     let lacks = row.lacks.iter().map(SemaphoreName::stored);
     let waiter = ShownWaiter {
         external_id: ExternalId::parse(&row.id)?,
-        owner: row.owner.map(Owner::parse).transpose()?,
+        owner: row.owner.map(Owner::stored).transpose()?,
         count: Count::new(row.count)?,
         priority: Priority::new(row.priority)?,
         waited: Duration::from_micros(row.waited_us),

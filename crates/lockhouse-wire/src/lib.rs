@@ -13,6 +13,7 @@ mod problem;
 mod requests;
 mod semaphores;
 mod templates;
+mod tokens;
 mod waiting;
 
 pub use cursor::{cursor, key};
@@ -22,6 +23,7 @@ pub use problem::Problem;
 pub use requests::{Acquire, AskedPermit, Grant, Holders, Released, Renew, Request, Requests};
 pub use semaphores::{CapacityChange, Define, History, Semaphore, Semaphores};
 pub use templates::{DefineTemplate, Template, Templates};
+pub use tokens::{Login, MadeToken, NewToken, Token, Tokens};
 pub use waiting::{Waiter, Waiting};
 
 use std::time::Duration;

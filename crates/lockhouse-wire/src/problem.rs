@@ -4,6 +4,7 @@
 use lockhouse_core::store::{self, Kind};
 use lockhouse_core::{
     Capacity, Code, Count, EndReason, Error, ExternalId, Invalid, Owner, Refusal, SemaphoreName,
+    TokenName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub struct Problem {
     /// The request that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
+    /// `idempotency_conflict`: the access token that has the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `session_ended`: whose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -112,7 +116,13 @@ impl Problem {
                 capacity: Some(Capacity::CLOSED.value()),
                 ..problem
             },
-            Refusal::UnknownRequest(id) | Refusal::IdempotencyConflict(id) => Self {
+            Refusal::TokenExists(name) => Self {
+                name: Some(name.to_string()),
+                ..problem
+            },
+            Refusal::UnknownRequest(id)
+            | Refusal::OfAnotherToken(id)
+            | Refusal::IdempotencyConflict(id) => Self {
                 external_id: text(id),
                 ..problem
             },
@@ -186,7 +196,11 @@ impl Problem {
             Code::Exhausted if self.capacity == Some(0) => Refusal::Closed(names()?),
             Code::Exhausted => Refusal::Exhausted(names()?),
             Code::UnknownRequest => Refusal::UnknownRequest(external_id()?),
-            Code::IdempotencyConflict => Refusal::IdempotencyConflict(external_id()?),
+            Code::IdempotencyConflict => match &self.name {
+                Some(name) => Refusal::TokenExists(TokenName::parse(name).ok()?),
+                None => Refusal::IdempotencyConflict(external_id()?),
+            },
+            Code::Forbidden => Refusal::OfAnotherToken(external_id()?),
             Code::InvalidRequest if self.capacity.is_some() => Refusal::TooManySlots {
                 name: name()?,
                 capacity: Capacity::new(self.capacity?).ok()?,

@@ -97,6 +97,9 @@ pub struct Request {
     /// Who ended it, where that was not its holder and they said.
     #[serde(default)]
     pub ended_by: Option<String>,
+    /// The access token that made it, where a server asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 /// What a request holds on one semaphore.
@@ -213,15 +216,32 @@ impl From<&lockhouse_core::Request> for Request {
             external_id: request.external_id.to_string(),
             state: request.state.as_str().to_owned(),
             end_reason: request.end_reason().map(|reason| reason.to_string()),
-            owner: request.owner.as_ref().map(Owner::to_string),
+            owner: owner(request.owner.as_ref()),
             permits: permits.collect(),
             ttl_ms: request.ttl.map(Ttl::as_ms),
             expires_at: request.expires_at,
             created_at: request.created_at,
             released_at: request.released_at(),
-            ended_by: request.ended_by.as_ref().map(Owner::to_string),
+            ended_by: request.ended_by.as_ref().map(by),
+            token: token(request.owner.as_ref()),
         }
     }
+}
+
+/// The owner's name, unless a token named none.
+pub(crate) fn owner(owner: Option<&Owner>) -> Option<String> {
+    let name = owner?.name();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn token(owner: Option<&Owner>) -> Option<String> {
+    owner?.token().map(str::to_owned)
+}
+
+/// The name of the caller, or else of its token.
+fn by(by: &Owner) -> String {
+    let name = Some(by.name()).filter(|name| !name.is_empty());
+    name.or(by.token()).unwrap_or_default().to_owned()
 }
 
 impl TryFrom<Request> for lockhouse_core::Request {

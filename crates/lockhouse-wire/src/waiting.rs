@@ -33,7 +33,7 @@ impl From<&store::Waiter> for Waiter {
     fn from(waiter: &store::Waiter) -> Self {
         Self {
             external_id: waiter.external_id.to_string(),
-            owner: waiter.owner.as_ref().map(Owner::to_string),
+            owner: super::requests::owner(waiter.owner.as_ref()),
             count: waiter.count.value(),
             priority: waiter.priority.value(),
             since: waiter.since,

@@ -107,6 +107,7 @@ mod tests {
     fn another_answer_stays_as_it_is() {
         let external_id = ExternalId::parse("x").unwrap();
         let renew = Command::Renew {
+            by: None,
             external_id: external_id.clone(),
             ttl: None,
         };

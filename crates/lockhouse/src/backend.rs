@@ -7,13 +7,13 @@ use std::time::Duration;
 use lockhouse_core::store::{Cursor, Held, Holders, Page, Waiter};
 use lockhouse_core::{
     CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Pattern, Reply, Request,
-    SemaphoreName, Template, TemplateDefinition,
+    SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenGrant, TokenName,
 };
 
 use crate::engine::Engine;
 #[cfg(feature = "remote")]
 use crate::remote::Remote;
-use crate::{Error, SemaphoreStatus};
+use crate::{Error, Secret, SemaphoreStatus};
 
 /// Does the calls of a [`Lockhouse`](crate::Lockhouse).
 #[derive(Clone, Debug)]
@@ -105,6 +105,23 @@ impl Backend {
     /// The waiters of all processes, in order.
     pub(crate) async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
         forward!(self, waiting(name))
+    }
+
+    pub(crate) async fn create_token(
+        &self,
+        name: TokenName,
+        grants: &[TokenGrant],
+        expires_at: Option<Timestamp>,
+    ) -> Result<(Token, Secret), Error> {
+        forward!(self, create_token(name, grants, expires_at))
+    }
+
+    pub(crate) async fn tokens(&self) -> Result<Vec<Token>, Error> {
+        forward!(self, tokens())
+    }
+
+    pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
+        forward!(self, revoke_token(name))
     }
 
     /// Brings the schema up to date. A server does so itself when it starts.

@@ -14,7 +14,8 @@ use crate::background::Background;
 use crate::engine::Engine;
 use crate::error::unexpected;
 use crate::{
-    Define, Error, Heard, Released, RequestBuilder, Semaphore, SemaphoreStatus, Session, who,
+    ConnectOptions, Define, Error, Heard, Released, RequestBuilder, Semaphore, SemaphoreStatus,
+    Session, who,
 };
 use lockhouse_wire as wire;
 
@@ -52,17 +53,29 @@ impl Lockhouse {
     /// `https://…`), or to a store in memory (`memory:`), which is for tests.
     ///
     /// On a database this first brings the schema up to date. A database user that may not change tables can connect
-    /// after another user has run `lockhouse migrate`. A server is contacted by the first call.
+    /// after another user has run `lockhouse migrate`. A server is contacted by the first call. It
+    /// is shown the token in `LOCKHOUSE_TOKEN`, if there is one; [`connect_with`](Lockhouse::connect_with) takes another.
     ///
     /// # Errors
     /// [`Error::Invalid`], or [`Error::Store`] of [`Kind::Configuration`](crate::store::Kind::Configuration), if the URL
     /// or its options make no sense; [`Error::Store`] if the database does not answer within 10 s.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
+        Self::connect_with(url, ConnectOptions::from_env()?).await
+    }
+
+    /// The same, where a server is shown what `options` say, and nothing of the environment.
+    ///
+    /// # Errors
+    /// As of [`connect`](Lockhouse::connect).
+    pub async fn connect_with(
+        url: impl AsRef<str>,
+        options: ConnectOptions,
+    ) -> Result<Self, Error> {
         let url = url.as_ref();
         #[cfg(feature = "remote")]
         if is_server(url) {
             return Ok(Self::on(Backend::Remote(Arc::new(
-                crate::remote::Remote::new(url)?,
+                crate::remote::Remote::new(url, options)?,
             ))));
         }
         let lockhouse = Self::with_store(lockhouse_stores::open(url)?);
@@ -198,16 +211,9 @@ impl Lockhouse {
         external_id: impl AsRef<str>,
         ttl: Option<Duration>,
     ) -> Result<Request, Error> {
-        let external_id = ExternalId::parse(external_id)?;
         let ttl = ttl.map(Ttl::new).transpose()?;
-        match self
-            .backend
-            .execute(Command::Renew { external_id, ttl }, Duration::ZERO)
-            .await?
-        {
-            Reply::Renewed(request) => Ok(request),
-            other => Err(unexpected(&other)),
-        }
+        self.renew_as(ExternalId::parse(external_id)?, ttl, None)
+            .await
     }
 
     /// Releases a live request. Its `ended_by` is this process, as `host:pid`. Releasing it again is no error:
@@ -232,16 +238,6 @@ impl Lockhouse {
         let by = Owner::parse(by).map_err(|invalid| invalid.on("by"))?;
         self.release_as(ExternalId::parse(external_id)?, Some(by))
             .await
-    }
-
-    pub(crate) async fn release_as(
-        &self,
-        external_id: ExternalId,
-        by: Option<Owner>,
-    ) -> Result<Released, Error> {
-        let cause = Cause::Released { by };
-        let release = Command::End { external_id, cause };
-        Released::of(self.backend.execute(release, Duration::ZERO).await?)
     }
 
     /// Ends any live request, with [`EndReason::Forced`](crate::EndReason::Forced). Its `ended_by` is `by`, or this
@@ -318,15 +314,8 @@ impl Lockhouse {
     }
 
     async fn beat(&self, owner: &str, ttl: Duration, must_exist: bool) -> Result<Heard, Error> {
-        let heartbeat = Command::Heartbeat {
-            owner: Owner::parse(owner)?,
-            ttl: Ttl::new(ttl)?,
-            must_exist,
-        };
-        match self.backend.execute(heartbeat, Duration::ZERO).await? {
-            Reply::Heard { session, began } => Ok(Heard { session, began }),
-            other => Err(unexpected(&other)),
-        }
+        self.heartbeat_as(Owner::parse(owner)?, Ttl::new(ttl)?, must_exist)
+            .await
     }
 
     /// Begins a session of `owner` that sends a heartbeat every third of `ttl`, until it is [ended](Session::goodbye) or
@@ -350,7 +339,7 @@ impl Lockhouse {
     /// # Errors
     /// [`Error::Invalid`], [`Error::Store`].
     pub async fn goodbye(&self, owner: impl AsRef<str>) -> Result<u64, Error> {
-        self.backend.goodbye(&Owner::parse(owner)?).await
+        self.goodbye_as(&Owner::parse(owner)?).await
     }
 
     /// The request with the id `external_id`, live or ended.

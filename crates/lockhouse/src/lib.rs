@@ -181,6 +181,7 @@
 //! - **Holds of a few milliseconds, thousands a second, on one semaphore**: each hold is a row that is committed to a
 //!   disk twice; a counter in memory is faster and forgets more.
 
+mod access;
 mod again;
 mod answers;
 mod backend;
@@ -210,6 +211,7 @@ mod template;
 mod upkeep;
 mod who;
 
+pub use access::{ConnectOptions, Secret};
 pub use answers::{Raised, Released};
 pub use client::Lockhouse;
 pub use define::Define;
@@ -218,10 +220,10 @@ pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;
 pub use lockhouse_core::store::{Cursor, Held, Waiter};
 pub use lockhouse_core::{
-    Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Definition, EndReason, Epoch,
-    Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Origin, Outcome, Owner, OwnerSession,
-    Pattern, Priority, Refusal, Reply, Request, SemaphoreName, SemaphoreStatus, Slots, State,
-    Template, Timestamp, Ttl,
+    Ask, Capacity, CapacityChange, Cause, Code, Command, Count, Covered, Definition, Digest,
+    EndReason, Epoch, Error, ExternalId, Finding, Grant, Heard, Invalid, Note, Origin, Outcome,
+    Owner, OwnerSession, Pattern, Priority, Refusal, Reply, Request, SemaphoreName,
+    SemaphoreStatus, Slots, State, Template, Timestamp, Token, TokenGrant, TokenName, Ttl, Verb,
 };
 pub use lockhouse_stores::without_credentials;
 pub use mutex::Mutex;

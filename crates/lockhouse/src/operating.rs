@@ -131,7 +131,7 @@ impl Lockhouse {
         Ok(())
     }
 
-    fn upkeeper(&self) -> Result<&Engine, Error> {
+    pub(crate) fn upkeeper(&self) -> Result<&Engine, Error> {
         let elsewhere = || Invalid::new("url", "is a server's; do this where its database is");
         Ok(self.engine().ok_or_else(elsewhere)?)
     }

@@ -21,6 +21,7 @@ mod serve;
 mod show;
 mod sweep;
 mod template;
+mod token;
 mod verify;
 
 use clap::Subcommand;
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Heartbeat(heartbeat::Heartbeat),
     Goodbye(goodbye::Goodbye),
     Template(template::TemplateVerb),
+    Token(token::TokenVerb),
     Sweep(sweep::Sweep),
     Verify(verify::Verify),
     Epoch(epoch::EpochVerb),
@@ -74,6 +76,7 @@ impl Verb {
             Verb::Heartbeat(verb) => verb.perform(global).await,
             Verb::Goodbye(verb) => verb.perform(global).await,
             Verb::Template(verb) => verb.perform(global).await,
+            Verb::Token(verb) => verb.perform(global).await,
             Verb::Sweep(verb) => verb.perform(global).await,
             Verb::Verify(verb) => verb.perform(global).await,
             Verb::Epoch(verb) => verb.perform(global).await,

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::global::Global;
 use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
+use crate::place::Place;
 use crate::want::{Wanted, patience};
 use crate::{notice, who};
 
@@ -27,7 +28,7 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// command ends, and exits as the command did. It prints nothing on stdout. On a terminal it says on stderr what
 /// it waits for.
 ///
-/// The command gets LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a JSON object),
+/// The command gets LOCKHOUSE_URL, a server's LOCKHOUSE_TOKEN, LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a JSON object),
 /// LOCKHOUSE_SLOTS (the slots on each slotted semaphore, as a JSON object of lists), LOCKHOUSE_OWNER and, with one
 /// semaphore, LOCKHOUSE_FENCE and LOCKHOUSE_SLOT (several slots with commas between them). Signals are passed on to it; a second Ctrl-C within
 /// 5 s kills it and everything that it started. If the hold is lost, all of that gets SIGTERM and then SIGKILL
@@ -125,7 +126,7 @@ impl Run {
                 Err(failure) => return self.finish(hold, Err(failure)).await,
             }
         }
-        let child = self.child(hold.permit(), &owner);
+        let child = self.child(hold.permit(), &owner, &place);
         let ended = hold::run(child, &hold, self.ttl, &mut signals).await;
         self.finish(hold, ended).await
     }
@@ -153,7 +154,7 @@ impl Run {
         }
     }
 
-    fn child(&self, permit: &Permit, owner: &str) -> Command {
+    fn child(&self, permit: &Permit, owner: &str, place: &Place) -> Command {
         let fences: serde_json::Map<_, _> = permit
             .fences()
             .map(|(semaphore, fence)| (semaphore.to_owned(), fence.into()))
@@ -168,6 +169,7 @@ impl Run {
         let mut command = Command::new(&self.command[0]);
         command
             .args(&self.command[1..])
+            .envs(place.environment())
             .env("LOCKHOUSE_EXTERNAL_ID", permit.external_id().as_str())
             .env("LOCKHOUSE_OWNER", owner)
             .env("LOCKHOUSE_FENCES", Value::from(fences).to_string())

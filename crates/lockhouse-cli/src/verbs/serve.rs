@@ -1,7 +1,11 @@
 //! `lockhouse serve`.
 
-use clap::Args;
-use lockhouse::Upkeep;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lockhouse::{Lockhouse, Upkeep};
+use lockhouse_server::{Tls, TlsFiles};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -11,7 +15,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::hold::{Signals, or_signal};
-use crate::place;
+use crate::place::{self, Place};
 use crate::upkeep::{Ages, Intervals};
 
 /// Serve a store over HTTP
@@ -24,7 +28,8 @@ use crate::upkeep::{Ages, Intervals};
 #[command(after_help = "\
 Examples:
   lockhouse serve --url mysql://app@db/lockhouse
-  lockhouse serve --listen 0.0.0.0:7117
+  lockhouse serve --listen 0.0.0.0:7117 --tls-cert server.pem --tls-key server.key
+  lockhouse serve --listen 0.0.0.0:7117 --behind-proxy
   lockhouse serve --sweep-every 30s --check 'job-*=https://ci.example/jobs/{owner}'
   lockhouse serve --check 'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'
   lockhouse list --url http://127.0.0.1:7117")]
@@ -37,6 +42,48 @@ pub(crate) struct Serve {
         value_parser = host_and_port
     )]
     listen: String,
+    /// Whether callers need an access token: always (tokens), never (none), or as soon as the store has one (auto)
+    #[arg(
+        long,
+        env = "LOCKHOUSE_AUTH",
+        value_name = "HOW",
+        value_enum,
+        default_value_t = Auth::Auto
+    )]
+    auth: Auth,
+    /// A PEM file with the server's certificate, and those between it and the root, to speak TLS with; read again when it
+    /// changes, and on SIGHUP
+    #[arg(
+        long,
+        env = "LOCKHOUSE_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// A PEM file with the key of the server's certificate
+    #[arg(
+        long,
+        env = "LOCKHOUSE_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    tls_key: Option<PathBuf>,
+    /// A PEM file with the certificates that those of callers are verified by: a caller with a certificate acts as the token
+    /// that has one of its DNS names or URIs
+    #[arg(
+        long,
+        env = "LOCKHOUSE_TLS_CLIENT_CA",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    tls_client_ca: Option<PathBuf>,
+    /// TLS ends at a trusted proxy, which says in X-Forwarded-For who calls
+    #[arg(long, env = "LOCKHOUSE_BEHIND_PROXY")]
+    behind_proxy: bool,
+    /// Listen off loopback without tokens or without TLS: whoever reaches the server may do everything, and see
+    /// everything on its way
+    #[arg(long, env = "LOCKHOUSE_INSECURE")]
+    insecure: bool,
     /// How many calls may wait for room at once; further calls are answered `overloaded`
     #[arg(
         long,
@@ -72,14 +119,21 @@ impl Serve {
             Ok(files) => tracing::debug!(files, "open files"),
             Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
         }
+        let tls = self.tls()?;
+        self.refuse_without_tls(address)?;
         let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
+        let auth = self.auth_on(address, &lockhouse, &place).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
-        let (store, url) = (place.public(), format!("http://{address}"));
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (store, url) = (place.public(), format!("{scheme}://{address}"));
         global.output.print(
             || json!({"url": url, "store": store}),
             || format!("lockhouse serves {store} on {url}"),
         )?;
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(reload_on_hangup(tls, Signals::listen([Signal::SIGHUP])?));
+        }
         let (stop, mut stopped) = watch::channel(false);
         let mut told = stopped.clone();
         tokio::spawn(async move {
@@ -99,11 +153,109 @@ impl Serve {
             maintaining.stop().await;
             Ok(())
         };
-        let serving = lockhouse_server::serve(lockhouse, listener, shutdown);
+        let options = lockhouse_server::Options {
+            auth,
+            behind_proxy: self.behind_proxy,
+            tls,
+        };
+        let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)
             .map_err(|error| Failure::other(format!("the server failed: {error}")))?;
         Ok(Exit::OK)
     }
+}
+
+/// Whether callers need a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Auth {
+    Auto,
+    Tokens,
+    None,
+}
+
+/// Whether only programs of this machine reach `address`.
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// Reads the certificates again on each SIGHUP.
+async fn reload_on_hangup(tls: Tls, mut signals: Signals) {
+    loop {
+        signals.next().await;
+        match tls.reload() {
+            Ok(_) => tracing::info!("the certificate files were read again"),
+            Err(error) => {
+                tracing::error!(%error, "the certificate files cannot be used; the old ones stay");
+            }
+        }
+    }
+}
+
+impl Serve {
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else {
+            return Ok(None);
+        };
+        let files = TlsFiles {
+            certificate,
+            key,
+            client_ca: self.tls_client_ca.clone(),
+        };
+        let tls = Tls::load(files);
+        tls.map(Some)
+            .map_err(|error| Failure::with_exit(Exit::USAGE, error.to_string()))
+    }
+
+    fn refuse_without_tls(&self, address: SocketAddr) -> Result<(), Failure> {
+        if is_loopback(address) || self.tls_cert.is_some() || self.behind_proxy || self.insecure {
+            return Ok(());
+        }
+        Err(unsafe_on(
+            address,
+            "without TLS, tokens could be read on their way; give --tls-cert and --tls-key, or \
+             --behind-proxy if TLS ends at a proxy before it",
+        ))
+    }
+
+    /// Whether callers need a token. Off loopback they do, and the store must have one.
+    async fn auth_on(
+        &self,
+        address: SocketAddr,
+        lockhouse: &Lockhouse,
+        place: &Place,
+    ) -> Result<lockhouse_server::Auth, Failure> {
+        let auth = match self.auth {
+            Auth::Auto => lockhouse_server::Auth::Auto,
+            Auth::Tokens => lockhouse_server::Auth::Tokens,
+            Auth::None => lockhouse_server::Auth::None,
+        };
+        if is_loopback(address) || self.insecure {
+            return Ok(auth);
+        }
+        if self.auth == Auth::None {
+            return Err(unsafe_on(
+                address,
+                "without tokens, whoever reaches it may do everything; leave --auth none out",
+            ));
+        }
+        if lockhouse.tokens().await?.is_empty() {
+            let url = place.public();
+            let what = format!(
+                "there is no access token yet; make one first: lockhouse token create admin --grant \
+                 'admin:*' --url {url}"
+            );
+            return Err(unsafe_on(address, &what));
+        }
+        Ok(lockhouse_server::Auth::Tokens)
+    }
+}
+
+fn unsafe_on(address: SocketAddr, why: &str) -> Failure {
+    let message = format!(
+        "will not listen on {address}, which other machines reach: {why}; or give --insecure to do \
+         so all the same"
+    );
+    Failure::with_exit(Exit::USAGE, message)
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {

@@ -108,7 +108,11 @@ impl Scene {
             Command::Stand { name, stand } => self.stand(name, *stand),
             Command::RaiseFence { name, epoch } => self.raise_fence(name, *epoch),
             Command::Acquire { ask, turn } => self.acquire(ask, turn),
-            Command::Renew { external_id, ttl } => self.renew(external_id, *ttl),
+            Command::Renew {
+                external_id,
+                ttl,
+                by,
+            } => self.renew(external_id, *ttl, by.as_ref()),
             Command::End { external_id, cause } => self.end_by(external_id, cause, lapsed_now),
             Command::Heartbeat {
                 owner,
@@ -271,11 +275,14 @@ impl Scene {
         Ok(Reply::Raised(raised))
     }
 
-    fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>) -> Outcome {
+    fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>, by: Option<&Owner>) -> Outcome {
         let request = self
             .requests
             .get_mut(external_id)
             .ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?;
+        if !is_its_own(request, by) {
+            return Err(Refusal::OfAnotherToken(external_id.clone()));
+        }
         if let Some(reason) = request.end_reason() {
             return Err(ended(external_id, reason));
         }
@@ -293,6 +300,11 @@ impl Scene {
             .requests
             .get(id)
             .ok_or_else(|| Refusal::UnknownRequest(id.clone()))?;
+        if let Cause::Released { by } = cause
+            && !is_its_own(request, by.as_ref())
+        {
+            return Err(Refusal::OfAnotherToken(id.clone()));
+        }
         let due = request.is_live() && self.is_due(request, cause);
         if due {
             self.end(id, cause.reason(), cause.by().cloned());
@@ -468,6 +480,12 @@ impl Scene {
 
 fn unknown(name: &SemaphoreName) -> Refusal {
     Refusal::UnknownSemaphore(vec![name.clone()])
+}
+
+/// Whether `by` may have its way with `request` as with its own. Only tokens are asked.
+fn is_its_own(request: &Request, by: Option<&Owner>) -> bool {
+    let token = by.and_then(Owner::token);
+    token.is_none() || token == request.owner.as_ref().and_then(Owner::token)
 }
 
 /// The row of a semaphore. One that there is no row of is as if it had been deleted.

@@ -7,12 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, Notification, Page,
-    Purge, Shown, ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList,
+    Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, NewToken,
+    Notification, Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens,
+    Upkeep, WaitingList,
 };
 use crate::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
 };
 
 /// A call to a store, other than [`Store::transact`] and [`Notification::changed`].
@@ -63,6 +64,14 @@ pub enum Call<'a> {
     Shown,
     /// [`WaitingList::forget_shown`].
     ForgetShown,
+    /// [`Tokens::tokens`].
+    Tokens,
+    /// [`Tokens::add_token`].
+    AddToken,
+    /// [`Tokens::revoke_token`].
+    RevokeToken,
+    /// [`Tokens::owners_in_use`].
+    OwnersInUse,
     /// [`Migration::migrate`].
     Migrate,
 }
@@ -278,6 +287,28 @@ impl<L: Layer> WaitingList for L {
 
     async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
         self.around(Call::ForgetShown, self.inner().forget_shown(age, limit))
+            .await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Tokens for L {
+    async fn tokens(&self) -> Result<TokenList, Error> {
+        self.around(Call::Tokens, self.inner().tokens()).await
+    }
+
+    async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {
+        self.around(Call::AddToken, self.inner().add_token(token))
+            .await
+    }
+
+    async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error> {
+        self.around(Call::RevokeToken, self.inner().revoke_token(name))
+            .await
+    }
+
+    async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
+        self.around(Call::OwnersInUse, self.inner().owners_in_use(owners))
             .await
     }
 }

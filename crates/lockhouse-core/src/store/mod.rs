@@ -1,6 +1,6 @@
 //! What keeps the permits: the traits of a store, and its errors.
 //!
-//! A new kind of store implements [`Store`], [`Templates`], [`Listing`], [`Upkeep`], [`WaitingList`], [`Notification`] and [`Migration`],
+//! A new kind of store implements [`Store`], [`Templates`], [`Listing`], [`Upkeep`], [`WaitingList`], [`Tokens`], [`Notification`] and [`Migration`],
 //! and with that is a [`FullStore`]. None has a default method, so a store that forgets one does not compile. A [`Layer`] stands before a store
 //! and changes some of its calls.
 
@@ -11,6 +11,7 @@ mod listing;
 mod migration;
 mod notification;
 mod templates;
+mod tokens;
 mod transaction;
 mod upkeep;
 mod waiting_list;
@@ -28,6 +29,7 @@ pub use listing::{Holders, Listing, Page};
 pub use migration::Migration;
 pub use notification::Notification;
 pub use templates::Templates;
+pub use tokens::{MAX_TOKENS, NewToken, TokenList, Tokens};
 pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
 pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
@@ -111,11 +113,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
 /// A store with all that Lockhouse asks of one.
 pub trait FullStore:
-    Store + Templates + Listing + Upkeep + WaitingList + Notification + Migration
+    Store + Templates + Listing + Upkeep + WaitingList + Tokens + Notification + Migration
 {
 }
 
-impl<S: Store + Templates + Listing + Upkeep + WaitingList + Notification + Migration> FullStore
-    for S
+impl<S: Store + Templates + Listing + Upkeep + WaitingList + Tokens + Notification + Migration>
+    FullStore for S
 {
 }

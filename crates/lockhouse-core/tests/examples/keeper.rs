@@ -120,6 +120,7 @@ pub(crate) fn renew(text: &str, ms: Option<u64>) -> Command {
     Command::Renew {
         external_id: id(text),
         ttl: ms.map(ttl),
+        by: None,
     }
 }
 

@@ -55,7 +55,9 @@ impl Model {
                 }),
             },
             Command::Acquire { ask, .. } => self.acquire(now, ask),
-            Command::Renew { external_id, ttl } => self.renew(now, external_id, *ttl),
+            Command::Renew {
+                external_id, ttl, ..
+            } => self.renew(now, external_id, *ttl),
             Command::End { external_id, cause } => {
                 let asked_for_it = !matches!(cause, Cause::Released { .. } | Cause::Forced { .. });
                 let found = due.is_some() && asked_for_it;

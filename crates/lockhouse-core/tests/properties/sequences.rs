@@ -83,7 +83,7 @@ fn commands() -> impl Strategy<Value = Command> {
         1 => names().prop_map(Command::look),
         10 => asks().prop_map(Command::acquire),
         2 => (ids(), option::of(ttls()))
-            .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl }),
+            .prop_map(|(external_id, ttl)| Command::Renew { external_id, ttl, by: None }),
         8 => ends(),
         4 => (owner_names(), (1_u64..15).prop_map(ttl), prop::bool::weighted(0.4))
             .prop_map(|(owner, ttl, must_exist)| Command::Heartbeat { owner, ttl, must_exist }),

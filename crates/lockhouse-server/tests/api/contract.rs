@@ -259,7 +259,7 @@ fn the_contracts_own_examples_are_valid() {
             }
         }
     }
-    assert_eq!(examples, 5);
+    assert_eq!(examples, 7);
 }
 
 /// A checker is itself checked.

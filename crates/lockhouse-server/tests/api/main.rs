@@ -4,6 +4,7 @@
 // In a test that is how a thing is asserted.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod bodies;
 mod browser;
 mod client;
@@ -32,5 +33,7 @@ mod slow_callers;
 mod stopping;
 mod strictness;
 mod templates;
+mod tls;
+mod tokens;
 mod upkeep;
 mod waiting;

@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge,
-    SHOWN_FOR, Shown, ShownWaiter, Stale, Store, Upkeep, Waiter, WaitingList, transact_at_once,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, MAX_TOKENS, Migration, NewToken,
+    Notification, Page, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens,
+    Upkeep, Waiter, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
-    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
-    Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, Digest, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount,
+    Request, Semaphore, SemaphoreName, Timestamp, Token, TokenName,
 };
 
 use crate::MAX_BATCH;
@@ -31,6 +32,7 @@ pub use transaction::MemoryTransaction;
 pub struct Memory {
     rows: Mutex<Rows>,
     shown: Mutex<Lists>,
+    tokens: Mutex<BTreeMap<TokenName, (Digest, Token)>>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -48,6 +50,7 @@ impl Memory {
         Self {
             rows: Mutex::default(),
             shown: Mutex::default(),
+            tokens: Mutex::default(),
             clock: Box::new(clock),
         }
     }
@@ -257,6 +260,52 @@ impl WaitingList for Memory {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let old = shown.extract_if(.., |_, (written, _)| *written <= cutoff);
         Ok(old.take(limit as usize).count() as u64)
+    }
+}
+
+#[async_trait]
+impl Tokens for Memory {
+    async fn tokens(&self) -> Result<TokenList, Error> {
+        let now = (self.clock)();
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = tokens.values().take(MAX_TOKENS as usize);
+        Ok(TokenList {
+            now,
+            tokens: tokens.cloned().collect(),
+        })
+    }
+
+    async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {
+        let now = (self.clock)();
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let (digest, made) = tokens
+            .entry(token.name.clone())
+            .and_modify(|(digest, old)| {
+                if *digest != token.digest && !old.is_good(now) {
+                    (*digest, *old) = (token.digest, token.made_at(now));
+                }
+            })
+            .or_insert_with(|| (token.digest, token.made_at(now)));
+        Ok((*digest == token.digest).then(|| made.clone()))
+    }
+
+    async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error> {
+        let now = (self.clock)();
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = tokens.get_mut(name).map(|(_, token)| {
+            token.revoked_at.get_or_insert(now);
+            token.clone()
+        });
+        Ok(token)
+    }
+
+    async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
+        let rows = self.rows();
+        let is_in_use = |owner: &&Owner| {
+            rows.owners.contains_key(*owner)
+                || !rows.due(Due::OwnedBy(owner), 1, Timestamp::MIN).is_empty()
+        };
+        Ok(owners.iter().filter(is_in_use).cloned().collect())
     }
 }
 

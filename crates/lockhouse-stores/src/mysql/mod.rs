@@ -219,6 +219,20 @@ impl Dialect for MySqlServer {
         )
     }
 
+    fn add_token(row: &str) -> String {
+        format!(
+            "INSERT IGNORE INTO lockhouse_token \
+             (name,digest,grants,created_at,expires_at,revoked_at) VALUES {row}"
+        )
+    }
+
+    fn holding(owners: &str) -> String {
+        format!(
+            "SELECT DISTINCT r.held_by FROM lockhouse_permit_request r FORCE INDEX (held_by) \
+             WHERE r.held_by IN ({owners})"
+        )
+    }
+
     fn recount(torn: usize) -> Script {
         recount::count(torn)
     }

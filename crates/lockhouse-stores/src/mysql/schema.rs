@@ -13,7 +13,7 @@ use super::error::{code, server_code};
 use crate::sql::{Lease, Script, rows};
 
 /// The migrations, in order. The first takes the schema to version 1.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_owners_and_the_past.sql"),
     include_str!("migrations/0003_less_to_write.sql"),
@@ -24,6 +24,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/0008_templates.sql"),
     include_str!("migrations/0009_slots.sql"),
     include_str!("migrations/0010_finished.sql"),
+    include_str!("migrations/0011_tokens.sql"),
 ];
 
 /// The version that this code needs.

@@ -222,6 +222,21 @@ impl Dialect for PostgresServer {
         )
     }
 
+    fn add_token(row: &str) -> String {
+        format!(
+            "INSERT INTO lockhouse_token \
+             (name,digest,grants,created_at,expires_at,revoked_at) VALUES {row} \
+             ON CONFLICT (name) DO NOTHING"
+        )
+    }
+
+    fn holding(owners: &str) -> String {
+        format!(
+            "SELECT DISTINCT r.owner FROM lockhouse_permit_request r \
+             WHERE r.state='ACQUIRED' AND r.owner IN ({owners})"
+        )
+    }
+
     fn recount(torn: usize) -> Script {
         recount::count(torn)
     }

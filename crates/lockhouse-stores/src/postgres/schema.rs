@@ -10,7 +10,7 @@ use super::sql::BEGIN;
 use crate::sql::{Lease, Script, rows};
 
 /// The migrations, in order. The first takes the schema to version 1.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_due_by_semaphore.sql"),
     include_str!("migrations/0003_one_line.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/0005_templates.sql"),
     include_str!("migrations/0006_slots.sql"),
     include_str!("migrations/0007_finished.sql"),
+    include_str!("migrations/0008_tokens.sql"),
 ];
 
 /// The version that this code needs.

@@ -16,6 +16,7 @@
 //! | `sessions` | owners with a session, by when it lapses |
 //! | `history:NAME`, `changes` | capacity changes in their order, and `NAME CHANGE` of all by their time |
 //! | `templates` | all templates, in one row |
+//! | `tokens` | all access tokens, in one row |
 //! | `made:PATTERN`, `unused:PATTERN` | a template's semaphores by capacity, unless resized by hand; those that hold nothing, by their last use |
 //! | `waiting:NAME`, `shown` | the list of waiters of each process, and `NAME PROCESS` by when it was written |
 //! | `number` | the last number of a grant or a change |

@@ -16,6 +16,7 @@ mod keys;
 mod read;
 mod rows;
 mod templates;
+mod tokens;
 mod transaction;
 mod upkeep;
 mod url;

@@ -66,7 +66,10 @@ impl Inner {
     /// The holders of a semaphore that are also an owner's are looked for among those of the one that has fewer.
     pub(super) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let on = of.on.as_ref().map(|name| format!("on:{name}"));
-        let owned = of.owner.as_ref().map(|owner| format!("of:{owner}"));
+        let owned = of
+            .owner
+            .as_ref()
+            .map(|owner| format!("of:{}", owner.as_str()));
         let (set, looks) = match (on, owned) {
             (None, None) => ("live".to_owned(), false),
             (Some(set), None) | (None, Some(set)) => (set, false),
@@ -128,7 +131,7 @@ impl Inner {
         let keys = [self.keys.of("owned")];
         let owners = self.read(&OWNERS, &keys, &[after, &limit]).await?;
         let owners = answer::texts(owners)?.into_iter();
-        let parsed = owners.map(Owner::parse);
+        let parsed = owners.map(Owner::stored);
         parsed
             .map(|owner| owner.map_err(|why| rows::unreadable("owner", why)))
             .collect()
@@ -137,6 +140,7 @@ impl Inner {
     pub(super) async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         match which {
             Due::OwnedBy(owner) => {
+                let owner = owner.as_str();
                 let range = [format!("[{owner}\0"), format!("({owner}\x01")];
                 let range = range.map(String::into_bytes);
                 let found = self.by_bytes("r", "owned", range, limit as usize).await?;

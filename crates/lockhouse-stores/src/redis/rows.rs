@@ -2,9 +2,9 @@
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Idle, Invalid, Line, Note,
-    Origin, Owner, OwnerSession, Pattern, Request, Semaphore, SemaphoreName, Slots, State,
-    Template, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, Digest, EndReason, ExternalId, Grant, Idle, Invalid, Line,
+    Note, Origin, Owner, OwnerSession, Pattern, Request, Semaphore, SemaphoreName, Slots, State,
+    Template, Timestamp, Token, TokenName, Ttl,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,16 @@ struct OriginRow {
     template: String,
     is_resized: bool,
     used_at: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TokenRow {
+    name: String,
+    digest: String,
+    grants: String,
+    created_at: i64,
+    expires_at: Option<i64>,
+    revoked_at: Option<i64>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -134,6 +144,38 @@ pub(super) fn templates(row: &[u8]) -> Result<Vec<Template>, Error> {
     parsed.map_err(|why| unreadable("template", why))
 }
 
+/// All access tokens are one row, too.
+pub(super) fn of_tokens(tokens: &[(Digest, Token)]) -> String {
+    let rows = tokens.iter().map(|(digest, token)| TokenRow {
+        name: token.name.to_string(),
+        digest: digest.to_string(),
+        grants: token.grants_text(),
+        created_at: token.created_at.as_microsecond(),
+        expires_at: token.expires_at.map(|at| at.as_microsecond()),
+        revoked_at: token.revoked_at.map(|at| at.as_microsecond()),
+    });
+    json(&rows.collect::<Vec<_>>())
+}
+
+pub(super) fn tokens(row: &[u8]) -> Result<Vec<(Digest, Token)>, Error> {
+    if row.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<TokenRow> = parse("token", row)?;
+    let parsed = rows.into_iter().map(|row| -> Result<_, Why> {
+        let token = Token {
+            name: TokenName::parse(row.name)?,
+            grants: Token::grants_of(&row.grants)?,
+            created_at: time(row.created_at)?,
+            expires_at: row.expires_at.map(time).transpose()?,
+            revoked_at: row.revoked_at.map(time).transpose()?,
+        };
+        Ok((row.digest.parse()?, token))
+    });
+    let parsed: Result<_, Why> = parsed.collect();
+    parsed.map_err(|why| unreadable("token", why))
+}
+
 pub(super) fn semaphore(name: SemaphoreName, row: &[u8]) -> Result<Semaphore, Error> {
     let row: SemaphoreRow = parse("semaphore", row)?;
     let parsed = || -> Result<_, Why> {
@@ -161,13 +203,19 @@ pub(super) fn of_request(request: &Request) -> String {
         slots: permit.slots.as_ref().map(Slots::to_string),
     });
     json(&RequestRow {
-        owner: request.owner.as_ref().map(Owner::to_string),
+        owner: request
+            .owner
+            .as_ref()
+            .map(|owner| owner.as_str().to_owned()),
         ttl_ms: request.ttl.map(Ttl::as_ms),
         expires_at: request.expires_at.map(Timestamp::as_microsecond),
         created_at: request.created_at.as_microsecond(),
         released_at: request.released_at().map(Timestamp::as_microsecond),
         end_reason: request.end_reason().map(|reason| reason.to_string()),
-        ended_by: request.ended_by.as_ref().map(Owner::to_string),
+        ended_by: request
+            .ended_by
+            .as_ref()
+            .map(|owner| owner.as_str().to_owned()),
         permits: permits.collect(),
     })
 }
@@ -193,7 +241,7 @@ pub(super) fn request(external_id: ExternalId, row: &[u8]) -> Result<Request, Er
         });
         Ok(Request {
             external_id,
-            owner: row.owner.map(Owner::parse).transpose()?,
+            owner: row.owner.map(Owner::stored).transpose()?,
             state,
             permits: permits.collect::<Result<_, Invalid>>()?,
             ttl: row.ttl_ms.map(Ttl::from_ms).transpose()?,
@@ -201,7 +249,7 @@ pub(super) fn request(external_id: ExternalId, row: &[u8]) -> Result<Request, Er
             // No transaction of a caller's reaches into Redis.
             finished_at: None,
             created_at: time(row.created_at)?,
-            ended_by: row.ended_by.map(Owner::parse).transpose()?,
+            ended_by: row.ended_by.map(Owner::stored).transpose()?,
         })
     };
     parsed().map_err(|why| unreadable("request", why))
@@ -231,7 +279,10 @@ pub(super) fn of_change(index: usize, change: &CapacityChange) -> String {
     let row = json(&ChangeRow {
         old_capacity: change.old_capacity.value(),
         new_capacity: change.new_capacity.value(),
-        changed_by: change.changed_by.as_ref().map(Owner::to_string),
+        changed_by: change
+            .changed_by
+            .as_ref()
+            .map(|owner| owner.as_str().to_owned()),
         note: change.note.as_ref().map(|note| note.as_str().to_owned()),
         changed_at: change.changed_at.as_microsecond(),
     });
@@ -246,7 +297,7 @@ pub(super) fn change(semaphore: SemaphoreName, row: &[u8]) -> Result<CapacityCha
             semaphore,
             old_capacity: Capacity::new(row.old_capacity)?,
             new_capacity: Capacity::new(row.new_capacity)?,
-            changed_by: row.changed_by.map(Owner::parse).transpose()?,
+            changed_by: row.changed_by.map(Owner::stored).transpose()?,
             note: row.note.map(Note::parse).transpose()?,
             changed_at: time(row.changed_at)?,
         })

@@ -194,6 +194,13 @@ pub trait Dialect: Driver {
     /// Writes rows of `lockhouse_waiting`: semaphore, process, waiters, time.
     fn show(rows: &str) -> String;
 
+    /// Writes a row of `lockhouse_token`, unless there is one of its name: name, digest, grants, and the times of its
+    /// making, its end and its revocation.
+    fn add_token(row: &str) -> String;
+
+    /// Those of `owners`, literals with commas, that hold live requests.
+    fn holding(owners: &str) -> String;
+
     /// Counts everything in one consistent read: semaphores, sums, the slots of live permits, torn requests, in the four
     /// answers before the last.
     fn recount(torn: usize) -> Script;

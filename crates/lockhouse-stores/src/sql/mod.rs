@@ -32,6 +32,7 @@ mod schema;
 mod script;
 mod store;
 mod templates;
+mod tokens;
 mod transact;
 mod url;
 pub(crate) mod values;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use lockhouse_core::store::{Cursor, Error, Kind};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, Idle, Line, Note, Origin, Owner,
-    OwnerSession, Pattern, ProcessId, Request, Semaphore, SemaphoreName, Slots, State, Template,
-    Timestamp, Ttl,
+    Capacity, CapacityChange, Count, Digest, EndReason, ExternalId, Grant, Idle, Line, Note,
+    Origin, Owner, OwnerSession, Pattern, ProcessId, Request, Semaphore, SemaphoreName, Slots,
+    State, Template, Timestamp, Token, TokenName, Ttl,
 };
 use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
@@ -56,6 +56,9 @@ pub(crate) const PERMIT: &str = "p.permit_request_id,s.name,p.count,p.fence,p.sl
 /// The columns that [`capacity_change`] reads, of table `c`.
 pub(crate) const CAPACITY_CHANGE: &str =
     "c.old_capacity,c.new_capacity,c.changed_by,c.note,c.changed_at";
+
+/// The columns that [`token`] reads, of table `t`.
+pub(crate) const TOKEN: &str = "t.name,t.digest,t.grants,t.created_at,t.expires_at,t.revoked_at";
 
 /// The columns that [`session`] reads, of table `w`.
 pub(crate) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
@@ -122,14 +125,14 @@ pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
     };
     let request = Request {
         external_id: columns.checked(1, ExternalId::parse)?,
-        owner: columns.maybe(2, Owner::parse)?,
+        owner: columns.maybe(2, Owner::stored)?,
         state,
         permits: Vec::new(),
         ttl: columns.maybe(5, ttl)?,
         expires_at: columns.maybe(6, time)?,
         finished_at: columns.maybe(10, time)?,
         created_at: columns.checked(7, time)?,
-        ended_by: columns.maybe(9, Owner::parse)?,
+        ended_by: columns.maybe(9, Owner::stored)?,
     };
     Ok((columns.parsed(0)?, request))
 }
@@ -156,7 +159,7 @@ pub(crate) fn capacity_change(
         semaphore: semaphore.clone(),
         old_capacity: columns.checked(0, capacity)?,
         new_capacity: columns.checked(1, capacity)?,
-        changed_by: columns.maybe(2, Owner::parse)?,
+        changed_by: columns.maybe(2, Owner::stored)?,
         note: columns.maybe(3, Note::parse)?,
         changed_at: columns.checked(4, time)?,
     })
@@ -166,10 +169,23 @@ pub(crate) fn capacity_change(
 pub(crate) fn session(row: &impl TextRow) -> Result<OwnerSession, Error> {
     let columns = Columns(row);
     Ok(OwnerSession {
-        owner: columns.checked(0, Owner::parse)?,
+        owner: columns.checked(0, Owner::stored)?,
         ttl: columns.checked(1, ttl)?,
         expires_at: columns.checked(2, time)?,
     })
+}
+
+/// An access token, after the digest of its secret.
+pub(crate) fn token(row: &impl TextRow) -> Result<(Digest, Token), Error> {
+    let columns = Columns(row);
+    let token = Token {
+        name: columns.checked(0, TokenName::parse)?,
+        grants: columns.checked(2, Token::grants_of)?,
+        created_at: columns.checked(3, time)?,
+        expires_at: columns.maybe(4, time)?,
+        revoked_at: columns.maybe(5, time)?,
+    };
+    Ok((columns.parsed(1)?, token))
 }
 
 /// What the permits of a semaphore come to.
@@ -245,7 +261,7 @@ pub(crate) fn shown_key(row: &impl TextRow) -> Result<(SemaphoreName, ProcessId)
 
 /// A row of one owner.
 pub(crate) fn owner(row: &impl TextRow) -> Result<Owner, Error> {
-    Columns(row).checked(0, Owner::parse)
+    Columns(row).checked(0, Owner::stored)
 }
 
 /// A row of one external id.

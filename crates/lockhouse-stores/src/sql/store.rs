@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, Notification, Page, Purge,
-    Shown, ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList,
+    Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, NewToken, Notification,
+    Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    WaitingList,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
 };
 
 use super::dialect::Dialect;
 use super::read::Names;
 use super::{
-    Sql, due, locked, purge, read, recount, schema, templates, transact, waiting_list, walk,
+    Sql, due, locked, purge, read, recount, schema, templates, tokens, transact, waiting_list, walk,
 };
 use crate::MAX_BATCH;
 
@@ -234,6 +235,40 @@ impl<D: Dialect> WaitingList for Sql<D> {
     async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
         self.in_own_task(Kind::Unavailable, move |store| async move {
             waiting_list::forget(&store, age, limit).await
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Tokens for Sql<D> {
+    async fn tokens(&self) -> Result<TokenList, Error> {
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            tokens::tokens(&store).await
+        })
+        .await
+    }
+
+    async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {
+        let token = token.clone();
+        self.in_own_task(Kind::Unknown, move |store| async move {
+            tokens::add(&store, &token).await
+        })
+        .await
+    }
+
+    async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error> {
+        let name = name.clone();
+        self.in_own_task(Kind::Unknown, move |store| async move {
+            tokens::revoke(&store, &name).await
+        })
+        .await
+    }
+
+    async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
+        let owners = owners.to_vec();
+        self.in_own_task(Kind::Unavailable, move |store| async move {
+            tokens::owners_in_use(&store, &owners).await
         })
         .await
     }

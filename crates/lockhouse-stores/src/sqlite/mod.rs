@@ -19,6 +19,7 @@ mod schema;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod transaction;
 mod url;
 mod waiting_list;
@@ -30,12 +31,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, Notification, Page, Purge, Shown,
-    ShownWaiter, Stale, Store, Templates, Upkeep, WaitingList, transact_at_once,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
+    Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep, WaitingList,
+    transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp,
+    Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
 };
 
 use crate::MAX_BATCH;
@@ -296,6 +298,39 @@ impl WaitingList for Sqlite {
             Ok(gone)
         };
         self.connections.write(work).await
+    }
+}
+
+#[async_trait]
+impl Tokens for Sqlite {
+    async fn tokens(&self) -> Result<TokenList, Error> {
+        self.connections.read(tokens::tokens).await
+    }
+
+    async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {
+        let token = token.clone();
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let made = tokens::add(&transaction, &token)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(made)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error> {
+        let name = name.clone();
+        let work = move |transaction: rusqlite::Transaction<'_>| {
+            let revoked = tokens::revoke(&transaction, &name)?;
+            transaction.commit().map_err(error::commit)?;
+            Ok(revoked)
+        };
+        self.connections.write(work).await
+    }
+
+    async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
+        let owners = owners.to_vec();
+        let work = move |snapshot: &_| tokens::owners_in_use(snapshot, &owners);
+        self.connections.read(work).await
     }
 }
 

@@ -2,9 +2,9 @@
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
-    Capacity, CapacityChange, Count, EndReason, ExternalId, Grant, HeldSlots, Idle, Line, Note,
-    Origin, Owner, OwnerSession, Pattern, ProcessId, Recounted, Request, Semaphore, SemaphoreName,
-    Slots, State, Template, Timestamp, Ttl,
+    Capacity, CapacityChange, Count, Digest, EndReason, ExternalId, Grant, HeldSlots, Idle, Line,
+    Note, Origin, Owner, OwnerSession, Pattern, ProcessId, Recounted, Request, Semaphore,
+    SemaphoreName, Slots, State, Template, Timestamp, Token, TokenName, Ttl,
 };
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -63,14 +63,14 @@ pub(super) fn request(row: &Row<'_>) -> Result<(i64, Request), Error> {
     };
     let request = Request {
         external_id: cells.text(1, ExternalId::parse)?,
-        owner: cells.text_some(2, Owner::parse)?,
+        owner: cells.text_some(2, Owner::stored)?,
         state: cells.state()?,
         permits: Vec::new(),
         ttl: cells.number_some(5, Ttl::from_ms)?,
         expires_at: cells.number_some(6, Timestamp::from_microsecond)?,
         finished_at: cells.number_some(10, Timestamp::from_microsecond)?,
         created_at: cells.number(7, Timestamp::from_microsecond)?,
-        ended_by: cells.text_some(9, Owner::parse)?,
+        ended_by: cells.text_some(9, Owner::stored)?,
     };
     Ok((cells.get(0)?, request))
 }
@@ -114,7 +114,7 @@ pub(super) fn capacity_change(
         semaphore: semaphore.clone(),
         old_capacity: cells.number(0, Capacity::new)?,
         new_capacity: cells.number(1, Capacity::new)?,
-        changed_by: cells.text_some(2, Owner::parse)?,
+        changed_by: cells.text_some(2, Owner::stored)?,
         note: cells.text_some(3, Note::parse)?,
         changed_at: cells.number(4, Timestamp::from_microsecond)?,
     })
@@ -127,10 +127,26 @@ pub(super) fn session(row: &Row<'_>) -> Result<OwnerSession, Error> {
         of: "lockhouse_owner_session",
     };
     Ok(OwnerSession {
-        owner: cells.text(0, Owner::parse)?,
+        owner: cells.text(0, Owner::stored)?,
         ttl: cells.number(1, Ttl::from_ms)?,
         expires_at: cells.number(2, Timestamp::from_microsecond)?,
     })
+}
+
+/// Of `name, digest, grants, created_at, expires_at, revoked_at`: the digest of its secret, and the token.
+pub(super) fn token(row: &Row<'_>) -> Result<(Digest, Token), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_token",
+    };
+    let token = Token {
+        name: cells.text(0, TokenName::parse)?,
+        grants: cells.text(2, |text| Token::grants_of(&text))?,
+        created_at: cells.number(3, Timestamp::from_microsecond)?,
+        expires_at: cells.number_some(4, Timestamp::from_microsecond)?,
+        revoked_at: cells.number_some(5, Timestamp::from_microsecond)?,
+    };
+    Ok((cells.text(1, |text| text.parse())?, token))
 }
 
 /// Of `process, waiters, written_at`: what a process shows.
@@ -183,7 +199,7 @@ pub(super) fn owner(row: &Row<'_>) -> Result<Owner, Error> {
         row,
         of: "lockhouse_permit_request",
     };
-    cells.text(0, Owner::parse)
+    cells.text(0, Owner::stored)
 }
 
 /// Of a [`semaphore`], then `live, last_fence, repeated_fences, misfiled` of its permits. The slots are not of this row.

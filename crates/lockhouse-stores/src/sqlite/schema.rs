@@ -26,6 +26,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_slots.sql"),
     include_str!("migrations/0009_deleted_semaphores.sql"),
     include_str!("migrations/0010_finished.sql"),
+    include_str!("migrations/0011_tokens.sql"),
 ];
 
 /// The version that this code needs.

@@ -21,6 +21,7 @@ mod owners;
 mod peers;
 mod slots;
 mod templates;
+mod tokens;
 mod upkeep;
 mod waiting;
 
@@ -39,6 +40,7 @@ pub use owners::*;
 pub use peers::*;
 pub use slots::*;
 pub use templates::*;
+pub use tokens::*;
 pub use upkeep::*;
 pub use waiting::*;
 
@@ -147,6 +149,10 @@ macro_rules! conformance {
             locks_work_on_names_of_a_template,
             who_waits_with_a_semaphore_of_a_template_is_granted,
             a_saturated_key_holds_up_nobody_on_others,
+            // tokens
+            tokens_are_made_listed_and_revoked,
+            an_expired_token_can_be_replaced,
+            what_a_token_made_is_its_own,
             // upkeep
             a_dead_holders_permits_are_there_for_whoever_wants_them,
             a_semaphore_with_only_lapsed_permits_can_be_deleted,

@@ -34,6 +34,7 @@ mod queue;
 mod reply_to;
 mod retry;
 mod templates;
+mod tokens;
 mod upkeep;
 mod wait_handle;
 mod waiting;

@@ -33,16 +33,16 @@ impl HttpCheck {
             let problem = "takes an http:// or https:// URL with {owner} in its path or query";
             return Err(Invalid::new("check", problem).into());
         };
-        let client = exchange::client(&sample)?;
+        let client = exchange::client(&sample, None)?;
         Ok(Self { template, client })
     }
 
     /// Whom to ask about `owner`; `None` where no URL says so.
     fn url(&self, owner: &Owner) -> Option<Url> {
-        if matches!(owner.as_str(), "." | "..") {
+        if matches!(owner.name(), "." | "..") {
             return None;
         }
-        let encoded = utf8_percent_encode(owner.as_str(), NON_ALPHANUMERIC).to_string();
+        let encoded = utf8_percent_encode(owner.name(), NON_ALPHANUMERIC).to_string();
         Url::parse(&self.template.replace("{owner}", &encoded)).ok()
     }
 }

@@ -23,7 +23,11 @@ impl OwnerPattern {
 
     /// Whether the pattern matches `owner`.
     pub fn fits(&self, owner: &Owner) -> bool {
-        let mut rest = owner.as_str();
+        if owner.name().is_empty() {
+            // The token named no owner.
+            return false;
+        }
+        let mut rest = owner.name();
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
         let Some(after) = rest.strip_prefix(first) else {

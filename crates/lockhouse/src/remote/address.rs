@@ -8,7 +8,7 @@
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Kind, Page};
-use lockhouse_core::{ExternalId, Invalid, Owner, Pattern, SemaphoreName};
+use lockhouse_core::{ExternalId, Invalid, Owner, Pattern, SemaphoreName, TokenName};
 use lockhouse_stores::refuse_misplaced;
 use reqwest::Url;
 
@@ -110,6 +110,19 @@ impl Address {
             text: owner.as_str(),
         };
         self.named("owners", &segment, &[])
+    }
+
+    pub(super) fn tokens(&self) -> Url {
+        self.join(["v1", "tokens"])
+    }
+
+    /// An access token.
+    pub(super) fn token(&self, name: &TokenName) -> Result<Url, Invalid> {
+        let segment = Segment {
+            field: "name",
+            text: name.as_str(),
+        };
+        self.named("tokens", &segment, &[])
     }
 
     /// The piece `page` of the listing at `url`.

@@ -9,6 +9,7 @@
 
 use std::error::Error as _;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -61,15 +62,15 @@ struct Failure {
     busy: Option<Duration>,
 }
 
-/// A client for `url` and others on the same host. It goes by the proxy that the environment names, unless the host is this
-/// machine.
-pub(crate) fn client(url: &Url) -> Result<Client, store::Error> {
+/// A client for `url` and others on the same host, which trusts the authorities of `ca_file` or of the system. It goes by the
+/// proxy that the environment names, unless the host is this machine.
+pub(crate) fn client(url: &Url, ca_file: Option<&Path>) -> Result<Client, store::Error> {
     let builder = match is_loopback(url) {
         true => Client::builder().no_proxy(),
         false => Client::builder(),
     };
     builder
-        .tls_backend_preconfigured(tls::config(url.scheme() == "https")?)
+        .tls_backend_preconfigured(tls::config(url.scheme() == "https", ca_file)?)
         // A redirect may turn a PUT into a GET; who gave the URL should know where it leads.
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
@@ -135,13 +136,18 @@ impl Remote {
     /// Those that there are are not used again: on one of them answers are out of step, and which it
     /// is nobody can tell. They close when the calls on them have ended.
     fn leave_connections(&self) {
-        if let Ok(new) = client(self.address.base()) {
+        let ca_file = self.options.ca_file.as_deref();
+        if let Ok(new) = client(self.address.base(), ca_file) {
             *self.client.write().unwrap_or_else(PoisonError::into_inner) = new;
         }
     }
 
     async fn once(&self, deadline: Instant, build: RequestBuilder) -> Result<Answer, Failure> {
         let id = Uuid::now_v7().to_string();
+        let build = match &self.options.token {
+            Some(token) => build.bearer_auth(token.reveal()),
+            None => build,
+        };
         let request = build.header(CALL_ID, &id).build().map_err(|error| {
             let text = format!("no request can be made: {}", cause(&error.without_url()));
             Failure::last(Error::Internal(text))
@@ -192,11 +198,8 @@ impl Remote {
         let busy = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(hint.retry_after);
         let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
         let is_of_the_api = match status {
-            // A template that there is not has no code of its own.
-            StatusCode::NOT_FOUND => {
-                problem.code != Code::InvalidRequest.as_str()
-                    || problem.field.as_deref() == Some("template")
-            }
+            // Some other server's path is not known either.
+            StatusCode::NOT_FOUND => problem.field.as_deref() != Some("path"),
             status => status != StatusCode::METHOD_NOT_ALLOWED,
         };
         if !problem.code.is_empty() && is_of_the_api {

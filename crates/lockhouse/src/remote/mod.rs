@@ -10,6 +10,7 @@ mod calls;
 pub(crate) mod exchange;
 mod templates;
 mod tls;
+mod tokens;
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,7 +26,7 @@ use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
 use crate::again::as_asked_before;
-use crate::{Error, Heard, SemaphoreStatus};
+use crate::{ConnectOptions, Error, Heard, SemaphoreStatus};
 use address::Address;
 use exchange::{Answer, Asked, PATIENCE};
 use lockhouse_wire as wire;
@@ -34,6 +35,7 @@ use lockhouse_wire as wire;
 pub(crate) struct Remote {
     client: RwLock<Client>,
     address: Address,
+    options: ConnectOptions,
 }
 
 impl Remote {
@@ -73,10 +75,15 @@ impl Remote {
     }
 
     /// Nothing is connected to yet.
-    pub(crate) fn new(url: &str) -> Result<Self, store::Error> {
+    pub(crate) fn new(url: &str, options: ConnectOptions) -> Result<Self, store::Error> {
         let address = Address::parse(url)?;
-        let client = RwLock::new(exchange::client(address.base())?);
-        Ok(Self { client, address })
+        let client = exchange::client(address.base(), options.ca_file.as_deref())?;
+        let client = RwLock::new(client);
+        Ok(Self {
+            client,
+            address,
+            options,
+        })
     }
 
     async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Reply, Error> {
@@ -237,7 +244,9 @@ impl Remote {
             }
             Command::Delete { name } => self.ended(self.delete(name).await?, &command),
             Command::Acquire { ask, .. } => self.acquire(ask, wait).await,
-            Command::Renew { external_id, ttl } => self.renew(external_id, *ttl).await,
+            Command::Renew {
+                external_id, ttl, ..
+            } => self.renew(external_id, *ttl).await,
             Command::End { external_id, cause } => {
                 self.ended(self.end(external_id, cause).await?, &command)
             }

@@ -1,16 +1,21 @@
 //! TLS by rustls on ring, with the machine's own trust. No provider is installed for the process:
 //! which one it uses elsewhere is the program's affair.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use rustls_platform_verifier::Verifier;
 
 /// What a client needs for `https://`, or for no more than `http://`. The latter must work on a
 /// machine that trusts nobody, as a small container may.
-pub(super) fn config(is_encrypted: bool) -> Result<ClientConfig, Error> {
+///
+/// The certificates in `ca_file` are then trusted, and no others.
+pub(super) fn config(is_encrypted: bool, ca_file: Option<&Path>) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = builder(Arc::clone(&provider))?;
     if !is_encrypted {
@@ -19,12 +24,38 @@ pub(super) fn config(is_encrypted: bool) -> Result<ClientConfig, Error> {
             .with_root_certificates(trusts_nobody)
             .with_no_client_auth());
     }
+    if let Some(file) = ca_file {
+        return Ok(builder
+            .with_root_certificates(roots(file)?)
+            .with_no_client_auth());
+    }
     let verifier = Verifier::new(provider)
         .map_err(|error| unusable("no trusted certificates on this machine", error))?;
     Ok(builder
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth())
+}
+
+fn roots(file: &Path) -> Result<RootCertStore, Error> {
+    let unusable = |problem: String| {
+        let what = format!(
+            "the certificates in {} can't be used: {problem}",
+            file.display()
+        );
+        Error::new(Kind::Configuration, what)
+    };
+    let mut roots = RootCertStore::empty();
+    let read = CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.to_string()))?;
+    for certificate in read {
+        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+        let added = roots.add(certificate);
+        added.map_err(|error| unusable(error.to_string()))?;
+    }
+    match roots.is_empty() {
+        true => Err(unusable("there are none".into())),
+        false => Ok(roots),
+    }
 }
 
 fn builder(

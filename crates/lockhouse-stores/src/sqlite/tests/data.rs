@@ -56,6 +56,7 @@ async fn an_answer_is_what_is_read_later() {
     let renew = Command::Renew {
         external_id: id("r"),
         ttl,
+        by: None,
     };
     let renewed = run(&store, renew).await.unwrap().unwrap();
     let read = store.request(&id("r")).await.unwrap().unwrap();

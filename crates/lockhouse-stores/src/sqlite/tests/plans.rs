@@ -1,6 +1,6 @@
 //! P12: no statement scans a table, so none costs more as history grows.
 
-use crate::sqlite::{due, load, purge, read, save, schema, templates, waiting_list, walk};
+use crate::sqlite::{due, load, purge, read, save, schema, templates, tokens, waiting_list, walk};
 
 use super::*;
 
@@ -27,6 +27,7 @@ fn assert_flat(connection: &Connection) {
         walk::STATEMENTS,
         waiting_list::STATEMENTS,
         templates::STATEMENTS,
+        tokens::STATEMENTS,
     ];
     for sql in all.concat() {
         let plan = plan(connection, sql);

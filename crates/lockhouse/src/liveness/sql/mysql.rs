@@ -82,7 +82,7 @@ async fn answer(
     connection
         .execute(raw_sql("START TRANSACTION READ ONLY"))
         .await?;
-    let asked = sqlx::query(query).bind(owner.as_str());
+    let asked = sqlx::query(query).bind(owner.name());
     let mut rows = asked.fetch(&mut *connection);
     let first = rows.try_next().await?;
     if first.is_some() && rows.try_next().await?.is_some() {

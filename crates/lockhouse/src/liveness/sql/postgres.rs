@@ -73,7 +73,7 @@ async fn answer(
 ) -> Result<Said, Trouble> {
     connection.execute(raw_sql(BEGIN)).await?;
     // Unnamed: poolers lose named ones.
-    let asked = sqlx::query(query).bind(owner.as_str()).persistent(false);
+    let asked = sqlx::query(query).bind(owner.name()).persistent(false);
     let mut rows = asked.fetch(&mut *connection);
     let first = rows.try_next().await?;
     if first.is_some() && rows.try_next().await?.is_some() {

@@ -1,0 +1,12 @@
+//! Who may do what: tokens, and the grants that they carry.
+//!
+//! A token is a name, the SHA-256 of a secret, and grants. A [`TokenGrant`] is a verb and the names that it covers:
+//! `hold:customer/*`. A server checks them; a program that opens the database itself is not asked for a token.
+//!
+//! Requests and owners belong to the token that made them: their [`Owner`](crate::Owner) has its name in it.
+
+mod grant;
+mod token;
+
+pub use grant::{Covered, TokenGrant, Verb};
+pub use token::{Digest, MAX_TOKEN_GRANTS, MAX_TOKEN_NAME_BYTES, Token, TokenName};

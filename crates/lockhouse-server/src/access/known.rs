@@ -1,0 +1,162 @@
+//! The tokens that there are, as the store had them a moment ago.
+//!
+//! All of them are kept in mind, so a call with a token costs no call to the store, and neither does one with a wrong
+//! token. They are read again while calls come, at most every 2 s. What was read is believed for 8 s: a token that is
+//! revoked on any server, or in the database, is refused by all within 10 s, also when the store does not answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use lockhouse::store::{self, Kind};
+use lockhouse::{Digest, Error, Lockhouse, Secret, Timestamp, Token};
+use tokio::sync::Mutex;
+
+use crate::tls::CertificateNames;
+
+/// So long no other look is taken.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// So long what was read is believed.
+const BELIEVED: Duration = Duration::from_secs(8);
+
+/// How long after a look the next is taken at the earliest, for a token that is not known: it may be new.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// Knows the tokens.
+#[derive(Clone, Debug)]
+pub(crate) struct Known(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    lockhouse: Lockhouse,
+    list: RwLock<Option<Arc<List>>>,
+    /// Held while they are read, with when that failed last.
+    reading: Mutex<Option<Instant>>,
+}
+
+/// The tokens as they were at one moment.
+#[derive(Debug)]
+pub(crate) struct List {
+    tokens: HashMap<Digest, Arc<Token>>,
+    /// Before the store was asked.
+    asked_at: Instant,
+    /// The store's clock then, or a little later.
+    now: Timestamp,
+}
+
+impl Known {
+    pub(crate) fn new(lockhouse: Lockhouse) -> Self {
+        Self(Arc::new(Inner {
+            lockhouse,
+            list: RwLock::default(),
+            reading: Mutex::default(),
+        }))
+    }
+
+    /// The tokens, at most 8 s old.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the store has not answered for so long.
+    pub(crate) async fn list(&self) -> Result<Arc<List>, Error> {
+        if let Some(list) = self.believed() {
+            let age = list.asked_at.elapsed();
+            if age >= FRESH && self.0.reading.try_lock().is_ok() {
+                let known = self.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = known.read(FRESH).await {
+                        tracing::warn!(%error, "access tokens could not be read");
+                    }
+                });
+            }
+            return Ok(list);
+        }
+        self.read(BELIEVED).await
+    }
+
+    /// The same for a token that was not found.
+    pub(crate) async fn list_again(&self) -> Result<Arc<List>, Error> {
+        let called_at = Instant::now();
+        let asked_at = self.believed().map(|list| list.asked_at);
+        if let Some(asked_at) = asked_at {
+            // Others may ask for more unknown tokens: all of them have one look in so long.
+            tokio::time::sleep_until((asked_at + AGAIN).into()).await;
+        }
+        self.read(called_at.elapsed()).await
+    }
+
+    fn believed(&self) -> Option<Arc<List>> {
+        let list = self.0.list.read().unwrap_or_else(PoisonError::into_inner);
+        let list = list.as_ref();
+        list.filter(|list| list.asked_at.elapsed() < BELIEVED)
+            .cloned()
+    }
+
+    /// Reads them, one caller at a time, unless that was done within `age`.
+    async fn read(&self, age: Duration) -> Result<Arc<List>, Error> {
+        let called_at = Instant::now();
+        let mut failed_at = self.0.reading.lock().await;
+        if let Some(list) = self.believed().filter(|list| list.asked_at.elapsed() < age) {
+            return Ok(list);
+        }
+        if failed_at.is_some_and(|failed_at| failed_at > called_at) {
+            // While this call waited for that one: another try would make it wait twice as long.
+            let what = "the access tokens could not be read; try again later";
+            return Err(store::Error::new(Kind::Unavailable, what).into());
+        }
+        let asked_at = Instant::now();
+        let read = self.0.lockhouse.known_tokens().await;
+        let read = read.inspect_err(|_| *failed_at = Some(Instant::now()))?;
+        let tokens = read.tokens.into_iter();
+        let list = Arc::new(List {
+            tokens: tokens
+                .map(|(digest, token)| (digest, Arc::new(token)))
+                .collect(),
+            asked_at,
+            now: read.now,
+        });
+        let mut known = self.0.list.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Arc::clone(&list));
+        Ok(list)
+    }
+}
+
+impl List {
+    /// Whether there is none, nor ever was.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The token whose secret this is, good or not.
+    pub(crate) fn find(&self, secret: &Secret) -> Option<Arc<Token>> {
+        let (digest, token) = self.tokens.get_key_value(&secret.digest())?;
+        secret.is_of(digest).then(|| Arc::clone(token))
+    }
+
+    /// The token of this digest, good or not.
+    pub(crate) fn get(&self, digest: &Digest) -> Option<Arc<Token>> {
+        self.tokens.get(digest).cloned()
+    }
+
+    /// The token that has one of the `names` of a certificate: a good one if there is one.
+    pub(crate) fn of_certificate(&self, names: &CertificateNames) -> Option<Arc<Token>> {
+        let mut named: Vec<_> = names.iter().filter_map(|name| self.named(name)).collect();
+        named.sort_by_key(|token| !token.is_good(self.now()));
+        named.first().map(|token| Arc::clone(token))
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<Token>> {
+        self.all().find(|token| token.name.as_str() == name)
+    }
+
+    /// All of them, good or not.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Token>> {
+        self.tokens.values()
+    }
+
+    /// The store's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.now.checked_add(self.asked_at.elapsed());
+        now.unwrap_or(Timestamp::MAX)
+    }
+}

@@ -1,0 +1,312 @@
+//! Who calls, and whether it may: the one place where calls are authorized.
+//!
+//! [`check`] runs before the handler of every route. It finds the caller's token, and compares its grants with what the route
+//! [`needs`](needs::needs). What a call is about may be in its body or in the store: then the handler asks the
+//! [`Principal`], which the check has put among the request's extensions. A handler that has none answers with an error.
+
+mod failures;
+mod known;
+mod needs;
+mod principal;
+pub(crate) mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::RequestExt;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use lockhouse::{Code, Digest, Error, Lockhouse, Owner, Secret, Token, Verb};
+use tokio::time::sleep;
+
+use crate::failure::Failure;
+use crate::peer::Peer;
+use crate::tls::CertificateNames;
+use failures::Failures;
+use known::Known;
+use needs::Needs;
+pub(crate) use needs::needs;
+pub(crate) use principal::Principal;
+use session::Sessions;
+
+/// How often the token of a call that waits is looked at again.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// Whether callers need a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// As soon as the store has one, good or not.
+    #[default]
+    Auto,
+    /// Always.
+    Tokens,
+    /// Never: whoever reaches the server may do everything.
+    None,
+}
+
+/// Lets callers in.
+#[derive(Debug)]
+pub(crate) struct Access {
+    auth: Auth,
+    /// Whether a trusted proxy says who calls.
+    behind_proxy: bool,
+    /// Whether browsers come by TLS.
+    is_secure: bool,
+    known: Known,
+    failures: Failures,
+    sessions: Sessions,
+}
+
+impl Access {
+    pub(crate) fn new(
+        lockhouse: Lockhouse,
+        auth: Auth,
+        behind_proxy: bool,
+        is_secure: bool,
+    ) -> Self {
+        Self {
+            auth,
+            behind_proxy,
+            is_secure,
+            known: Known::new(lockhouse),
+            failures: Failures::new(),
+            sessions: Sessions::new(),
+        }
+    }
+
+    fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    fn cookie(&self, value: &str, lasts: Duration) -> HeaderValue {
+        session::set_cookie(value, self.is_secure, lasts)
+    }
+
+    /// The caller, if it is one that is let in at all.
+    async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        names: Option<&CertificateNames>,
+        peer: Peer,
+    ) -> Result<Principal, Failure> {
+        if self.auth == Auth::None {
+            return Ok(Principal::default());
+        }
+        let list = self.known.list().await?;
+        if self.auth == Auth::Auto && list.is_empty() {
+            return Ok(Principal::default());
+        }
+        let token = match headers.get(AUTHORIZATION) {
+            Some(credentials) => self.named_by(credentials, peer).await?,
+            None => {
+                let session = self.sessions.token_of(headers);
+                let token = session.and_then(|digest| list.get(&digest));
+                let token = token.or_else(|| names.and_then(|names| list.of_certificate(names)));
+                token.ok_or_else(|| self.unauthenticated(peer, missing(names)))?
+            }
+        };
+        match token.is_good(self.known.list().await?.now()) {
+            true => Ok(Principal::of(token)),
+            false => {
+                let name = &token.name;
+                let how = match token.revoked_at {
+                    Some(_) => "was revoked",
+                    None => "has expired",
+                };
+                let detail = format!("token \"{name}\" {how}; ask an administrator for a new one");
+                Err(self.unauthenticated(peer, detail))
+            }
+        }
+    }
+
+    async fn named_by(&self, credentials: &HeaderValue, peer: Peer) -> Result<Arc<Token>, Failure> {
+        let text = credentials.to_str().unwrap_or_default();
+        let bearer = text
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let Some((_, secret)) = bearer else {
+            let detail = "Authorization is not Bearer TOKEN";
+            return Err(self.unauthenticated(peer, detail));
+        };
+        self.find(secret.trim(), peer).await
+    }
+
+    /// The token of which `text` is the secret, good or not.
+    async fn find(&self, text: &str, peer: Peer) -> Result<Arc<Token>, Failure> {
+        let Ok(secret) = text.parse::<Secret>() else {
+            let detail = "the token is malformed; a token is lh_ and 36 characters";
+            return Err(self.unauthenticated(peer, detail));
+        };
+        if let Some(token) = self.known.list().await?.find(&secret) {
+            return Ok(token);
+        }
+        // It may have been made a moment ago.
+        let refused = self.unauthenticated(peer, "the token is not known");
+        if refused.code() == Code::Overloaded {
+            return Err(refused);
+        }
+        let again = self.known.list_again().await?.find(&secret);
+        again.ok_or(refused)
+    }
+
+    /// The digest of a good token, of which `text` is the secret.
+    async fn login(&self, text: &str, peer: Peer) -> Result<Digest, Failure> {
+        let token = self.find(text, peer).await?;
+        let secret = text.parse::<Secret>()?;
+        match token.is_good(self.known.list().await?.now()) {
+            true => Ok(secret.digest()),
+            false => Err(self.unauthenticated(peer, "the token has expired or was revoked")),
+        }
+    }
+
+    fn unauthenticated(&self, peer: Peer, detail: impl Into<String>) -> Failure {
+        match self.failures.is_too_many(peer.address()) {
+            true => Failure::from(Error::Overloaded),
+            false => Failure::new(Code::Unauthenticated, detail),
+        }
+    }
+
+    /// Resolves when `principal` would not be let in any more, with why.
+    pub(crate) async fn is_lost(&self, principal: &Principal) -> Failure {
+        if self.auth == Auth::None {
+            return std::future::pending().await;
+        }
+        loop {
+            sleep(LOOKED_AT_EVERY).await;
+            let list = match self.known.list().await {
+                Ok(list) => list,
+                Err(error) => return error.into(),
+            };
+            let Some(token) = principal.token() else {
+                if list.is_empty() {
+                    continue;
+                }
+                let detail =
+                    "the server asks for a token now; send it as Authorization: Bearer TOKEN";
+                return Failure::new(Code::Unauthenticated, detail);
+            };
+            let still = list.all().find(|other| other.name == token.name);
+            // One of the same name that was made since is another.
+            let is_good = still.is_some_and(|still| {
+                still.created_at == token.created_at && still.is_good(list.now())
+            });
+            if !is_good {
+                let detail = format!("token \"{}\" is not good any more", token.name);
+                return Failure::new(Code::Unauthenticated, detail);
+            }
+        }
+    }
+
+    /// The owners in use that any token calls `owner`, and that of nobody's token, in their order; and `principal`'s own.
+    pub(crate) async fn owners_called(
+        &self,
+        lockhouse: &Lockhouse,
+        principal: &Principal,
+        owner: &Owner,
+    ) -> Result<Vec<Owner>, Error> {
+        if principal.token().is_none() && self.auth == Auth::None {
+            return Ok(vec![owner.clone()]);
+        }
+        let mut owners = vec![owner.clone()];
+        for token in self.known.list().await?.all() {
+            // One that is too long with the name of a token is none of that token's.
+            owners.extend(Owner::of_token(&token.name, Some(owner)).ok());
+        }
+        let mut owners = match owners.len() {
+            1 => owners,
+            _ => lockhouse.owners_in_use(&owners).await?,
+        };
+        owners.extend(principal.own(Some(owner.clone()))?);
+        owners.sort();
+        owners.dedup();
+        Ok(owners)
+    }
+
+    /// Those of [`owners_called`](Access::owners_called) that are not `principal`'s own.
+    pub(crate) async fn others(
+        &self,
+        lockhouse: &Lockhouse,
+        principal: &Principal,
+        owner: &Owner,
+    ) -> Result<Vec<Owner>, Error> {
+        let Some(own) = principal.own(Some(owner.clone()))? else {
+            return Ok(Vec::new());
+        };
+        let mut owners = self.owners_called(lockhouse, principal, owner).await?;
+        owners.retain(|other| *other != own);
+        Ok(owners)
+    }
+}
+
+/// What a caller with neither a token nor a session is told.
+fn missing(names: Option<&CertificateNames>) -> String {
+    let Some(names) = names else {
+        return "a token is missing; send it as Authorization: Bearer TOKEN".into();
+    };
+    let names = names.iter().collect::<Vec<_>>().join(", ");
+    format!("no token has a name of the certificate: {names}; create one, or send a token")
+}
+
+/// Lets `request` to `route` through if its caller may make it.
+pub(crate) async fn check(
+    State((access, route)): State<(Arc<Access>, &'static str)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(peer) = Peer::forwarded(request.headers()).filter(|_| access.behind_proxy) {
+        request.extensions_mut().insert(peer);
+    }
+    let principal = match access.principal(route, &mut request).await {
+        Ok(principal) => principal,
+        Err(failure) => return failure.into_response(),
+    };
+    request.extensions_mut().insert(principal.clone());
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(principal);
+    response
+}
+
+impl Access {
+    async fn principal(
+        &self,
+        route: &'static str,
+        request: &mut Request,
+    ) -> Result<Principal, Failure> {
+        // A route without a row in the table takes all there is.
+        let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
+        if needs == Needs::Nothing {
+            return Ok(Principal::default());
+        }
+        let peer = Peer::of_call(request.extensions());
+        let names = request.extensions().get::<CertificateNames>().cloned();
+        let names = names.as_ref();
+        let principal = self.authenticate(request.headers(), names, peer).await?;
+        match needs {
+            Needs::All(verb) => principal.must_all(verb, "")?,
+            Needs::Some(verb) => principal.must_some(verb)?,
+            Needs::Named(verb) => {
+                let name = name_in_path(request).await?;
+                principal.must(verb, &name)?;
+            }
+            Needs::Matched(verb) => {
+                let pattern = name_in_path(request).await?;
+                principal.must_all(verb, pattern.strip_suffix('*').unwrap_or(&pattern))?;
+            }
+            // The handler asks for the rest.
+            Needs::Nothing | Needs::Token | Needs::EachNamed(_) | Needs::Own(_) => {}
+        }
+        Ok(principal)
+    }
+}
+
+/// The one parameter of the route, decoded.
+async fn name_in_path(request: &mut Request) -> Result<String, Failure> {
+    let params = request.extract_parts::<RawPathParams>().await;
+    let params =
+        params.map_err(|_| Failure::malformed("path", "is not UTF-8 when percent-decoded"))?;
+    let (_, name) = params.iter().next().unwrap_or_default();
+    Ok(name.to_owned())
+}

@@ -1,0 +1,200 @@
+//! Who calls.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use lockhouse::{Code, Covered, Invalid, Owner, Request, Token, TokenGrant, Verb};
+
+use crate::failure::Failure;
+
+/// The caller of a call that was let in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Principal {
+    /// None where the server asks for no tokens.
+    token: Option<Arc<Token>>,
+}
+
+impl Principal {
+    pub(crate) fn of(token: Arc<Token>) -> Self {
+        Self { token: Some(token) }
+    }
+
+    pub(crate) fn token(&self) -> Option<&Arc<Token>> {
+        self.token.as_ref()
+    }
+
+    /// The name of its token.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.name.as_str())
+    }
+
+    /// Whether it may do what takes `verb` on the semaphore called `name`.
+    pub(crate) fn may(&self, verb: Verb, name: &str) -> bool {
+        let token = self.token.as_ref();
+        token.is_none_or(|token| token.may(verb, name))
+    }
+
+    /// The same, or why not.
+    pub(crate) fn must(&self, verb: Verb, name: &str) -> Result<(), Failure> {
+        match self.may(verb, name) {
+            true => Ok(()),
+            false => Err(self.lacks(&format!("{verb}:{name}"))),
+        }
+    }
+
+    /// The same on every name that begins with `prefix`.
+    pub(crate) fn must_all(&self, verb: Verb, prefix: &str) -> Result<(), Failure> {
+        let token = self.token.as_ref();
+        match token.is_none_or(|token| token.may_all(verb, prefix)) {
+            true => Ok(()),
+            false => Err(self.lacks(&format!("{verb}:{prefix}*"))),
+        }
+    }
+
+    /// The same on some name.
+    pub(crate) fn must_some(&self, verb: Verb) -> Result<(), Failure> {
+        let token = self.token.as_ref();
+        match token.is_none_or(|token| token.may_any(verb)) {
+            true => Ok(()),
+            false => Err(self.lacks(&format!("{verb}:PREFIX on some semaphore"))),
+        }
+    }
+
+    /// Whether `owner`, or none, is one of its own.
+    pub(crate) fn has(&self, owner: Option<&Owner>) -> bool {
+        let Some(token) = &self.token else {
+            return true;
+        };
+        owner.and_then(Owner::token) == Some(token.name.as_str())
+    }
+
+    /// The owner that it calls `owner`; the one without a name if it names none.
+    pub(crate) fn own(&self, owner: Option<Owner>) -> Result<Option<Owner>, Invalid> {
+        match &self.token {
+            Some(token) => Owner::of_token(&token.name, owner.as_ref()).map(Some),
+            None => Ok(owner),
+        }
+    }
+
+    /// That it may do what takes `verb` on each semaphore of `request`.
+    pub(crate) fn must_on_each(&self, request: &Request, verb: Verb) -> Result<(), Failure> {
+        let mut names = request
+            .permits
+            .iter()
+            .map(|permit| permit.semaphore.as_str());
+        match names.all(|name| self.may(verb, name)) {
+            true => Ok(()),
+            // The semaphores of another token's request are not named.
+            false => Err(self.lacks(&format!("{verb} on each of its semaphores"))),
+        }
+    }
+
+    /// What it may see of `request`: all that it made itself; else the permits of the semaphores that it may read, if
+    /// there are any.
+    pub(crate) fn seen(&self, mut request: Request) -> Option<Request> {
+        if !self.has(request.owner.as_ref()) {
+            let may_read = |name: &str| self.may(Verb::Read, name);
+            request
+                .permits
+                .retain(|permit| may_read(permit.semaphore.as_str()));
+        }
+        (!request.permits.is_empty()).then_some(request)
+    }
+
+    /// The same, or why not.
+    pub(crate) fn see(&self, request: Request) -> Result<Request, Failure> {
+        let seen = self.seen(request);
+        seen.ok_or_else(|| self.lacks("read on one of its semaphores"))
+    }
+
+    /// The names that it may do what takes `verb` on, among those that begin with `prefix`: in byte order, and none
+    /// of them covers what another does.
+    pub(crate) fn covered(&self, verb: Verb, prefix: &str) -> Vec<Covered<'_>> {
+        let Some(token) = &self.token else {
+            return vec![Covered::All("")];
+        };
+        let grants = token.grants.iter();
+        let grants = grants.filter(|grant| grant.verb().implies(verb));
+        let mut covered: Vec<_> = grants.map(TokenGrant::names).collect();
+        // A prefix comes before what begins with it, and one name after the prefix of the same text.
+        covered.sort_by_key(|covered| match *covered {
+            Covered::All(prefix) => (prefix, false),
+            Covered::One(name) => (name, true),
+        });
+        covered.retain(|covered| match *covered {
+            Covered::All(own) => own.starts_with(prefix) || prefix.starts_with(own),
+            Covered::One(name) => name.starts_with(prefix),
+        });
+        let mut last: Option<Covered<'_>> = None;
+        covered.retain(|covered| {
+            let (Covered::All(text) | Covered::One(text)) = *covered;
+            let is_in_last = match last {
+                Some(Covered::All(last)) => text.starts_with(last),
+                Some(Covered::One(last)) => *covered == Covered::One(last),
+                None => false,
+            };
+            if !is_in_last {
+                last = Some(*covered);
+            }
+            !is_in_last
+        });
+        covered
+    }
+
+    fn lacks(&self, grant: &str) -> Failure {
+        let name = self.name().unwrap_or_default();
+        let detail = format!("token \"{name}\" lacks a grant: {grant}");
+        Failure::new(Code::Forbidden, detail)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Principal {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| Failure::new(Code::Internal, "the call was not checked for its rights"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockhouse::{Timestamp, TokenName};
+
+    fn principal(grants: &[&str]) -> Principal {
+        Principal::of(Arc::new(Token {
+            name: TokenName::parse("ci").unwrap(),
+            grants: grants.iter().map(|grant| grant.parse().unwrap()).collect(),
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
+            revoked_at: None,
+        }))
+    }
+
+    #[test]
+    fn what_is_covered_is_in_order_and_without_repetitions() {
+        use Covered::{All, One};
+        let of = principal(&[
+            "read:b*",
+            "read:a/1",
+            "admin:a/2",
+            "read:bb*",
+            "read:b",
+            "read:a/1",
+            "hold:c*",
+        ]);
+        assert_eq!(
+            of.covered(Verb::Read, ""),
+            [One("a/1"), One("a/2"), All("b")]
+        );
+        assert_eq!(of.covered(Verb::Read, "a/2"), [One("a/2")]);
+        assert_eq!(of.covered(Verb::Read, "bcd"), [All("b")]);
+        assert_eq!(of.covered(Verb::Read, "c"), []);
+        assert_eq!(Principal::default().covered(Verb::Read, "x"), [All("")]);
+    }
+}

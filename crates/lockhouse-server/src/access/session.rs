@@ -1,0 +1,167 @@
+//! `/v1/session`: the console's login. A browser gets a cookie that stands for its token at this server.
+//!
+//! The cookie is not the token, so whatever sees the cookie does not have the token. Sessions are in this process's
+//! memory: behind a load balancer, keep a browser on one server, or log in at each.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::header::{COOKIE, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::IntoResponse;
+use lockhouse::{Digest, Secret};
+use lockhouse_wire::Login;
+use lru::LruCache;
+
+use super::Access;
+use crate::body::{Json, Nothing, OptionalJson};
+use crate::failure::Failure;
+use crate::peer::Peer;
+use crate::query::NoParameters;
+
+/// How long a session lasts.
+const LASTS: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// So many are kept: those that were used last.
+const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not 0");
+
+const COOKIE_NAME: &str = "lockhouse_session";
+
+/// The sessions of this server.
+#[derive(Debug)]
+pub(crate) struct Sessions(Mutex<LruCache<Digest, Session>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    /// Of the token.
+    token: Digest,
+    begun: Instant,
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(LruCache::new(MOST)))
+    }
+
+    /// Begins one of the token of this digest; the cookie's value.
+    fn begin(&self, token: Digest) -> Result<Secret, lockhouse::Error> {
+        let cookie = Secret::random()?;
+        let begun = Instant::now();
+        self.lock().put(cookie.digest(), Session { token, begun });
+        Ok(cookie)
+    }
+
+    /// The digest of the token whose session the cookie among `headers` names.
+    pub(crate) fn token_of(&self, headers: &HeaderMap) -> Option<Digest> {
+        let key = cookie(headers)?.digest();
+        let mut sessions = self.lock();
+        let session = sessions.get(&key).copied()?;
+        if session.begun.elapsed() >= LASTS {
+            sessions.pop(&key);
+            return None;
+        }
+        Some(session.token)
+    }
+
+    fn end(&self, headers: &HeaderMap) {
+        if let Some(cookie) = cookie(headers) {
+            self.lock().pop(&cookie.digest());
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<Digest, Session>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The session's cookie among `headers`.
+fn cookie(headers: &HeaderMap) -> Option<Secret> {
+    let values = headers.get_all(COOKIE).iter();
+    let mut cookies = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    cookies.find_map(|cookie| {
+        let (name, value) = cookie.trim().split_once('=')?;
+        (name == COOKIE_NAME).then(|| value.parse().ok())?
+    })
+}
+
+/// `POST /v1/session`: begins a session with a token.
+pub(crate) async fn post(
+    State(access): State<Arc<Access>>,
+    peer: Peer,
+    _: NoParameters,
+    Json(Login { token }): Json<Login>,
+) -> Result<impl IntoResponse, Failure> {
+    let digest = access.login(&token, peer).await?;
+    let cookie = access.sessions().begin(digest)?;
+    let cookie = access.cookie(cookie.reveal(), LASTS);
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]))
+}
+
+/// `DELETE /v1/session`: ends it.
+pub(crate) async fn delete(
+    State(access): State<Arc<Access>>,
+    _: NoParameters,
+    headers: HeaderMap,
+    OptionalJson(Nothing {}): OptionalJson<Nothing>,
+) -> impl IntoResponse {
+    access.sessions().end(&headers);
+    let cookie = access.cookie("", Duration::ZERO);
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)])
+}
+
+/// The cookie's header. No script reads it, and no other site's page sends it.
+pub(crate) fn set_cookie(value: &str, is_secure: bool, lasts: Duration) -> HeaderValue {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let seconds = lasts.as_secs();
+    let text = format!(
+        "{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
+    );
+    let mut header = HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""));
+    header.set_sensitive(true);
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(cookie: &str) -> HeaderMap {
+        HeaderMap::from_iter([(COOKIE, cookie.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_session_goes_on_until_it_is_ended_and_its_cookie_is_not_the_token() {
+        let sessions = Sessions::new();
+        let token = Secret::random().unwrap();
+        let cookie = sessions.begin(token.digest()).unwrap();
+        assert_ne!(cookie.reveal(), token.reveal());
+        let sent = headers(&format!("a=b; {COOKIE_NAME}={}; c=d", cookie.reveal()));
+        assert_eq!(sessions.token_of(&sent), Some(token.digest()));
+        sessions.end(&sent);
+        assert_eq!(sessions.token_of(&sent), None);
+        assert_eq!(sessions.token_of(&headers(COOKIE_NAME)), None);
+    }
+
+    #[test]
+    fn few_sessions_are_kept() {
+        let sessions = Sessions::new();
+        for _ in 0..MOST.get() + 10 {
+            sessions.begin(Digest::new([0; 32])).unwrap();
+        }
+        assert_eq!(sessions.lock().len(), MOST.get());
+    }
+
+    #[test]
+    fn scripts_and_other_sites_do_not_get_the_cookie() {
+        let cookie = set_cookie("x", true, LASTS);
+        let text = cookie.to_str().unwrap();
+        let expected =
+            "lockhouse_session=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure";
+        assert_eq!(text, expected);
+        assert_eq!(format!("{cookie:?}"), "Sensitive");
+    }
+}

@@ -1,0 +1,182 @@
+//! `GET /v1/requests`: who holds.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use lockhouse::{Cursor, Error, Lockhouse, Owner, Request, SemaphoreName};
+use lockhouse_wire::{self as wire, Requests};
+
+use crate::access::{Access, Principal};
+use crate::body::Json;
+use crate::failure::Failure;
+use crate::paging::Paging;
+use crate::query::parameters;
+
+/// About how long a page of a listing may be.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// How many requests of a page are read first, to see how long they are.
+const FIRST_PART: usize = 32;
+
+/// `?owner=…&semaphore=…&cursor=…&limit=…`: which live requests are listed.
+pub(crate) struct Listing {
+    owner: Option<Owner>,
+    on: Option<SemaphoreName>,
+    paging: Paging<At>,
+}
+
+/// Where a piece begins: within the requests of an owner, if one is asked for. Several tokens may have owners of one
+/// name; their requests come one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct At {
+    owner: Option<Owner>,
+    cursor: Option<Cursor>,
+}
+
+impl std::str::FromStr for At {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (owner, cursor) = match text.split_once('\n') {
+            Some((owner, cursor)) => (Some(Owner::stored(owner).map_err(drop)?), cursor),
+            None => (None, text),
+        };
+        let is_begin = owner.is_some() && cursor.is_empty();
+        let cursor = (!is_begin).then(|| cursor.parse().map_err(drop));
+        Ok(Self {
+            owner,
+            cursor: cursor.transpose()?,
+        })
+    }
+}
+
+impl At {
+    fn text(&self) -> String {
+        let cursor = self.cursor.map(|cursor| cursor.to_string());
+        let cursor = cursor.unwrap_or_default();
+        let text = match &self.owner {
+            Some(owner) => format!("{}\n{cursor}", owner.as_str()),
+            None => cursor,
+        };
+        wire::cursor(&text)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Listing {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let names = ["owner", "semaphore", "cursor", "limit"];
+        let [owner, on, cursor, limit] = parameters(&parts.uri, names)?;
+        Ok(Self {
+            owner: owner.map(Owner::parse).transpose()?,
+            on: on.map(SemaphoreName::parse).transpose()?,
+            paging: Paging::of(cursor, limit)?,
+        })
+    }
+}
+
+pub(crate) async fn list(
+    State(lockhouse): State<Lockhouse>,
+    State(access): State<Arc<Access>>,
+    principal: Principal,
+    Listing { owner, on, paging }: Listing,
+) -> Result<Json<Requests>, Failure> {
+    let Paging { after, limit } = paging;
+    let At {
+        owner: began_with,
+        cursor: mut after,
+    } = after.unwrap_or_default();
+    let owners = match &owner {
+        None => vec![None],
+        Some(owner) => {
+            let owners = access.owners_called(&lockhouse, &principal, owner).await?;
+            owners.into_iter().map(Some).collect()
+        }
+    };
+    let mut owners = owners.into_iter().peekable();
+    while owners
+        .next_if(|owner| owner.as_ref() < began_with.as_ref())
+        .is_some()
+    {}
+    let mut requests = Vec::new();
+    while let Some(owner) = owners.next() {
+        let rest = Paging {
+            after: after.take(),
+            limit: limit - u32::try_from(requests.len()).unwrap_or(limit),
+        };
+        let (part, next) = page(&lockhouse, &principal, owner.as_ref(), on.as_ref(), &rest).await?;
+        requests.extend(part);
+        let is_full = requests.len() >= limit as usize;
+        let at = match (next, owners.peek()) {
+            (Some(next), _) => At {
+                owner,
+                cursor: Some(next),
+            },
+            (None, Some(following)) if is_full => At {
+                owner: following.clone(),
+                cursor: None,
+            },
+            (None, _) => continue,
+        };
+        let next = Some(at.text());
+        return Ok(Json(Requests { requests, next }));
+    }
+    let next = None;
+    Ok(Json(Requests { requests, next }))
+}
+
+/// A piece of the live requests of `owner`, or of anybody, that hold permits of `on`, or of any
+/// semaphore, as far as `principal` may see them; and where the next begins.
+///
+/// It has fewer than were asked for if it would be too long. It is read in parts, the first of them
+/// small, so that little more is read than is answered.
+pub(crate) async fn page(
+    lockhouse: &Lockhouse,
+    principal: &Principal,
+    owner: Option<&Owner>,
+    on: Option<&SemaphoreName>,
+    paging: &Paging<Cursor>,
+) -> Result<(Vec<wire::Request>, Option<Cursor>), Error> {
+    let held = async |after, limit| match owner {
+        Some(owner) => lockhouse.held_by(owner, on, after, limit).await,
+        None => lockhouse.holders(on, after, limit).await,
+    };
+    let mut page: Vec<wire::Request> = Vec::new();
+    let (mut bytes, mut read, mut after) = (0, 0, paging.after);
+    while bytes < MOST_BYTES && !paging.is_full(read) {
+        let left = paging.limit as usize - read;
+        let fit = match read {
+            0 => FIRST_PART,
+            read => (MOST_BYTES - bytes).div_ceil(bytes / read),
+        };
+        let many = fit.min(left);
+        let part = held(after, u32::try_from(many).unwrap_or(u32::MAX)).await?;
+        let found = part.requests.len();
+        bytes += part.requests.iter().map(size).sum::<usize>();
+        read += found;
+        let seen = part
+            .requests
+            .into_iter()
+            .filter_map(|request| principal.seen(request));
+        page.extend(seen.map(|request| wire::Request::from(&request)));
+        after = part.next;
+        // A part that is short took long.
+        if after.is_none() || found < many {
+            break;
+        }
+    }
+    Ok((page, after))
+}
+
+/// About how long `request` is as JSON.
+fn size(request: &Request) -> usize {
+    let texts = [&request.owner, &request.ended_by];
+    let texts = texts.into_iter().flatten();
+    let permits = request.permits.iter();
+    let permits = permits.map(|permit| 64 + permit.semaphore.as_str().len());
+    256 + request.external_id.as_str().len()
+        + texts.map(|text| text.as_str().len()).sum::<usize>()
+        + permits.sum::<usize>()
+}

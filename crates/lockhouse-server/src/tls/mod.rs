@@ -1,0 +1,206 @@
+//! TLS by rustls on ring: the server's certificate, and those of its callers.
+//!
+//! The files are read again while the server runs, every few seconds and when [`Tls::reload`] is called. A change applies
+//! to connections that are made from then on; those that are open go on. Files that cannot be used are reported, and
+//! the server goes on with what it has.
+
+mod names;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::time::sleep;
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{Accept, TlsAcceptor};
+
+pub(crate) use names::CertificateNames;
+
+use crate::socket::Socket;
+
+/// How often the files are looked at.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
+
+/// HTTP/2 where the caller speaks it.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Which PEM files the server has its certificates in.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate, followed by those between it and the root.
+    pub certificate: PathBuf,
+    /// The key of the server's certificate.
+    pub key: PathBuf,
+    /// The certificates that those of callers are verified by. Without it the server asks for no certificates.
+    ///
+    /// A caller with a certificate acts as the token whose name is one of the certificate's DNS names or URIs.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// The server's certificate and key, as the files have them.
+#[derive(Clone, Debug)]
+pub struct Tls(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    files: TlsFiles,
+    config: RwLock<Arc<ServerConfig>>,
+    /// What was read last, whether it could be used or not.
+    read: Mutex<Contents>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+impl Tls {
+    /// Reads `files`.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or its contents cannot be used. The message names the file.
+    pub fn load(files: TlsFiles) -> io::Result<Self> {
+        let read = files.read()?;
+        let config = RwLock::new(files.config(&read)?);
+        Ok(Self(Arc::new(Inner {
+            files,
+            config,
+            read: Mutex::new(read),
+        })))
+    }
+
+    /// Reads the files again, and says whether they had changed. Connections that are open go on.
+    ///
+    /// # Errors
+    /// As of [`load`](Tls::load). The server then goes on with what it has.
+    pub fn reload(&self) -> io::Result<bool> {
+        let read = self.0.files.read()?;
+        let mut last = self.0.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == read {
+            return Ok(false);
+        }
+        let config = self.0.files.config(&read);
+        // A file that cannot be used is reported once.
+        *last = read;
+        *self
+            .0
+            .config
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = config?;
+        Ok(true)
+    }
+
+    /// Reads the files again and again.
+    pub(crate) async fn watch(&self) -> ! {
+        loop {
+            sleep(LOOKED_AT_EVERY).await;
+            let tls = self.clone();
+            let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await;
+            match reloaded {
+                Ok(Ok(true)) => tracing::info!("the certificate files were read again"),
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "the certificate files cannot be used; the old ones stay");
+                }
+                Ok(Ok(false)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// The TLS handshake on `socket`.
+    pub(crate) fn accept(&self, socket: Socket) -> Accept<Socket> {
+        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(&config)).accept(socket)
+    }
+}
+
+/// The names in the certificate that the caller at the other end of `stream` has shown.
+pub(crate) fn names(stream: &TlsStream<Socket>) -> Option<CertificateNames> {
+    let (_, session) = stream.get_ref();
+    CertificateNames::of(session.peer_certificates()?.first()?)
+}
+
+impl TlsFiles {
+    fn read(&self) -> io::Result<Contents> {
+        Ok(Contents {
+            certificate: read(&self.certificate)?,
+            key: read(&self.key)?,
+            client_ca: self.client_ca.as_deref().map(read).transpose()?,
+        })
+    }
+
+    fn config(&self, contents: &Contents) -> io::Result<Arc<ServerConfig>> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?;
+        let builder = match (&self.client_ca, &contents.client_ca) {
+            (Some(file), Some(pem)) => {
+                let roots = Arc::new(roots(pem, file)?);
+                let verifier: Arc<dyn ClientCertVerifier> =
+                    WebPkiClientVerifier::builder_with_provider(roots, provider)
+                        .allow_unauthenticated()
+                        .build()
+                        .map_err(|error| unusable(file, error))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        let certificates = certificates(&contents.certificate, &self.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&contents.key);
+        let key = key.map_err(|_| unusable(&self.key, "there is no private key in it"))?;
+        let config = builder.with_single_cert(certificates, key);
+        let mut config = config.map_err(|error| {
+            let files = format!("the key in {}", self.key.display());
+            unusable(&self.certificate, format!("with {files}: {error}"))
+        })?;
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        Ok(Arc::new(config))
+    }
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    fs::read(file).map_err(|error| {
+        let what = format!("{} cannot be read: {error}", file.display());
+        io::Error::new(error.kind(), what)
+    })
+}
+
+fn certificates(pem: &[u8], file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let read = read.map_err(|error| unusable(file, error))?;
+    match read.is_empty() {
+        true => Err(unusable(file, "there is no certificate in it")),
+        false => Ok(read),
+    }
+}
+
+fn roots(pem: &[u8], file: &Path) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem, file)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| unusable(file, error))?;
+    }
+    Ok(roots)
+}
+
+fn unusable(file: &Path, problem: impl std::fmt::Display) -> io::Error {
+    let what = format!("{} cannot be used: {problem}", file.display());
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Without the key.
+impl std::fmt::Debug for Contents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contents").finish_non_exhaustive()
+    }
+}

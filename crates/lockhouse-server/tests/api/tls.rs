@@ -1,0 +1,230 @@
+//! TLS, with a private CA of each test's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use lockhouse::{Code, ConnectOptions, Lockhouse};
+use lockhouse_server::{Options, Tls, TlsFiles};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// A certificate authority.
+struct Ca(CertifiedIssuer<'static, KeyPair>);
+
+impl Ca {
+    fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// The PEM of a certificate for `name`, and of its key.
+    fn issue(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        roots
+    }
+}
+
+/// A server with TLS, and its files.
+struct Encrypted {
+    ca: Ca,
+    folder: TempDir,
+    lockhouse: Lockhouse,
+    tls: Tls,
+    port: u16,
+}
+
+impl Encrypted {
+    async fn start() -> Self {
+        let (ca, folder) = (Ca::new(), TempDir::new().unwrap());
+        fs::write(folder.path().join("ca.pem"), ca.0.pem()).unwrap();
+        write(folder.path(), ca.issue("localhost"));
+        let tls = Tls::load(files(folder.path())).unwrap();
+        let lockhouse = Lockhouse::connect("memory:").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let options = Options {
+            tls: Some(tls.clone()),
+            ..Options::default()
+        };
+        let never = std::future::pending::<()>();
+        let serving = lockhouse_server::serve_with(lockhouse.clone(), listener, options, never);
+        tokio::spawn(serving);
+        Self {
+            ca,
+            folder,
+            lockhouse,
+            tls,
+            port,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}", self.port)
+    }
+
+    fn ca_file(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    async fn client(&self) -> Lockhouse {
+        let options = ConnectOptions::new().ca_file(self.ca_file());
+        let client = Lockhouse::connect_with(self.url(), options).await;
+        client.unwrap()
+    }
+
+    /// A connection that offers HTTP/2, by a caller with the certificate for `name`.
+    async fn connect(&self, name: Option<&str>) -> TlsStream<TcpStream> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(self.ca.roots());
+        let mut config = match name.map(|name| self.ca.issue(name)) {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let certificate = CertificateDer::from_pem_slice(certificate.as_bytes());
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+                let builder =
+                    builder.with_client_auth_cert(vec![certificate.unwrap()], key.unwrap());
+                builder.unwrap()
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        connector.connect(name, stream).await.unwrap()
+    }
+
+    /// What the server answers by HTTP/2 to a caller with the certificate for `name`.
+    async fn status(&self, name: Option<&str>, path: &str) -> StatusCode {
+        let stream = self.connect(name).await;
+        let (_, session) = stream.get_ref();
+        assert_eq!(session.alpn_protocol(), Some(&b"h2"[..]));
+        let io = TokioIo::new(stream);
+        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::builder().uri(format!("{}{path}", self.url()));
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        sender.send_request(request).await.unwrap().status()
+    }
+
+    /// The certificate that the server shows to a new connection.
+    async fn certificate(&self) -> CertificateDer<'static> {
+        let stream = self.connect(None).await;
+        let (_, session) = stream.get_ref();
+        session.peer_certificates().unwrap()[0].clone().into_owned()
+    }
+}
+
+fn files(folder: &Path) -> TlsFiles {
+    TlsFiles {
+        certificate: folder.join("server.pem"),
+        key: folder.join("server.key"),
+        client_ca: Some(folder.join("ca.pem")),
+    }
+}
+
+fn write(folder: &Path, (certificate, key): (String, String)) {
+    fs::write(folder.join("server.pem"), certificate).unwrap();
+    fs::write(folder.join("server.key"), key).unwrap();
+}
+
+#[tokio::test]
+async fn a_client_verifies_the_server_by_its_ca_file() {
+    let server = Encrypted::start().await;
+    let client = server.client().await;
+    client.define("a", 1).await.unwrap();
+    let permit = client.semaphore("a").acquire().await.unwrap();
+    permit.release().await.unwrap();
+    let other = Ca::new();
+    let file = server.folder.path().join("other.pem");
+    fs::write(&file, other.0.pem()).unwrap();
+    let options = ConnectOptions::new().ca_file(file);
+    let stranger = Lockhouse::connect_with(server.url(), options)
+        .await
+        .unwrap();
+    let error = stranger.status("a").await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_acts_as_the_token_that_has_its_name() {
+    let server = Encrypted::start().await;
+    server.lockhouse.define("a", 1).await.unwrap();
+    let grants = ["read:a".parse().unwrap()];
+    let made = server.lockhouse.create_token("ci.internal", &grants, None);
+    made.await.unwrap();
+    let path = "/v1/semaphores/a";
+    assert_eq!(server.status(None, path).await, 401);
+    assert_eq!(server.status(Some("web.internal"), path).await, 401);
+    assert_eq!(server.status(Some("ci.internal"), path).await, 200);
+    assert_eq!(server.status(Some("ci.internal"), "/v1/tokens").await, 403);
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_authority_is_refused() {
+    let mut server = Encrypted::start().await;
+    let roots = Ca::new();
+    // The caller still trusts the server.
+    let trusted = std::mem::replace(&mut server.ca, roots);
+    fs::write(server.ca_file(), server.ca.0.pem()).unwrap();
+    assert!(server.tls.reload().unwrap());
+    server.ca = trusted;
+    let stream = server.connect(Some("ci.internal")).await;
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::builder().uri(server.url());
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    assert!(sender.send_request(request).await.is_err());
+    assert!(connection.await.unwrap().is_err());
+}
+
+/// Connections that are open go on.
+#[tokio::test]
+async fn changed_certificates_are_used_and_broken_ones_are_not() {
+    let server = Encrypted::start().await;
+    let client = server.client().await;
+    client.define("a", 1).await.unwrap();
+    let held = client.semaphore("a").acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.semaphore("a").acquire().await }
+    });
+    let first = server.certificate().await;
+    assert!(!server.tls.reload().unwrap());
+    write(server.folder.path(), server.ca.issue("localhost"));
+    assert!(server.tls.reload().unwrap());
+    let second = server.certificate().await;
+    assert_ne!(first, second);
+    let key = server.folder.path().join("server.key");
+    fs::write(&key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
+    let error = server.tls.reload().unwrap_err().to_string();
+    assert!(error.contains("server.pem cannot be used"), "{error}");
+    assert_eq!(server.certificate().await, second);
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}

@@ -1,0 +1,99 @@
+//! Access tokens: making, listing and revoking them, and acting in their names.
+
+mod acting;
+mod options;
+mod secret;
+
+use lockhouse_core::store::{NewToken, TokenList};
+use lockhouse_core::{Invalid, MAX_TOKEN_GRANTS, Timestamp, Token, TokenGrant, TokenName};
+
+use crate::{Error, Lockhouse};
+pub use options::ConnectOptions;
+pub use secret::Secret;
+
+impl Lockhouse {
+    /// Makes an access token called `name`, good until `expires_at` or until it is
+    /// [revoked](Lockhouse::revoke_token). The secret is shown this once: the store keeps only its SHA-256.
+    ///
+    /// It takes the place of one of its name that has expired or was revoked, and what that made is then its own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let grants = ["hold:customer/*".parse()?, "read:*".parse()?];
+    /// let (token, secret) = lockhouse.create_token("ci", &grants, None).await?;
+    /// assert_eq!(token.name.as_str(), "ci");
+    /// assert!(secret.reveal().starts_with("lh_"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `invalid_request`; `idempotency_conflict` when a good token has that name; `store_unavailable`;
+    /// `unauthenticated` or `forbidden` where a server asks for `admin:*`.
+    pub async fn create_token(
+        &self,
+        name: impl AsRef<str>,
+        grants: &[TokenGrant],
+        expires_at: Option<Timestamp>,
+    ) -> Result<(Token, Secret), Error> {
+        let name = TokenName::parse(name)?;
+        if !(1..=MAX_TOKEN_GRANTS).contains(&grants.len()) {
+            let many = grants.len();
+            let problem = format!("are {many}, a token takes 1 to {MAX_TOKEN_GRANTS}");
+            return Err(Invalid::new("grants", problem).into());
+        }
+        if expires_at.is_some_and(|at| at <= Timestamp::now()) {
+            return Err(Invalid::new("expires_at", "has passed already").into());
+        }
+        self.backend().create_token(name, grants, expires_at).await
+    }
+
+    /// All tokens in the order of their names, those too that have expired or were revoked.
+    ///
+    /// # Errors
+    /// `store_unavailable`; `unauthenticated` or `forbidden` where a server asks for `admin:*`.
+    pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
+        self.backend().tokens().await
+    }
+
+    /// Revokes the token called `name`: all servers refuse it within 10 s. Permits that it holds end with their TTL.
+    ///
+    /// # Errors
+    /// `invalid_request` when there is no such token; `store_unavailable`; `unauthenticated` or `forbidden` where a
+    /// server asks for `admin:*`.
+    pub async fn revoke_token(&self, name: impl AsRef<str>) -> Result<(), Error> {
+        self.backend().revoke_token(&TokenName::parse(name)?).await
+    }
+
+    /// All tokens with the digests of their secrets, and the store's clock: for a server that checks tokens.
+    ///
+    /// # Errors
+    /// `store_unavailable`; `invalid_request` on a server's URL.
+    pub async fn known_tokens(&self) -> Result<TokenList, Error> {
+        self.upkeeper()?.token_list().await
+    }
+}
+
+/// The error of a token that there is not.
+pub(crate) fn no_such_token(name: &TokenName) -> Error {
+    let problem = format!("{:?} is not the name of a token", name.as_str());
+    Invalid::new("name", problem).into()
+}
+
+/// A token of `name` to be made, and its secret.
+pub(crate) fn draw(
+    name: TokenName,
+    grants: &[TokenGrant],
+    expires_at: Option<Timestamp>,
+) -> Result<(NewToken, Secret), Error> {
+    let secret = Secret::random()?;
+    let token = NewToken {
+        name,
+        digest: secret.digest(),
+        grants: grants.to_vec(),
+        expires_at,
+    };
+    Ok((token, secret))
+}
