@@ -11,22 +11,17 @@ use http::{Request, Response};
 use lockhouse_gate::http::{FenceLayer, FenceService};
 use lockhouse_gate::{Fence, Gate, MemoryGate, Refused};
 use tokio::time::{sleep, timeout};
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::util::BoxCloneService;
+use tower::{Layer, ServiceExt, service_fn};
 
 const SOON: Duration = Duration::from_secs(20);
 
+type Journal = Arc<Mutex<Vec<String>>>;
+type Writes = BoxCloneService<Request<String>, Response<String>, Infallible>;
+
 /// Notes the fence of each write, some time after it passed.
-fn journal() -> (
-    Arc<Mutex<Vec<String>>>,
-    FenceService<
-        impl Service<Request<String>, Response = Response<String>, Error = Infallible, Future: Send>
-        + Clone
-        + Send
-        + 'static,
-        MemoryGate,
-    >,
-) {
-    let written = Arc::<Mutex<Vec<String>>>::default();
+fn journal() -> (Journal, FenceService<Writes, MemoryGate>) {
+    let written = Journal::default();
     let notes = Arc::clone(&written);
     let write = service_fn(move |request: Request<String>| {
         let notes = Arc::clone(&notes);
@@ -39,7 +34,7 @@ fn journal() -> (
         }
     });
     let layer = FenceLayer::new("reports", MemoryGate::default());
-    (written, layer.layer(write))
+    (written, layer.layer(BoxCloneService::new(write)))
 }
 
 fn write(fence: &str, pause_ms: u64) -> Request<String> {
