@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockhouse_core::Timestamp;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;

@@ -8,17 +8,18 @@
 //! in the same way. What seems due, by a read without locks, is ended by a [`Cause`] that is looked at again here.
 
 mod acquire;
+mod definitions;
 mod templates;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::command::{Cause, Definition};
+use crate::command::Cause;
 use crate::turn::StillWaiting;
 use crate::{
-    CapacityChange, Changes, Command, Decision, EndReason, Ended, Epoch, ExternalId, Freed, Line,
-    Loaded, MAX_SLOTTED_CAPACITY, Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply,
-    Request, Saved, Semaphore, SemaphoreName, Slots, Stand, State, Template, Timestamp, Ttl,
+    CapacityChange, Changes, Command, Decision, EndReason, Ended, ExternalId, Freed, Line, Loaded,
+    Outcome, Owner, OwnerSession, ProcessId, Refusal, Renewed, Reply, Request, Saved, Semaphore,
+    SemaphoreName, Stand, State, Template, Timestamp, Ttl,
 };
 
 /// Decides `commands`, one after the other, on what was loaded.
@@ -123,101 +124,6 @@ impl Scene {
         }
     }
 
-    fn define(&mut self, wanted: &Definition) -> Outcome {
-        let (name, capacity, now) = (&wanted.name, wanted.capacity, self.now);
-        let first_fence = self.first_fence();
-        let template = Template::of(name, &self.templates).filter(|_| wanted.if_missing);
-        let template = template.filter(|template| template.capacity == capacity);
-        let origin = template.map(|template| self.origin(template));
-        let found = self.semaphores.get(name).is_some_and(Semaphore::exists);
-        if !found && !wanted.creates() {
-            return Err(unknown(name));
-        }
-        let semaphore = row(&mut self.semaphores, name, now);
-        let created = !semaphore.exists();
-        let resized = !created && semaphore.capacity != capacity;
-        let was_slotted = !created && semaphore.is_slotted();
-        let slotted = wanted.slots.unwrap_or(was_slotted);
-        if slotted && capacity.value() > MAX_SLOTTED_CAPACITY {
-            let name = name.clone();
-            return Err(Refusal::TooManySlots { name, capacity });
-        }
-        let expected = match wanted.if_missing {
-            true => Some(capacity),
-            false => wanted.expected,
-        };
-        if let Some(expected) = expected.filter(|expected| *expected != semaphore.capacity)
-            && resized
-        {
-            return Err(Refusal::CapacityChanged {
-                name: name.clone(),
-                expected,
-                capacity: semaphore.capacity,
-            });
-        }
-        let switched = !created && slotted != was_slotted;
-        if switched && wanted.if_missing {
-            let name = name.clone();
-            return Err(Refusal::SlotsDiffer { name, was_slotted });
-        }
-        // A permit keeps its slots for life, so none may be live that has others than the semaphore would count.
-        if switched && semaphore.in_use > 0 {
-            return Err(in_use(semaphore));
-        }
-        if created {
-            semaphore.created_at = now;
-            semaphore.deleted_at = None;
-            semaphore.fence = semaphore.fence.max(first_fence);
-            // A template's semaphores have no slots.
-            semaphore.origin = origin.filter(|_| !slotted);
-        }
-        if resized || switched {
-            // Whatever an operator changed does not follow its template.
-            if let Some(origin) = &mut semaphore.origin {
-                origin.is_resized = true;
-            }
-        }
-        if resized {
-            // So that fences tell what was granted before and what after, without a clock.
-            semaphore.fence += 1;
-            self.capacity_changes.push(CapacityChange {
-                semaphore: name.clone(),
-                old_capacity: semaphore.capacity,
-                new_capacity: capacity,
-                changed_by: wanted.changed_by.clone(),
-                note: wanted.note.clone(),
-                changed_at: now,
-            });
-        }
-        if created || switched {
-            semaphore.slots = slotted.then(Slots::default);
-        }
-        if created || resized || switched {
-            semaphore.capacity = capacity;
-            semaphore.updated_at = now;
-            self.written.insert(name.clone());
-        }
-        Ok(Reply::Defined {
-            semaphore: semaphore.clone(),
-            created,
-        })
-    }
-
-    fn delete(&mut self, name: &SemaphoreName) -> Outcome {
-        let semaphore = self
-            .semaphores
-            .get_mut(name)
-            .filter(|semaphore| semaphore.exists())
-            .ok_or_else(|| unknown(name))?;
-        if semaphore.in_use > 0 {
-            return Err(in_use(semaphore));
-        }
-        semaphore.deleted_at = Some(self.now);
-        semaphore.origin = None;
-        self.written.insert(name.clone());
-        Ok(Reply::Deleted)
-    }
-
     /// P11: who waits at a process for `name` stands in its line.
     fn stand(&mut self, name: &SemaphoreName, stand: Stand) -> Outcome {
         let is_written = self.written.contains(name);
@@ -262,17 +168,6 @@ impl Scene {
             false => semaphore.line = Line::default(),
         }
         semaphore
-    }
-
-    fn raise_fence(&mut self, name: &SemaphoreName, epoch: Epoch) -> Outcome {
-        let semaphore = row(&mut self.semaphores, name, self.now);
-        let is_behind = semaphore.fence < epoch.fence();
-        semaphore.fence = semaphore.fence.max(epoch.fence());
-        let raised = semaphore.clone();
-        if is_behind {
-            self.written.insert(name.clone());
-        }
-        Ok(Reply::Raised(raised))
     }
 
     fn renew(&mut self, external_id: &ExternalId, ttl: Option<Ttl>, by: Option<&Owner>) -> Outcome {
@@ -486,16 +381,6 @@ fn unknown(name: &SemaphoreName) -> Refusal {
 fn is_its_own(request: &Request, by: Option<&Owner>) -> bool {
     let token = by.and_then(Owner::token);
     token.is_none() || token == request.owner.as_ref().and_then(Owner::token)
-}
-
-/// The row of a semaphore. One that there is no row of is as if it had been deleted.
-fn row<'a>(
-    semaphores: &'a mut BTreeMap<SemaphoreName, Semaphore>,
-    name: &SemaphoreName,
-    now: Timestamp,
-) -> &'a mut Semaphore {
-    let made_ready = || Semaphore::made_ready(name.clone(), now);
-    semaphores.entry(name.clone()).or_insert_with(made_ready)
 }
 
 fn in_use(semaphore: &Semaphore) -> Refusal {

@@ -58,10 +58,9 @@ by_sqlx! {
 
 #[tokio::test]
 async fn a_transaction_of_sqlx_0_8_finishes_with_its_commit() {
-    for place in [place::mysql().await, place::mariadb().await] {
-        if let Some(place) = place {
-            mysql_8::finishes(place).await;
-        }
+    let places = [place::mysql().await, place::mariadb().await];
+    for place in places.into_iter().flatten() {
+        mysql_8::finishes(place).await;
     }
     if let Some(place) = place::postgres().await {
         postgres_8::finishes(place).await;
@@ -70,10 +69,9 @@ async fn a_transaction_of_sqlx_0_8_finishes_with_its_commit() {
 
 #[tokio::test]
 async fn a_transaction_of_sqlx_0_9_finishes_with_its_commit() {
-    for place in [place::mysql().await, place::mariadb().await] {
-        if let Some(place) = place {
-            mysql_9::finishes(place).await;
-        }
+    let places = [place::mysql().await, place::mariadb().await];
+    for place in places.into_iter().flatten() {
+        mysql_9::finishes(place).await;
     }
     if let Some(place) = place::postgres().await {
         postgres_9::finishes(place).await;
