@@ -46,11 +46,29 @@ fn call(address: &str, method: &str, path: &str, body: &str) -> String {
     answer(&mut send(address, method, path, body))
 }
 
-/// The head of the next answer, and what of the body came with it.
+/// One answer, which may come in several pieces.
 fn answer(stream: &mut TcpStream) -> String {
-    let mut answer = vec![0; 64 * 1024];
-    let read = stream.read(&mut answer).expect("an answer in time");
-    String::from_utf8_lossy(&answer[..read]).into_owned()
+    let mut answer = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        let read = stream.read(&mut piece).expect("an answer in time");
+        answer.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&answer);
+        if read == 0 || is_whole(&text) {
+            return text.into_owned();
+        }
+    }
+}
+
+fn is_whole(answer: &str) -> bool {
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let head = head.to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|l| l.strip_prefix("content-length: "));
+    body.len() >= length.map_or(0, |length| length.parse().unwrap())
 }
 
 #[track_caller]
