@@ -26,8 +26,8 @@ pub(crate) struct Listing {
     paging: Paging<At>,
 }
 
-/// Where a piece begins: within the requests of an owner, if one is asked for. Several tokens may have owners of one
-/// name; their requests come one after the other.
+/// Where a piece begins. Several tokens may have owners of one name; their requests come one after the other, and then
+/// it says whose the next are.
 #[derive(Debug, Default)]
 pub(crate) struct At {
     owner: Option<Owner>,
@@ -95,6 +95,7 @@ pub(crate) async fn list(
             owners.into_iter().map(Some).collect()
         }
     };
+    let are_several = owners.len() > 1;
     let mut owners = owners.into_iter().peekable();
     while owners
         .next_if(|owner| owner.as_ref() < began_with.as_ref())
@@ -111,7 +112,7 @@ pub(crate) async fn list(
         let is_full = requests.len() >= limit as usize;
         let at = match (next, owners.peek()) {
             (Some(next), _) => At {
-                owner,
+                owner: owner.filter(|_| are_several),
                 cursor: Some(next),
             },
             (None, Some(following)) if is_full => At {

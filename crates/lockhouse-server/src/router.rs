@@ -112,7 +112,7 @@ fn routes() -> [(&'static str, MethodRouter<App>); 19] {
         ("/v1/tokens/{name}", delete(tokens::delete)),
         (
             "/v1/session",
-            post(access::session::post).delete(access::session::delete),
+            post(access::login::post).delete(access::login::delete),
         ),
         ("/healthz", get(health::healthz)),
         ("/readyz", get(health::readyz)),

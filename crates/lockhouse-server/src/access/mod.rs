@@ -6,9 +6,10 @@
 
 mod failures;
 mod known;
+pub(crate) mod login;
 mod needs;
 mod principal;
-pub(crate) mod session;
+mod session;
 
 use std::sync::Arc;
 use std::time::Duration;

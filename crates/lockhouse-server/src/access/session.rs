@@ -1,28 +1,19 @@
-//! `/v1/session`: the console's login. A browser gets a cookie that stands for its token at this server.
+//! The sessions of browsers. Each gets a cookie that stands for its token at this server.
 //!
 //! The cookie is not the token, so whatever sees the cookie does not have the token. Sessions are in this process's
 //! memory: behind a load balancer, keep a browser on one server, or log in at each.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
-use axum::http::header::{COOKIE, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::IntoResponse;
+use axum::http::header::COOKIE;
+use axum::http::{HeaderMap, HeaderValue};
 use lockhouse::{Digest, Secret};
-use lockhouse_wire::Login;
 use lru::LruCache;
 
-use super::Access;
-use crate::body::{Json, Nothing, OptionalJson};
-use crate::failure::Failure;
-use crate::peer::Peer;
-use crate::query::NoParameters;
-
 /// How long a session lasts.
-const LASTS: Duration = Duration::from_secs(12 * 60 * 60);
+pub(super) const LASTS: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// So many are kept: those that were used last.
 const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not 0");
@@ -46,7 +37,7 @@ impl Sessions {
     }
 
     /// Begins one of the token of this digest; the cookie's value.
-    fn begin(&self, token: Digest) -> Result<Secret, lockhouse::Error> {
+    pub(super) fn begin(&self, token: Digest) -> Result<Secret, lockhouse::Error> {
         let cookie = Secret::random()?;
         let begun = Instant::now();
         self.lock().put(cookie.digest(), Session { token, begun });
@@ -65,7 +56,7 @@ impl Sessions {
         Some(session.token)
     }
 
-    fn end(&self, headers: &HeaderMap) {
+    pub(super) fn end(&self, headers: &HeaderMap) {
         if let Some(cookie) = cookie(headers) {
             self.lock().pop(&cookie.digest());
         }
@@ -86,31 +77,6 @@ fn cookie(headers: &HeaderMap) -> Option<Secret> {
         let (name, value) = cookie.trim().split_once('=')?;
         (name == COOKIE_NAME).then(|| value.parse().ok())?
     })
-}
-
-/// `POST /v1/session`: begins a session with a token.
-pub(crate) async fn post(
-    State(access): State<Arc<Access>>,
-    peer: Peer,
-    _: NoParameters,
-    Json(Login { token }): Json<Login>,
-) -> Result<impl IntoResponse, Failure> {
-    let digest = access.login(&token, peer).await?;
-    let cookie = access.sessions().begin(digest)?;
-    let cookie = access.cookie(cookie.reveal(), LASTS);
-    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]))
-}
-
-/// `DELETE /v1/session`: ends it.
-pub(crate) async fn delete(
-    State(access): State<Arc<Access>>,
-    _: NoParameters,
-    headers: HeaderMap,
-    OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> impl IntoResponse {
-    access.sessions().end(&headers);
-    let cookie = access.cookie("", Duration::ZERO);
-    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)])
 }
 
 /// The cookie's header. No script reads it, and no other site's page sends it.

@@ -250,6 +250,7 @@ pub fn all_rules() -> Vec<String> {
         include_str!("peers.rs"),
         include_str!("slots.rs"),
         include_str!("templates.rs"),
+        include_str!("tokens.rs"),
         include_str!("upkeep.rs"),
         include_str!("waiting.rs"),
     ];

@@ -143,7 +143,7 @@ async fn acquire_without_line(database: &mut Database, id: u32) -> Option<u64> {
     let grant = format!(
         "INSERT INTO lockhouse_permit_request (id,external_id,state,created_at,only_semaphore_id) \
          VALUES ({id},'old-{id}','ACQUIRED',{now},{semaphore}); \
-         INSERT INTO lockhouse_permit VALUES ({id},{semaphore},1,{fence}); \
+         INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence) VALUES ({id},{semaphore},1,{fence}); \
          UPDATE lockhouse_semaphore SET in_use=in_use+1,fence={fence},updated_at={now} \
          WHERE name='s'; COMMIT"
     );
