@@ -72,6 +72,9 @@ impl Lockhouse {
         options: ConnectOptions,
     ) -> Result<Self, Error> {
         let url = url.as_ref();
+        // Without `remote` there is no server to show them to.
+        #[cfg(not(feature = "remote"))]
+        drop(options);
         #[cfg(feature = "remote")]
         if is_server(url) {
             return Ok(Self::on(Backend::Remote(Arc::new(
