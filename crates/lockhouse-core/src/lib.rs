@@ -22,6 +22,7 @@ mod recount;
 mod request;
 mod semaphore;
 pub mod store;
+mod stored;
 mod text;
 mod turn;
 

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Count, ExternalId, Owner, SemaphoreName, Timestamp, Ttl};
 
 /// A granted ask, live or ended. An ask that was refused leaves no request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Request {
     /// The idempotency key.
     pub external_id: ExternalId,
@@ -54,7 +56,7 @@ impl Request {
 }
 
 /// What a request holds on one semaphore.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Grant {
     /// The semaphore.
     pub semaphore: SemaphoreName,
@@ -65,7 +67,8 @@ pub struct Grant {
 }
 
 /// Live, then ended. Never back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// Held.
     Acquired,

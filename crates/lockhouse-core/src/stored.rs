@@ -1,0 +1,45 @@
+//! Texts, numbers and times in rows that a store keeps as a whole, such as JSON. Reading a row checks them.
+//!
+//! This is the form of rows on a store without columns, not that of the HTTP API.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{
+    Capacity, Count, EndReason, ExternalId, Invalid, Line, Note, Owner, SemaphoreName, Ttl,
+};
+
+macro_rules! stored {
+    ($($name:ident as $form:ty: $write:expr, $read:expr;)*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let write: fn(&Self) -> $form = $write;
+                write(self).serialize(serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let read: fn($form) -> Result<Self, Invalid> = $read;
+                read(<$form>::deserialize(deserializer)?).map_err(D::Error::custom)
+            }
+        }
+    )*};
+}
+
+stored! {
+    SemaphoreName as String: Self::to_string, Self::stored;
+    ExternalId as String: Self::to_string, Self::parse;
+    Owner as String: Self::to_string, Self::parse;
+    Note as String: |note| note.as_str().to_owned(), Self::parse;
+    Line as String: Self::to_string, |text| Ok(Self::stored(&text));
+    EndReason as String: Self::to_string, end_reason;
+    Capacity as u32: |capacity| capacity.value(), Self::new;
+    Count as u32: |count| count.value(), Self::new;
+    Ttl as u64: |ttl| ttl.as_ms(), Self::from_ms;
+}
+
+fn end_reason(text: String) -> Result<EndReason, Invalid> {
+    let unknown = || Invalid::new("end_reason", format!("{text:?} is unknown"));
+    EndReason::parse(&text).ok_or_else(unknown)
+}
