@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod misfiled;
 mod odd;
 
 use std::sync::Arc;
