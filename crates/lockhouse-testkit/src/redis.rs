@@ -22,6 +22,18 @@ const READ: &str = r"
 const DELETE: &str = r"
     for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('DEL', key) end";
 
+/// Counts live requests by the indexes of a namespace, which a verification compares with the rows.
+const OVERDUE: &str = r"
+    local prefix, time = ARGV[1], redis.call('TIME')
+    local late = string.format('%.0f', (time[1] - 1) * 1000000 + time[2])
+    local count = redis.call('ZCOUNT', prefix .. 'expiring', '-inf', late)
+    for _, owner in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'sessions', '-inf', late)) do
+        for _, id in ipairs(redis.call('ZRANGE', prefix .. 'of:' .. owner, 0, -1)) do
+            if redis.call('ZSCORE', prefix .. 'lasting', id) then count = count + 1 end
+        end
+    end
+    return count";
+
 /// Whether a URL is Redis's or Valkey's.
 pub fn is_redis(url: &str) -> bool {
     url.starts_with("redis")
@@ -78,6 +90,15 @@ pub async fn change(url: &str, semaphore: &str, change: impl FnOnce(&mut Value))
     let mut set = redis::cmd("SET");
     set.arg(&key).arg(row.to_string());
     let () = set.query_async(&mut connection).await.unwrap();
+}
+
+/// How many live requests should have ended more than a second ago, by their own time or by their owner's session.
+pub(crate) async fn overdue(url: &str) -> i64 {
+    let script = redis::Script::new(OVERDUE);
+    let mut connection = connect(url).await;
+    let mut count = script.prepare_invoke();
+    let count = count.arg(prefix(url));
+    count.invoke_async(&mut connection).await.unwrap()
 }
 
 /// The rows of the store at `url` whose names and ids begin with `prefix`.

@@ -137,6 +137,26 @@ async fn postgres() {
     breaks_nothing_on_server("postgres", "LOCKHOUSE_TEST_POSTGRES_URL", &faults).await;
 }
 
+/// P1 to P11.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis() {
+    let faults = [
+        Fault::KillDatabase,
+        Fault::RestartDatabase,
+        Fault::StopDatabase,
+        Fault::CommitCut,
+        Fault::CommitKillServer,
+        Fault::CommitKillDatabase,
+        Fault::Cut,
+        Fault::HalfOpen,
+        Fault::StopClient,
+        Fault::ClockDatabase,
+        Fault::Connections,
+        Fault::ReadOnly,
+    ];
+    breaks_nothing_on_server("redis", "LOCKHOUSE_TEST_REDIS_URL", &faults).await;
+}
+
 /// The checkers can fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_without_its_locks_is_found_out() {

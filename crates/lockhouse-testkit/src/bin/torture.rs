@@ -11,7 +11,7 @@ use lockhouse_testkit::torture::{STORES, Size, part, run};
 use tokio::runtime::{Builder, Runtime};
 
 const USAGE: &str = "\
-usage: scripts/torture --store sqlite|mysql|mariadb|postgres [OPTIONS]
+usage: scripts/torture --store sqlite|mysql|mariadb|postgres|redis|valkey [OPTIONS]
 
 Clients and servers, as processes of their own on a database of their own, do all that clients may,
 while one fault after the other is begun and mended. Checkers decide over all that was done.

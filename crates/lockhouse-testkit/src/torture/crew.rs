@@ -11,15 +11,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::client::{self, Says};
 use super::clock::{Clock, Clocks};
+use super::console::Console;
 use super::database::Server;
 use super::files::Files;
 use super::process::Process;
 use super::proxy::Proxy;
 use super::run::Size;
 use super::segment::Segment;
-use super::sql::Sql;
 use crate::broken::UNLOCKED;
 use crate::place::is_postgres;
+use crate::redis::is_redis;
 
 /// How many there are of each.
 pub(super) const SERVERS: usize = 2;
@@ -224,7 +225,7 @@ impl Crew {
     async fn database_time(&self) -> Option<f64> {
         let text = match &self.database {
             Some(database) => {
-                let mut sql = Sql::connect(&database.admin_url()).await.ok()?;
+                let mut sql = Console::connect(&database.admin_url()).await.ok()?;
                 sql.text(time_query(&self.direct_url)).await.ok()?
             }
             // What any process that is started under it says.
@@ -238,8 +239,13 @@ impl Crew {
 
     /// Whether the database has no connection left for who comes as all do.
     pub(super) async fn has_no_connection_left(&self) -> bool {
-        let refused = Sql::connect(&self.direct_url).await.err();
-        let words = ["Too many connections", "too many clients", "slots"];
+        let refused = Console::connect(&self.direct_url).await.err();
+        let words = [
+            "Too many connections",
+            "too many clients",
+            "slots",
+            "max number of clients",
+        ];
         refused.is_some_and(|error| words.iter().any(|words| error.contains(words)))
     }
 
@@ -333,7 +339,9 @@ impl Client {
 
 /// As it is now, and not as it was when the statement or its transaction began.
 fn time_query(url: &str) -> &'static str {
-    if is_postgres(url) {
+    if is_redis(url) {
+        "TIME"
+    } else if is_postgres(url) {
         "SELECT extract(epoch FROM clock_timestamp())::text"
     } else {
         "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS CHAR)"

@@ -17,8 +17,8 @@ use running::{command_line, family, owner_of, until_gone};
 use tokio::time::{sleep, timeout};
 
 use super::clock::Clock;
+use super::console::{Console, is_up};
 use super::process::signal;
-use super::sql::{Sql, is_up};
 
 /// How long it may take to start, after a kill and on a busy machine.
 const START: Duration = Duration::from_secs(60);
@@ -73,6 +73,7 @@ impl Server {
         let port = server.state("port");
         server.admin_url = match store {
             "postgres" => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+            "redis" | "valkey" => format!("redis://127.0.0.1:{port}/"),
             _ => format!("mysql://root@127.0.0.1:{port}/"),
         };
         signal(id, "KILL");
@@ -93,6 +94,7 @@ impl Server {
         let port = port.map_or_else(|| self.state("port"), |port| port.to_string());
         match &*self.store {
             "postgres" => format!("postgres://{USER}@127.0.0.1:{port}/lockhouse?sslmode=disable"),
+            "redis" | "valkey" => format!("redis://127.0.0.1:{port}/"),
             _ => format!("mysql://{USER}@127.0.0.1:{port}/lockhouse?ssl-mode=disabled"),
         }
     }
@@ -101,12 +103,13 @@ impl Server {
     pub(super) fn admin_url(&self) -> String {
         match &*self.store {
             "postgres" => format!("{}lockhouse", self.admin_url.trim_end_matches("postgres")),
+            "redis" | "valkey" => self.admin_url.clone(),
             _ => format!("{}lockhouse", self.admin_url),
         }
     }
 
-    pub(super) async fn admin(&self) -> Sql {
-        Sql::connect(&self.admin_url()).await.unwrap()
+    pub(super) async fn admin(&self) -> Console {
+        Console::connect(&self.admin_url()).await.unwrap()
     }
 
     /// kill -9.
@@ -165,12 +168,17 @@ impl Server {
         let begun = Instant::now();
         while begun.elapsed() < ROOM_IS_FOUND {
             let left = ROOM_IS_FOUND.saturating_sub(begun.elapsed());
+            let [make, remove] = match &*self.store {
+                "redis" | "valkey" => ["SET room 1", "DEL room"],
+                _ => [
+                    "CREATE TABLE IF NOT EXISTS room (a INT)",
+                    "DROP TABLE IF EXISTS room",
+                ],
+            };
             let writing = async {
-                let mut admin = Sql::connect(&self.admin_url()).await?;
-                admin
-                    .run_within(left, "CREATE TABLE IF NOT EXISTS room (a INT)")
-                    .await?;
-                admin.run_within(left, "DROP TABLE IF EXISTS room").await
+                let mut admin = Console::connect(&self.admin_url()).await?;
+                admin.run_within(left, make).await?;
+                admin.run_within(left, remove).await
             };
             match writing.await {
                 Ok(()) => return true,
@@ -232,6 +240,7 @@ impl Server {
                 "CREATE ROLE torture LOGIN",
                 "CREATE DATABASE lockhouse OWNER torture",
             ],
+            "redis" | "valkey" => &[],
             _ => &[
                 "CREATE USER torture@'127.0.0.1'",
                 "CREATE USER torture@localhost",
@@ -239,7 +248,7 @@ impl Server {
                 "GRANT ALL ON lockhouse.* TO torture@localhost",
             ],
         };
-        let mut sql = Sql::connect(&self.admin_url).await.unwrap();
+        let mut sql = Console::connect(&self.admin_url).await.unwrap();
         for statement in statements {
             sql.run(statement).await.unwrap();
         }

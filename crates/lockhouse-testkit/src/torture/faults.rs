@@ -98,7 +98,7 @@ pub const ALL: [(Fault, &str); 28] = [
 ];
 
 /// What does not apply where, and why. Links of SQLite's are those to the servers only.
-const LEFT_OUT: [(&str, &[Fault], &str); 3] = [
+const LEFT_OUT: [(&str, &[Fault], &str); 5] = [
     (
         "sqlite",
         &[KillDatabase, RestartDatabase, StopDatabase],
@@ -114,6 +114,8 @@ const LEFT_OUT: [(&str, &[Fault], &str); 3] = [
         &[ClockClient, ClockServer],
         "its clock is that of the machine that all its processes are on: clock-database moves it",
     ),
+    ("redis", &[LockStorm], "it locks nothing"),
+    ("valkey", &[LockStorm], "it locks nothing"),
 ];
 
 impl Fault {

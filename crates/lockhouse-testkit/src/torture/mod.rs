@@ -21,6 +21,7 @@
 
 mod client;
 mod clock;
+mod console;
 mod crew;
 mod database;
 pub mod faults;
@@ -35,7 +36,6 @@ mod proxy;
 mod report;
 mod run;
 mod segment;
-mod sql;
 mod stage;
 mod verdict;
 mod work;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::client::Home;
-use super::sql::Sql;
+use super::console::Console;
 use crate::broken;
 use crate::place::is_postgres;
 
@@ -67,7 +67,7 @@ async fn greedy(url: &str) {
     loop {
         tokio::select! {
             _ = &mut over => return,
-            connected = Sql::connect(url) => match connected {
+            connected = Console::connect(url) => match connected {
                 Ok(connection) => taken.push(connection),
                 // Somebody may leave one meanwhile.
                 Err(_) => sleep(Duration::from_millis(20)).await,
@@ -105,7 +105,7 @@ async fn time() {
 }
 
 async fn rage(url: &str, random: &mut fastrand::Rng) {
-    let Ok(mut sql) = Sql::connect(url).await else {
+    let Ok(mut sql) = Console::connect(url).await else {
         return sleep(Duration::from_millis(100)).await;
     };
     let wait = if is_postgres(url) {

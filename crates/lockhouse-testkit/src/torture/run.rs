@@ -24,10 +24,11 @@ use super::verdict::Verdict;
 use super::work;
 use crate::database::Database;
 use crate::history::now_us;
+use crate::redis::{self, is_redis};
 pub(super) use segments::OURS;
 
 /// The stores that can be tortured, as a command line names them.
-pub const STORES: [&str; 4] = ["sqlite", "mysql", "mariadb", "postgres"];
+pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis", "valkey"];
 
 /// What is tortured, and how.
 #[derive(Clone, Debug)]
@@ -127,12 +128,25 @@ async fn version(crew: &Crew) -> String {
     let Some(database) = &crew.database else {
         return rusqlite::version().to_owned();
     };
-    let query = if crew.direct_url.starts_with("postgres") {
+    let query = if is_redis(&crew.direct_url) {
+        "INFO server"
+    } else if crew.direct_url.starts_with("postgres") {
         "SHOW server_version"
     } else {
         "SELECT VERSION()"
     };
-    database.admin().await.text(query).await.unwrap()
+    let text = database.admin().await.text(query).await.unwrap();
+    // Valkey says which version of Redis it is like, before its own.
+    let lines = text.lines().rev();
+    let named = lines.filter_map(|line| line.split_once("_version:"));
+    let mut named = named.filter(|(of, _)| ["redis", "valkey"].contains(of));
+    named
+        .next()
+        .map_or(text.clone(), |(_, version)| version.to_owned())
+}
+
+fn held_for_ever(late: i64) -> Option<String> {
+    (late > 0).then(|| format!("P10: {late} requests are held for ever"))
 }
 
 /// A segment on its way to its verdict, and whether it is broken whatever that says.
@@ -295,6 +309,12 @@ impl Run<'_> {
             other => found.push(format!("no sweep and verify at the end: {other:?}")),
         }
         // What was granted while the clock was ahead lives on until it would be that late.
+        if is_redis(&self.crew.direct_url) {
+            let late = redis::overdue(&self.admin_url()).await;
+            found.extend(held_for_ever(late));
+            self.report.violations.extend(found);
+            return;
+        }
         let mut database = Database::open(&self.admin_url()).await;
         let a_moment_ago = database.seconds_ago("1");
         let late = format!(
@@ -304,9 +324,7 @@ impl Run<'_> {
              AND (r.expires_at < {a_moment_ago} OR s.expires_at < {a_moment_ago})"
         );
         let late = database.number(&late).await;
-        if late > 0 {
-            found.push(format!("P10: {late} requests are held for ever"));
-        }
+        found.extend(held_for_ever(late));
         self.report.violations.extend(found);
     }
 

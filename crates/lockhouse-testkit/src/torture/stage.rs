@@ -15,6 +15,7 @@ use super::plan::Staged;
 use super::process::Process;
 use super::proxy::{Failure, Proxy};
 use crate::history::{Move, Moved, now_us};
+use crate::redis::is_redis;
 
 /// How long a COMMIT is waited for. In a mix there may be none.
 const COMMIT_COMES: Duration = Duration::from_secs(2);
@@ -295,7 +296,12 @@ async fn read_only(crew: &Crew, on: bool) {
     };
     let mut admin = database.admin().await;
     let state = if on { "on" } else { "off" };
-    if crew.direct_url.starts_with("postgres") {
+    if is_redis(&crew.direct_url) {
+        // It has no replica, and is to write only with one.
+        let replicas = u8::from(on);
+        let set = format!("CONFIG SET min-replicas-to-write {replicas}");
+        admin.run(&set).await.unwrap();
+    } else if crew.direct_url.starts_with("postgres") {
         let session = "SET default_transaction_read_only = off";
         let alter = format!("ALTER DATABASE lockhouse SET default_transaction_read_only = {state}");
         admin.run(session).await.unwrap();

@@ -19,11 +19,15 @@ pub(super) fn command_line(store: &str, id: u32) -> Vec<String> {
         .filter(|word| !word.is_empty());
     let words = words.map(|word| String::from_utf8(word.to_vec()).unwrap());
     let mut words: Vec<_> = words.map(|word| changed(&word)).collect();
-    if store == "mysql" {
-        words.extend(FEW_LOGS.map(str::to_owned));
+    match store {
+        "mysql" => words.extend(FEW_LOGS.map(str::to_owned)),
+        "redis" | "valkey" => words.extend(["--maxclients", CONNECTIONS].map(str::to_owned)),
+        _ => {}
     }
     if !words[0].contains('/') {
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap();
+        // By the name that it was started by: Redis is one program with several names.
+        let program = program.with_file_name(&words[0]);
         words[0] = program.to_str().unwrap().to_owned();
     }
     words

@@ -15,6 +15,10 @@ use crate::torture::plan::{Direction, Point};
 const SLOW_BYTES: usize = 200;
 const SLOW_PAUSE: Duration = Duration::from_millis(15);
 
+/// What a commit has in it: the statement of SQL; on Redis, the key of the counter, which only the script that saves is
+/// given.
+const COMMITS: [&[u8]; 2] = [b"COMMIT", b"}:number\r\n"];
+
 /// How much of a packet is made nonsense: its head, whatever the protocol.
 const GARBLED: usize = 48;
 
@@ -111,10 +115,10 @@ impl Half {
     }
 
     fn has_commit(&self, length: usize) -> bool {
-        let word = b"COMMIT";
-        self.buffer[..length]
-            .windows(word.len())
-            .any(|bytes| bytes == word)
+        COMMITS.iter().any(|word| {
+            let mut windows = self.buffer[..length].windows(word.len());
+            windows.any(|bytes| bytes == *word)
+        })
     }
 
     async fn pass(&mut self, length: usize) -> Option<()> {
