@@ -1,7 +1,7 @@
 //! What a `redis://` URL says.
 
 use lockhouse_core::store::Error;
-use redis::Client;
+use redis::{Client, IntoConnectionInfo, RedisResult};
 use url::Url;
 
 use crate::{configuration, refuse_misplaced};
@@ -50,7 +50,7 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     // The driver's own error repeats values.
-    let client = Client::open(url).map_err(|_| {
+    let client = client(url).map_err(|_| {
         configuration("the URL makes no sense; it reads redis://USER:PASSWORD@HOST:PORT/DATABASE, with the database as a number")
     })?;
     Ok(Location {
@@ -58,4 +58,12 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
         display,
         namespace,
     })
+}
+
+/// One that does not say first which driver it is: the driver ignores the answer, and a server that has too many connections
+/// answers only the first command.
+fn client(url: Url) -> RedisResult<Client> {
+    let info = url.into_connection_info()?;
+    let settings = info.redis_settings().clone().set_skip_set_lib_name();
+    Client::open(info.set_redis_settings(settings))
 }
