@@ -1,7 +1,7 @@
 //! How locks that are written by hand break, and the checker that sees it.
 //!
 //! [`history`] has what clients record and the checker that holds it against Lockhouse's promises;
-//! [`strategy`] has the locks that people write, a file each; [`lab`] puts them through the same
+//! [`strategy`] has the locks that people write in SQL, a file each, and [`redis`] those on Redis; [`lab`] puts them through the same
 //! scenes as Lockhouse, on any database.
 //!
 //! The program `lockhouse-lab` and the tests share it, so a reader sees what the tests see. Nothing of it is in the
@@ -9,6 +9,7 @@
 
 pub mod history;
 pub mod lab;
+pub mod redis;
 mod scene;
 pub mod strategy;
 

@@ -17,6 +17,7 @@ pub mod link;
 pub mod place;
 pub mod private_server;
 pub mod redis;
+pub mod redis_node;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;

@@ -22,14 +22,14 @@ const SOURCE: &str = concat!(
 
 /// Where clocks come from.
 #[derive(Debug)]
-pub(super) struct Clocks {
+pub(crate) struct Clocks {
     folder: PathBuf,
     made: AtomicU32,
 }
 
 /// A clock that any number of processes may be started under.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     library: PathBuf,
     path: PathBuf,
     file: File,
@@ -40,7 +40,7 @@ impl Clocks {
     ///
     /// # Panics
     /// Without a C compiler.
-    pub(super) fn new(folder: &Path) -> Self {
+    pub(crate) fn new(folder: &Path) -> Self {
         let folder = folder.join("clocks");
         fs::create_dir_all(&folder).unwrap();
         let mut compiler = Command::new("cc")
@@ -72,7 +72,7 @@ impl Clocks {
     }
 
     /// One that is right.
-    pub(super) fn clock(&self) -> Arc<Clock> {
+    pub(crate) fn clock(&self) -> Arc<Clock> {
         let path = self.new_path();
         let clock = Clock {
             library: self.folder.join("clock.so"),
@@ -86,13 +86,13 @@ impl Clocks {
 
 impl Clock {
     /// From here on it is so many hours off, also for those who run.
-    pub(super) fn set(&self, hours: i64) {
+    pub(crate) fn set(&self, hours: i64) {
         let seconds = hours * 3_600;
         self.file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
     }
 
     /// The environment that puts a process under this clock.
-    pub(super) fn environment(&self) -> [(&'static str, &Path); 2] {
+    pub(crate) fn environment(&self) -> [(&'static str, &Path); 2] {
         [
             ("LD_PRELOAD", &self.library),
             ("LOCKHOUSE_CLOCK", &self.path),

@@ -20,7 +20,7 @@
 //! the machine's business.
 
 mod client;
-mod clock;
+pub(crate) mod clock;
 mod console;
 mod crew;
 mod database;

@@ -5,4 +5,5 @@ mod killed_redis;
 mod packets;
 mod pgbouncer;
 mod queries;
+mod redis_locks;
 mod settings;

@@ -1,0 +1,137 @@
+//! A client of a lock, and the gate that holds it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{Client as Opened, RedisResult, Script};
+use tokio::sync::Semaphore;
+
+use super::turns::Turns;
+use crate::history::Asked;
+
+/// Deletes a key that still has the value.
+const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+                      return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// A client of a lock.
+pub struct Client {
+    /// A connection to each server that it reaches.
+    pub(super) nodes: Vec<MultiplexedConnection>,
+    pub(super) capacity: i64,
+    /// How far its clock is off.
+    clock_off: Duration,
+    /// Where it is held, once.
+    pub(super) gate: Option<Arc<Gate>>,
+    /// In what order its messages arrive among those of others.
+    pub(super) turns: Option<(Arc<Turns>, usize)>,
+    /// What it has written, by the id that it was asked for under.
+    pub(super) written: HashMap<String, String>,
+}
+
+impl Client {
+    /// A client of the servers of `urls`, with a clock that is so far ahead.
+    ///
+    /// # Errors
+    /// When one of them does not answer.
+    pub async fn open(urls: &[String], capacity: i64, clock_off: Duration) -> RedisResult<Self> {
+        let mut nodes = Vec::new();
+        for url in urls {
+            let server = url.split('?').next().unwrap_or_default();
+            let opened = Opened::open(server)?;
+            nodes.push(opened.get_multiplexed_async_connection().await?);
+        }
+        Ok(Self {
+            nodes,
+            capacity,
+            clock_off,
+            gate: None,
+            turns: None,
+            written: HashMap::new(),
+        })
+    }
+
+    /// The server of a lock that needs only one.
+    pub(super) fn node(&mut self) -> &mut MultiplexedConnection {
+        &mut self.nodes[0]
+    }
+
+    /// Waits where the lock is weak, if somebody holds it there.
+    pub(super) async fn between(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.pass().await;
+        }
+    }
+
+    /// The time by this client's own clock.
+    pub(super) fn now_ms(&self) -> i64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default() + self.clock_off;
+        i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// `SET key id NX PX ttl`.
+    pub(super) async fn set_nx_px(&mut self, asked: &Asked) -> RedisResult<bool> {
+        set_nx_px(self.node(), asked).await
+    }
+}
+
+/// Holds one client until it is opened.
+#[derive(Debug)]
+pub struct Gate {
+    reached: Semaphore,
+    open: Semaphore,
+}
+
+impl Gate {
+    pub(super) fn closed() -> Arc<Self> {
+        Arc::new(Self {
+            reached: Semaphore::new(0),
+            open: Semaphore::new(0),
+        })
+    }
+
+    async fn pass(&self) {
+        self.reached.add_permits(1);
+        // It is never closed as a semaphore.
+        let _ = self.open.acquire().await;
+    }
+
+    pub(super) async fn reached(&self) {
+        let _ = self.reached.acquire().await;
+    }
+
+    pub(super) fn open(&self) {
+        self.open.add_permits(1);
+    }
+}
+
+pub(super) async fn set_nx_px(
+    node: &mut MultiplexedConnection,
+    asked: &Asked,
+) -> RedisResult<bool> {
+    let mut set = ::redis::cmd("SET");
+    set.arg(key(asked)).arg(&asked.id).arg("NX");
+    let set: Option<String> = set.arg("PX").arg(ttl_ms(asked)).query_async(node).await?;
+    Ok(set.is_some())
+}
+
+pub(super) async fn delete_own(
+    node: &mut MultiplexedConnection,
+    asked: &Asked,
+    value: &str,
+) -> RedisResult<bool> {
+    let script = Script::new(DELETE);
+    let mut delete = script.key(key(asked));
+    let deleted: i64 = delete.arg(value).invoke_async(node).await?;
+    Ok(deleted > 0)
+}
+
+pub(super) fn key(asked: &Asked) -> &str {
+    &asked.permits[0].0
+}
+
+pub(super) fn ttl_ms(asked: &Asked) -> i64 {
+    asked.ttl() / 1_000
+}

@@ -1,0 +1,51 @@
+//! A counter by INCR and DECR.
+
+use ::redis::RedisResult;
+use async_trait::async_trait;
+
+use super::client::{Client, key, ttl_ms};
+use super::lock::Lock;
+use super::scene::Scene;
+use crate::history::{Asked, Promise};
+
+/// The counter does not know its holders. It expires as a whole, so a dead client's permit comes back only if nobody
+/// else comes, and a late client gives back what is counted no more.
+pub(super) struct Incr;
+
+#[async_trait]
+impl Lock for Incr {
+    fn name(&self) -> &'static str {
+        "incr-decr"
+    }
+
+    fn about(&self) -> &'static str {
+        "INCR, and DECR if that is too much; every acquire pushes the expiry of the counter"
+    }
+
+    fn breaks(&self) -> &'static [(Scene, Promise)] {
+        &[
+            (Scene::DeadHolder, Promise::P10),
+            (Scene::LateRelease, Promise::P1),
+        ]
+    }
+
+    async fn acquire(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool> {
+        let counted: i64 = by_one("INCR", at, asked).await?;
+        if counted > at.capacity {
+            by_one("DECR", at, asked).await?;
+            return Ok(false);
+        }
+        let mut expire = ::redis::cmd("PEXPIRE");
+        expire.arg(key(asked)).arg(ttl_ms(asked));
+        expire.query_async(at.node()).await
+    }
+
+    async fn release(&self, at: &mut Client, asked: &Asked) -> RedisResult<bool> {
+        by_one("DECR", at, asked).await.map(|_| true)
+    }
+}
+
+async fn by_one(command: &str, at: &mut Client, asked: &Asked) -> RedisResult<i64> {
+    let mut command = ::redis::cmd(command);
+    command.arg(key(asked)).query_async(at.node()).await
+}

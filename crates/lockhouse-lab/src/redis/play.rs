@@ -1,0 +1,401 @@
+//! Plays the scenes with the locks on Redis, and with Lockhouse on Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use lockhouse::Lockhouse;
+use tokio::time::{Instant, sleep};
+
+use super::client::{Client, Gate};
+use super::lock::Lock;
+use super::scene::Scene;
+use super::turns::Turns;
+use crate::Failed;
+use crate::history::{
+    self, Answer, Asked, Call, Held, Promise, Recorder, Refused, Violation, check,
+};
+
+const SHORT: Duration = Duration::from_millis(400);
+
+/// When what has the short time to live has surely expired.
+const LATER: Duration = Duration::from_millis(600);
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// How long after its time a permit is looked for: longer than the promise.
+const LOOKED_FOR: Duration = Duration::from_millis(1_400);
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The servers of a scene.
+#[async_trait]
+pub trait Nodes: Send + Sync {
+    /// Where they are.
+    fn urls(&self) -> Vec<String>;
+
+    /// Kills a server, and starts it again with what it has on disk.
+    async fn restart(&self, node: usize);
+
+    /// Sets a server's clock ahead.
+    fn jump(&self, node: usize, by: Duration);
+}
+
+/// Who goes through a scene.
+#[derive(Clone)]
+pub enum Player {
+    /// A lock.
+    Hand(&'static dyn Lock),
+    /// Lockhouse.
+    Lockhouse(Lockhouse),
+}
+
+/// Plays `scene` with `player` on `nodes`, on a semaphore of that name, and says what was broken.
+///
+/// # Errors
+/// When a server does not do as it is told.
+pub async fn play(
+    scene: Scene,
+    player: &Player,
+    nodes: &dyn Nodes,
+    semaphore: &str,
+) -> Result<Vec<Violation>, Failed> {
+    let mut stage = Stage {
+        player,
+        urls: nodes.urls(),
+        recorder: Recorder::default(),
+        semaphore: semaphore.to_owned(),
+        capacity: scene.capacity(),
+        clients: 0,
+    };
+    stage.define().await?;
+    let mut found = Vec::new();
+    match scene {
+        Scene::DiesHalfway => stage.dies_halfway().await?,
+        Scene::DeadHolder => stage.dead_holder().await?,
+        Scene::LateRelease => stage.late_release().await?,
+        Scene::SlowRelease => stage.slow_release().await?,
+        Scene::FastClock => stage.fast_clock().await?,
+        Scene::FoundExpiredByTwo => stage.found_expired_by_two().await?,
+        Scene::PausedHolder => found.extend(stage.paused_holder().await?),
+        Scene::LostNode => stage.two_majorities(nodes.restart(2)).await?,
+        Scene::JumpedClock => stage.two_majorities(async { nodes.jump(2, HOUR) }).await?,
+        Scene::Reordered => stage.reordered().await?,
+    }
+    found.extend(check(&stage.recorder.history(), None));
+    Ok(found)
+}
+
+struct Stage<'a> {
+    player: &'a Player,
+    urls: Vec<String>,
+    recorder: Recorder,
+    semaphore: String,
+    capacity: u32,
+    clients: u32,
+}
+
+impl Stage<'_> {
+    async fn dies_halfway(&mut self) -> Result<(), Failed> {
+        let mut victim = self.client().await?;
+        let gate = victim.hold();
+        let ask = self.ask("victim", SHORT);
+        victim.acquire_and_die(&self.recorder, &ask, &gate).await;
+        self.wait_for_room().await
+    }
+
+    async fn dead_holder(&mut self) -> Result<(), Failed> {
+        let mut victim = self.client().await?;
+        let ask = self.ask("victim", SHORT);
+        victim.acquire(&self.recorder, &ask).await;
+        self.recorder.dies(victim.number);
+        let mut busy = self.client().await?;
+        let until = Instant::now() + SHORT + LOOKED_FOR;
+        for i in 0.. {
+            let ask = self.ask(&format!("busy-{i}"), SHORT);
+            busy.acquire(&self.recorder, &ask).await;
+            busy.release(&self.recorder, &ask).await;
+            if Instant::now() > until {
+                break;
+            }
+            sleep(SHORT / 4).await;
+        }
+        for id in ["first", "second"] {
+            let ask = self.ask(id, LONG);
+            busy.acquire(&self.recorder, &ask).await;
+        }
+        Ok(())
+    }
+
+    async fn late_release(&mut self) -> Result<(), Failed> {
+        let (mut late, mut next) = (self.client().await?, self.client().await?);
+        let (of_late, of_next) = (self.ask("late", SHORT), self.ask("next", LONG));
+        late.acquire(&self.recorder, &of_late).await;
+        sleep(LATER).await;
+        next.acquire(&self.recorder, &of_next).await;
+        late.release(&self.recorder, &of_late).await;
+        self.third().await
+    }
+
+    async fn slow_release(&mut self) -> Result<(), Failed> {
+        let (mut slow, mut next) = (self.client().await?, self.client().await?);
+        let (of_slow, of_next) = (self.ask("slow", SHORT), self.ask("next", LONG));
+        slow.acquire(&self.recorder, &of_slow).await;
+        let gate = slow.hold();
+        let others = async {
+            sleep(LATER).await;
+            next.acquire(&self.recorder, &of_next).await;
+            gate.open();
+        };
+        tokio::join!(slow.release(&self.recorder, &of_slow), others);
+        self.third().await
+    }
+
+    async fn fast_clock(&mut self) -> Result<(), Failed> {
+        let mut holder = self.client().await?;
+        let ask = self.ask("holder", LONG);
+        holder.acquire(&self.recorder, &ask).await;
+        let urls = self.urls.clone();
+        let mut fast = self.client_of(&urls, HOUR).await?;
+        let ask = self.ask("fast", LONG);
+        fast.acquire(&self.recorder, &ask).await;
+        Ok(())
+    }
+
+    /// The first has the permit for a short time; the second asked for a long one.
+    async fn found_expired_by_two(&mut self) -> Result<(), Failed> {
+        let mut dead = self.client().await?;
+        let ask = self.ask("dead", SHORT);
+        dead.acquire(&self.recorder, &ask).await;
+        self.recorder.dies(dead.number);
+        sleep(LATER).await;
+        let (mut first, mut second) = (self.client().await?, self.client().await?);
+        let (of_first, of_second) = (self.ask("first", SHORT), self.ask("second", LONG));
+        let gates = [first.hold(), second.hold()];
+        let is_hand = matches!(self.player, Player::Hand(_));
+        let (recorder, held) = (&self.recorder, &gates);
+        let acquired = async {
+            if is_hand {
+                held[1].reached().await;
+                held[0].reached().await;
+            }
+            held[0].open();
+        };
+        let swaps_first = async {
+            first.acquire(recorder, &of_first).await;
+            held[1].open();
+        };
+        let swaps_second = async {
+            if !is_hand {
+                // Whoever comes second is refused: there is nothing to hold it at.
+                sleep(SHORT / 4).await;
+            }
+            second.acquire(recorder, &of_second).await;
+        };
+        tokio::join!(acquired, swaps_first, swaps_second);
+        first.release(recorder, &of_first).await;
+        self.wait_for_room().await
+    }
+
+    /// The resource refuses a write with a fence below one that it has seen.
+    async fn paused_holder(&mut self) -> Result<Option<Violation>, Failed> {
+        let (mut paused, mut next) = (self.client().await?, self.client().await?);
+        let (of_paused, of_next) = (self.ask("paused", SHORT), self.ask("next", LONG));
+        let of_first = paused.acquire(&self.recorder, &of_paused).await;
+        sleep(LATER).await;
+        let of_second = next.acquire(&self.recorder, &of_next).await;
+        // The next has written; now the first, which does not know how late it is.
+        let is_refused = fence(&of_first) < fence(&of_second);
+        let what = "the resource cannot tell the late write of an earlier holder";
+        let violation = Violation::new(Promise::P7, what).by(&self.recorder.history());
+        Ok((!is_refused).then_some(violation))
+    }
+
+    /// One client reaches servers 0 to 2, the other 2 to 4, and something happens to the one in the middle.
+    async fn two_majorities(&mut self, trouble: impl Future<Output = ()>) -> Result<(), Failed> {
+        let (last, urls) = (self.urls.len().min(3), self.urls.clone());
+        let mut one = self.client_of(&urls[..last], Duration::ZERO).await?;
+        let ask = self.ask("one", LONG);
+        one.acquire(&self.recorder, &ask).await;
+        trouble.await;
+        let mut other = self.client_of(&urls[last - 1..], Duration::ZERO).await?;
+        let ask = self.ask("other", LONG);
+        other.acquire(&self.recorder, &ask).await;
+        Ok(())
+    }
+
+    async fn reordered(&mut self) -> Result<(), Failed> {
+        let turns = Turns::new([[0, 1, 2], [0, 1, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1]]);
+        let mut clients = Vec::new();
+        for i in 0..3 {
+            let mut client = self.client().await?;
+            if let How::Hand(_, hand) = &mut client.how {
+                hand.turns = Some((Arc::clone(&turns), i));
+            }
+            clients.push((client, self.ask(&format!("client-{i}"), LONG)));
+        }
+        let recorder = &self.recorder;
+        let all = clients
+            .iter_mut()
+            .map(|(client, ask)| client.acquire(recorder, ask));
+        join_all(all).await;
+        Ok(())
+    }
+
+    async fn third(&mut self) -> Result<(), Failed> {
+        let mut third = self.client().await?;
+        let ask = self.ask("third", LONG);
+        third.acquire(&self.recorder, &ask).await;
+        Ok(())
+    }
+
+    /// Asks until it is granted, or it should have been.
+    async fn wait_for_room(&mut self) -> Result<(), Failed> {
+        let mut heir = self.client().await?;
+        let until = Instant::now() + SHORT + LOOKED_FOR;
+        for i in 0.. {
+            let ask = self.ask(&format!("heir-{i}"), LONG);
+            let answer = heir.acquire(&self.recorder, &ask).await;
+            if matches!(answer, Answer::Granted { .. }) || Instant::now() > until {
+                break;
+            }
+            sleep(SHORT / 4).await;
+        }
+        Ok(())
+    }
+
+    async fn define(&self) -> Result<(), Failed> {
+        let call = Call::Define {
+            semaphore: self.semaphore.clone(),
+            capacity: self.capacity.into(),
+        };
+        if let Player::Lockhouse(lockhouse) = self.player {
+            lockhouse.define(&self.semaphore, self.capacity).await?;
+        }
+        let done = async { Answer::Done };
+        self.recorder.record(0, call, done).await;
+        Ok(())
+    }
+
+    fn ask(&self, id: &str, ttl: Duration) -> Asked {
+        Asked {
+            id: format!("{}-{id}", self.semaphore),
+            permits: vec![(self.semaphore.clone(), 1)],
+            owner: None,
+            ttl_us: u64::try_from(ttl.as_micros()).ok(),
+            waits: false,
+        }
+    }
+
+    async fn client(&mut self) -> Result<Actor, Failed> {
+        let urls = self.urls.clone();
+        self.client_of(&urls, Duration::ZERO).await
+    }
+
+    async fn client_of(&mut self, urls: &[String], clock_off: Duration) -> Result<Actor, Failed> {
+        self.clients += 1;
+        let how = match self.player {
+            Player::Hand(lock) => {
+                let client = Client::open(urls, self.capacity.into(), clock_off).await?;
+                How::Hand(*lock, Box::new(client))
+            }
+            Player::Lockhouse(lockhouse) => How::Lockhouse(lockhouse.clone()),
+        };
+        Ok(Actor {
+            number: self.clients,
+            how,
+        })
+    }
+}
+
+/// A client in a scene.
+struct Actor {
+    number: u32,
+    how: How,
+}
+
+enum How {
+    Hand(&'static dyn Lock, Box<Client>),
+    Lockhouse(Lockhouse),
+}
+
+impl Actor {
+    /// Holds it at the next point where its lock is weak.
+    fn hold(&mut self) -> Arc<Gate> {
+        let gate = Gate::closed();
+        if let How::Hand(_, client) = &mut self.how {
+            client.gate = Some(Arc::clone(&gate));
+        }
+        gate
+    }
+
+    async fn acquire(&mut self, recorder: &Recorder, ask: &Asked) -> Answer {
+        let call = Call::Acquire(ask.clone());
+        recorder
+            .record(self.number, call, self.how.acquire(ask))
+            .await
+    }
+
+    /// It dies at `gate`, which is behind the command that takes the permit; or when it is answered.
+    async fn acquire_and_die(&mut self, recorder: &Recorder, ask: &Asked, gate: &Gate) {
+        let died = async {
+            tokio::select! {
+                answer = self.how.acquire(ask) => answer,
+                () = gate.reached() => granted(ask),
+            }
+        };
+        let call = Call::Acquire(ask.clone());
+        recorder.record(self.number, call, died).await;
+        recorder.dies(self.number);
+    }
+
+    async fn release(&mut self, recorder: &Recorder, ask: &Asked) {
+        let call = Call::Release { id: ask.id.clone() };
+        let answer = async {
+            match &mut self.how {
+                How::Hand(lock, client) => match lock.release(client, ask).await {
+                    Ok(true) => Answer::Ended {
+                        now: true,
+                        reason: "released".into(),
+                    },
+                    Ok(false) => Answer::Refused(Refused::Other("it holds nothing".into())),
+                    Err(_) => Answer::Unknown,
+                },
+                How::Lockhouse(lockhouse) => history::ended(lockhouse.release(&ask.id).await),
+            }
+        };
+        recorder.record(self.number, call, answer).await;
+    }
+}
+
+impl How {
+    async fn acquire(&mut self, ask: &Asked) -> Answer {
+        match self {
+            How::Hand(lock, client) => match lock.acquire(client, ask).await {
+                Ok(true) => granted(ask),
+                Ok(false) => Answer::Refused(Refused::Exhausted(vec![ask.permits[0].0.clone()])),
+                Err(_) => Answer::Unknown,
+            },
+            How::Lockhouse(lockhouse) => history::acquire(lockhouse, ask, Duration::ZERO).await,
+        }
+    }
+}
+
+fn granted(ask: &Asked) -> Answer {
+    Answer::Granted {
+        permits: vec![Held {
+            semaphore: ask.permits[0].0.clone(),
+            count: 1,
+            fence: None,
+        }],
+        now: true,
+    }
+}
+
+fn fence(answer: &Answer) -> Option<i64> {
+    match answer {
+        Answer::Granted { permits, .. } => permits.first().and_then(|permit| permit.fence),
+        _ => None,
+    }
+}
