@@ -1,9 +1,8 @@
 //! Why a call failed, and the stable codes that callers branch on.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use crate::{Capacity, Count, EndReason, ExternalId, Owner, SemaphoreName, store};
+use crate::{Capacity, Count, EndReason, ExternalId, Invalid, Owner, SemaphoreName, store};
 
 /// Why a call failed. [`code`](Error::code) is the stable word to branch on, which the HTTP API uses too.
 #[derive(Debug, thiserror::Error)]
@@ -64,42 +63,6 @@ impl Error {
     /// Whether the call may have been done in spite of the error. The same call again, with the same id, tells (P9).
     pub fn maybe_applied(&self) -> bool {
         matches!(self, Error::Store(error) if error.maybe_applied())
-    }
-}
-
-/// A field is malformed or out of bounds. The message names the field and its bounds.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} {problem}")]
-pub struct Invalid {
-    field: Cow<'static, str>,
-    problem: Cow<'static, str>,
-}
-
-impl Invalid {
-    /// An error on `field`. The message is the field's name followed by `problem`.
-    pub fn new(field: impl Into<Cow<'static, str>>, problem: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            field: field.into(),
-            problem: problem.into(),
-        }
-    }
-
-    /// The same problem on another field.
-    pub fn on(self, field: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            field: field.into(),
-            ..self
-        }
-    }
-
-    /// What is wrong with the field.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
-
-    /// The field's name, as in the JSON of the HTTP API.
-    pub fn field(&self) -> &str {
-        &self.field
     }
 }
 

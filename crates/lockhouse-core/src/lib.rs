@@ -14,10 +14,12 @@ mod decide;
 mod epoch;
 mod error;
 mod footprint;
+mod invalid;
 mod line;
 mod numbers;
 mod owner;
 mod prefix;
+mod priority;
 mod recount;
 mod request;
 mod semaphore;
@@ -31,8 +33,9 @@ pub use changes::{Changes, Decision, Ended, Freed, Loaded, Renewed};
 pub use command::{Cause, Command, Definition, Outcome, Reply, Saved, Stand};
 pub use decide::decide;
 pub use epoch::Epoch;
-pub use error::{Code, Error, Invalid, Refusal};
+pub use error::{Code, Error, Refusal};
 pub use footprint::Footprint;
+pub use invalid::Invalid;
 pub use jiff::Timestamp;
 pub use line::{
     Admission, Claim, Entry, Line, LineTime, MAX_LINE, MAX_LINE_BYTES, ProcessId, Seniority,
@@ -41,8 +44,9 @@ pub use line::{
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
 pub use owner::{Heard, OwnerSession};
 pub use prefix::NamePrefix;
+pub use priority::{MAX_PRIORITY, Priority};
 pub use recount::{Finding, Recount, Recounted};
 pub use request::{EndReason, Grant, Request, State};
 pub use semaphore::{CapacityChange, Semaphore, SemaphoreStatus};
 pub use text::{ExternalId, MAX_NOTE_BYTES, MAX_TEXT_BYTES, Note, Owner, SemaphoreName};
-pub use turn::{MAX_PRIORITY, Place, Priority, Turn};
+pub use turn::{Place, Turn};

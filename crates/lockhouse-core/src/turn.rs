@@ -7,56 +7,9 @@
 //! A `Place` orders the waiters of one process. The [`Line`](crate::Line) orders the processes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
-use crate::{Ask, Claim, Invalid, ProcessId, SemaphoreName, Seniority, Standing};
-
-/// The least and the greatest priority are this far from 0.
-pub const MAX_PRIORITY: i32 = 100;
-
-/// What a step of priority is worth.
-const STEP: Duration = Duration::from_secs(10);
-
-/// How much an ask is preferred to others that wait: −100 to 100, 0 unless said. Each step puts it
-/// ahead of those who came up to ten seconds before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Priority(i32);
-
-impl Priority {
-    /// Checks that `priority` is in bounds.
-    ///
-    /// # Errors
-    /// [`Invalid`] on `priority` when it is not −100 to 100.
-    pub fn new(priority: impl Into<i128>) -> Result<Self, Invalid> {
-        let priority = priority.into();
-        i32::try_from(priority)
-            .ok()
-            .filter(|priority| (-MAX_PRIORITY..=MAX_PRIORITY).contains(priority))
-            .map(Self)
-            .ok_or_else(|| {
-                let problem =
-                    format!("is {priority}, it goes from -{MAX_PRIORITY} to {MAX_PRIORITY}");
-                Invalid::new("priority", problem)
-            })
-    }
-
-    /// The number.
-    pub const fn value(self) -> i32 {
-        self.0
-    }
-
-    /// How far it moves a place to the front, in microseconds.
-    pub(crate) fn worth_us(self) -> i64 {
-        i64::from(self.0) * STEP.as_micros() as i64
-    }
-}
-
-impl fmt::Display for Priority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::{Ask, Claim, Priority, ProcessId, SemaphoreName, Seniority, Standing};
 
 /// A place in a line. The lower place comes first; the default place comes before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -170,22 +123,11 @@ impl StillWaiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MAX_PRIORITY;
 
     fn place(came_s: u64, priority: i32, number: u64) -> Place {
         let priority = Priority::new(priority).unwrap();
         Place::new(Duration::from_secs(came_s), priority, number)
-    }
-
-    #[test]
-    fn priorities_go_from_minus_100_to_100() {
-        assert_eq!(Priority::new(-100).unwrap().value(), -100);
-        assert!(Priority::new(100).is_ok());
-        let refused = Priority::new(101).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "priority is 101, it goes from -100 to 100"
-        );
-        assert!(Priority::new(i64::MIN).is_err());
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub use cursor::{cursor, key};
 pub use object::Object;
 pub use owners::{Goodbye, Heartbeat, OwnerSession};
 pub use problem::Problem;
-pub use requests::{Acquire, AskedPermit, Grant, Holders, Released, Renew, Request, Requests};
+pub use requests::{
+    Acquire, AskedPermit, Grant, Holders, MAX_WAIT, Released, Renew, Request, Requests,
+};
 pub use semaphores::{CapacityChange, Define, History, Semaphore, Semaphores};
 pub use waiting::{Waiter, Waiting};
-
-use std::time::Duration;
 
 use lockhouse_core::Invalid;
 
@@ -34,9 +34,6 @@ pub const CALL_ID: &str = "lockhouse-call-id";
 
 /// The longest body that the server reads.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
-
-/// The longest that one call may wait for room: 24 hours. Who wants to wait longer asks again.
-pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many rows a listing has unless asked otherwise.
 pub const DEFAULT_LIMIT: u32 = 100;

@@ -8,9 +8,11 @@ use lockhouse_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::MAX_WAIT;
 use crate::number::perhaps_whole;
 use crate::object::objects;
+
+/// The longest that one call may wait for room: 24 hours. Who wants to wait longer asks again.
+pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What `PUT /v1/requests/{external_id}` takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

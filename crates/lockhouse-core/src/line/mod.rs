@@ -31,7 +31,6 @@ use std::time::Duration;
 
 use crate::{Capacity, Count, Timestamp};
 
-pub use text::MAX_LINE_BYTES;
 use time::Clock;
 pub use time::{LineTime, Seniority};
 
@@ -40,6 +39,9 @@ pub const WINDOW: Duration = Duration::from_millis(250);
 
 /// The most entries of a line.
 pub const MAX_LINE: usize = 250;
+
+/// The longest text of a line, in bytes. A store's column has at least as many; MySQL's has 21,000.
+pub const MAX_LINE_BYTES: usize = 64 + MAX_LINE * (2 * 20 + 16 + 2 * 10 + 5);
 
 /// How long free permits are left to one process ahead, and how much longer for each time that their number doubles.
 const LEFT_FOR: Duration = Duration::from_millis(700);

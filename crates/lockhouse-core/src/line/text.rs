@@ -7,9 +7,6 @@ use std::fmt;
 
 use super::{Clock, Entry, Line, LineTime, MAX_LINE, ProcessId};
 
-/// The longest text of a line, in bytes. A store's column has at least as many; MySQL's has 21,000.
-pub const MAX_LINE_BYTES: usize = 64 + MAX_LINE * (2 * 20 + 16 + 2 * 10 + 5);
-
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {

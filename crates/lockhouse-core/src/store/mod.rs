@@ -4,6 +4,7 @@
 //! and with that is a [`FullStore`]. None has a default method, so a store that forgets one does not compile. A [`Layer`] stands before a store
 //! and changes some of its calls.
 
+mod batch;
 mod cursor;
 mod error;
 mod layer;
@@ -18,8 +19,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::{Command, ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName};
+use crate::{ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName};
 
+pub use batch::Batch;
 pub use cursor::{Cursor, Held};
 pub use error::{Error, Kind};
 pub use layer::{Call, Layer};
@@ -29,26 +31,6 @@ pub use notification::Notification;
 pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
 pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
-
-/// Commands to decide and save in one commit.
-#[derive(Clone, Debug)]
-pub struct Batch {
-    /// What to do, in this order.
-    pub commands: Vec<Command>,
-    /// What the commands touch, as far as it is known beforehand.
-    pub footprint: Footprint,
-}
-
-impl Batch {
-    /// A batch of `commands` that touch what they name, and nothing else that is known yet.
-    pub fn new(commands: Vec<Command>) -> Self {
-        let footprint = Footprint::of(&commands, []);
-        Self {
-            commands,
-            footprint,
-        }
-    }
-}
 
 /// Keeps semaphores and requests, durably, for any number of processes at once.
 ///

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, SEMAPHORES, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
 /// A client whose clock is fast sees the time of others passed.
@@ -28,7 +31,7 @@ impl Strategy for ClientClock {
 
     fn tables(&self) -> &'static [&'static str] {
         &[
-            SEMAPHORES,
+            counted::SEMAPHORES,
             "CREATE TABLE lockhouse_lab_permit (
                 id {serial}, semaphore VARCHAR(190) NOT NULL, holder VARCHAR(190) NOT NULL,
                 expires_at BIGINT, UNIQUE (semaphore, holder))",

@@ -1,7 +1,12 @@
 //! What those that count have in common: permits in rows, counted under the semaphore's lock.
 
-use super::{At, SEMAPHORES, Trouble};
+use super::client::At;
+use super::sql::Trouble;
 use crate::history::Asked;
+
+/// The table of those that count.
+pub(super) const SEMAPHORES: &str = "CREATE TABLE lockhouse_lab_semaphore (
+    name VARCHAR(190) PRIMARY KEY, capacity BIGINT NOT NULL)";
 
 /// A semaphore, and a row for each permit that is held.
 pub(super) const TABLES: &[&str] = &[

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::sql::Value;
-use super::{At, Server, Strategy, Trouble};
+use super::client::At;
+use super::contract::Strategy;
+use super::sql::{Server, Trouble, Value};
 use crate::history::{Asked, Promise};
 
 /// Who finds it free, or its time passed, writes itself in. Who is still written there renews.

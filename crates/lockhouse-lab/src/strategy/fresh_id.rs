@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
 /// Whose answer was lost has a permit that nobody knows of, and asks for another.

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{At, Strategy, Trouble};
+use super::client::At;
+use super::contract::Strategy;
+use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
 /// Who inserts the row has the lock; who deletes it gives it back.

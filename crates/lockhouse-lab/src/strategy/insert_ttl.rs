@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{At, Strategy, Trouble};
+use super::client::At;
+use super::contract::Strategy;
+use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
 /// A row that is swept when its time has passed. Who gives back deletes the lock's row, be it still

@@ -4,7 +4,9 @@
 //! others are there too, so that it is seen in seconds rather than in months.
 
 mod callers_order;
+mod client;
 mod client_clock;
+mod contract;
 mod counted;
 mod for_update;
 mod fresh_id;
@@ -19,82 +21,14 @@ mod stale_count;
 mod summed;
 mod unlocked_count;
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use async_trait::async_trait;
+use crate::history::{Answer, Asked, Held, Refused};
 
-use crate::history::{Answer, Asked, Held, Promise, Refused};
-
+pub use client::At;
+pub use contract::Strategy;
 pub use meet::Meet;
 pub use sql::{Server, Sql, Trouble};
-
-/// A way to hold a permit by SQL.
-#[async_trait]
-pub trait Strategy: Send + Sync {
-    /// What it is called.
-    fn name(&self) -> &'static str;
-
-    /// What it does, in a line.
-    fn about(&self) -> &'static str;
-
-    /// The promise that it is here for.
-    fn breaks(&self) -> Promise;
-
-    /// Where it can be written like that.
-    fn runs_on(&self, server: Server) -> bool {
-        let _ = server;
-        true
-    }
-
-    /// Whether it takes several semaphores at once.
-    fn takes_several(&self) -> bool {
-        false
-    }
-
-    /// Whether it can hand out more than one permit.
-    fn counts(&self) -> bool {
-        true
-    }
-
-    /// Whether what it grants has a time to live.
-    fn expires(&self) -> bool {
-        false
-    }
-
-    /// Whether it takes several nodes of a cluster to see what is wrong with it.
-    fn takes_nodes(&self) -> bool {
-        false
-    }
-
-    /// Statements that make what it needs.
-    fn tables(&self) -> &'static [&'static str];
-
-    /// Makes a semaphore known.
-    async fn define(&self, at: &mut At, semaphore: &str, capacity: i64) -> Result<(), Trouble> {
-        let sql = "INSERT INTO lockhouse_lab_semaphore (name, capacity) VALUES (?, ?)";
-        at.sql.run(sql, &[&semaphore, &capacity]).await.map(drop)
-    }
-
-    /// Takes what is asked for, if there is room.
-    async fn acquire(&self, at: &mut At, asked: &Asked) -> Result<bool, Trouble>;
-
-    /// Pushes the expiry of what `id` holds; whether it was held.
-    async fn renew(&self, at: &mut At, id: &str, ttl_us: i64) -> Result<bool, Trouble> {
-        let _ = (at, id, ttl_us);
-        Ok(false)
-    }
-
-    /// Gives back what `id` holds; whether there was something.
-    async fn release(&self, at: &mut At, id: &str) -> Result<bool, Trouble>;
-
-    /// What a job beside it does now and then.
-    async fn sweep(&self, at: &mut At) -> Result<(), Trouble> {
-        let _ = at;
-        Ok(())
-    }
-}
 
 /// All of them.
 pub const ALL: [&dyn Strategy; 12] = [
@@ -120,10 +54,6 @@ const TABLES: [&str; 5] = [
     "lockhouse_lab_lease",
     "lockhouse_lab_mutex",
 ];
-
-/// The table of those that count.
-const SEMAPHORES: &str = "CREATE TABLE lockhouse_lab_semaphore (
-    name VARCHAR(190) PRIMARY KEY, capacity BIGINT NOT NULL)";
 
 /// Makes the tables of `strategy` anew.
 ///
@@ -168,60 +98,6 @@ pub async fn clear(sql: &mut Sql) -> Result<(), Trouble> {
         sql.run(&drop, &[]).await?;
     }
     Ok(())
-}
-
-/// A client of a strategy.
-#[derive(Debug)]
-pub struct At {
-    sql: Sql,
-    /// How far its clock is off.
-    clock_off_us: i64,
-    /// Where it waits for others.
-    meet: Arc<Meet>,
-    /// What else it is called in the database, by what it was asked for.
-    aliases: HashMap<String, String>,
-    /// The fence of what it was granted last, where the strategy has fences.
-    fence: Option<i64>,
-}
-
-impl At {
-    /// A client with a connection and a clock of its own, who waits for others at `meet`.
-    ///
-    /// # Errors
-    /// When the database can't be reached.
-    pub async fn open(url: &str, clock_off_us: i64, meet: &Arc<Meet>) -> Result<Self, Trouble> {
-        Ok(Self {
-            sql: Sql::open(url).await?,
-            clock_off_us,
-            meet: Arc::clone(meet),
-            aliases: HashMap::new(),
-            fence: None,
-        })
-    }
-
-    /// Its connection.
-    pub fn sql(&mut self) -> &mut Sql {
-        &mut self.sql
-    }
-
-    /// The time by this client's own clock, in microseconds.
-    fn own_now_us(&self) -> i64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let us = now.unwrap_or_default().as_micros();
-        i64::try_from(us).unwrap_or(i64::MAX) + self.clock_off_us
-    }
-
-    /// Leaves no transaction open, and says what became of it.
-    async fn finish(&mut self, done: Result<bool, Trouble>) -> Result<bool, Trouble> {
-        let end = if matches!(done, Ok(true)) {
-            "COMMIT"
-        } else {
-            "ROLLBACK"
-        };
-        let ended = self.sql.run(end, &[]).await;
-        let done = done?;
-        ended.map(|_| done)
-    }
 }
 
 /// How an acquire of `at` is answered.

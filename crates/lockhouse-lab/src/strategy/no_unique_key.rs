@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, SEMAPHORES, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
 /// Without a unique key two calls under one id may both find that it is new.
@@ -24,7 +27,7 @@ impl Strategy for NoUniqueKey {
 
     fn tables(&self) -> &'static [&'static str] {
         &[
-            SEMAPHORES,
+            counted::SEMAPHORES,
             "CREATE TABLE lockhouse_lab_permit (
                 id {serial}, semaphore VARCHAR(190) NOT NULL, holder VARCHAR(190) NOT NULL)",
         ]

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, Server, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
 /// PostgreSQL's statement sees what was there when it began, before it waited for the lock.

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, Server, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
 /// The AUTO_INCREMENT id of the row. Each node of a cluster counts by itself, so a later grant through

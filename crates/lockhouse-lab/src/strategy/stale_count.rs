@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, Server, Sql, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::{Server, Sql, Trouble};
 use crate::history::{Asked, Promise};
 
 /// The first plain SELECT, a look for the id, fixes what the count will see.

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{At, Server, Strategy, Trouble, counted};
+use super::client::At;
+use super::contract::Strategy;
+use super::counted;
+use super::sql::{Server, Trouble};
 use crate::history::{Asked, Promise};
 
 /// As articles have it. Right on one server; on several, the lock is each node's own, and the row

@@ -15,6 +15,7 @@ mod keys;
 mod listing;
 mod recount;
 mod rows;
+mod store;
 mod transaction;
 mod upkeep;
 mod url;
@@ -22,7 +23,6 @@ mod waiting_list;
 mod writes;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::slice;
 
 use async_trait::async_trait;
@@ -31,56 +31,12 @@ use lockhouse_core::{
     ExternalId, Footprint, Outcome, ProcessId, Request, Semaphore, SemaphoreName,
 };
 
-use crate::lapsed::Looks;
-use connection::Connections;
-use keys::Keys;
 use rows::SCHEMA;
+pub use store::Redis;
 use transaction::RedisTransaction;
 
 /// A script runs alone on the server, so a batch is kept short.
 const MAX_BATCH: usize = 256;
-
-/// Keeps permits on a Redis or Valkey server.
-///
-/// - **Clock**: the server's, read by the script that reads the rows. A batch that takes more than 2 s from there to its write
-///   begins again.
-/// - **Lock**: none. A batch whose rows were changed by another begins again, and gives up after 5 s with
-///   [`Kind::Conflict`](lockhouse_core::store::Kind::Conflict). One of those that meet always succeeds.
-/// - **Durability**: with `appendonly yes` and `appendfsync always` a commit is on the server's disk when it is answered. A
-///   replica that takes over may lack the last commits; see the documentation of the stores.
-/// - **Cancellation**: a call whose future is dropped may still take effect.
-/// - **Server**: Redis 7 or Valkey, or newer; one primary, with or without replicas. All keys have the hash tag of the
-///   namespace.
-///
-/// ```
-/// use lockhouse_stores::Redis;
-///
-/// let store = Redis::open("redis://127.0.0.1:6379/0?namespace=permits")?;
-/// # Ok::<(), lockhouse_core::store::Error>(())
-/// ```
-pub struct Redis {
-    connections: Connections,
-    keys: Keys,
-    looks: Looks<SemaphoreName>,
-}
-
-impl Redis {
-    /// A store on the server of `redis://USER:PASSWORD@HOST:PORT/DATABASE?namespace=NAME`, or `rediss://` with TLS. The namespace
-    /// is `lockhouse` unless the URL says otherwise.
-    ///
-    /// Nothing is connected to yet.
-    ///
-    /// # Errors
-    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed.
-    pub fn open(url: &str) -> Result<Self, Error> {
-        let location = url::parse(url)?;
-        Ok(Self {
-            keys: Keys::new(&location.namespace),
-            connections: Connections::new(location),
-            looks: Looks::default(),
-        })
-    }
-}
 
 #[async_trait]
 impl Store for Redis {
@@ -134,13 +90,5 @@ impl Migration for Redis {
         let context = "creating the schema";
         let _: Option<String> = self.connections.ask(&set, context).await?;
         self.ready().await
-    }
-}
-
-impl fmt::Debug for Redis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Redis")
-            .field(&self.connections.display)
-            .finish()
     }
 }

@@ -8,7 +8,7 @@ use lockhouse_stores::without_credentials;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{StatusCode, Url};
 
-use super::{OwnerCheck, Verdict};
+use super::check::{OwnerCheck, Verdict};
 use crate::remote::exchange;
 
 /// A check that gets a URL: status 2xx means alive, 404 and 410 mean gone. Any other answer, a redirect or no answer means

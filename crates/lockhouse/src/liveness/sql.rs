@@ -3,6 +3,7 @@
 //! Each check has one connection, sends one query at a time, reads only, and has a timeout of 5 s on the client's and on
 //! the server's side. So a database that is slow, locked or gone costs only its own verdicts.
 
+mod asking;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -10,30 +11,15 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::{Invalid, Owner};
 use lockhouse_stores::{refuse_misplaced, without_credentials};
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-use tokio::time::timeout;
 
-use super::{OwnerCheck, Verdict};
-
-/// How long a connection may take, and then an answer.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-const CONNECT: Duration = Duration::from_secs(3);
-const ANSWER: Duration = Duration::from_secs(5);
-
-/// After so long without use a connection may have been closed by whatever is in between: a check
-/// would not know for no other reason than that.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-const FRESH: Duration = Duration::from_secs(10);
-
-type Trouble = Box<dyn StdError + Send + Sync>;
+use super::check::{OwnerCheck, Verdict};
+use asking::{Said, Trouble};
 
 /// A check that asks a database with a query of one parameter, the owner's name.
 ///
@@ -55,50 +41,6 @@ enum Database {
     Postgres(postgres::Asked),
     #[cfg(feature = "sqlite")]
     Sqlite(sqlite::Asked),
-}
-
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-async fn within<T, E>(
-    limit: Duration,
-    answer: impl Future<Output = Result<T, E>>,
-) -> Result<T, Trouble>
-where
-    E: Into<Trouble>,
-{
-    match timeout(limit, answer).await {
-        Ok(answer) => answer.map_err(Into::into),
-        Err(_) => Err(format!("no answer within {limit:?}").into()),
-    }
-}
-
-/// Whether the query of `url` has one of the parameters `keys`.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn names_a(url: &str, keys: &[&str]) -> bool {
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    let mut named = query.split('&').filter_map(|pair| pair.split('=').next());
-    named.any(|key| keys.contains(&key))
-}
-
-/// A CA that verifies nothing, as the URL says that nothing is verified.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-const NO_USE: &str = "it names a CA and verifies nothing; say verify, or leave the CA out";
-
-/// A query that has no parameter would say the same of every owner.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn takes_one(parameters: usize) -> Result<(), Trouble> {
-    match parameters {
-        1 => Ok(()),
-        _ => Err(format!("the query has {parameters} parameters, and takes one").into()),
-    }
-}
-
-/// What a query answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    NoRow,
-    /// One row of one column, and the number or truth in it.
-    One(i64),
-    Other,
 }
 
 impl SqlCheck {
@@ -219,7 +161,7 @@ mod tests {
             ("postgres://u@h/d?sslmode=prefer&sslrootcert=/ca.pem", "$1"),
         ] {
             let refused = SqlCheck::new(url, format!("SELECT {parameter}")).unwrap_err();
-            assert!(refused.to_string().contains(NO_USE), "{refused}");
+            assert!(refused.to_string().contains(asking::NO_USE), "{refused}");
         }
     }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::distance::{Distance, signed};
-use super::{Facts, SLACK_US, Scene, sessions};
+use super::facts::Facts;
+use super::scene::{SLACK_US, Scene};
+use super::sessions;
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, FELLOWS, NEVER, Operation, Promise, Violation};
 

@@ -1,7 +1,8 @@
 //! How far the store's clock is ahead of the monotonic one, as the grants tell: each was made at some
 //! moment of its call.
 
-use super::{Facts, SLACK_US, Scene};
+use super::facts::Facts;
+use super::scene::{SLACK_US, Scene};
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, Operation, Promise, Violation};
 

@@ -3,7 +3,8 @@
 use lockhouse::Upkeep;
 
 use super::distance::Distance;
-use super::{Facts, SLACK_US, Scene};
+use super::facts::Facts;
+use super::scene::{SLACK_US, Scene};
 use crate::history::rows::{PermitRow, Rows};
 use crate::history::{Answer, Asked, Call, Operation, Promise, Violation};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Facts, Scene};
+use super::facts::Facts;
+use super::scene::Scene;
 use crate::history::{Operation, Promise, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {

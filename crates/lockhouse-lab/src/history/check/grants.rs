@@ -1,6 +1,7 @@
 //! P5 and P6: an ask is granted once, and whole.
 
-use super::{Facts, SLACK_US, Scene};
+use super::facts::Facts;
+use super::scene::{SLACK_US, Scene};
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, Asked, Held, Operation, Promise, Refused, Violation};
 

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Facts, SLACK_US, Scene, ends};
+use super::ends;
+use super::facts::Facts;
+use super::scene::{SLACK_US, Scene};
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 /// A span of time in which an operation's permits are surely held.

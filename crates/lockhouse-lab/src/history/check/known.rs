@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Scene;
 use super::facts::may_be_done;
+use super::scene::Scene;
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {

@@ -1,6 +1,7 @@
 //! P9: what was answered is there, and what is there was asked for.
 
-use super::{Facts, Scene};
+use super::facts::Facts;
+use super::scene::Scene;
 use crate::history::{Answer, Operation, Promise, Refused, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>, facts: &Facts<'_>) -> Vec<Violation> {

@@ -7,7 +7,7 @@
 //! the first call that may have got it was begun, until an answer says that it is over, or until the
 //! latest moment at which its time can have passed: its time to live after the call was answered.
 //! These use nothing but the monotonic clock of the machine that the clients are on; the store's
-//! clock is that of the rows. [`SLACK_US`] is granted to the difference in pace of the two.
+//! clock is that of the rows. [`SLACK_US`](scene::SLACK_US) is granted to the difference in pace of the two.
 //!
 //! | | by the rows | by the history, and by both |
 //! |---|---|---|
@@ -43,21 +43,17 @@ mod known;
 mod lost;
 mod order;
 mod room;
+mod scene;
 mod sessions;
 mod sizes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use super::rows::Rows;
 use super::{Moved, Operation, Violation, audit};
 use distance::Distance;
-use facts::Facts;
 pub use order::overtaken;
-
-/// How much the monotonic clock and the store's may drift apart in the life of a request.
-pub(crate) const SLACK_US: u64 = 20_000;
+use scene::Scene;
 
 /// All that the history, and the rows that are left where there are some, surely break.
 ///
@@ -67,7 +63,7 @@ pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
     let scene = Scene::new(operations, rows, &never);
     let mut found = rows.map_or_else(Vec::new, audit::broken);
     found.extend(rows.map_or_else(Vec::new, ends::too_young_to_be_stale));
-    found.extend(scene.broken());
+    found.extend(broken(&scene));
     found.extend(clock::told_too_late(&scene, |_| true));
     found
 }
@@ -83,7 +79,7 @@ pub fn check_moved(operations: &[Operation], rows: &Rows, moved: &Moved) -> Vec<
     let mut found = audit::off_its_time(rows);
     found.extend(ends::too_young_to_be_stale(rows));
     found.extend(audit::out_of_order(&truly));
-    found.extend(scene.broken());
+    found.extend(broken(&scene));
     found
 }
 
@@ -101,42 +97,19 @@ pub fn late_grants(
     clock::told_too_late(&scene, is_judged)
 }
 
-/// A history in order, by requests.
-struct Scene<'a> {
-    rows: Option<&'a Rows>,
-    /// In the order in which they were begun.
-    operations: Vec<&'a Operation>,
-    requests: BTreeMap<&'a str, Facts<'a>>,
-    moved: &'a Moved,
-}
-
-impl<'a> Scene<'a> {
-    fn new(operations: &'a [Operation], rows: Option<&'a Rows>, moved: &'a Moved) -> Self {
-        let mut operations: Vec<_> = operations.iter().collect();
-        operations.sort_by_key(|operation| operation.begun);
-        let requests = facts::by_request(&operations, rows, moved);
-        Self {
-            rows,
-            operations,
-            requests,
-            moved,
-        }
+/// What the history breaks, and history and rows together.
+fn broken(scene: &Scene<'_>) -> Vec<Violation> {
+    let mut found = held::more_than_there_are(scene);
+    let distance = Distance::of(scene);
+    for facts in scene.requests.values() {
+        found.extend(ends::broken(scene, &distance, facts));
+        found.extend(grants::broken(scene, facts));
+        found.extend(lost::broken(scene, facts));
     }
-
-    /// What the history breaks, and history and rows together.
-    fn broken(&self) -> Vec<Violation> {
-        let mut found = held::more_than_there_are(self);
-        let distance = Distance::of(self);
-        for facts in self.requests.values() {
-            found.extend(ends::broken(self, &distance, facts));
-            found.extend(grants::broken(self, facts));
-            found.extend(lost::broken(self, facts));
-        }
-        found.extend(fences::broken(self));
-        found.extend(clock::broken(self, &distance));
-        found.extend(sizes::broken(self));
-        found.extend(known::broken(self));
-        found.extend(room::broken(self));
-        found
-    }
+    found.extend(fences::broken(scene));
+    found.extend(clock::broken(scene, &distance));
+    found.extend(sizes::broken(scene));
+    found.extend(known::broken(scene));
+    found.extend(room::broken(scene));
+    found
 }

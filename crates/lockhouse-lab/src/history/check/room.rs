@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Facts, SLACK_US, Scene};
+use super::facts::Facts;
+use super::scene::{SLACK_US, Scene};
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
 
 /// How long after its time what nobody gave back may still be in the way.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::facts::may_be_done;
-use super::{Scene, known};
+use super::known;
+use super::scene::Scene;
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Executor, Row, raw_sql};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::{ANSWER, CONNECT, FRESH, NO_USE, Said, Trouble, names_a, takes_one, within};
+use super::asking::{ANSWER, CONNECT, FRESH, NO_USE, Said, Trouble, names_a, takes_one, within};
 
 /// The server gives up, too, so that a question nobody waits for any more does not stay with it.
 /// For the transaction only: a pooler may give the session to others after it.

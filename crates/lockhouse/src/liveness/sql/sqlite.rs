@@ -9,7 +9,7 @@ use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::{ANSWER, Said, Trouble};
+use super::asking::{ANSWER, Said, Trouble};
 
 pub(super) struct Asked {
     file: PathBuf,

@@ -4,14 +4,26 @@
 //! `self` or a module, in a `use` or anywhere else. A name that a module re-exports counts as an import of the file that
 //! defines it. Method calls and macros are not followed.
 //!
-//! Not all places are free of such pairs yet: [`FREE`] lists those that are, and may only grow.
+//! Modules of tests are passed over. Not all places are free of such pairs yet: [`FREE`] lists those that are, and may only
+//! grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files below these folders import each other in one direction only.
-const FREE: [&str; 1] = ["lockhouse-cli/src"];
+const FREE: [&str; 7] = [
+    "lockhouse/src/liveness",
+    "lockhouse-cli/src",
+    "lockhouse-core/src",
+    "lockhouse-lab/src",
+    "lockhouse-server/src",
+    "lockhouse-stores/src/redis",
+    "lockhouse-wire/src",
+];
+
+/// A pair that is left in those folders: a layer is a whole store, and the traits of a store are with its name.
+const LEFT: [&str; 2] = ["store/layer.rs", "store/mod.rs"];
 
 /// A module's place in its crate: the names from the root to it.
 type ModulePath = Vec<String>;
@@ -198,6 +210,26 @@ impl Reader<'_> {
         self.tokens.get(self.at + ahead).map_or("", String::as_str)
     }
 
+    /// Whether the next tokens are these.
+    fn peek_all(&self, tokens: &[&str]) -> bool {
+        let mut ahead = tokens.iter().enumerate();
+        ahead.all(|(i, token)| self.peek(i) == *token)
+    }
+
+    /// Passes over the next module, with its body.
+    fn skip_module(&mut self) {
+        let mut depth = 0;
+        while let Some(token) = self.next() {
+            match token.as_str() {
+                ";" if depth == 0 => return,
+                "{" => depth += 1,
+                "}" if depth == 1 => return,
+                "}" => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+
     /// Reads to the brace that closes the module `path`, or to the end.
     fn module(&mut self, path: ModulePath) {
         let mut module = Module {
@@ -220,6 +252,10 @@ impl Reader<'_> {
                 "{" => depth += 1,
                 "}" if depth == 0 => break,
                 "}" => depth -= 1,
+                // A module of tests may use what its parent's file is there for.
+                "#" if self.peek_all(&["[", "cfg", "(", "test", ")", "]", "mod"]) => {
+                    self.skip_module();
+                }
                 "mod" if self.peek(1) == ";" || self.peek(1) == "{" => {
                     let name = self.next().unwrap_or_default();
                     let child: ModulePath = path.iter().chain([&name]).cloned().collect();
@@ -421,15 +457,21 @@ fn no_two_files_import_each_other() {
             );
         }
     }
+    let is_left = |(one, other, _): &(PathBuf, PathBuf, String)| {
+        one.ends_with(LEFT[0]) && other.ends_with(LEFT[1])
+    };
+    assert!(found.iter().any(is_left), "there is none left");
+    found.retain(|pair| !is_left(pair));
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The checker is checked: two files that import each other through a re-export are found, a one-way import is not.
+/// The checker is checked: two files that import each other through a re-export are found. An import in one direction is not,
+/// nor one by a module of tests.
 #[test]
 fn files_that_import_each_other_are_found() {
     let folder = new_folder();
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-    write("lib.rs", "mod a; mod b; mod c; pub use a::A;");
+    write("lib.rs", "mod a; mod b; mod c; mod d; mod e; pub use a::A;");
     write("a.rs", "use crate::b::B; pub struct A(B);");
     write(
         "b.rs",
@@ -439,6 +481,11 @@ fn files_that_import_each_other_are_found() {
         "c.rs",
         "use super::b::B; pub(in crate::a) struct C(B, &'static str);",
     );
+    write(
+        "d.rs",
+        "pub struct D; #[cfg(test)] mod tests { use crate::e::E; fn e() { E {}; } }",
+    );
+    write("e.rs", "use crate::d::D; pub struct E(D);");
     let pairs = pairs(&folder.join("lib.rs"));
     assert_eq!(pairs.len(), 1, "{pairs:?}");
     assert!(pairs[0].0.ends_with("a.rs") && pairs[0].1.ends_with("b.rs"));

@@ -1,0 +1,69 @@
+//! How much an ask is preferred to others.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Invalid;
+
+/// The least and the greatest priority are this far from 0.
+pub const MAX_PRIORITY: i32 = 100;
+
+/// What a step of priority is worth.
+const STEP: Duration = Duration::from_secs(10);
+
+/// How much an ask is preferred to others that wait: −100 to 100, 0 unless said. Each step puts it
+/// ahead of those who came up to ten seconds before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(i32);
+
+impl Priority {
+    /// Checks that `priority` is in bounds.
+    ///
+    /// # Errors
+    /// [`Invalid`] on `priority` when it is not −100 to 100.
+    pub fn new(priority: impl Into<i128>) -> Result<Self, Invalid> {
+        let priority = priority.into();
+        i32::try_from(priority)
+            .ok()
+            .filter(|priority| (-MAX_PRIORITY..=MAX_PRIORITY).contains(priority))
+            .map(Self)
+            .ok_or_else(|| {
+                let problem =
+                    format!("is {priority}, it goes from -{MAX_PRIORITY} to {MAX_PRIORITY}");
+                Invalid::new("priority", problem)
+            })
+    }
+
+    /// The number.
+    pub const fn value(self) -> i32 {
+        self.0
+    }
+
+    /// How far it moves a place to the front, in microseconds.
+    pub(crate) fn worth_us(self) -> i64 {
+        i64::from(self.0) * STEP.as_micros() as i64
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_go_from_minus_100_to_100() {
+        assert_eq!(Priority::new(-100).unwrap().value(), -100);
+        assert!(Priority::new(100).is_ok());
+        let refused = Priority::new(101).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "priority is 101, it goes from -100 to 100"
+        );
+        assert!(Priority::new(i64::MIN).is_err());
+    }
+}

@@ -1,0 +1,37 @@
+//! The history as the checks go through it.
+
+use std::collections::BTreeMap;
+
+use super::facts::{self, Facts};
+use crate::history::rows::Rows;
+use crate::history::{Moved, Operation};
+
+/// How much the monotonic clock and the store's may drift apart in the life of a request.
+pub(crate) const SLACK_US: u64 = 20_000;
+
+/// A history in order, by requests.
+pub(super) struct Scene<'a> {
+    pub(super) rows: Option<&'a Rows>,
+    /// In the order in which they were begun.
+    pub(super) operations: Vec<&'a Operation>,
+    pub(super) requests: BTreeMap<&'a str, Facts<'a>>,
+    pub(super) moved: &'a Moved,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(
+        operations: &'a [Operation],
+        rows: Option<&'a Rows>,
+        moved: &'a Moved,
+    ) -> Self {
+        let mut operations: Vec<_> = operations.iter().collect();
+        operations.sort_by_key(|operation| operation.begun);
+        let requests = facts::by_request(&operations, rows, moved);
+        Self {
+            rows,
+            operations,
+            requests,
+            moved,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! One call of one client, and how it was answered.
+
+use std::fmt;
+
+/// One call of one client, and its answer.
+///
+/// Times are microseconds of the machine's monotonic clock, which is the same for all its processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Who called. A client does one thing after the other, or several at once. Those whose numbers
+    /// are of one thousand are of one process.
+    pub client: u32,
+    /// What it asked.
+    pub call: Call,
+    /// Before it was sent.
+    pub begun: u64,
+    /// After it was answered, or given up on; [`NEVER`] while neither has happened.
+    pub ended: u64,
+    /// How it was answered.
+    pub answer: Answer,
+}
+
+/// How many clients a process has at most: they are numbered from a multiple of it.
+pub const FELLOWS: u32 = 1_000;
+
+/// When a call ended that never did.
+pub const NEVER: u64 = u64::MAX;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// To be granted permits.
+    Acquire(Asked),
+    /// To push the expiry of a request.
+    Renew {
+        /// The request.
+        id: String,
+        /// Its new time to live; the old one without.
+        ttl_us: Option<u64>,
+    },
+    /// To end a request, by its holder.
+    Release {
+        /// The request.
+        id: String,
+    },
+    /// To end a request, by somebody else.
+    Force {
+        /// The request.
+        id: String,
+    },
+    /// To create or resize a semaphore.
+    Define {
+        /// The semaphore.
+        semaphore: String,
+        /// How many permits it shall have.
+        capacity: i64,
+    },
+    /// To delete a semaphore.
+    Delete {
+        /// The semaphore.
+        semaphore: String,
+    },
+    /// To keep what an owner holds.
+    Heartbeat {
+        /// The owner.
+        owner: String,
+        /// For how long.
+        ttl_us: u64,
+    },
+    /// To end all that an owner holds.
+    Goodbye {
+        /// The owner.
+        owner: String,
+    },
+    /// Not a call: from here on the client does nothing any more.
+    Die,
+}
+
+/// An ask for permits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The client's name for it.
+    pub id: String,
+    /// Semaphores and counts, in the caller's order.
+    pub permits: Vec<(String, i64)>,
+    /// Who will hold.
+    pub owner: Option<String>,
+    /// How long it lasts.
+    pub ttl_us: Option<u64>,
+    /// Whether it waits for room.
+    pub waits: bool,
+}
+
+/// How a call was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The permits are held.
+    Granted {
+        /// Which, and under what fences.
+        permits: Vec<Held>,
+        /// Whether by this call.
+        now: bool,
+    },
+    /// The expiry was pushed.
+    Renewed,
+    /// The request is over.
+    Ended {
+        /// Whether by this call.
+        now: bool,
+        /// How.
+        reason: String,
+    },
+    /// It was done, and there is no more to say.
+    Done,
+    /// It was not done.
+    Refused(Refused),
+    /// It may have been done.
+    Unknown,
+}
+
+/// A permit as it was told to its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The semaphore.
+    pub semaphore: String,
+    /// How many.
+    pub count: i64,
+    /// The fence, where there are fences.
+    pub fence: Option<i64>,
+}
+
+/// Why a call was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No room on these semaphores.
+    Exhausted(Vec<String>),
+    /// More than there is at all.
+    TooMuch,
+    /// No such semaphore.
+    UnknownSemaphore,
+    /// No such request.
+    UnknownRequest,
+    /// The request is over; how.
+    Ended(String),
+    /// The id stands for another ask.
+    Conflict,
+    /// The database ended it, as others were in its way.
+    Deadlock,
+    /// Something else, which changes nothing.
+    Other(String),
+}
+
+impl Operation {
+    /// The request that it is about.
+    pub fn id(&self) -> Option<&str> {
+        match &self.call {
+            Call::Acquire(asked) => Some(&asked.id),
+            Call::Renew { id, .. } | Call::Release { id } | Call::Force { id } => Some(id),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Option<&Asked> {
+        match &self.call {
+            Call::Acquire(asked) => Some(asked),
+            _ => None,
+        }
+    }
+
+    /// Whether the answer says that the request is over.
+    pub(crate) fn says_ended(&self) -> Option<&str> {
+        match &self.answer {
+            Answer::Ended { reason, .. } | Answer::Refused(Refused::Ended(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (begun, client) = (self.begun, self.client);
+        write!(f, "client {client} at {begun}")?;
+        if self.ended != NEVER {
+            write!(f, " to {}", self.ended)?;
+        }
+        write!(f, ": {:?}, answered {:?}", self.call, self.answer)
+    }
+}
+
+impl Asked {
+    /// Its time to live as databases have it; a day without.
+    pub(crate) fn ttl(&self) -> i64 {
+        let us = self.ttl_us.unwrap_or(86_400_000_000);
+        i64::try_from(us).unwrap_or(i64::MAX)
+    }
+}

@@ -1,0 +1,49 @@
+//! What a check of owners is asked and answers.
+
+use async_trait::async_trait;
+use lockhouse_core::Owner;
+
+/// What a check knows about an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The owner lives.
+    Alive,
+    /// The owner is gone for good. Two such answers in a row end all that the owner holds.
+    Gone,
+    /// The check does not know. Nothing ends, and an earlier answer no longer counts.
+    Unknown,
+}
+
+/// A way to find out whether an owner lives.
+///
+/// Checks run independently of each other, and ask about each owner in a separate task. An answer that takes longer than
+/// 10 s counts as [`Unknown`](Verdict::Unknown). So a slow or failing check delays no other.
+///
+/// ```
+/// use lockhouse::Owner;
+/// use lockhouse::liveness::{OwnerCheck, Verdict};
+///
+/// #[derive(Debug)]
+/// struct Processes;
+///
+/// #[async_trait::async_trait]
+/// impl OwnerCheck for Processes {
+///     async fn verdict(&self, owner: &Owner) -> Verdict {
+///         match owner.as_str().strip_prefix("pid-") {
+///             None => Verdict::Unknown,
+///             Some(pid) if std::path::Path::new("/proc").join(pid).exists() => Verdict::Alive,
+///             Some(_) => Verdict::Gone,
+///         }
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait OwnerCheck: std::fmt::Debug + Send + Sync + 'static {
+    /// What the check knows about `owner`.
+    async fn verdict(&self, owner: &Owner) -> Verdict;
+
+    /// The most owners that the check is asked about at once.
+    fn at_once(&self) -> usize {
+        16
+    }
+}
