@@ -124,3 +124,38 @@ pub(super) fn unreadable(why: impl std::error::Error + Send + Sync + 'static) ->
     let problem = "what is kept on the server makes no sense";
     Error::new(Kind::Rejected, problem).caused_by(why)
 }
+
+#[cfg(test)]
+mod tests {
+    use lockhouse_core::{CapacityChange, OwnerSession, Request, Semaphore};
+
+    use super::*;
+
+    /// What a server keeps has to be read by later versions.
+    #[test]
+    fn rows_keep_their_form() {
+        fn same<T: DeserializeOwned + Serialize>(row: &str) {
+            assert_eq!(json(&parse::<T>(row.as_bytes()).unwrap()), row);
+        }
+        same::<Semaphore>(
+            r#"{"name":"lockhouse:a","capacity":3,"in_use":1,"fence":9007199254740993,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:05Z","deleted_at":null,"line":""}"#,
+        );
+        let live = r#"{"external_id":"x","owner":"o","state":"acquired","permits":[{"semaphore":"a","count":2,"fence":7}],"ttl":60000,"expires_at":"2026-01-02T03:05:05Z","created_at":"2026-01-02T03:04:05Z","ended_by":null}"#;
+        same::<Request>(live);
+        let end = r#"{"released":{"reason":"owner_dead","at":"2026-01-02T03:04:06Z"}}"#;
+        same::<Request>(&live.replace(r#""acquired""#, end));
+        same::<OwnerSession>(r#"{"owner":"o","ttl":5000,"expires_at":"2026-01-02T03:05:05Z"}"#);
+        same::<CapacityChange>(
+            r#"{"semaphore":"a","old_capacity":0,"new_capacity":3,"changed_by":null,"note":"more","changed_at":"2026-01-02T03:04:05Z"}"#,
+        );
+    }
+
+    #[test]
+    fn a_row_out_of_bounds_is_refused() {
+        let session = r#"{"owner":"o","ttl":0,"expires_at":"2026-01-02T03:05:05Z"}"#;
+        let refused = parse::<OwnerSession>(session.as_bytes()).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Rejected);
+        let reason = r#"{"released":{"reason":"bored","at":"2026-01-02T03:04:06Z"}}"#;
+        assert!(parse::<lockhouse_core::State>(reason.as_bytes()).is_err());
+    }
+}
