@@ -1,10 +1,16 @@
 //! Redis, past the store: what its rows are, and what else a test does there.
 
+use std::time::Duration;
+
 use lockhouse_core::Timestamp;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 
 use crate::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
+
+/// The driver's own half second is too short for a look at all rows.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All rows of a namespace as they are at one time: the names and rows of semaphores, those of requests, and the capacity changes.
 const READ: &str = r"
@@ -46,7 +52,11 @@ pub fn is_redis(url: &str) -> bool {
 pub async fn connect(url: &str) -> MultiplexedConnection {
     let server = url.split('?').next().unwrap();
     let client = redis::Client::open(server).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    connecting.await.unwrap()
 }
 
 /// What the keys of the store at `url` begin with.
