@@ -6,6 +6,9 @@
 //!
 //! One poll of the store looks at the rows of all of them, however many they are. A poll can miss a row that many processes
 //! use in turn and that is seldom free, so a semaphore is waited for in the database's own queue as well, one at a time.
+//! A poll locks the rows that it finds free for a moment. Where hundreds of processes poll one semaphore, their polls
+//! alone would keep it locked: so a semaphore is polled less often the longer it has been locked, and seldom where no
+//! command waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,6 +24,13 @@ const POLLED_FOR: Duration = Duration::from_millis(500);
 /// A locked row that no command has needed for so long is forgotten.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
+/// A semaphore is polled after a quarter of the time for which it has been locked, and at least so often.
+const LOOKS: u32 = 4;
+const SLOWEST: Duration = Duration::from_secs(1);
+
+/// A row that is locked again within this was locked all the time.
+const AGAIN: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
     Semaphore(SemaphoreName),
@@ -30,6 +40,9 @@ enum Row {
 
 #[derive(Debug)]
 struct Locked {
+    since: Instant,
+    /// When it was last polled.
+    polled: Instant,
     /// When it was found locked, or last waited for in the database's queue.
     waited_for: Instant,
     /// When a command was last set aside for it.
@@ -41,6 +54,8 @@ pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
     /// Each with the rows that it waits for.
     commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
+    /// Rows that were locked a moment ago: since when, and when they were found free.
+    before: BTreeMap<Row, (Instant, Instant)>,
 }
 
 impl Blocked {
@@ -54,10 +69,23 @@ impl Blocked {
         self.rows.is_empty()
     }
 
-    /// The rows that are known to be locked.
-    pub(super) fn rows(&self) -> Footprint {
+    /// The locked rows that are to be polled now.
+    pub(super) fn rows_to_poll(&mut self) -> Footprint {
+        let now = Instant::now();
+        let waited_for: BTreeSet<_> = waited_for(&self.commands).cloned().collect();
         let mut footprint = Footprint::default();
-        for row in self.rows.keys() {
+        for (row, locked) in &mut self.rows {
+            let pause = match (row, waited_for.contains(row)) {
+                (_, false) => SLOWEST,
+                (Row::Semaphore(_), true) => {
+                    (now.duration_since(locked.since) / LOOKS).min(SLOWEST)
+                }
+                (Row::Request(_) | Row::Session(_), true) => Duration::ZERO,
+            };
+            if now.duration_since(locked.polled) < pause {
+                continue;
+            }
+            locked.polled = now;
             match row {
                 Row::Semaphore(name) => drop(footprint.semaphores.insert(name.clone())),
                 Row::Request(id) => drop(footprint.requests.insert(id.clone())),
@@ -89,7 +117,11 @@ impl Blocked {
     pub(super) fn lock(&mut self, locked: &Footprint) {
         let now = Instant::now();
         for row in rows(locked) {
+            let before = self.before.remove(&row);
+            let since = before.filter(|(_, free)| now.duration_since(*free) < AGAIN);
             self.rows.entry(row).or_insert(Locked {
+                since: since.map_or(now, |(since, _)| since),
+                polled: now,
                 waited_for: now,
                 needed: now,
             });
@@ -104,7 +136,12 @@ impl Blocked {
             .filter(|row| !locked.contains(row))
             .collect();
         let now = Instant::now();
+        self.before
+            .retain(|_, (_, free)| now.duration_since(*free) < AGAIN);
         self.rows.retain(|row, locked| {
+            if free.contains(row) {
+                self.before.insert(row.clone(), (locked.since, now));
+            }
             !free.contains(row) && now.duration_since(locked.needed) < REMEMBERED_FOR
         });
         for (_, waits_for) in self.commands.values_mut() {
@@ -128,8 +165,9 @@ impl Blocked {
     /// The semaphore to wait for next in the database's queue, if one has been locked for long.
     pub(super) fn next_to_wait_for(&mut self) -> Option<SemaphoreName> {
         let now = Instant::now();
+        let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let semaphores = self.rows.iter_mut().filter_map(|(row, locked)| match row {
-            Row::Semaphore(name) => Some((name, locked)),
+            Row::Semaphore(name) if waited_for.contains(row) => Some((name, locked)),
             _ => None,
         });
         let (name, locked) = semaphores.min_by_key(|(_, locked)| locked.waited_for)?;
@@ -139,6 +177,11 @@ impl Blocked {
         locked.waited_for = now;
         Some(name.clone())
     }
+}
+
+/// The rows that commands wait for.
+fn waited_for(commands: &BTreeMap<Ticket, (Queued, BTreeSet<Row>)>) -> impl Iterator<Item = &Row> {
+    commands.values().flat_map(|(_, rows)| rows)
 }
 
 fn rows(footprint: &Footprint) -> impl Iterator<Item = Row> {

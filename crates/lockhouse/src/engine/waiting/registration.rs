@@ -26,9 +26,11 @@ const COUNTED_EVERY: Duration = Duration::from_secs(5);
 /// How often a process at the head says that it cannot use the free permits. After 700 ms it would be passed over.
 const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 
-/// How often an entry is sent at most; and where the line is full, so that it may be left out.
+/// How often an entry is sent at most; and where the line is full, so that it may be left out. Where it does not get
+/// there, as hundreds of processes want the row, it is sent half as often each time.
 const SENT_EVERY: Duration = Duration::from_millis(100);
 const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
+const MOST_HALVINGS: u32 = 4;
 
 /// How long a commit takes, with the time that its command was queued.
 const A_COMMIT: Duration = Duration::from_millis(50);
@@ -67,6 +69,8 @@ pub(in crate::engine) struct Registration {
     read: Option<(LineTime, Instant)>,
     /// When an entry was last sent for its own sake.
     sent: Option<Instant>,
+    /// How often it was sent since a batch last got through.
+    tries: u32,
     /// Whether the row may have an entry of this process: a read may be from before it was saved.
     may_be_there: bool,
     /// Until when others come first.
@@ -84,6 +88,7 @@ impl Registration {
             capacity: Capacity::CLOSED,
             read: None,
             sent: None,
+            tries: 0,
             may_be_there: false,
             others_first: None,
             was_refused: false,
@@ -139,6 +144,7 @@ impl Registration {
         self.line = semaphore.line.clone();
         if when == Observed::InOrder {
             self.may_be_there = self.own().is_some();
+            self.tries = 0;
         }
         self.capacity = semaphore.capacity;
         if let Some(at) = at {
@@ -203,7 +209,7 @@ impl Registration {
     fn sends_from(&self) -> Option<Instant> {
         let every = match self.line.entries().len() >= MAX_LINE {
             true => SENT_EVERY_WHERE_FULL,
-            false => SENT_EVERY,
+            false => SENT_EVERY * (1 << self.tries.saturating_sub(1).min(MOST_HALVINGS)),
         };
         self.sent.map(|sent| sent + every)
     }
@@ -211,6 +217,7 @@ impl Registration {
     /// The entry is sent.
     pub(in crate::engine) fn send(&mut self, now: Instant) {
         self.sent = Some(now);
+        self.tries = self.tries.saturating_add(1);
     }
 
     fn own(&self) -> Option<&Entry> {
