@@ -17,7 +17,7 @@ const MEMORY: &str = "memory:";
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     url: String,
-    /// What a server is shown.
+    /// The token and the authorities for a server.
     options: ConnectOptions,
 }
 
@@ -61,7 +61,7 @@ impl Place {
         Self { options, ..self }
     }
 
-    /// What finds the place, and the token for it, for another command.
+    /// The variables by which another command finds the place, and the token for it.
     pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let token = self.options.secret();
         let token = token.map(|token| ("LOCKHOUSE_TOKEN", token.reveal()));

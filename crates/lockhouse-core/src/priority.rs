@@ -8,7 +8,7 @@ use crate::Invalid;
 /// The least and the greatest priority are this far from 0.
 pub const MAX_PRIORITY: i32 = 100;
 
-/// What a step of priority is worth.
+/// A step of priority outweighs this much waiting.
 const STEP: Duration = Duration::from_secs(10);
 
 /// How much an ask is preferred to others that wait: −100 to 100, 0 unless said. Each step puts it

@@ -24,7 +24,7 @@ impl SqlDialect {
         SqlDialect::Sqlite,
     ];
 
-    /// What the docs call the database.
+    /// The database's name in the docs.
     pub const fn as_str(self) -> &'static str {
         match self {
             SqlDialect::MySql => "MySQL",

@@ -169,7 +169,7 @@ impl Note {
 }
 
 impl Owner {
-    /// What stands between the name of a token and that of its owner. No text that a caller gives has it.
+    /// The character between the name of a token and that of its owner. Texts of callers never have it.
     const SEPARATOR: char = '\u{1f}';
 
     /// The owner that the token called `token` calls `owner`; without one, the owner of what it makes in nobody's name.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::{Invalid, NamePrefix, SemaphoreName};
 
-/// What a token may do to the semaphores that its grant covers.
+/// A right on the semaphores that a grant covers.
 ///
 /// No verb implies another, but `admin` implies all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! Who may do what: tokens, and the grants that they carry.
+//! Tokens, and the grants that they carry.
 //!
 //! A token is a name, the SHA-256 of a secret, and grants. A [`TokenGrant`] is a verb and the names that it covers:
 //! `hold:customer/*`. A server checks them; a program that opens the database itself is not asked for a token.

@@ -5,7 +5,7 @@
 //!
 //! A request whose time has passed is ended as `expired` by whichever command touches it first: swept or not, it can't be
 //! renewed, released or granted again (P4). One that its holder finished in a transaction of its own is ended as `released`
-//! in the same way. What seems due, by a read without locks, is ended by a [`Cause`] that is looked at again here.
+//! in the same way. A caller that has read without locks, and believes a request due, sends a [`Cause`]; [`decide`] checks it again.
 
 mod acquire;
 mod definitions;

@@ -7,7 +7,7 @@ use crate::{Command, Footprint};
 pub struct Batch {
     /// What to do, in this order.
     pub commands: Vec<Command>,
-    /// What the commands touch, as far as it is known beforehand.
+    /// The rows that the commands touch, as far as they are known beforehand.
     pub footprint: Footprint,
 }
 

@@ -1,4 +1,4 @@
-//! Who may use a server that stands before the store.
+//! The tokens for servers that stand before the store.
 
 use std::fmt;
 
