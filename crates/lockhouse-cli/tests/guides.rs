@@ -2,7 +2,7 @@
 //!
 //! A block `text output` has lines that the script prints; `…` in it stands for any text. Three things differ from a
 //! reader's machine: `cargo install` does nothing, as the program is there; the port is a free one; and programs that a
-//! script leaves running are ended with it.
+//! script leaves running are ended with it. Each page has a folder of its own, so that the files it writes are removed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use lockhouse_testkit::place;
 use reader::{Home, free_port, in_text, root};
 
 #[test]
@@ -30,7 +31,7 @@ fn every_page_in_docs_works_as_printed() {
     let failures: Vec<_> = thread::scope(|scope| {
         let runs: Vec<_> = run
             .iter()
-            .map(|(page, text)| (page, scope.spawn(|| follow(text))))
+            .map(|(page, text)| (page, scope.spawn(|| follow(text, None))))
             .collect();
         runs.into_iter()
             .filter_map(|(page, run)| {
@@ -45,6 +46,19 @@ fn every_page_in_docs_works_as_printed() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_per_customer_and_slots_work_on_mysql_as_printed() {
+    for page in ["limit-per-customer.md", "share-gpus.md"] {
+        let Some(place) = place::mysql().await else {
+            return;
+        };
+        let text = fs::read_to_string(root().join("docs/guides").join(page)).unwrap();
+        let followed = follow(&text, Some(place.url()));
+        assert!(followed.is_ok(), "{page}: {}", followed.unwrap_err());
+        place.clear().await;
+    }
+}
+
 #[test]
 fn a_page_that_does_not_work_is_found() {
     for (text, problem) in [
@@ -54,20 +68,25 @@ fn a_page_that_does_not_work_is_found() {
             "does not print",
         ),
     ] {
-        let found = follow(text).unwrap_err();
+        let found = follow(text, None).unwrap_err();
         assert!(found.contains(problem), "{found}");
     }
-    follow("```sh\necho fence 7 of gpu\n```\n```text output\nfence … of gpu\n```\n").unwrap();
+    let works = "```sh\necho fence 7 of gpu\n```\n```text output\nfence … of gpu\n```\n";
+    follow(works, None).unwrap();
 }
 
-/// Runs what a page says, and looks for what it says that is printed.
-fn follow(text: &str) -> Result<(), String> {
+/// Runs what a page says on the store at `url`, or on the file that is used without one, and looks for what the page says
+/// that is printed.
+fn follow(text: &str, url: Option<&str>) -> Result<(), String> {
     let home = Home::new();
     install(&home);
     let commands = in_text("sh", text).join("\n");
     let commands = commands.replace("7117", &free_port().to_string());
     let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}");
-    let output = home.bash(&script).output().unwrap();
+    let mut bash = home.bash(&script);
+    bash.current_dir(home.folder());
+    bash.envs(url.map(|url| ("LOCKHOUSE_URL", url)));
+    let output = bash.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     if !output.status.success() {

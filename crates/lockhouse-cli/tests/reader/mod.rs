@@ -55,6 +55,11 @@ impl Home {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// In the root of the repository.
     pub(crate) fn bash(&self, script: &str) -> Command {
         let home = self.folder.path();
         let path = std::env::var("PATH").unwrap();
