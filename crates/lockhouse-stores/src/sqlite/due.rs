@@ -57,9 +57,9 @@ pub(super) const SILENT_ON: &str = "
                 AND permit.semaphore_id IN (SELECT value FROM json_each(?2))))
     LIMIT ?4";
 
-/// At most ?2 of the sessions that have lapsed.
-pub(super) const LAPSED_SESSIONS: &str = "
-    SELECT owner FROM lockhouse_owner_session WHERE expires_at <= ?1 LIMIT ?2";
+/// One row if more than ?2 sessions have lapsed.
+pub(super) const MANY_LAPSED_SESSIONS: &str = "
+    SELECT expires_at FROM lockhouse_owner_session WHERE expires_at <= ?1 LIMIT 1 OFFSET ?2";
 
 /// When the last was made of so many that have no time to live, from the oldest on.
 pub(super) const LAST_OF_AGE: &str = "
@@ -88,7 +88,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     EXPIRED_ON,
     SILENT,
     SILENT_ON,
-    LAPSED_SESSIONS,
+    MANY_LAPSED_SESSIONS,
     LAST_OF_AGE,
     STALE,
     OWNED_BY,
@@ -208,9 +208,9 @@ fn semaphore_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<Vec
 
 /// Whether so few sessions have lapsed that a look goes through all of them.
 fn are_few_silent(connection: &Connection, now: i64) -> Result<bool, Error> {
-    let key = params![now, FEW_SESSIONS + 1];
-    let found = read::list(connection, LAPSED_SESSIONS, key, rows::owner)?;
-    Ok(found.len() <= FEW_SESSIONS as usize)
+    let key = params![now, FEW_SESSIONS];
+    let many = read::list(connection, MANY_LAPSED_SESSIONS, key, rows::moment)?;
+    Ok(many.is_empty())
 }
 
 fn json(numbers: impl IntoIterator<Item = u64>) -> String {
