@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     CapacityChange, EndReason, ExternalId, Outcome, Owner, OwnerSession, ProcessId, Request,
-    Semaphore, SemaphoreName, Template, Timestamp, Ttl,
+    Semaphore, SemaphoreName, State, Template, Timestamp, Ttl,
 };
 
 /// What a store has locked and read.
@@ -79,6 +79,14 @@ pub struct Renewed {
     pub expires_at: Timestamp,
 }
 
+impl Renewed {
+    /// Makes this change to the row of `request`.
+    pub fn apply(&self, request: &mut Request) {
+        request.ttl = Some(self.ttl);
+        request.expires_at = Some(self.expires_at);
+    }
+}
+
 /// A request that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -90,4 +98,15 @@ pub struct Ended {
     pub at: Timestamp,
     /// The caller that asked for its end.
     pub by: Option<Owner>,
+}
+
+impl Ended {
+    /// Makes this change to the row of `request`.
+    pub fn apply(&self, request: &mut Request) {
+        request.ended_by = self.by.clone();
+        request.state = State::Released {
+            reason: self.reason,
+            at: self.at,
+        };
+    }
 }

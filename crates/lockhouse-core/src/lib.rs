@@ -27,6 +27,7 @@ mod semaphore;
 mod slots;
 mod sql_dialect;
 pub mod store;
+mod stored;
 mod template;
 mod text;
 mod turn;

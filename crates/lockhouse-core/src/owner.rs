@@ -1,10 +1,12 @@
 //! Owners' sessions.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Owner, Timestamp, Ttl};
 
 /// The session of an owner: one heartbeat keeps all requests of the owner that have no TTL, however many. When the
 /// session lapses, all of them end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct OwnerSession {
     /// The owner.
     pub owner: Owner,

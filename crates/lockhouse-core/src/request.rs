@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Count, ExternalId, Owner, SemaphoreName, Slots, Timestamp, Ttl};
 
 /// A granted ask, live or ended. An ask that was refused leaves no request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Request {
     /// The idempotency key.
     pub external_id: ExternalId,
@@ -21,6 +23,7 @@ pub struct Request {
     pub expires_at: Option<Timestamp>,
     /// When its holder finished it in a transaction of its own, by the store's clock. Such a request is over, though it is
     /// live until a command ends it as [`Released`](EndReason::Released).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// When it was granted, by the store's clock.
     pub created_at: Timestamp,
@@ -64,7 +67,7 @@ impl Request {
 }
 
 /// What a request holds on one semaphore.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Grant {
     /// The semaphore.
     pub semaphore: SemaphoreName,
@@ -73,11 +76,13 @@ pub struct Grant {
     /// A number that rises with every grant on the semaphore (P7).
     pub fence: u64,
     /// If the semaphore is slotted: as many slots as the count, which nobody else holds until this ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Slots>,
 }
 
 /// Live, then ended. Never back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// Held.
     Acquired,

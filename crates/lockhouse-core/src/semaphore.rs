@@ -1,12 +1,14 @@
 //! Semaphores and the audit of their capacities.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp};
 
 /// A named pool of permits, as a store keeps it.
 ///
 /// A deleted semaphore stays, so that its fence goes on when the name comes back (P7). A name that
 /// was only just made ready for its first definition looks the same: deleted, with nothing in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Semaphore {
     /// Its name.
     pub name: SemaphoreName,
@@ -26,8 +28,10 @@ pub struct Semaphore {
     /// The processes whose callers wait for it.
     pub line: Line,
     /// The template that made it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The slots that its live permits hold, if it is slotted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Slots>,
 }
 
@@ -88,7 +92,7 @@ pub struct SemaphoreStatus {
 }
 
 /// One change of a semaphore's capacity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CapacityChange {
     /// The semaphore.
     pub semaphore: SemaphoreName,

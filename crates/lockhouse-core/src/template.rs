@@ -8,6 +8,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::text::is_reserved;
 use crate::{Capacity, Invalid, MAX_TEXT_BYTES, NamePrefix, SemaphoreName, Timestamp};
 
@@ -140,7 +142,7 @@ impl Default for Idle {
 }
 
 /// A rule that creates semaphores on first use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Template {
     /// For which names.
     pub pattern: Pattern,
@@ -188,7 +190,7 @@ impl TemplateDefinition {
 }
 
 /// Who made a semaphore: a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Origin {
     /// The template's pattern, whether there is such a template now or not.
     pub template: Pattern,

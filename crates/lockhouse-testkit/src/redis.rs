@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockhouse_core::Timestamp;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
@@ -139,7 +140,7 @@ pub(crate) async fn rows(url: &str, of: &str) -> Rows {
                 capacity: number(&row, "capacity").unwrap(),
                 in_use: number(&row, "in_use").unwrap(),
                 fence: number(&row, "fence").unwrap(),
-                is_deleted: number(&row, "deleted_at").is_some(),
+                is_deleted: time(&row["deleted_at"]).is_some(),
             })
             .collect(),
         permits: named(requests)
@@ -152,33 +153,40 @@ pub(crate) async fn rows(url: &str, of: &str) -> Rows {
                 semaphore,
                 old_capacity: number(&row, "old_capacity").unwrap(),
                 new_capacity: number(&row, "new_capacity").unwrap(),
-                changed_at: number(&row, "changed_at").unwrap(),
+                changed_at: time(&row["changed_at"]).unwrap(),
             })
             .collect(),
     }
 }
 
 fn permits(id: &str, row: &Value) -> Vec<PermitRow> {
-    let text = |of: &str| row[of].as_str().map(str::to_owned);
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let end = &row["state"]["released"];
     let permits = row["permits"].as_array().unwrap().iter();
     let permits = permits.map(|permit| PermitRow {
         external_id: id.to_owned(),
         semaphore: permit["semaphore"].as_str().unwrap().to_owned(),
         count: number(permit, "count").unwrap(),
         fence: number(permit, "fence").unwrap(),
-        owner: text("owner"),
-        state: match row["released_at"].is_null() {
+        owner: text(&row["owner"]),
+        state: match end.is_null() {
             true => "ACQUIRED".to_owned(),
             false => "RELEASED".to_owned(),
         },
-        end_reason: text("end_reason"),
-        granted_at: number(row, "created_at").unwrap(),
-        expires_at: number(row, "expires_at"),
-        released_at: number(row, "released_at"),
+        end_reason: text(&end["reason"]),
+        granted_at: time(&row["created_at"]).unwrap(),
+        expires_at: time(&row["expires_at"]),
+        released_at: time(&end["at"]),
     });
     permits.collect()
 }
 
 fn number(row: &Value, of: &str) -> Option<i64> {
     row[of].as_i64()
+}
+
+/// In microseconds.
+fn time(value: &Value) -> Option<i64> {
+    let time: Timestamp = value.as_str()?.parse().unwrap();
+    Some(time.as_microsecond())
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Invalid, Timestamp, TokenGrant, Verb};
 
 pub use crate::text::{MAX_TOKEN_NAME_BYTES, TokenName};
@@ -56,7 +58,7 @@ impl FromStr for Digest {
 }
 
 /// A token: its name, and what it may do. Its secret is known by a [`Digest`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Token {
     /// Its name. What it makes belongs to the name, so a new token of the same name takes that over.
     pub name: TokenName,

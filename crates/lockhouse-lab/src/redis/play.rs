@@ -27,6 +27,10 @@ const LONG: Duration = Duration::from_secs(60);
 /// How long after its time a permit is looked for: longer than the promise.
 const LOOKED_FOR: Duration = Duration::from_millis(1_400);
 
+/// The time to live of those that come again and again. It is longer than a busy machine pauses, so that a counter which
+/// each of them keeps for longer does not expire in between.
+const OFTEN: Duration = Duration::from_secs(5);
+
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The servers of a scene.
@@ -113,7 +117,7 @@ impl Stage<'_> {
         let mut busy = self.client().await?;
         let until = Instant::now() + SHORT + LOOKED_FOR;
         for i in 0.. {
-            let ask = self.ask(&format!("busy-{i}"), SHORT);
+            let ask = self.ask(&format!("busy-{i}"), OFTEN);
             busy.acquire(&self.recorder, &ask).await;
             busy.release(&self.recorder, &ask).await;
             if Instant::now() > until {

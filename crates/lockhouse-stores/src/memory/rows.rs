@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
     CapacityChange, Changes, Epoch, ExternalId, Footprint, HeldSlots, Loaded, Owner, OwnerSession,
-    Pattern, Recounted, Request, Semaphore, SemaphoreName, State, Template, Timestamp,
+    Pattern, Recounted, Request, Semaphore, SemaphoreName, Template, Timestamp,
 };
 
 use super::due::Live;
@@ -68,8 +68,7 @@ impl Rows {
         for renewed in changes.renewed {
             if let Some(request) = self.requests.get_mut(&renewed.external_id) {
                 self.live.remove(request);
-                request.ttl = Some(renewed.ttl);
-                request.expires_at = Some(renewed.expires_at);
+                renewed.apply(request);
                 self.live.add(request);
             }
         }
@@ -77,11 +76,7 @@ impl Rows {
             if let Some(request) = self.requests.get_mut(&ended.external_id) {
                 self.live.remove(request);
                 self.walk.remove(request);
-                request.ended_by = ended.by;
-                request.state = State::Released {
-                    reason: ended.reason,
-                    at: ended.at,
-                };
+                ended.apply(request);
             }
         }
         self.capacity_changes.extend(changes.capacity_changes);

@@ -1,18 +1,20 @@
-//! One connection to the server, which all calls share, and the scripts that are run on it.
+//! One connection to the server, which all calls share, and scripts and commands on it.
 //!
 //! The driver sends the commands of all calls in one stream, and hands each its answer, also where a caller has gone
 //! away. It neither times out nor reconnects here: its own timeout of half a second would end calls that are only slow, and a
 //! reconnect in the middle of a call would hide whether a command was sent. When anything goes wrong on a connection it is dropped, and
 //! the next call opens another. A name that now stands for another server, as after a failover, is resolved anew by that.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use lockhouse_core::store::{Error, Kind};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult, ScriptInvocation,
+};
 use tokio::sync::Mutex;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::error;
@@ -21,36 +23,7 @@ use super::url::Location;
 
 /// How long the server may take to accept a connection, and for each answer.
 const CONNECT: Duration = Duration::from_secs(3);
-pub(super) const ANSWER: Duration = Duration::from_secs(3);
-
-/// A script, and the hash that the server knows it by.
-pub(super) struct Script {
-    text: &'static str,
-    hash: LazyLock<String>,
-}
-
-macro_rules! script {
-    ($name:ident, $file:literal) => {
-        pub(super) static $name: Script = Script {
-            text: include_str!($file),
-            hash: LazyLock::new(|| {
-                redis::Script::new(include_str!($file))
-                    .get_hash()
-                    .to_owned()
-            }),
-        };
-    };
-}
-
-script!(LOAD, "scripts/load.lua");
-script!(SAVE, "scripts/save.lua");
-script!(FIND, "scripts/find.lua");
-script!(DUE, "scripts/due.lua");
-script!(OWNERS, "scripts/owners.lua");
-script!(PURGE, "scripts/purge.lua");
-script!(SHOW, "scripts/show.lua");
-script!(HELD, "scripts/held.lua");
-script!(CHECK, "scripts/check.lua");
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// How to have the connection.
 pub(super) struct Connections {
@@ -78,62 +51,70 @@ impl Connections {
         }
     }
 
-    /// Runs `script`. `lost` is the kind of the error if no answer comes.
-    pub(super) async fn run(
+    /// What a script that only reads answers.
+    pub(super) async fn read<T: FromRedisValue>(
         &self,
-        script: &Script,
-        keys: &[String],
-        arguments: &[impl AsRef<[u8]>],
-        lost: Kind,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, Error> {
+        self.run(script, Kind::Unavailable, "reading").await
+    }
+
+    /// What a script that may change something answers.
+    pub(super) async fn write<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
         context: &str,
-    ) -> Result<Value, Error> {
-        let by = |command: &str, script: &str| {
-            let mut command = redis::cmd(command);
-            command.arg(script).arg(keys.len()).arg(keys);
-            for argument in arguments {
-                command.arg(argument.as_ref());
-            }
-            command
-        };
-        let mut answer = self
-            .send(&by("EVALSHA", &script.hash), lost, context)
-            .await?;
-        if matches!(&answer, Err(error) if error.kind() == ServerErrorKind::NoScript.into()) {
-            answer = self.send(&by("EVAL", script.text), lost, context).await?;
-        }
-        answer.map_err(|error| error::of(error, lost, context))
+    ) -> Result<T, Error> {
+        self.run(script, Kind::Unknown, context).await
     }
 
-    /// The answer to one command.
-    pub(super) async fn ask(&self, command: &Cmd, context: &str) -> Result<Value, Error> {
-        let answer = self.send(command, Kind::Unavailable, context).await?;
-        answer.map_err(|error| error::of(error, Kind::Unavailable, context))
-    }
-
-    /// Sends `command` and returns the reply. Drops the connection if no reply came, or if the server can no longer be used.
-    async fn send(
+    /// The answer to one command, which may be sent twice.
+    pub(super) async fn ask<T: FromRedisValue>(
         &self,
         command: &Cmd,
-        lost: Kind,
         context: &str,
-    ) -> Result<RedisResult<Value>, Error> {
+    ) -> Result<T, Error> {
         let (mut connection, number) = self.lend().await?;
         let answer = timeout(ANSWER, command.query_async(&mut connection)).await;
-        let is_well = match &answer {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) => error::spares_connection(error),
-            Err(_) => false,
-        };
-        if !is_well {
+        self.settle(number, answer, Kind::Unavailable, context)
+            .await
+    }
+
+    async fn run<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+        lost: Kind,
+        context: &str,
+    ) -> Result<T, Error> {
+        let (mut connection, number) = self.lend().await?;
+        let answer = timeout(ANSWER, script.invoke_async(&mut connection)).await;
+        self.settle(number, answer, lost, context).await
+    }
+
+    /// Drops the connection if no answer came, or if the server can no longer be used. `lost` is the kind of the error if
+    /// no answer came.
+    async fn settle<T>(
+        &self,
+        number: u64,
+        answer: Result<RedisResult<T>, Elapsed>,
+        lost: Kind,
+        context: &str,
+    ) -> Result<T, Error> {
+        let spares =
+            |answer: &RedisResult<T>| answer.as_ref().err().is_none_or(error::spares_connection);
+        if !answer.as_ref().is_ok_and(spares) {
             let mut open = self.open.lock().await;
             if open.number == number {
                 open.connection = None;
             }
         }
-        answer.map_err(|_| {
-            let silent = format!("{context}: no answer within {ANSWER:?}");
-            Error::new(lost, silent)
-        })
+        match answer {
+            Ok(answer) => answer.map_err(|error| error::of(error, lost, context)),
+            Err(_) => {
+                let silent = format!("{context}: no answer within {ANSWER:?}");
+                Err(Error::new(lost, silent))
+            }
+        }
     }
 
     /// The connection, and its number.

@@ -1,13 +1,13 @@
 //! Reads the version and the settings of the server when a connection is opened.
 
 use lockhouse_core::store::Error;
-use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use redis::{InfoDict, RedisResult};
 
 use crate::configuration;
 
 /// The parts of INFO that a connection checks, and how often the server writes its log to disk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Info {
     version: String,
     policy: String,
@@ -19,17 +19,15 @@ pub(super) struct Info {
 
 impl Info {
     pub(super) async fn read(connection: &mut MultiplexedConnection) -> RedisResult<Self> {
-        let text: String = redis::cmd("INFO").query_async(connection).await?;
-        let mut info = Self::default();
-        for line in text.lines() {
-            match line.split_once(':') {
-                Some(("redis_version", version)) => info.version = version.to_owned(),
-                Some(("maxmemory_policy", policy)) => info.policy = policy.to_owned(),
-                Some(("maxmemory", bytes)) => info.max_memory = bytes.parse().unwrap_or(0),
-                Some(("aof_enabled", enabled)) => info.has_log = enabled == "1",
-                _ => {}
-            }
-        }
+        let info: InfoDict = redis::cmd("INFO").query_async(connection).await?;
+        let text = |key| info.get::<String>(key).unwrap_or_default();
+        let mut info = Self {
+            version: text("redis_version"),
+            policy: text("maxmemory_policy"),
+            max_memory: info.get("maxmemory").unwrap_or(0),
+            has_log: text("aof_enabled") == "1",
+            syncs: None,
+        };
         let mut config = redis::cmd("CONFIG");
         let config = config.arg("GET").arg("appendfsync");
         // Hosted servers refuse it.

@@ -15,13 +15,15 @@
 //! | `ended` | ended requests, by when they ended |
 //! | `sessions` | owners with a session, by when it lapses |
 //! | `history:NAME`, `changes` | capacity changes in their order, and `NAME CHANGE` of all by their time |
-//! | `templates` | all templates, in one row |
-//! | `tokens` | all access tokens, in one row |
-//! | `made:PATTERN`, `unused:PATTERN` | a template's semaphores by capacity, unless resized by hand; those that hold nothing, by their last use |
+//! | `templates`, `tokens` | all templates and all access tokens, in one row each |
+//! | `made:PATTERN` | a template's semaphores that were not resized by hand, by capacity |
+//! | `unused:PATTERN` | those that hold nothing, by their last use |
 //! | `waiting:NAME`, `shown` | the list of waiters of each process, and `NAME PROCESS` by when it was written |
 //! | `number` | the last number of a grant or a change |
 
-use lockhouse_core::{ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp};
+use lockhouse_core::{
+    CapacityChange, ExternalId, Owner, OwnerSession, Request, Semaphore, SemaphoreName, Timestamp,
+};
 
 /// Builds the keys of a store. All of them begin with one prefix.
 #[derive(Clone, Debug)]
@@ -36,17 +38,13 @@ impl Keys {
         }
     }
 
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     pub(super) fn of(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
     /// The key called `kind` for one `name`.
-    pub(super) fn each(&self, kind: &str, name: impl AsRef<str>) -> String {
-        format!("{}{kind}:{}", self.prefix, name.as_ref())
+    pub(super) fn each(&self, kind: &str, name: &str) -> String {
+        format!("{}{kind}:{name}", self.prefix)
     }
 
     pub(super) fn semaphore(&self, name: &SemaphoreName) -> String {
@@ -61,60 +59,74 @@ impl Keys {
         self.each("o", owner.as_str())
     }
 
-    /// All the entries that the indexes have of `semaphore`, for its template.
-    pub(super) fn of_template(&self, semaphore: &Semaphore) -> Vec<Entry> {
-        let Some(origin) = &semaphore.origin else {
-            return Vec::new();
-        };
-        let entry = |kind, score| Entry {
-            key: self.each(kind, origin.template.as_str()),
+    fn entry(&self, set: &str, score: Score, member: impl ToString) -> Entry {
+        Entry {
+            key: self.of(set),
             score,
-            member: semaphore.name.to_string(),
-        };
-        let mut entries = Vec::new();
-        if !origin.is_resized {
-            entries.push(entry("made", Score::Count(semaphore.capacity.value())));
+            member: member.to_string(),
         }
-        if semaphore.in_use == 0 {
-            entries.push(entry("unused", Score::At(origin.used_at)));
+    }
+
+    pub(super) fn of_semaphore(&self, semaphore: &Semaphore) -> Vec<Entry> {
+        let mut entries = vec![self.entry("ever", Score::Bytes, &semaphore.name)];
+        if semaphore.exists() {
+            entries.push(self.entry("names", Score::Bytes, &semaphore.name));
+        }
+        if let Some(origin) = &semaphore.origin {
+            let mut add = |set, score| {
+                let set = format!("{set}:{}", origin.template);
+                entries.push(self.entry(&set, score, &semaphore.name));
+            };
+            if !origin.is_resized {
+                add("made", Score::Count(semaphore.capacity.value()));
+            }
+            if semaphore.in_use == 0 {
+                add("unused", Score::At(origin.used_at));
+            }
         }
         entries
     }
 
-    /// All the entries that the indexes have of `request`.
-    pub(super) fn entries(&self, request: &Request) -> Vec<Entry> {
-        let id = request.external_id.as_str();
-        let entry = |key: String, score, member: &str| Entry {
-            key,
-            score,
-            member: member.to_owned(),
-        };
+    pub(super) fn of_request(&self, request: &Request) -> Vec<Entry> {
+        let id = &request.external_id;
         if let Some(at) = request.released_at() {
-            return vec![entry(self.of("ended"), Score::At(at), id)];
+            return vec![self.entry("ended", Score::At(at), id)];
         }
-        let mut entries = vec![entry(self.of("live"), Score::Number, id)];
+        let mut entries = vec![self.entry("live", Score::Number, id)];
         match request.expires_at {
-            Some(at) => entries.push(entry(self.of("expiring"), Score::At(at), id)),
-            None => entries.push(entry(self.of("lasting"), Score::At(request.created_at), id)),
+            Some(at) => entries.push(self.entry("expiring", Score::At(at), id)),
+            None => entries.push(self.entry("lasting", Score::At(request.created_at), id)),
         }
-        if let Some(owner) = &request.owner {
-            let owner = owner.as_str();
-            entries.push(entry(self.each("of", owner), Score::Number, id));
-            let owned = format!("{owner}\0{id}");
-            entries.push(entry(self.of("owned"), Score::Bytes, &owned));
+        let owner = request.owner.as_ref().map(Owner::as_str);
+        if let Some(owner) = owner {
+            entries.push(self.entry(&format!("of:{owner}"), Score::Number, id));
+            entries.push(self.entry("owned", Score::Bytes, format!("{owner}\0{id}")));
         }
-        for permit in &request.permits {
-            let name = permit.semaphore.as_str();
-            entries.push(entry(self.each("on", name), Score::Number, id));
+        for name in request.permits.iter().map(|permit| &permit.semaphore) {
+            entries.push(self.entry(&format!("on:{name}"), Score::Number, id));
             if let Some(at) = request.expires_at {
-                entries.push(entry(self.each("expiring", name), Score::At(at), id));
+                entries.push(self.entry(&format!("expiring:{name}"), Score::At(at), id));
             }
-            if let Some(owner) = &request.owner {
-                let held = format!("{name}\0{}\0{id}", owner.as_str());
-                entries.push(entry(self.of("held"), Score::Bytes, &held));
+            if let Some(owner) = owner {
+                entries.push(self.entry("held", Score::Bytes, format!("{name}\0{owner}\0{id}")));
             }
         }
         entries
+    }
+
+    pub(super) fn of_session(&self, session: &OwnerSession) -> Entry {
+        let owner = session.owner.as_str();
+        self.entry("sessions", Score::At(session.expires_at), owner)
+    }
+
+    /// `row` is what is kept of the change.
+    pub(super) fn of_change(&self, change: &CapacityChange, row: &str) -> [Entry; 2] {
+        let name = &change.semaphore;
+        let at = Score::At(change.changed_at);
+        [
+            self.entry(&format!("history:{name}"), Score::Number, row),
+            self.entry("changes", at, format!("{name}\0{row}")),
+        ]
     }
 }
 

@@ -1,251 +1,145 @@
-//! Deleting what is past, and counting anew.
-//!
-//! A recount reads all requests piece by piece, and then each semaphore with its live requests in one script. So the sums and
-//! counters that are compared are of one moment, though those of two semaphores are not. What was granted and ended in between is
-//! not seen, and does no harm: a fence that was not seen is not repeated.
+//! What is due to end, and what is past.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::slice;
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use lockhouse_core::store::{Error, Kind, Page, Purge};
-use lockhouse_core::{
-    ExternalId, HeldSlots, Recount, Recounted, Request, Semaphore, SemaphoreName,
-};
-use redis::Value;
+use async_trait::async_trait;
+use lockhouse_core::store::{Due, Error, Page, Purge, Stale, Upkeep};
+use lockhouse_core::{Owner, OwnerSession, Recount, Request, Semaphore, SemaphoreName, Timestamp};
+use redis::Script;
 
-use super::answer;
-use super::connection::{CHECK, HELD, PURGE, SAVE};
-use super::keys::{Entry, Score};
-use super::transaction::Writes;
-use super::{Inner, rows};
+use super::Redis;
+use super::rows::{self, Range, Row};
+use crate::lapsed::FEW_SESSIONS;
 
-/// So many names a recount reads at once.
-const PIECE: u32 = 1_000;
+static DUE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/due.lua")));
+static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/owners.lua")));
+static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/purge.lua")));
 
-/// So many torn requests are named.
-const TORN: usize = 1_000;
-
-/// So often a repair is tried while the semaphore is in use.
-const TRIES: usize = 100;
-
-const CONTEXT: &str = "counting anew";
-
-/// The fences of a semaphore, from all requests.
-#[derive(Default)]
-struct Fences {
-    of: BTreeMap<u64, ExternalId>,
-    repeated: u64,
-}
-
-impl Fences {
-    fn add(&mut self, fence: u64, id: &ExternalId) {
-        let first = self.of.entry(fence).or_insert_with(|| id.clone());
-        self.repeated += u64::from(first != id);
+#[async_trait]
+impl Upkeep for Redis {
+    async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
+        match which {
+            Due::OwnedBy(owner) => self.owned_by(owner, limit).await,
+            Due::Lapsed { on: None } => self.lapsed(&[], None, self.now().await?, limit).await,
+            Due::Lapsed { on: Some([]) } => Ok(Vec::new()),
+            Due::Lapsed { on: Some(names) } => {
+                let now = self.now().await?;
+                let few = self.lapsed_sessions(now).await? <= FEW_SESSIONS;
+                let left_out = self.looks.left_out(names, now).filter(|_| !few);
+                let found = self.lapsed(names, left_out, now, limit).await?;
+                if found.is_empty() && left_out.is_none() {
+                    self.looks.found_nothing(names, now);
+                }
+                Ok(found)
+            }
+        }
     }
-}
 
-impl Inner {
-    pub(super) async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
-        let (kind, age) = match what {
-            Purge::Requests { age } => ("requests", age),
+    async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error> {
+        let limit = page.limit as usize;
+        let cutoff = self.now().await?.saturating_sub(age);
+        let cutoff = cutoff.unwrap_or(Timestamp::UNIX_EPOCH).as_microsecond();
+        let after = page.after.map_or("-inf".to_owned(), |after| {
+            format!("({}", after.as_microsecond())
+        });
+        let range = Range::of_scores(&after, cutoff);
+        let mut found = self.find("r", "lasting", &range, limit).await?;
+        let mut looked_to = None;
+        if let Some((last, _)) = found.get(limit.saturating_sub(1)) {
+            let last = *last as i64;
+            looked_to = Some(rows::time(last)?);
+            // All that were made in that moment, however many.
+            let range = Range::of_scores(&after, last);
+            found = self.find("r", "lasting", &range, usize::MAX >> 1).await?;
+        }
+        let mut requests: Vec<Request> = rows::all(found.into_iter().map(|(_, row)| row))?;
+        let owners = requests.iter().filter_map(|request| request.owner.as_ref());
+        let sessions = self
+            .load(owners.map(|owner| self.keys.session(owner)))
+            .await?;
+        let mut kept: Vec<OwnerSession> = rows::all(sessions.values)?;
+        kept.retain(|session| session.expires_at > sessions.at);
+        let is_kept = |owner: &Owner| kept.iter().any(|session| session.owner == *owner);
+        requests.retain(|request| !request.owner.as_ref().is_some_and(is_kept));
+        Ok(Stale {
+            requests,
+            looked_to,
+        })
+    }
+
+    async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
+        let mut script = OWNERS.key(self.keys.of("owned"));
+        let after = page.after.as_ref().map_or("", Owner::as_str);
+        let script = script.arg(after).arg(page.limit);
+        let found: Vec<String> = self.connections.read(script).await?;
+        let owners = found.into_iter().map(Owner::stored);
+        owners
+            .map(|owner| owner.map_err(rows::unreadable))
+            .collect()
+    }
+
+    async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {
+        let (set, age) = match what {
+            Purge::Requests { age } => ("ended", age),
             Purge::CapacityChanges { age } => ("changes", age),
             Purge::Sessions { age } => ("sessions", age),
             // Their rows are kept.
             Purge::Semaphores { .. } => return Ok(0),
         };
-        self.delete(kind, age, limit).await
+        self.delete(set, age, limit).await
     }
 
-    pub(super) async fn delete(
-        &self,
-        kind: &str,
-        age: std::time::Duration,
-        limit: u32,
-    ) -> Result<u64, Error> {
-        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
-        let arguments = [
-            self.keys.prefix(),
-            kind,
-            &age.to_string(),
-            &limit.to_string(),
-        ];
-        let keys = [self.keys.of(kind)];
-        let context = "deleting what is past";
-        let gone = self.write(&PURGE, &keys, &arguments, context).await?;
-        Ok(answer::number(&gone)?.unsigned_abs())
+    async fn recount(&self) -> Result<Recount, Error> {
+        self.count_all().await
     }
 
-    pub(super) async fn recount(&self) -> Result<Recount, Error> {
-        let mut fences: BTreeMap<SemaphoreName, Fences> = BTreeMap::new();
-        let mut torn = BTreeSet::new();
-        self.each_request(&mut torn, |request| {
-            for permit in &request.permits {
-                let of = fences.entry(permit.semaphore.clone()).or_default();
-                of.add(permit.fence, &request.external_id);
-            }
-        })
-        .await?;
-        let mut semaphores = Vec::new();
-        let mut after = None;
-        loop {
-            let page = Page {
-                after: after.take(),
-                limit: PIECE,
-            };
-            let names = self.semaphores("ever", None, &page).await?;
-            for semaphore in &names {
-                let mut fences = fences.remove(&semaphore.name).unwrap_or_default();
-                let counted = self.count(&semaphore.name, &mut fences).await?;
-                semaphores.extend(counted.map(|counted| counted.recounted));
-            }
-            match names.into_iter().nth(PIECE as usize - 1) {
-                Some(last) => after = Some(last.name),
-                None => break,
-            }
-        }
-        let torn = torn.into_iter().take(TORN).collect();
-        Ok(Recount { semaphores, torn })
-    }
-
-    pub(super) async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        let mut fences = Fences::default();
-        self.each_request(&mut BTreeSet::new(), |request| {
-            let permits = request.permits.iter();
-            for permit in permits.filter(|permit| permit.semaphore == *name) {
-                fences.add(permit.fence, &request.external_id);
-            }
-        })
-        .await?;
-        for _ in 0..TRIES {
-            let Some(counted) = self.count(name, &mut fences).await? else {
-                return Ok(None);
-            };
-            let recounted = counted.recounted;
-            let was = recounted.semaphore;
-            let is = Semaphore {
-                in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
-                fence: was.fence.max(recounted.last_fence),
-                slots: was.slots.as_ref().map(|_| recounted.slots.held),
-                ..was.clone()
-            };
-            if is == was && counted.misfiled.is_empty() {
-                return Ok(None);
-            }
-            let mut writes = Writes::default();
-            let key = self.keys.semaphore(name);
-            writes.add(["SET", &key, &rows::of_semaphore(&is)]);
-            for entry in &counted.misfiled {
-                writes.index(&[], slice::from_ref(entry));
-            }
-            let late = i64::MAX.to_string().into_bytes();
-            let mut arguments = vec![late, Vec::new(), b"0".to_vec(), counted.row];
-            arguments.extend(writes.words.into_iter().map(String::into_bytes));
-            let saved = self.write(&SAVE, &[key], &arguments, CONTEXT).await?;
-            if answer::text(&saved)? == "DONE" {
-                return Ok(Some(was));
-            }
-        }
-        let busy = "the semaphore changed all the while; try again";
-        Err(Error::new(Kind::Conflict, busy))
-    }
-
-    /// Calls `each` for every request, more than once for some, and notes those that the indexes are wrong about.
-    async fn each_request(
-        &self,
-        torn: &mut BTreeSet<ExternalId>,
-        mut each: impl FnMut(&Request),
-    ) -> Result<(), Error> {
-        for set in ["ended", "live"] {
-            let key = self.keys.of(set);
-            let mut cursor = "0".to_owned();
-            loop {
-                let mut scan = redis::cmd("ZSCAN");
-                scan.arg(&key).arg(&cursor).arg("COUNT").arg(PIECE);
-                let [next, found] = answer::parts(self.connections.ask(&scan, CONTEXT).await?)?;
-                // Each is followed by its score.
-                let ids = answer::texts(found)?.into_iter().step_by(2);
-                let ids: Vec<_> = ids.collect();
-                let mut arguments = vec![self.keys.each("r", "")];
-                arguments.extend(ids.iter().cloned());
-                let keys = [key.clone()];
-                let checked = self.read(&CHECK, &keys, &arguments).await?;
-                let checked = answer::bytes(checked)?;
-                for (id, row) in ids.iter().zip(checked) {
-                    match self.read_request(id, &row) {
-                        Ok(Some(request)) if request.is_live() == (set == "live") => each(&request),
-                        Ok(None) => {}
-                        Ok(Some(_)) | Err(_) => torn.extend(ExternalId::parse(id)),
-                    }
-                }
-                cursor = answer::text(&next)?.to_owned();
-                if cursor == "0" {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What the live requests of `name` come to; none if there is no row of it.
-    async fn count(
-        &self,
-        name: &SemaphoreName,
-        fences: &mut Fences,
-    ) -> Result<Option<Counted>, Error> {
-        let expiring = self.keys.each("expiring", name.as_str());
-        let on = self.keys.each("on", name.as_str());
-        let keys = [self.keys.semaphore(name), on, expiring.clone()];
-        let of_rows = [self.keys.each("r", "")];
-        let held = self.read(&HELD, &keys, &of_rows).await?;
-        let [row, ids, held, scores] = answer::parts(held)?;
-        let Value::BulkString(row) = row else {
-            return Ok(None);
-        };
-        let semaphore = rows::semaphore(name.clone(), &row)?;
-        let (mut live, mut slots, mut misfiled) = (0, HeldSlots::default(), Vec::new());
-        let held = answer::bytes(held)?.into_iter().zip(answer::array(scores)?);
-        for (id, (row, score)) in answer::texts(ids)?.into_iter().zip(held) {
-            let request = self.read_request(&id, &row).ok().flatten();
-            let Some(request) = request.filter(Request::is_live) else {
-                continue;
-            };
-            let permits = request.permits.iter();
-            for permit in permits.filter(|permit| permit.semaphore == *name) {
-                live += u64::from(permit.count.value());
-                permit.slots.iter().for_each(|held| slots.add(held));
-                fences.add(permit.fence, &request.external_id);
-            }
-            let filed_at = answer::number(&score).ok();
-            if let Some(at) = request.expires_at
-                && filed_at != Some(at.as_microsecond())
-            {
-                misfiled.push(Entry {
-                    key: expiring.clone(),
-                    score: Score::At(at),
-                    member: id,
-                });
-            }
-        }
-        let recounted = Recounted {
-            semaphore,
-            live,
-            last_fence: fences.of.keys().next_back().copied().unwrap_or(0),
-            repeated_fences: fences.repeated,
-            misfiled: misfiled.len() as u64,
-            slots,
-        };
-        Ok(Some(Counted {
-            row,
-            recounted,
-            misfiled,
-        }))
+    async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
+        self.mend(name).await
     }
 }
 
-/// A semaphore, counted anew.
-struct Counted {
-    row: Vec<u8>,
-    recounted: Recounted,
-    /// What the set by which a refusal finds its requests lacks.
-    misfiled: Vec<Entry>,
+impl Redis {
+    /// Deletes at most `limit` rows of a set of the past; how many they were.
+    pub(super) async fn delete(&self, set: &str, age: Duration, limit: u32) -> Result<u64, Error> {
+        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        let mut script = PURGE.key(self.keys.of(set));
+        script.arg(self.keys.of("")).arg(set).arg(age).arg(limit);
+        let context = "deleting what is past";
+        self.connections.write(&script, context).await
+    }
+
+    /// Live requests of `owner`.
+    pub(super) async fn owned_by(&self, owner: &Owner, limit: u32) -> Result<Vec<Request>, Error> {
+        let owner = owner.as_str();
+        let range = Range::of_bytes(format!("[{owner}\0"), format!("({owner}\x01"));
+        let found = self.find("r", "owned", &range, limit as usize).await?;
+        rows::all(found.into_iter().map(|(_, row)| row))
+    }
+
+    /// Live requests that have lapsed `now`, on some semaphores or on all, but for those of sessions that lapsed by `left_out`.
+    async fn lapsed(
+        &self,
+        names: &[SemaphoreName],
+        left_out: Option<Timestamp>,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Request>, Error> {
+        let mut script = DUE.key(self.keys.of("sessions"));
+        script.arg(self.keys.of("")).arg(now.as_microsecond());
+        script.arg(left_out.map_or(0, Timestamp::as_microsecond));
+        script.arg(limit);
+        for name in names {
+            script.arg(name.as_str());
+        }
+        let found: Vec<Row> = self.connections.read(&script).await?;
+        rows::all(found)
+    }
+
+    async fn lapsed_sessions(&self, now: Timestamp) -> Result<u32, Error> {
+        let mut command = redis::cmd("ZCOUNT");
+        command.arg(self.keys.of("sessions")).arg("-inf");
+        command.arg(now.as_microsecond());
+        self.connections.ask(&command, "reading sessions").await
+    }
 }

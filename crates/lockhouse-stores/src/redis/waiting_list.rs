@@ -1,16 +1,22 @@
 //! The waiters that processes show.
 
-use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownWaiter};
-use lockhouse_core::{ProcessId, SemaphoreName};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use super::connection::SHOW;
-use super::{Inner, answer, rows};
+use async_trait::async_trait;
+use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownWaiter, WaitingList};
+use lockhouse_core::{ProcessId, SemaphoreName};
+use redis::Script;
+
+use super::{Redis, rows};
 use crate::shown;
 
-const CONTEXT: &str = "showing who waits";
+static SHOW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/show.lua")));
 
-impl Inner {
-    pub(super) async fn show(
+#[async_trait]
+impl WaitingList for Redis {
+    async fn show(
         &self,
         process: ProcessId,
         waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
@@ -19,50 +25,42 @@ impl Inner {
         let mut pieces = shown::pieces(waiting);
         // What is gone goes with the last.
         let last = pieces.pop().unwrap_or_default();
-        for piece in pieces {
-            self.show_piece(process, &piece, &[]).await?;
+        let pieces = pieces.into_iter().map(|piece| (piece, &[][..]));
+        for (piece, gone) in pieces.chain([(last, gone)]) {
+            let mut script = SHOW.key(self.keys.of("shown"));
+            script
+                .arg(self.keys.of(""))
+                .arg(process.to_string())
+                .arg(piece.len());
+            for (name, waiters) in piece {
+                script.arg(name.as_str()).arg(waiters);
+            }
+            for name in gone {
+                script.arg(name.as_str());
+            }
+            let () = self.connections.read(&script).await?;
         }
-        self.show_piece(process, &last, gone).await
+        Ok(())
     }
 
-    async fn show_piece(
-        &self,
-        process: ProcessId,
-        piece: &[(&SemaphoreName, String)],
-        gone: &[SemaphoreName],
-    ) -> Result<(), Error> {
-        let mut arguments = vec![
-            self.keys.prefix().to_owned(),
-            process.to_string(),
-            piece.len().to_string(),
-        ];
-        for (name, waiters) in piece {
-            arguments.extend([name.to_string(), waiters.clone()]);
-        }
-        arguments.extend(gone.iter().map(SemaphoreName::to_string));
-        let keys = [self.keys.of("shown")];
-        self.read(&SHOW, &keys, &arguments).await.map(drop)
-    }
-
-    pub(super) async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
+    async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
         let now = self.now().await?;
         let oldest = now.saturating_sub(SHOWN_FOR).unwrap_or(now);
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.each("waiting", name.as_str()));
-        let found = self.connections.ask(&command, CONTEXT).await?;
-        let mut processes = Vec::new();
-        for pair in answer::texts(found)?.chunks_exact(2) {
-            let written = pair[1].split_once(' ').and_then(|(written, waiters)| {
-                let process: ProcessId = pair[0].parse().ok()?;
-                let written = rows::time(written.parse().ok()?).ok()?;
-                Some((process, written, waiters))
-            });
-            if let Some((process, written, waiters)) = written
-                && written >= oldest
-            {
-                processes.push((process, shown::parse(waiters, written)));
-            }
-        }
+        let context = "reading who waits";
+        let found: BTreeMap<String, String> = self.connections.ask(&command, context).await?;
+        let lists = found.into_iter().filter_map(|(process, list)| {
+            let (written, waiters) = list.split_once(' ')?;
+            let written = rows::time(written.parse().ok()?).ok()?;
+            let process = process.parse().ok()?;
+            (written >= oldest).then(|| (process, shown::parse(waiters, written)))
+        });
+        let processes = lists.collect();
         Ok(Shown { now, processes })
+    }
+
+    async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {
+        self.delete("shown", age, limit).await
     }
 }

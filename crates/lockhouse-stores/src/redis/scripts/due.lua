@@ -32,5 +32,5 @@ end
 silent({'-inf', '0'})
 silent({'(' .. left_out, now})
 local rows = {}
-for i, id in ipairs(ids) do rows[i] = redis.call('GET', prefix .. 'r:' .. id) end
-return {ids, {}, rows}
+for i, id in ipairs(ids) do rows[i] = redis.call('GET', prefix .. 'r:' .. id) or '' end
+return rows

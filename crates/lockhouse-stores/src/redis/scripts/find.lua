@@ -1,14 +1,10 @@
 #!lua flags=allow-oom
--- What a command finds in a sorted set, and the row of each member.
---
--- ARGV: what the keys of the rows begin with, and the command. A member that has several parts ends in the name of the row, after a zero
--- byte. Answers the members, their scores if the command gives them, and the rows.
-local found = redis.call(unpack(ARGV, 2))
-local step = ARGV[#ARGV] == 'WITHSCORES' and 2 or 1
-local members, scores, rows = {}, {}, {}
-for i = 1, #found, step do
-  members[#members + 1] = found[i]
-  if step == 2 then scores[#scores + 1] = found[i + 1] end
-  rows[#members] = redis.call('GET', ARGV[1] .. found[i]:match('[^%z]*$'))
+-- The scores of a range of a sorted set, each with a row: that of the last part of the member, behind a zero byte if it has several.
+-- KEYS: the set. ARGV: what the keys of the rows begin with; by what, from, to; the limit.
+local found = redis.call('ZRANGE', KEYS[1], ARGV[3], ARGV[4], ARGV[2], 'LIMIT', 0, ARGV[5])
+local rows = {}
+for i, member in ipairs(found) do
+  local row = redis.call('GET', ARGV[1] .. member:match('[^%z]*$'))
+  rows[i] = {redis.call('ZSCORE', KEYS[1], member), row or ''}
 end
-return {members, scores, rows}
+return rows

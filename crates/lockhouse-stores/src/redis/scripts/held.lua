@@ -1,10 +1,8 @@
 #!lua flags=allow-oom
--- A row, the members of a sorted set, the row of each, and its score in another set; nothing for one that is not in that.
+-- A row, and the row of each member of a sorted set with its score in another; nothing for one that is not in that.
 -- KEYS: the row, the two sets. ARGV: what the keys of the members' rows begin with.
-local members = redis.call('ZRANGE', KEYS[2], 0, -1)
-local rows, scores = {}, {}
-for i, member in ipairs(members) do
-  rows[i] = redis.call('GET', ARGV[1] .. member)
-  scores[i] = redis.call('ZSCORE', KEYS[3], member) or ''
+local rows = {}
+for i, member in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  rows[i] = {redis.call('GET', ARGV[1] .. member) or '', redis.call('ZSCORE', KEYS[3], member)}
 end
-return {redis.call('GET', KEYS[1]), members, rows, scores}
+return {redis.call('GET', KEYS[1]) or '', rows}

@@ -1,14 +1,14 @@
 #!lua
--- Runs commands if it is not too late and each key has the value that it is taken to have. Nothing is known here
--- of what the keys mean.
+-- Runs commands if it is not too late and each key has the value that it is taken to have; whether it did. Nothing is
+-- known here of what the keys mean.
 --
 -- ARGV: the latest time in microseconds, the key of a counter, how many numbers to draw from it, the values of KEYS (empty
 -- for a key that is not there), and then the commands, each after the count of its words. NUMBER key n member stands for ZADD with the
 -- n-th of the numbers that were drawn as the score.
 local time = redis.call('TIME')
-if time[1] * 1000000 + time[2] > tonumber(ARGV[1]) then return 'LATE' end
+if time[1] * 1000000 + time[2] > tonumber(ARGV[1]) then return 0 end
 for i = 1, #KEYS do
-  if (redis.call('GET', KEYS[i]) or '') ~= ARGV[3 + i] then return 'CHANGED' end
+  if (redis.call('GET', KEYS[i]) or '') ~= ARGV[3 + i] then return 0 end
 end
 local drawn = tonumber(ARGV[3])
 local base = 0
@@ -24,4 +24,4 @@ while at <= #ARGV do
   end
   at = at + words + 1
 end
-return 'DONE'
+return 1

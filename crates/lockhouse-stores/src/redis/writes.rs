@@ -1,0 +1,112 @@
+//! Changing rows and indexes, if nothing else did.
+
+use std::sync::LazyLock;
+
+use lockhouse_core::Timestamp;
+use lockhouse_core::store::{Error, Kind};
+use redis::Script;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Redis;
+use super::keys::{Entry, Score};
+use super::rows::{self, Loaded};
+
+static SAVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/save.lua")));
+
+/// So often a change of a list is tried while others change it.
+const TRIES: usize = 100;
+
+/// Commands, each after the count of its words.
+#[derive(Default)]
+pub(super) struct Writes {
+    words: Vec<String>,
+    /// How many numbers to draw.
+    numbers: usize,
+}
+
+impl Writes {
+    pub(super) fn add<const N: usize>(&mut self, words: [&str; N]) {
+        self.words.push(N.to_string());
+        self.words.extend(words.map(str::to_owned));
+    }
+
+    pub(super) fn set(&mut self, key: String, row: &impl Serialize) {
+        self.add(["SET", &key, &rows::json(row)]);
+    }
+
+    /// Makes the entries of a row, which `were`, those that `are`. Those with a number get the next one.
+    pub(super) fn index(&mut self, were: &[Entry], are: &[Entry]) {
+        for Entry { key, member, .. } in were {
+            let is_left = |is: &Entry| is.key == *key && is.member == *member;
+            if !are.iter().any(is_left) {
+                self.add(["ZREM", key, member]);
+            }
+        }
+        let is_new = |entry: &&Entry| !were.contains(entry);
+        let new = || are.iter().filter(is_new);
+        self.numbers += usize::from(new().any(|entry| entry.score == Score::Number));
+        for Entry { key, score, member } in new() {
+            match score {
+                Score::At(at) => self.add(["ZADD", key, &at.as_microsecond().to_string(), member]),
+                Score::Count(count) => self.add(["ZADD", key, &count.to_string(), member]),
+                Score::Bytes => self.add(["ZADD", key, "0", member]),
+                Score::Number => self.add(["NUMBER", key, &self.numbers.to_string(), member]),
+            }
+        }
+    }
+}
+
+impl Redis {
+    /// The rows that one key keeps together, as there are few of them.
+    pub(super) async fn all<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<(Vec<T>, Loaded), Error> {
+        let read = self.load([self.keys.of(name)]).await?;
+        let lists: Vec<Vec<T>> = rows::all(&read.values)?;
+        Ok((lists.into_iter().flatten().collect(), read))
+    }
+
+    /// Changes those rows; what `change` returns.
+    pub(super) async fn change<T, R>(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Vec<T>, Timestamp) -> R,
+    ) -> Result<R, Error>
+    where
+        T: Clone + PartialEq + Serialize + DeserializeOwned,
+    {
+        for _ in 0..TRIES {
+            let (mut list, read) = self.all::<T>(name).await?;
+            let before = list.clone();
+            let changed = change(&mut list, read.at);
+            if list == before {
+                return Ok(changed);
+            }
+            let mut writes = Writes::default();
+            writes.set(self.keys.of(name), &list);
+            let context = format!("changing {name}");
+            if self.save(read, Timestamp::MAX, writes, &context).await? {
+                return Ok(changed);
+            }
+        }
+        let busy = format!("other processes kept changing {name}; try again");
+        Err(Error::new(Kind::Conflict, busy))
+    }
+
+    /// Does `writes` and says so, unless a row is not as it was `read`, or it is later than `latest`.
+    pub(super) async fn save(
+        &self,
+        read: Loaded,
+        latest: Timestamp,
+        writes: Writes,
+        context: &str,
+    ) -> Result<bool, Error> {
+        let mut script = SAVE.key(read.keys);
+        script.arg(latest.as_microsecond());
+        script.arg(self.keys.of("number")).arg(writes.numbers);
+        script.arg(read.values).arg(writes.words);
+        self.connections.write(&script, context).await
+    }
+}
