@@ -31,7 +31,10 @@ impl Listing for Redis {
     async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let limit = page.limit as usize;
         let on = of.on.as_ref().map(|name| format!("on:{name}"));
-        let owned = of.owner.as_ref().map(|owner| format!("of:{}", owner.as_str()));
+        let owned = of
+            .owner
+            .as_ref()
+            .map(|owner| format!("of:{}", owner.as_str()));
         let (set, most) = match (on, owned) {
             (None, None) => ("live".to_owned(), limit),
             (Some(set), None) | (None, Some(set)) => (set, limit),

@@ -185,7 +185,9 @@ impl Redis {
             };
             live += fences.add(name, &request);
             let permits = request.permits.iter().filter(|p| p.semaphore == *name);
-            permits.flat_map(|permit| &permit.slots).for_each(|held| slots.add(held));
+            permits
+                .flat_map(|permit| &permit.slots)
+                .for_each(|held| slots.add(held));
             if let Some(at) = request.expires_at
                 && filed_at.map(|at| at as i64) != Some(at.as_microsecond())
             {

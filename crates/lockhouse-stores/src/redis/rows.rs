@@ -127,7 +127,9 @@ pub(super) fn unreadable(why: impl std::error::Error + Send + Sync + 'static) ->
 
 #[cfg(test)]
 mod tests {
-    use lockhouse_core::{CapacityChange, OwnerSession, Request, Semaphore};
+    use lockhouse_core::{
+        CapacityChange, Digest, OwnerSession, Request, Semaphore, Template, Token,
+    };
 
     use super::*;
 
@@ -140,6 +142,16 @@ mod tests {
         same::<Semaphore>(
             r#"{"name":"lockhouse:a","capacity":3,"in_use":1,"fence":9007199254740993,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:05Z","deleted_at":null,"line":""}"#,
         );
+        same::<Semaphore>(
+            r#"{"name":"c/1","capacity":3,"in_use":2,"fence":9,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","deleted_at":null,"line":"","origin":{"template":"c/*","is_resized":false,"used_at":"2026-01-02T03:04:05Z"},"slots":"3"}"#,
+        );
+        same::<Vec<Template>>(
+            r#"[{"pattern":"c/*","capacity":3,"idle":60000,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}]"#,
+        );
+        let digest = "0f".repeat(32);
+        same::<Vec<(Digest, Token)>>(&format!(
+            r#"[["{digest}",{{"name":"ci","grants":["hold:c/*","read:*"],"created_at":"2026-01-02T03:04:05Z","expires_at":null,"revoked_at":"2026-01-02T03:04:06Z"}}]]"#
+        ));
         let live = r#"{"external_id":"x","owner":"o","state":"acquired","permits":[{"semaphore":"a","count":2,"fence":7}],"ttl":60000,"expires_at":"2026-01-02T03:05:05Z","created_at":"2026-01-02T03:04:05Z","ended_by":null}"#;
         same::<Request>(live);
         let end = r#"{"released":{"reason":"owner_dead","at":"2026-01-02T03:04:06Z"}}"#;

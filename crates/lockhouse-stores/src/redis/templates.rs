@@ -53,7 +53,10 @@ impl Templates for Redis {
         let ranges = [
             ("made", Range::of_scores("-inf", &capacity)),
             ("made", Range::of_scores(&capacity, "+inf")),
-            ("unused", Range::of_scores("-inf", Timestamp::as_microsecond(idle_since))),
+            (
+                "unused",
+                Range::of_scores("-inf", Timestamp::as_microsecond(idle_since)),
+            ),
         ];
         let mut names = Vec::new();
         for (kind, range) in ranges {
