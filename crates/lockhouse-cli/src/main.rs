@@ -17,6 +17,7 @@ mod hold;
 mod notice;
 mod output;
 mod place;
+mod settings;
 mod table;
 mod upkeep;
 mod verbs;
@@ -27,7 +28,7 @@ use std::env;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use tokio::runtime;
 use tracing_subscriber::EnvFilter;
 
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     if let Some(duty) = hold::guard_duty(env::args_os()) {
         return hold::guard(&duty).into();
     }
-    let exit = match Cli::try_parse() {
+    let exit = match settings::parse(env::args_os().collect()) {
         Ok(cli) => lockhouse(cli),
         Err(error) => misread(&error),
     };
@@ -77,14 +78,16 @@ fn lockhouse(cli: Cli) -> Exit {
 
 fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
     let serves = matches!(verb, Verb::Serve(_));
-    log(match global.output {
+    let level = match global.output {
         _ if serves => "info",
         // Each request that it ends is told there.
         Format::Table if matches!(verb, Verb::Sweep(_)) => "info",
         Format::Table => "warn",
         // Programs read one thing on stderr: what went wrong.
         Format::Json => "off",
-    });
+    };
+    let logs_json = matches!(&verb, Verb::Serve(serve) if serve.logs_json());
+    log(level, logs_json);
     // A verb does one thing; and the hold's renewals must not depend on a second core.
     let mut runtime = if serves {
         runtime::Builder::new_multi_thread()
@@ -102,10 +105,13 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
 }
 
 /// Logs to stderr, from `level` on unless RUST_LOG says otherwise.
-fn log(level: &str) {
+fn log(level: &str, as_json: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .init();
+        .with_writer(io::stderr);
+    match as_json {
+        true => log.json().init(),
+        false => log.init(),
+    }
 }

@@ -17,7 +17,7 @@ const MOST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Intervals {
-    /// How often expired requests, those of silent owners, and stale ones are ended
+    /// How often expired requests, those of silent owners, and stale ones are ended: 100ms to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_SWEEP_EVERY",
@@ -26,7 +26,7 @@ pub(crate) struct Intervals {
         value_parser = sweep_interval
     )]
     sweep_every: Duration,
-    /// How often owners are checked
+    /// How often owners are checked: 1s to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_CHECK_EVERY",
@@ -35,7 +35,7 @@ pub(crate) struct Intervals {
         value_parser = from_a_second
     )]
     check_every: Duration,
-    /// How often old ended requests are deleted
+    /// How often old ended requests are deleted: 1s to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_EVERY",
@@ -44,7 +44,7 @@ pub(crate) struct Intervals {
         value_parser = from_a_second
     )]
     purge_every: Duration,
-    /// How often old capacity changes are deleted
+    /// How often old capacity changes are deleted: 1s to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_HISTORY_EVERY",
@@ -74,7 +74,8 @@ pub(crate) struct Intervals {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Ages {
-    /// The age at which a request without a TTL is stale and ended, unless its owner has a session
+    /// The age at which a request without a TTL is stale and ended, unless its owner has a session: 1s to
+    /// 10years
     #[arg(
         long,
         env = "LOCKHOUSE_STALE_AFTER",
@@ -83,7 +84,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     stale_after: Duration,
-    /// How long after its end the session of an owner that holds nothing is deleted
+    /// How long after its end the session of an owner that holds nothing is deleted: 1s to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_SESSIONS_AFTER",
@@ -92,7 +93,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     sessions_after: Duration,
-    /// The age at which an ended request is deleted, and its id forgotten
+    /// The age at which an ended request is deleted, and its id forgotten: 1s to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_AFTER",
@@ -101,7 +102,7 @@ pub(crate) struct Ages {
         value_parser = from_a_second
     )]
     purge_after: Duration,
-    /// How many rows one transaction deletes at most
+    /// How many rows one transaction deletes at most: 1 to 10000
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_BATCH",
@@ -110,7 +111,7 @@ pub(crate) struct Ages {
         value_parser = clap::value_parser!(u32).range(1..=10_000)
     )]
     purge_batch: u32,
-    /// The pause between two such transactions
+    /// The pause between two such transactions: 0s to 1m
     #[arg(
         long,
         env = "LOCKHOUSE_PURGE_PAUSE",
@@ -119,7 +120,7 @@ pub(crate) struct Ages {
         value_parser = pause
     )]
     purge_pause: Duration,
-    /// The age at which a capacity change is deleted
+    /// The age at which a capacity change is deleted: 1s to 10years
     #[arg(
         long,
         env = "LOCKHOUSE_HISTORY_AFTER",

@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use lockhouse::{Code, Error, Invalid};
 use lockhouse_wire::Problem;
 
+use crate::audit::Audited;
+
 /// A call that failed, and how to say so.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Problem>);
@@ -76,6 +78,23 @@ impl IntoResponse for Failure {
         if let Some(seconds) = problem.retry_after_s() {
             headers.insert(RETRY_AFTER, seconds.into());
         }
+        if let Some(refused) = refused(&problem) {
+            response.extensions_mut().insert(refused);
+        }
         response
     }
+}
+
+/// For the audit log, if access was refused: for want of a token or a grant, or by the names of the server.
+fn refused(problem: &Problem) -> Option<Audited> {
+    let refuses = [
+        StatusCode::UNAUTHORIZED,
+        StatusCode::FORBIDDEN,
+        StatusCode::MISDIRECTED_REQUEST,
+    ];
+    let is_refused = refuses
+        .iter()
+        .any(|status| status.as_u16() == problem.status);
+    is_refused
+        .then(|| Audited::new("refuse", "code", &problem.code).with("detail", &*problem.detail))
 }

@@ -25,6 +25,7 @@
 
 mod access;
 mod answer;
+mod audit;
 mod body;
 mod connection;
 mod connections;
@@ -53,6 +54,7 @@ mod tls;
 mod tokens;
 
 pub use access::Auth;
+pub use audit::AuditLog;
 pub use descriptors::raise_open_files_limit;
 pub use openapi::OPENAPI;
 pub use router::router;

@@ -7,6 +7,7 @@ use lockhouse::{Error, Lockhouse, Owner, Refusal, Ttl, Verb};
 use lockhouse_wire::{self as wire, Goodbye, Heartbeat};
 
 use crate::access::{Access, Principal};
+use crate::audit::Audited;
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::path::Named;
@@ -49,7 +50,7 @@ pub(crate) async fn delete(
     Named(owner): Named<Owner>,
     _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> Result<Json<Goodbye>, Failure> {
+) -> Result<(Option<Audited>, Json<Goodbye>), Failure> {
     let own = principal.own(Some(owner.clone()))?;
     let own = own.unwrap_or_else(|| owner.clone());
     let mut released = lockhouse.goodbye_as(&own).await?;
@@ -58,11 +59,15 @@ pub(crate) async fn delete(
     if !others.is_empty() && released == 0 {
         principal.must_all(Verb::Force, "")?;
     }
+    let mut forced = 0;
     if principal.must_all(Verb::Force, "").is_ok() {
         for other in others {
-            released += lockhouse.goodbye_as(&other).await?;
+            forced += lockhouse.goodbye_as(&other).await?;
         }
     }
+    released += forced;
+    let audited = Audited::new("force", "owner", &owner).with("released", forced);
+    let audited = (forced > 0).then_some(audited);
     let owner = owner.to_string();
-    Ok(Json(Goodbye { owner, released }))
+    Ok((audited, Json(Goodbye { owner, released })))
 }

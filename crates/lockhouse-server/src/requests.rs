@@ -12,6 +12,7 @@ use lockhouse::{
 use lockhouse_wire::{self as wire, Acquire, Renew};
 
 use crate::access::{Access, Principal};
+use crate::audit::Audited;
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::connection::Caller;
 use crate::ending::Ending;
@@ -101,18 +102,20 @@ pub(crate) async fn renew(
     Named(external_id): Named<ExternalId>,
     _: NoParameters,
     OptionalJson(body): OptionalJson<Renew>,
-) -> Result<Json<wire::Request>, Failure> {
+) -> Result<(Option<Audited>, Json<wire::Request>), Failure> {
     let ttl = body.ttl_ms.map(Ttl::from_ms).transpose()?;
     let by = principal.own(None)?;
     let renewed = lockhouse.renew_as(external_id.clone(), ttl, by).await;
-    let request = match renewed {
+    let (request, audited) = match renewed {
         Err(Error::Refused(Refusal::OfAnotherToken(_))) => {
             must_force(&lockhouse, &principal, &external_id).await?;
-            lockhouse.renew_as(external_id, ttl, None).await?
+            let request = lockhouse.renew_as(external_id, ttl, None).await?;
+            let audited = Audited::new("renew_of_another", "request", &request.external_id);
+            (request, Some(audited))
         }
-        renewed => renewed?,
+        renewed => (renewed?, None),
     };
-    Ok(Json(wire::Request::from(&request)))
+    Ok((audited, Json(wire::Request::from(&request))))
 }
 
 pub(crate) async fn delete(
@@ -121,39 +124,51 @@ pub(crate) async fn delete(
     Named(external_id): Named<ExternalId>,
     ending: Ending,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> Result<Json<wire::Released>, Failure> {
-    let released = match ending {
-        Ending::Released { by } => release(&lockhouse, &principal, external_id, by).await?,
+) -> Result<(Option<Audited>, Json<wire::Released>), Failure> {
+    let audited = Audited::new("force", "request", &external_id);
+    let (released, audited) = match ending {
+        Ending::Released { by } => {
+            let (released, forced) = release(&lockhouse, &principal, external_id, by).await?;
+            (released, forced.then_some(audited))
+        }
         Ending::Forced { by } => {
             if principal.token().is_some() {
                 must_force(&lockhouse, &principal, &external_id).await?;
             }
             let by = by.as_ref().map(Owner::as_str).or(principal.name());
-            lockhouse.force_release(&external_id, by).await?
+            let released = lockhouse.force_release(&external_id, by).await?;
+            (released, Some(audited))
         }
     };
-    Ok(Json(wire::Released {
+    let request = wire::Request::from(&released.request);
+    let audited = audited.map(|audited| {
+        let owner = request.owner.clone();
+        audited.with("owner", owner).with("released", released.now)
+    });
+    let answer = wire::Released {
         released: released.now,
         decided_at: released.decided_at,
-        request: wire::Request::from(&released.request),
-    }))
+        request,
+    };
+    Ok((audited, Json(answer)))
 }
 
+/// Releases, and says whether it took the grant `force`.
 async fn release(
     lockhouse: &Lockhouse,
     principal: &Principal,
     external_id: ExternalId,
     by: Option<Owner>,
-) -> Result<Released, Failure> {
+) -> Result<(Released, bool), Failure> {
     let own = principal
         .own(by.clone())
         .map_err(|invalid| invalid.on("by"))?;
     match lockhouse.release_as(external_id.clone(), own).await {
         Err(Error::Refused(Refusal::OfAnotherToken(_))) => {
             must_force(lockhouse, principal, &external_id).await?;
-            Ok(lockhouse.release_as(external_id, by).await?)
+            Ok((lockhouse.release_as(external_id, by).await?, true))
         }
-        released => Ok(released?),
+        released => Ok((released?, false)),
     }
 }
 

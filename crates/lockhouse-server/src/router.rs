@@ -17,6 +17,7 @@ use tower_http::request_id::PropagateRequestIdLayer;
 use tower_http::trace::TraceLayer;
 
 use crate::access::{self, Access, Auth};
+use crate::audit::{self, AuditLog};
 use crate::failure::Failure;
 use crate::metrics::{self, Metrics};
 use crate::origin::{self, Site};
@@ -44,7 +45,7 @@ pub(crate) struct App {
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
     let access = Access::new(lockhouse.clone(), Auth::Auto, false, false);
-    with_stopping(lockhouse, never, Site::ANY, Metrics::new(), access)
+    with_stopping(lockhouse, never, Site::ANY, Metrics::new(), access, None)
 }
 
 pub(crate) fn with_stopping(
@@ -53,6 +54,7 @@ pub(crate) fn with_stopping(
     site: Site,
     metrics: Metrics,
     access: Access,
+    audit: Option<AuditLog>,
 ) -> Router {
     let app = App {
         lockhouse,
@@ -73,6 +75,7 @@ pub(crate) fn with_stopping(
         .layer(middleware::from_fn_with_state(site, origin::check))
         .layer(middleware::from_fn(marked))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(audit, audit::write))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(TraceLayer::new_for_http().on_failure(()))
         .layer(PropagateRequestIdLayer::new(CALL_ID))

@@ -7,6 +7,7 @@ use lockhouse::{Code, Covered, Cursor, Error, Lockhouse, SemaphoreName, Semaphor
 use lockhouse_wire::{self as wire, Define, History, Holders, Semaphores, Waiting};
 
 use crate::access::Principal;
+use crate::audit::Audited;
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::held;
@@ -21,7 +22,7 @@ pub(crate) async fn put(
     _: NoParameters,
     headers: HeaderMap,
     Json(body): Json<Define>,
-) -> Result<(StatusCode, Json<wire::Semaphore>), Failure> {
+) -> Result<(StatusCode, Audited, Json<wire::Semaphore>), Failure> {
     let mut define = lockhouse.define(&name, body.capacity);
     if has_star(&headers, "If-Match")? {
         define = define.must_exist();
@@ -44,11 +45,13 @@ pub(crate) async fn put(
         define = define.note(note);
     }
     let (semaphore, created) = define.send().await?;
-    let status = match created {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    let (status, action) = match created {
+        true => (StatusCode::CREATED, "define"),
+        false => (StatusCode::OK, "resize"),
     };
-    Ok((status, Json(wire::Semaphore::from(&semaphore))))
+    let semaphore = wire::Semaphore::from(&semaphore);
+    let audited = Audited::new(action, "semaphore", &name).with("capacity", semaphore.capacity);
+    Ok((status, audited, Json(semaphore)))
 }
 
 /// `If-Match: *` asks for a semaphore that exists, `If-None-Match: *` for one that is new, or as it shall
@@ -76,9 +79,10 @@ pub(crate) async fn delete(
     Named(name): Named<SemaphoreName>,
     _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> Result<StatusCode, Failure> {
+) -> Result<(StatusCode, Audited), Failure> {
     lockhouse.delete(&name).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let audited = Audited::new("delete", "semaphore", &name);
+    Ok((StatusCode::NO_CONTENT, audited))
 }
 
 /// `?prefix=…&cursor=…&limit=…`: which semaphores are listed.

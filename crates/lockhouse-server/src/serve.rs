@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::access::{Access, Auth};
+use crate::audit::AuditLog;
 use crate::connection::{self, Offer};
 use crate::connections::Connections;
 use crate::descriptors::Bounds;
@@ -62,6 +63,8 @@ pub struct Options {
     pub behind_proxy: bool,
     /// The certificates to speak TLS with; none to speak without.
     pub tls: Option<Tls>,
+    /// Where the lines of the audit log go; none to write none.
+    pub audit: Option<AuditLog>,
 }
 
 /// [`serve`] by `options`.
@@ -89,7 +92,14 @@ pub async fn serve_with(
         options.behind_proxy,
         options.behind_proxy || tls.is_some(),
     );
-    let router = with_stopping(lockhouse, stopping.clone(), site, metrics, access);
+    let router = with_stopping(
+        lockhouse,
+        stopping.clone(),
+        site,
+        metrics,
+        access,
+        options.audit,
+    );
     tracing::info!(address = %listener.local_addr()?, connections = bounds.connections, "serving");
     let offer = Offer {
         router,

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use lockhouse::{Lockhouse, Pattern};
 use lockhouse_wire::{self as wire, DefineTemplate, Template, Templates};
 
+use crate::audit::Audited;
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::paging::Paging;
@@ -16,7 +17,7 @@ pub(crate) async fn put(
     Named(pattern): Named<Pattern>,
     _: NoParameters,
     Json(body): Json<DefineTemplate>,
-) -> Result<(StatusCode, Json<Template>), Failure> {
+) -> Result<(StatusCode, Audited, Json<Template>), Failure> {
     let mut define = lockhouse.template(pattern.as_str(), body.capacity);
     if let Some(idle_ms) = body.idle_ms {
         define = define.idle_ms(idle_ms);
@@ -26,7 +27,10 @@ pub(crate) async fn put(
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     };
-    Ok((status, Json(Template::from(&template))))
+    let template = Template::from(&template);
+    let audited = Audited::new("set_template", "template", &pattern);
+    let audited = audited.with("capacity", template.capacity);
+    Ok((status, audited, Json(template)))
 }
 
 pub(crate) async fn list(
@@ -50,9 +54,10 @@ pub(crate) async fn delete(
     Named(pattern): Named<Pattern>,
     _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> Result<StatusCode, Failure> {
+) -> Result<(StatusCode, Audited), Failure> {
     if lockhouse.delete_template(pattern.as_str()).await? {
-        return Ok(StatusCode::NO_CONTENT);
+        let audited = Audited::new("delete_template", "template", &pattern);
+        return Ok((StatusCode::NO_CONTENT, audited));
     }
     let problem = format!("\"{pattern}\" does not exist; see GET /v1/templates");
     Err(Failure::malformed("template", problem).under(StatusCode::NOT_FOUND))

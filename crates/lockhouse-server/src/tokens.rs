@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use lockhouse::{Lockhouse, TokenGrant, TokenName};
 use lockhouse_wire::{self as wire, MadeToken, NewToken, Tokens};
 
+use crate::audit::Audited;
 use crate::body::{Json, Nothing, OptionalJson};
 use crate::failure::Failure;
 use crate::paging::Paging;
@@ -15,7 +16,7 @@ pub(crate) async fn post(
     State(lockhouse): State<Lockhouse>,
     _: NoParameters,
     Json(body): Json<NewToken>,
-) -> Result<(StatusCode, Json<MadeToken>), Failure> {
+) -> Result<(StatusCode, Audited, Json<MadeToken>), Failure> {
     let grants = body.grants.iter().map(|grant| grant.parse::<TokenGrant>());
     let grants = grants.collect::<Result<Vec<_>, _>>()?;
     let made = lockhouse.create_token(&body.name, &grants, body.expires_at);
@@ -24,7 +25,9 @@ pub(crate) async fn post(
         token: wire::Token::from(&token),
         secret: secret.reveal().to_owned(),
     };
-    Ok((StatusCode::CREATED, Json(made)))
+    let audited = Audited::new("create_token", "token", &made.token.name);
+    let audited = audited.with("grants", made.token.grants.clone());
+    Ok((StatusCode::CREATED, audited, Json(made)))
 }
 
 pub(crate) async fn list(
@@ -51,7 +54,7 @@ pub(crate) async fn delete(
     Named(name): Named<TokenName>,
     _: NoParameters,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> Result<StatusCode, Failure> {
+) -> Result<(StatusCode, Audited), Failure> {
     let revoked = lockhouse.revoke_token(&name).await;
     revoked.map_err(|error| {
         let is_unknown = error.code() == lockhouse::Code::InvalidRequest;
@@ -61,5 +64,6 @@ pub(crate) async fn delete(
             false => failure,
         }
     })?;
-    Ok(StatusCode::NO_CONTENT)
+    let audited = Audited::new("revoke_token", "token", &name);
+    Ok((StatusCode::NO_CONTENT, audited))
 }

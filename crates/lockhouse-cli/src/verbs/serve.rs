@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lockhouse::{Lockhouse, Upkeep};
-use lockhouse_server::{Tls, TlsFiles};
+use lockhouse_server::{AuditLog, Tls, TlsFiles};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::hold::{Signals, or_signal};
 use crate::place::{self, Place};
+use crate::settings::{self, Setting};
 use crate::upkeep::{Ages, Intervals};
 
 /// Serve a store over HTTP
@@ -30,10 +31,20 @@ Examples:
   lockhouse serve --url mysql://app@db/lockhouse
   lockhouse serve --listen 0.0.0.0:7117 --tls-cert server.pem --tls-key server.key
   lockhouse serve --listen 0.0.0.0:7117 --behind-proxy
+  lockhouse serve --config lockhouse.toml --check-config
   lockhouse serve --sweep-every 30s --check 'job-*=https://ci.example/jobs/{owner}'
   lockhouse serve --check 'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'
   lockhouse list --url http://127.0.0.1:7117")]
 pub(crate) struct Serve {
+    /// A TOML file with settings: the keys are the names of these flags, with _ for -, and `url`. A flag wins over its
+    /// variable, and that over the file
+    #[arg(long, env = "LOCKHOUSE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check the settings and print them with where each is from, without passwords, instead of serving
+    #[arg(long)]
+    check_config: bool,
+    #[arg(skip)]
+    pub(crate) settings: Vec<Setting>,
     /// Where to listen; port 0 takes a free one
     #[arg(
         long,
@@ -53,29 +64,14 @@ pub(crate) struct Serve {
     auth: Auth,
     /// A PEM file with the server's certificate, and those between it and the root, to speak TLS with; read again when it
     /// changes, and on SIGHUP
-    #[arg(
-        long,
-        env = "LOCKHOUSE_TLS_CERT",
-        value_name = "FILE",
-        requires = "tls_key"
-    )]
+    #[arg(long, env = "LOCKHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// A PEM file with the key of the server's certificate
-    #[arg(
-        long,
-        env = "LOCKHOUSE_TLS_KEY",
-        value_name = "FILE",
-        requires = "tls_cert"
-    )]
+    #[arg(long, env = "LOCKHOUSE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// A PEM file with the certificates that those of callers are verified by: a caller with a certificate acts as the token
     /// that has one of its DNS names or URIs
-    #[arg(
-        long,
-        env = "LOCKHOUSE_TLS_CLIENT_CA",
-        value_name = "FILE",
-        requires = "tls_cert"
-    )]
+    #[arg(long, env = "LOCKHOUSE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// TLS ends at a trusted proxy, which says in X-Forwarded-For who calls
     #[arg(long, env = "LOCKHOUSE_BEHIND_PROXY")]
@@ -92,6 +88,19 @@ pub(crate) struct Serve {
         default_value_t = 10_000
     )]
     max_waiters: usize,
+    /// Where a line of JSON goes for each change of a semaphore, a template or a token, each use of `force`, and each
+    /// refused access: a file, or - for stdout. On SIGHUP the file is opened again
+    #[arg(long, env = "LOCKHOUSE_AUDIT_LOG", value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+    /// How the lines of the log are written, to stderr
+    #[arg(
+        long,
+        env = "LOCKHOUSE_LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = LogFormat::Text
+    )]
+    log_format: LogFormat,
     #[command(flatten)]
     intervals: Intervals,
     #[command(flatten)]
@@ -107,6 +116,11 @@ impl Serve {
             ));
         }
         let upkeep = self.ages.of(self.intervals.of(Upkeep::default())?);
+        let tls = self.tls()?;
+        if self.check_config {
+            return self.print_settings(global, &place);
+        }
+        let audit = self.audit()?;
         let mut signals = Signals::listen([Signal::SIGINT, Signal::SIGTERM])?;
         // First the port: it is the likelier to be taken, and cheaper to find out about.
         let cannot_listen =
@@ -119,7 +133,6 @@ impl Serve {
             Ok(files) => tracing::debug!(files, "open files"),
             Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
         }
-        let tls = self.tls()?;
         self.refuse_without_tls(address)?;
         let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
         let auth = self.auth_on(address, &lockhouse, &place).await?;
@@ -131,9 +144,8 @@ impl Serve {
             || json!({"url": url, "store": store}),
             || format!("lockhouse serves {store} on {url}"),
         )?;
-        if let Some(tls) = tls.clone() {
-            tokio::spawn(reload_on_hangup(tls, Signals::listen([Signal::SIGHUP])?));
-        }
+        let hangups = Signals::listen([Signal::SIGHUP])?;
+        tokio::spawn(reload_on_hangup(tls.clone(), audit.clone(), hangups));
         let (stop, mut stopped) = watch::channel(false);
         let mut told = stopped.clone();
         tokio::spawn(async move {
@@ -157,6 +169,7 @@ impl Serve {
             auth,
             behind_proxy: self.behind_proxy,
             tls,
+            audit,
         };
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)
@@ -173,28 +186,75 @@ enum Auth {
     None,
 }
 
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
 /// Whether only programs of this machine reach `address`.
 fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Reads the certificates again on each SIGHUP.
-async fn reload_on_hangup(tls: Tls, mut signals: Signals) {
+/// Reads the certificates again on each SIGHUP, and opens the audit log again.
+async fn reload_on_hangup(tls: Option<Tls>, audit: Option<AuditLog>, mut signals: Signals) {
     loop {
         signals.next().await;
-        match tls.reload() {
-            Ok(_) => tracing::info!("the certificate files were read again"),
-            Err(error) => {
+        match tls.as_ref().map(Tls::reload) {
+            Some(Ok(_)) => tracing::info!("the certificate files were read again"),
+            Some(Err(error)) => {
                 tracing::error!(%error, "the certificate files cannot be used; the old ones stay");
             }
+            None => {}
+        }
+        if let Some(Err(error)) = audit.as_ref().map(AuditLog::reopen) {
+            tracing::error!(%error, "the audit log cannot be opened again; the old file stays");
         }
     }
 }
 
 impl Serve {
-    fn tls(&self) -> Result<Option<Tls>, Failure> {
-        let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else {
+    pub(crate) fn logs_json(&self) -> bool {
+        self.log_format == LogFormat::Json
+    }
+
+    fn print_settings(mut self, global: &Global, place: &Place) -> Result<Exit, Failure> {
+        for setting in &mut self.settings {
+            if setting.key == "url" {
+                setting.values = vec![place.public()];
+            }
+        }
+        global.output.print(
+            || json!({"settings": self.settings}),
+            || settings::as_file(&self.settings).trim_end().to_owned(),
+        )?;
+        Ok(Exit::OK)
+    }
+
+    fn audit(&self) -> Result<Option<AuditLog>, Failure> {
+        let Some(path) = &self.audit_log else {
             return Ok(None);
+        };
+        if path.as_os_str() == "-" {
+            return Ok(Some(AuditLog::stdout()));
+        }
+        let log = AuditLog::open(path);
+        log.map(Some).map_err(|error| {
+            let message = format!("--audit-log {}: {error}", path.display());
+            Failure::with_exit(Exit::USAGE, message)
+        })
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (certificate, key) = match (self.tls_cert.clone(), self.tls_key.clone()) {
+            (Some(certificate), Some(key)) => (certificate, key),
+            (None, None) if self.tls_client_ca.is_none() => return Ok(None),
+            _ => {
+                let message = "TLS takes both --tls-cert and --tls-key";
+                return Err(Failure::with_exit(Exit::USAGE, message));
+            }
         };
         let files = TlsFiles {
             certificate,

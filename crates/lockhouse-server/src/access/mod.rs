@@ -260,31 +260,34 @@ pub(crate) async fn check(
     if let Some(peer) = Peer::forwarded(request.headers()).filter(|_| access.behind_proxy) {
         request.extensions_mut().insert(peer);
     }
-    let principal = match access.principal(route, &mut request).await {
-        Ok(principal) => principal,
-        Err(failure) => return failure.into_response(),
+    let peer = request.extensions().get::<Peer>().copied();
+    let checked = access.principal(route, &mut request).await;
+    let principal = request.extensions().get::<Principal>().cloned();
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(failure) => failure.into_response(),
     };
-    request.extensions_mut().insert(principal.clone());
-    let mut response = next.run(request).await;
-    response.extensions_mut().insert(principal);
+    // For the audit log.
+    let extensions = response.extensions_mut();
+    principal.map(|principal| extensions.insert(principal));
+    peer.map(|peer| extensions.insert(peer));
     response
 }
 
 impl Access {
-    async fn principal(
-        &self,
-        route: &'static str,
-        request: &mut Request,
-    ) -> Result<Principal, Failure> {
+    /// Puts the caller of `request` among its extensions, if it is let in at all, and says whether it may make the call.
+    async fn principal(&self, route: &'static str, request: &mut Request) -> Result<(), Failure> {
         // A route without a row in the table takes all there is.
         let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
         if needs == Needs::Nothing {
-            return Ok(Principal::default());
+            request.extensions_mut().insert(Principal::default());
+            return Ok(());
         }
         let peer = Peer::of_call(request.extensions());
         let names = request.extensions().get::<CertificateNames>().cloned();
         let names = names.as_ref();
         let principal = self.authenticate(request.headers(), names, peer).await?;
+        request.extensions_mut().insert(principal.clone());
         match needs {
             Needs::All(verb) => principal.must_all(verb, "")?,
             Needs::Some(verb) => principal.must_some(verb)?,
@@ -299,7 +302,7 @@ impl Access {
             // The handler asks for the rest.
             Needs::Nothing | Needs::Token | Needs::EachNamed(_) | Needs::Own(_) => {}
         }
-        Ok(principal)
+        Ok(())
     }
 }
 
