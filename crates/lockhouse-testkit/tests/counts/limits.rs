@@ -6,13 +6,13 @@
 
 /// Instructions a pair, in an ordinary build for tests.
 pub(crate) const LIMITS: [(&str, u64); 7] = [
-    ("decide-1", 58_700),
-    ("decide-256", 50_800),
-    ("decide-1-wide", 2_410_000),
-    ("decide-256-wide", 890_000),
-    ("engine-1", 510_000),
-    ("engine-64", 312_000),
-    ("engine-64-for-8", 520_000),
+    ("decide-1", 25_800),
+    ("decide-256", 20_600),
+    ("decide-1-wide", 951_000),
+    ("decide-256-wide", 364_000),
+    ("engine-1", 385_000),
+    ("engine-64", 232_000),
+    ("engine-64-for-8", 356_000),
 ];
 
 /// How many times what a pair costs in an empty store it may cost in a crowded one.
