@@ -68,9 +68,8 @@ fn settings() -> String {
     let output = output.unwrap();
     assert!(output.status.success(), "{output:?}");
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut table = String::from(
-        "\n| key | flag | variable | default | meaning |\n|---|---|---|---|---|\n",
-    );
+    let mut table =
+        String::from("\n| key | flag | variable | default | meaning |\n|---|---|---|---|---|\n");
     let settings = printed["settings"].as_array().unwrap();
     assert!(settings.len() > 15, "{printed}");
     for setting in settings {

@@ -228,3 +228,14 @@ async fn changed_certificates_are_used_and_broken_ones_are_not() {
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
+
+#[tokio::test]
+async fn files_that_change_are_read_again_without_being_told() {
+    let server = Encrypted::start().await;
+    let first = server.certificate().await;
+    write(server.folder.path(), server.ca.issue("localhost"));
+    crate::server::until("the new certificate is shown", async || {
+        server.certificate().await != first
+    })
+    .await;
+}
