@@ -78,6 +78,9 @@ impl IntoResponse for Failure {
         if let Some(seconds) = problem.retry_after_s() {
             headers.insert(RETRY_AFTER, seconds.into());
         }
+        if let Some(code) = Code::parse(&problem.code) {
+            response.extensions_mut().insert(code);
+        }
         if let Some(refused) = refused(&problem) {
             response.extensions_mut().insert(refused);
         }

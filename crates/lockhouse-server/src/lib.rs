@@ -33,6 +33,7 @@ mod console;
 mod descriptors;
 mod ending;
 mod failure;
+mod gauges;
 mod health;
 mod held;
 mod metrics;

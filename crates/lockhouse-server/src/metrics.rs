@@ -1,11 +1,11 @@
-//! `/metrics`: how many calls there were, how they were answered, how long that took, and whether the
-//! upkeep fails.
+//! `/metrics`: how many calls there were, how they were answered, how long that took, what was granted and refused, and whether
+//! the upkeep fails. [`gauges`](crate::gauges) has the semaphores.
 //!
 //! In the OpenMetrics text format, which is what Prometheus asks for. The route is the pattern, not
 //! the path, so that names don't become labels.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockhouse::{Code, Lockhouse, UpkeepState};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -23,6 +23,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::connections::Counts;
 use crate::failure::Failure;
+use crate::gauges;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -30,6 +31,15 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 const BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0,
 ];
+
+/// Seconds that permits are held and waited for: up to a day.
+const LONG: [f64; 14] = [
+    0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0,
+    86_400.0,
+];
+
+/// The call that acquires.
+const ACQUIRE: (&str, &str, u16) = ("PUT", "/v1/requests/{external_id}", 201);
 
 /// The status of a call whose caller hung up, as nginx has it.
 const HUNG_UP: u16 = 499;
@@ -39,9 +49,23 @@ pub(crate) struct Metrics {
     registry: Registry,
     calls: Family<Answered, Counter>,
     durations: Family<Route, Histogram>,
+    refusals: Family<Refused, Counter>,
+    waits: Histogram,
+    holds: Histogram,
     upkeep_failing: Gauge,
     connections: Counts,
+    /// Of the semaphores that have gauges.
+    prefixes: Arc<[String]>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    code: &'static str,
+}
+
+/// How long a request was held that a call has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held(pub(crate) Duration);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Route {
@@ -62,10 +86,12 @@ struct Call {
     route: Route,
     begun: Instant,
     status: u16,
+    refused: Option<Code>,
+    held: Option<Duration>,
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(prefixes: Vec<String>) -> Self {
         let calls = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
         let upkeep_failing = Gauge::default();
@@ -74,6 +100,26 @@ impl Metrics {
             "upkeep_failing",
             "1 while this server should do the upkeep and cannot, else 0; /readyz says why",
             upkeep_failing.clone(),
+        );
+        let refusals = Family::default();
+        registry.register(
+            "refusals",
+            "Calls that were refused, by the code of the problem",
+            refusals.clone(),
+        );
+        let waits = Histogram::new(LONG);
+        registry.register_with_unit(
+            "grant_wait",
+            "How long calls that were granted took until then",
+            Unit::Seconds,
+            waits.clone(),
+        );
+        let holds = Histogram::new(LONG);
+        registry.register_with_unit(
+            "hold",
+            "How long requests were held that calls released or ended",
+            Unit::Seconds,
+            holds.clone(),
         );
         let http = registry.sub_registry_with_prefix("http");
         http.register("requests", "Calls by how they were answered", calls.clone());
@@ -99,8 +145,12 @@ impl Metrics {
             registry,
             calls,
             durations,
+            refusals,
+            waits,
+            holds,
             upkeep_failing,
             connections,
+            prefixes: prefixes.into(),
         }
     }
 
@@ -119,8 +169,19 @@ impl Drop for Call {
             status: self.status,
         };
         self.metrics.calls.get_or_create(&answered).inc();
+        let took = self.begun.elapsed().as_secs_f64();
         let durations = self.metrics.durations.get_or_create(&self.route);
-        durations.observe(self.begun.elapsed().as_secs_f64());
+        durations.observe(took);
+        if (self.route.method, &*self.route.route, self.status) == ACQUIRE {
+            self.metrics.waits.observe(took);
+        }
+        if let Some(code) = self.refused {
+            let code = code.as_str();
+            self.metrics.refusals.get_or_create(&Refused { code }).inc();
+        }
+        if let Some(held) = self.held {
+            self.metrics.holds.observe(held.as_secs_f64());
+        }
     }
 }
 
@@ -139,9 +200,13 @@ pub(crate) async fn count(
         route,
         begun: Instant::now(),
         status: HUNG_UP,
+        refused: None,
+        held: None,
     };
     let response = next.run(request).await;
     call.status = response.status().as_u16();
+    call.refused = response.extensions().get().copied();
+    call.held = response.extensions().get().map(|Held(held)| *held);
     response
 }
 
@@ -152,7 +217,9 @@ pub(crate) async fn get(
     let fails = matches!(lockhouse.upkeep_state(), UpkeepState::Failing(_));
     metrics.upkeep_failing.set(i64::from(fails));
     let mut text = String::new();
-    encode(&mut text, &metrics.registry)
+    encode_registry(&mut text, &metrics.registry)
+        .and(gauges::encode(&mut text, &lockhouse, &metrics.prefixes).await)
+        .and_then(|()| encode_eof(&mut text))
         .map_err(|error| Failure::new(Code::Internal, format!("no metrics: {error}")))?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use lockhouse::store::{self, Kind};
@@ -17,6 +18,7 @@ use crate::body::{Json, Nothing, OptionalJson};
 use crate::connection::Caller;
 use crate::ending::Ending;
 use crate::failure::Failure;
+use crate::metrics::Held;
 use crate::path::Named;
 use crate::query::NoParameters;
 use crate::stopping::Stopping;
@@ -124,7 +126,14 @@ pub(crate) async fn delete(
     Named(external_id): Named<ExternalId>,
     ending: Ending,
     OptionalJson(Nothing {}): OptionalJson<Nothing>,
-) -> Result<(Option<Audited>, Json<wire::Released>), Failure> {
+) -> Result<
+    (
+        Option<Audited>,
+        Option<Extension<Held>>,
+        Json<wire::Released>,
+    ),
+    Failure,
+> {
     let audited = Audited::new("force", "request", &external_id);
     let (released, audited) = match ending {
         Ending::Released { by } => {
@@ -145,12 +154,17 @@ pub(crate) async fn delete(
         let owner = request.owner.clone();
         audited.with("owner", owner).with("released", released.now)
     });
+    let held = released
+        .request
+        .created_at
+        .duration_until(released.decided_at);
+    let held = Duration::try_from(held).ok().filter(|_| released.now);
     let answer = wire::Released {
         released: released.now,
         decided_at: released.decided_at,
         request,
     };
-    Ok((audited, Json(answer)))
+    Ok((audited, held.map(Held).map(Extension), Json(answer)))
 }
 
 /// Releases, and says whether it took the grant `force`.

@@ -45,7 +45,14 @@ pub(crate) struct App {
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
     let access = Access::new(lockhouse.clone(), Auth::Auto, false, false);
-    with_stopping(lockhouse, never, Site::ANY, Metrics::new(), access, None)
+    with_stopping(
+        lockhouse,
+        never,
+        Site::ANY,
+        Metrics::new(Vec::new()),
+        access,
+        None,
+    )
 }
 
 pub(crate) fn with_stopping(

@@ -63,6 +63,8 @@ pub struct Options {
     pub behind_proxy: bool,
     /// The certificates to speak TLS with; none to speak without.
     pub tls: Option<Tls>,
+    /// What the names of the semaphores begin with that have gauges of their own in `/metrics`; none for the busiest.
+    pub metrics_prefixes: Vec<String>,
     /// Where the lines of the audit log go; none to write none.
     pub audit: Option<AuditLog>,
 }
@@ -79,7 +81,7 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     let bounds = Bounds::of_the_process()?;
     let (stop, stopping) = Stopping::new();
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(options.metrics_prefixes);
     let connections = Connections::new(bounds, metrics.connections());
     let tls = options.tls;
     let site = Site {

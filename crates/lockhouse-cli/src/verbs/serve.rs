@@ -92,6 +92,15 @@ pub(crate) struct Serve {
     /// refused access: a file, or - for stdout. On SIGHUP the file is opened again
     #[arg(long, env = "LOCKHOUSE_AUDIT_LOG", value_name = "FILE")]
     audit_log: Option<PathBuf>,
+    /// Which semaphores have gauges of their own in /metrics: those whose names begin with PREFIX, at most 1000 of each; without
+    /// one, the 20 busiest of the first 1000 by name. Repeat it for more prefixes. In the variable, one a line
+    #[arg(
+        long = "metrics-prefix",
+        env = "LOCKHOUSE_METRICS_PREFIX",
+        value_name = "PREFIX",
+        value_delimiter = '\n'
+    )]
+    metrics_prefixes: Vec<String>,
     /// How the lines of the log are written, to stderr
     #[arg(
         long,
@@ -170,6 +179,7 @@ impl Serve {
             behind_proxy: self.behind_proxy,
             tls,
             audit,
+            metrics_prefixes: self.metrics_prefixes,
         };
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)

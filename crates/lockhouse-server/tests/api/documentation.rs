@@ -45,7 +45,10 @@ fn errors_md_has_every_code_with_its_status() {
 #[tokio::test]
 async fn metrics_md_has_every_metric() {
     let server = Server::start().await;
-    server.get("/healthz").await.is(200);
+    // A metric with labels is there once something has them.
+    server.get("/v1/semaphores/a").await.is(404);
+    let define = r#"{"capacity":1}"#;
+    server.put("/v1/semaphores/a", define).await.is(201);
     let metrics = server.get("/metrics").await;
     let text = String::from_utf8_lossy(&metrics.body).into_owned();
     let served: BTreeSet<_> = text.lines().filter_map(family).collect();

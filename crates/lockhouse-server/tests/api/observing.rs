@@ -46,6 +46,45 @@ async fn calls_are_counted_by_route_and_status_not_by_name() {
 }
 
 #[tokio::test]
+async fn grants_holds_refusals_and_semaphores_are_measured() {
+    let server = full().await;
+    let client = server.client().await;
+    let held = client.define("held", 7).await.unwrap();
+    assert_eq!(held.semaphore.capacity.value(), 7);
+    let request = client.request().permits("held", 3);
+    let held = request.acquire().await.unwrap();
+    assert!(client.semaphore("a").try_acquire().await.is_err());
+    client.define("say \"hi\"", 1).await.unwrap();
+    let passing = client.request().permits("held", 1).acquire().await.unwrap();
+    passing.release().await.unwrap();
+    let text = server.get("/metrics").await;
+    let text = String::from_utf8_lossy(&text.body).into_owned();
+    for line in [
+        r#"lockhouse_semaphore_capacity{semaphore="held"} 7"#,
+        r#"lockhouse_semaphore_in_use{semaphore="held"} 3"#,
+        r#"lockhouse_semaphore_waiting{semaphore="held"} 0"#,
+        r#"lockhouse_semaphore_in_use{semaphore="say \"hi\""} 0"#,
+        r#"lockhouse_refusals_total{code="exhausted"} 1"#,
+        "lockhouse_hold_seconds_count 1",
+        "lockhouse_store_reachable 1",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in\n{text}"
+        );
+    }
+    let grants = text
+        .lines()
+        .find_map(|line| line.strip_prefix("lockhouse_grant_wait_seconds_count "));
+    assert!(
+        grants.is_some_and(|count| count.parse::<u32>().unwrap() >= 2),
+        "{text}"
+    );
+    assert_eq!(text.matches("# EOF").count(), 1);
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_call_whose_caller_hangs_up_is_counted() {
     let server = full().await;
     let client = server.client().await;

@@ -1,0 +1,85 @@
+//! Gauges of single semaphores, which are read from the store for each scrape.
+//!
+//! A store may have a million semaphores, and Prometheus keeps a series for each. So they are those whose names begin with a
+//! prefix of the operator's choice; without one, the busiest of the first thousand by name.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse::{Error, Lockhouse, SemaphoreStatus};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::time::timeout;
+
+/// How many semaphores of a prefix are shown, or looked at for the busiest.
+const MOST: u32 = 1_000;
+
+/// How many are shown where no prefix is chosen.
+const BUSIEST: usize = 20;
+
+/// How long the store may take. A scrape has 10 s, and is to be answered when the store does not answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Named {
+    semaphore: String,
+}
+
+/// Appends the gauges of semaphores to `text`, and whether the store was there to read them.
+pub(crate) async fn encode(
+    text: &mut String,
+    lockhouse: &Lockhouse,
+    prefixes: &Arc<[String]>,
+) -> fmt::Result {
+    let [capacity, in_use, waiting] = [(); 3].map(|()| Family::<Named, Gauge>::default());
+    let reachable = Gauge::<i64>::default();
+    if let Ok(Ok(shown)) = timeout(PATIENCE, shown(lockhouse, prefixes)).await {
+        reachable.set(1);
+        for status in shown {
+            let of = Named {
+                semaphore: status.semaphore.name.to_string(),
+            };
+            let set = |family: &Family<Named, Gauge>, value: u32| {
+                family.get_or_create(&of).set(value.into());
+            };
+            set(&capacity, status.semaphore.capacity.value());
+            set(&in_use, status.semaphore.in_use);
+            set(&waiting, status.waiting);
+        }
+    }
+    let mut registry = Registry::with_prefix("lockhouse");
+    registry.register(
+        "store_reachable",
+        "1 if the store answered when these metrics were read, else 0",
+        reachable,
+    );
+    let of_it = registry.sub_registry_with_prefix("semaphore");
+    of_it.register("capacity", "How many permits the semaphore has", capacity);
+    of_it.register("in_use", "How many of its permits are held", in_use);
+    of_it.register(
+        "waiting",
+        "How many calls wait for it, at all processes",
+        waiting,
+    );
+    encode_registry(text, &registry)
+}
+
+async fn shown(lockhouse: &Lockhouse, prefixes: &[String]) -> Result<Vec<SemaphoreStatus>, Error> {
+    if prefixes.is_empty() {
+        let mut all = lockhouse.semaphores_with_prefix("", None, MOST).await?;
+        all.sort_by_key(|status| Reverse((status.waiting, status.semaphore.in_use)));
+        all.truncate(BUSIEST);
+        return Ok(all);
+    }
+    let mut shown = Vec::new();
+    for prefix in prefixes {
+        let of_it = lockhouse.semaphores_with_prefix(prefix, None, MOST);
+        shown.extend(of_it.await?);
+    }
+    Ok(shown)
+}
