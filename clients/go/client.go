@@ -52,8 +52,8 @@ type Option func(*settings) error
 
 type settings struct {
 	token   string
+	caFile  string
 	timeout time.Duration
-	roots   *x509.CertPool
 }
 
 // WithToken sends the token with every call. Without it, New takes the environment's LOCKHOUSE_TOKEN.
@@ -64,19 +64,29 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithCAFile trusts the authorities of a PEM file instead of the machine's.
+// WithCAFile trusts the authorities of a PEM file instead of the machine's. Without it, New takes the environment's
+// LOCKHOUSE_CA_FILE.
 func WithCAFile(path string) Option {
 	return func(s *settings) error {
-		pem, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		s.roots = x509.NewCertPool()
-		if !s.roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("lockhouse: %s has no certificate in PEM", path)
-		}
+		s.caFile = path
 		return nil
 	}
+}
+
+// authorities are those of a PEM file; nil, which stands for the machine's, if there is none.
+func authorities(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("lockhouse: %s has no certificate in PEM", path)
+	}
+	return roots, nil
 }
 
 // WithTimeout bounds each call with all its retries, beyond the wait that it asks for; 10 s unless set.
@@ -90,11 +100,22 @@ func WithTimeout(timeout time.Duration) Option {
 // New returns the client of the server at address, which may be empty: then LOCKHOUSE_URL says where it is,
 // or DefaultURL. Nothing is connected to yet.
 func New(address string, options ...Option) (*Client, error) {
-	set := settings{token: os.Getenv("LOCKHOUSE_TOKEN"), timeout: 10 * time.Second}
+	set := settings{
+		token:   strings.TrimSpace(os.Getenv("LOCKHOUSE_TOKEN")),
+		caFile:  os.Getenv("LOCKHOUSE_CA_FILE"),
+		timeout: 10 * time.Second,
+	}
 	for _, option := range options {
 		if err := option(&set); err != nil {
 			return nil, err
 		}
+	}
+	if strings.ContainsFunc(set.token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("lockhouse: the token has characters that no token has, such as a space")
+	}
+	roots, err := authorities(set.caFile)
+	if err != nil {
+		return nil, err
 	}
 	for _, other := range []string{os.Getenv("LOCKHOUSE_URL"), DefaultURL} {
 		if address == "" {
@@ -114,7 +135,7 @@ func New(address string, options ...Option) (*Client, error) {
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 3 * time.Second,
-		TLSClientConfig:     &tls.Config{RootCAs: set.roots, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		// Shorter than servers and proxies keep an idle connection.
 		IdleConnTimeout:     15 * time.Second,
 		MaxIdleConnsPerHost: 64,

@@ -230,12 +230,21 @@ func TestAnAddressThatIsNoServerIsRefused(t *testing.T) {
 
 func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
 	t.Setenv("LOCKHOUSE_URL", server(t)+"/")
+	t.Setenv("LOCKHOUSE_TOKEN", "lh_secret\n")
+	t.Setenv("LOCKHOUSE_CA_FILE", "")
 	lh, err := lockhouse.New("")
 	if err != nil || !lh.Ready(ctx) {
 		t.Fatal(err)
 	}
 	nowhere, err := lockhouse.New("http://127.0.0.1:9")
 	if err != nil || nowhere.Ready(ctx) {
+		t.Fatal(err)
+	}
+}
+
+func TestATokenThatIsMalformedIsNotShown(t *testing.T) {
+	_, err := lockhouse.New("", lockhouse.WithToken("lh_s3cr3t\n"))
+	if err == nil || strings.Contains(err.Error(), "s3cr3t") {
 		t.Fatal(err)
 	}
 }

@@ -92,6 +92,9 @@ type askedPermit struct {
 }
 
 func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold) (context.Context, *Permit, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
 	ttl := ask.TTL
 	if ttl == 0 {
 		ttl = DefaultTTL

@@ -22,10 +22,22 @@ def test_a_url_that_is_no_server_is_refused(url: str) -> None:
 
 def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("LOCKHOUSE_URL", url + "/")
-    monkeypatch.setenv("LOCKHOUSE_TOKEN", "lh_secret")
+    monkeypatch.setenv("LOCKHOUSE_TOKEN", "lh_secret\n")
     client = lockhouse.Client()
     assert client.ready()
     assert repr(client) == f"<lockhouse.Client of {url}>"
+    # Each time anew.
+    assert repr(lockhouse.Semaphore("s").client) == f"<lockhouse.Client of {url}>"
+    monkeypatch.setenv("LOCKHOUSE_URL", "")
+    monkeypatch.setenv("LOCKHOUSE_CA_FILE", "")
+    assert repr(lockhouse.Semaphore("s").client) == "<lockhouse.Client of http://127.0.0.1:7117>"
+    assert lockhouse.Semaphore("s").client is lockhouse.Semaphore("t").client
+
+
+def test_a_token_that_is_malformed_is_not_shown() -> None:
+    with pytest.raises(ValueError) as error:
+        lockhouse.Client(token="lh_s3cr3t\n")
+    assert "s3cr3t" not in str(error.value)
 
 
 def test_a_server_that_is_not_there_is_not_ready() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import lockhouse
+from lockhouse._giving_back import DEBTS
+from lockhouse._keeper import KEEPER
 
 SRC = os.path.join(os.path.dirname(os.path.dirname(__file__)), "src")
 
@@ -101,6 +103,26 @@ def test_a_permit_that_is_dropped_is_released(client: lockhouse.Client, name: st
     until(lambda: in_use(client, name) == 0)
 
 
+def test_the_garbage_collector_needs_no_lock_to_drop_a_permit(client: lockhouse.Client, name: str) -> None:
+    """It may run in the middle of anything, also while this thread has a lock of this package."""
+    client.define(name, 1)
+    cycle: list[Any] = [client.request({name: 1}).acquire()]
+    cycle.append(cycle)
+    hold = cycle[0]._hold
+    dropped = threading.Event()
+
+    def drop() -> None:
+        nonlocal cycle
+        with KEEPER._changed, KEEPER._workers, DEBTS._changed, hold._lock:
+            cycle = []
+            gc.collect()
+        dropped.set()
+
+    threading.Thread(target=drop, daemon=True).start()
+    assert dropped.wait(5)
+    until(lambda: in_use(client, name) == 0)
+
+
 def test_a_forgotten_permit_stays(client: lockhouse.Client, name: str) -> None:
     client.define(name, 1)
     external_id = client.request({name: 1}, ttl=0.5).acquire().forget()
@@ -133,6 +155,44 @@ def test_a_child_of_fork_neither_renews_nor_releases(client: lockhouse.Client, n
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert not permit.lost
         assert in_use(client, name) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_of_fork_releases_what_it_acquired(client: lockhouse.Client, name: str) -> None:
+    semaphore = lockhouse.Semaphore(name, 2, client=client)
+    semaphore.acquire()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            semaphore.acquire()
+            assert in_use(client, name) == 2
+            semaphore.release()
+            assert in_use(client, name) == 1
+            # The parent's is not the child's to release, nor a release too many.
+            semaphore.release()
+            assert (in_use(client, name), client.status(name).capacity) == (1, 2)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    semaphore.release()
+    assert in_use(client, name) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_of_fork_waits_for_no_lock_of_its_parent(client: lockhouse.Client, name: str) -> None:
+    client.define(name, 1)
+    with client.request({name: 1}) as permit:
+        with permit.lost._lock:
+            pid = os.fork()
+        if pid == 0:
+            told: list[str] = []
+            permit.lost.then(told.append)
+            until(lambda: told == ["forked"])
+            os._exit(0)
+        until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid)
+        assert not permit.lost
 
 
 def _hold_in_child(url: str, name: str, counts: Any) -> None:

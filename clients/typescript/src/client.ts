@@ -20,7 +20,7 @@ export interface Options {
   url?: string;
   /** Sent with every call; in Node the environment's `LOCKHOUSE_TOKEN` unless given. */
   token?: string;
-  /** A PEM file of the authority that signed the server's certificate. Node only. */
+  /** A PEM file of the authority that signed the server's certificate; `LOCKHOUSE_CA_FILE` unless given. Node only. */
   caFile?: string;
   /** Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given. */
   timeoutMs?: number;
@@ -63,9 +63,11 @@ export class Lockhouse implements AsyncDisposable {
   readonly #timeoutMs: number;
 
   constructor(options: Options = {}) {
-    const environment = IS_NODE ? process.env : {};
-    const url = options.url ?? environment["LOCKHOUSE_URL"] ?? DEFAULT_URL;
-    const token = options.token ?? environment["LOCKHOUSE_TOKEN"];
+    const url = options.url ?? environment("LOCKHOUSE_URL") ?? DEFAULT_URL;
+    const token = options.token ?? environment("LOCKHOUSE_TOKEN");
+    if (token !== undefined && !/^[!-~]*$/.test(token)) {
+      throw new TypeError("token has characters that no token has, such as a space or a line's end");
+    }
     this.#timeoutMs = options.timeoutMs ?? 10_000;
     this.#caller = connect(checked(url), token, options);
     // Each call tells what went wrong.
@@ -350,6 +352,11 @@ export class Lockhouse implements AsyncDisposable {
   }
 }
 
+/** In the environment, empty is unset. Browsers have none. */
+function environment(name: string): string | undefined {
+  return (IS_NODE && process.env[name]?.trim()) || undefined;
+}
+
 function checked(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (!parsed || !/^https?:$/.test(parsed.protocol) || !parsed.hostname) {
@@ -368,7 +375,8 @@ async function connect(url: string, token: string | undefined, options: Options)
   }
   const { nodeTransport } = await import("./node.js");
   const { readFile } = await import("node:fs/promises");
-  const ca = options.caFile === undefined ? undefined : await readFile(options.caFile, "utf8");
+  const caFile = options.caFile ?? environment("LOCKHOUSE_CA_FILE");
+  const ca = caFile === undefined ? undefined : await readFile(caFile, "utf8");
   const settings = { url, token, ca };
   return new Caller(settings, nodeTransport(settings), true);
 }

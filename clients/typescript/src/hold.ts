@@ -79,20 +79,28 @@ function renew(
   state: BigInt64Array,
   lost: (reason: string) => void,
 ): Stop {
+  let here: Renewer | undefined;
+  const renewHere = (from: number) => {
+    here = new Renewer(caller, call, ttlMs, from, renewedIn(state, lost));
+  };
   if (!caller.mayUseWorker || !worker) {
-    const renewer = new Renewer(caller, call, ttlMs, sentAt, renewedIn(state, lost));
-    return () => renewer.stop();
+    renewHere(sentAt);
+    return () => here?.stop();
   }
   const id = nextId++;
-  losses.set(id, lost);
+  const takeOver = () => renewHere(untilOf(state) - giveUpAt(0, ttlMs));
+  renewedByWorker.set(id, { lost, takeOver });
   worker.postMessage({ id, settings: caller.settings, call, ttlMs, sentAt, state });
-  // The worker sees in the state that it ended: it need not be woken for that.
-  return () => losses.delete(id);
+  return () => {
+    // The worker sees in the state that it ended: it need not be woken for that.
+    renewedByWorker.delete(id);
+    here?.stop();
+  };
 }
 
 // One worker renews all holds of this thread.
 let nextId = 0;
-const losses = new Map<number, (reason: string) => void>();
+const renewedByWorker = new Map<number, { lost: (reason: string) => void; takeOver: () => void }>();
 let worker: { postMessage(begin: Begin): void } | undefined;
 let starting: Promise<void> | undefined;
 
@@ -106,14 +114,17 @@ async function start(): Promise<void> {
   const { Worker } = await import("node:worker_threads");
   const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse" });
   started.on("message", ({ id, lost }: Told) => {
-    losses.get(id)?.(lost);
-    losses.delete(id);
+    renewedByWorker.get(id)?.lost(lost);
+    renewedByWorker.delete(id);
   });
-  // What it renewed is lost when its time comes; the next hold starts another.
+  // This thread goes on renewing what it renewed; the next hold starts another.
   const ended = () => {
     if (worker !== started) return;
     worker = undefined;
     starting = undefined;
+    const left = [...renewedByWorker.values()];
+    renewedByWorker.clear();
+    for (const it of left) it.takeOver();
   };
   started.on("error", ended);
   started.on("exit", ended);

@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
 import { DeniedError, EndedError, ExhaustedError, Lockhouse, LockhouseError, LostError } from "lockhouse";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
@@ -19,6 +22,15 @@ const inUse = async (name: string) => (await lh.status(name)).inUse;
 
 async function eventually(condition: () => Promise<boolean>): Promise<void> {
   await expect.poll(condition, { timeout: 5_000, interval: 20 }).toBe(true);
+}
+
+/** What a program of its own prints, which has `Lockhouse` and the server's URL. */
+async function script(code: string): Promise<string> {
+  const built = new URL("../dist/index.js", import.meta.url).href;
+  const program = `import { Lockhouse } from "${built}";\n${code}`;
+  const options = { env: { ...process.env, LOCKHOUSE_URL: server.url } };
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program], options);
+  return stdout;
 }
 
 test("a block has the permit", async () => {
@@ -119,6 +131,50 @@ test("an address that is no server is refused", () => {
     expect(made).toThrow(TypeError);
     expect(made).not.toThrow(/s3cr3t/);
   }
+});
+
+test("a token that is malformed is not shown", () => {
+  expect(() => new Lockhouse({ token: "lh_s3cr3t\n" })).toThrow(/^(?!.*s3cr3t).*$/s);
+});
+
+test("the environment names the server and the token; empty is unset", async () => {
+  const saved = { ...process.env };
+  try {
+    process.env["LOCKHOUSE_URL"] = "";
+    process.env["LOCKHOUSE_CA_FILE"] = "";
+    expect(() => new Lockhouse()).not.toThrow();
+    process.env["LOCKHOUSE_URL"] = server.url;
+    process.env["LOCKHOUSE_TOKEN"] = "lh_secret\n";
+    expect(await new Lockhouse().ready()).toBe(true);
+  } finally {
+    process.env = saved;
+  }
+});
+
+test("this thread goes on renewing when the worker dies", async () => {
+  const name = fresh();
+  await lh.define(name, 1);
+  const told = await script(`
+    import worker_threads, { Worker } from "node:worker_threads";
+    import { syncBuiltinESMExports } from "node:module";
+    const workers = [];
+    worker_threads.Worker = class extends Worker {
+      constructor(...of) {
+        super(...of);
+        workers.push(this);
+      }
+    };
+    syncBuiltinESMExports();
+    const lh = new Lockhouse();
+    const permit = await lh.acquire({ "${name}": 1 }, { ttlMs: 1500 });
+    await workers[0].terminate();
+    const stay = new Promise((resolve) => setTimeout(resolve, 3500));
+    await stay;
+    console.log(workers.length, permit.lost, await permit.release());
+    const another = await lh.acquire({ "${name}": 1 });
+    console.log(workers.length, await another.release());
+  `);
+  expect(told).toBe("1 undefined true\n2 true\n");
 });
 
 test("whether the server is ready", async () => {

@@ -7,10 +7,13 @@ else can give it back. One whose id the caller chose stays then, for a retry wit
 from __future__ import annotations
 
 import atexit
+import os
+import queue
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Optional, Protocol
 from weakref import WeakSet
 
 from . import errors
@@ -18,6 +21,7 @@ from ._fork import on_fork
 from ._keeper import KEEPER, logger
 
 if TYPE_CHECKING:
+    from ._hold import Hold
     from .client import Client
 
 AGAIN_AFTER_S = 2.0
@@ -102,8 +106,57 @@ class Release:
                     return
 
 
+class _Dropped:
+    """Permits that nothing refers to any more.
+
+    The garbage collector finds them in the middle of anything, even while its thread has a lock of this
+    package, so it only puts them into a queue, which takes no lock. A thread of their own gives them back.
+    """
+
+    def __init__(self) -> None:
+        self._start_anew()
+        on_fork(self, _Dropped._start_anew)
+
+    def _start_anew(self) -> None:
+        self._queue: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._has_thread = False
+
+    def expect(self) -> None:
+        """There is a permit, which may be dropped."""
+        with self._lock:
+            if not self._has_thread:
+                threading.Thread(target=self._give_back, name="lockhouse-dropped", daemon=True).start()
+                self._has_thread = True
+
+    def put(self, hold: Optional[Hold], release: Release, pid: int) -> None:
+        if pid == os.getpid():
+            self._queue.put(partial(_give_back, hold, release))
+
+    def settle(self, deadline: float) -> None:
+        """Waits until all that were dropped before are on their way."""
+        if self._has_thread:
+            done = threading.Event()
+            self._queue.put(done.set)
+            done.wait(max(deadline - time.monotonic(), 0.0))
+
+    def _give_back(self) -> None:
+        while True:
+            self._queue.get()()
+
+
+DROPPED = _Dropped()
+
+
+def _give_back(hold: Optional[Hold], release: Release) -> None:
+    if hold is not None:
+        hold.stop()
+    release.in_background(hold.lost.until if hold else None)
+
+
 def _at_exit() -> None:
     deadline = time.monotonic() + EXIT_S
+    DROPPED.settle(deadline)
     for held in list(DEBTS.held):
         held._release_at_exit(deadline)
     DEBTS.settle(deadline)

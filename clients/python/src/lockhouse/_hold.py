@@ -87,11 +87,14 @@ class Lost:
         What it returns takes the callback back.
         """
         key = object()
-        with self._lock:
-            if self._reason is None:
-                self._callbacks[key] = callback
-                return lambda: self._callbacks.pop(key, None)
-        KEEPER.run(partial(callback, self._reason))
+        reason = self.reason
+        if reason is None:
+            with self._lock:
+                reason = self._reason
+                if reason is None:
+                    self._callbacks[key] = callback
+                    return lambda: self._callbacks.pop(key, None)
+        KEEPER.run(partial(callback, reason))
         return lambda: None
 
     def set(self, reason: str) -> None:

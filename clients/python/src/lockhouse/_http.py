@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import socket
 import ssl
@@ -118,6 +119,9 @@ class Transport:
             self._tls = ssl.create_default_context(cafile=ca_file)
         self._headers = {"user-agent": f"lockhouse-python/{VERSION}", "accept": "application/json"}
         if token:
+            if not re.fullmatch(r"[!-~]+", token):
+                # Told here, as the error of http.client would show it.
+                raise ValueError("token has characters that no token has, such as a space or a line's end")
             self._headers["authorization"] = f"Bearer {token}"
         self._idle: list[tuple[HTTPConnection, float]] = []
         self._lock = threading.Lock()

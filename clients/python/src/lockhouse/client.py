@@ -22,9 +22,9 @@ DEFAULT_URL = "http://127.0.0.1:7117"
 class Client:
     """The permits of one Lockhouse server. Safe for many threads, and for ``fork``.
 
-    ``url`` and ``token`` default to the environment's ``LOCKHOUSE_URL`` and ``LOCKHOUSE_TOKEN``.
-    ``ca_file`` is a PEM file of the authority that signed the server's certificate. ``timeout`` bounds
-    each call with all its retries, in seconds, beyond the wait that was asked for.
+    ``url``, ``token`` and ``ca_file`` default to the environment's ``LOCKHOUSE_URL``, ``LOCKHOUSE_TOKEN`` and
+    ``LOCKHOUSE_CA_FILE``. ``ca_file`` is a PEM file of the authority that signed the server's certificate.
+    ``timeout`` bounds each call with all its retries, in seconds, beyond the wait that was asked for.
     """
 
     def __init__(
@@ -35,9 +35,8 @@ class Client:
         ca_file: Optional[str] = None,
         timeout: float = 10.0,
     ) -> None:
-        url = url or os.environ.get("LOCKHOUSE_URL") or DEFAULT_URL
         self.timeout = timeout
-        self._transport = Transport(url, token or os.environ.get("LOCKHOUSE_TOKEN"), ca_file)
+        self._transport = Transport(*_where(url, token, ca_file))
 
     def request(
         self,
@@ -264,10 +263,25 @@ class Client:
         return "/".join(("/v1", of, quote(name, safe=""), *below))
 
 
-@lru_cache(maxsize=64)
 def shared_client(url: Optional[str], token: Optional[str], ca_file: Optional[str]) -> Client:
     """One client for all semaphores of one server."""
+    return _shared_client(*_where(url, token, ca_file))
+
+
+@lru_cache(maxsize=64)
+def _shared_client(url: str, token: Optional[str], ca_file: Optional[str]) -> Client:
     return Client(url, token, ca_file=ca_file)
+
+
+def _where(
+    url: Optional[str], token: Optional[str], ca_file: Optional[str]
+) -> tuple[str, Optional[str], Optional[str]]:
+    """What is given, or what the environment says now; there, empty is unset."""
+    return (
+        url or os.environ.get("LOCKHOUSE_URL") or DEFAULT_URL,
+        token or os.environ.get("LOCKHOUSE_TOKEN", "").strip() or None,
+        ca_file or os.environ.get("LOCKHOUSE_CA_FILE") or None,
+    )
 
 
 def _given(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Optional, TypeVar
 from weakref import finalize
 
 from . import errors
-from ._giving_back import DEBTS, Release
+from ._giving_back import DEBTS, DROPPED, Release
 from ._hold import Hold, Lost
 from ._tasks import in_background
 from .status import RequestStatus
@@ -73,8 +73,9 @@ class Permit:
         self._pid = os.getpid()
         self._is_open = True
         # It must not refer to the permit, or that would live for ever.
-        self._dropped = finalize(self, _dropped, hold, release, self._pid)
+        self._dropped = finalize(self, DROPPED.put, hold, release, self._pid)
         self._dropped.atexit = False
+        DROPPED.expect()
         DEBTS.held.add(self)
 
     @property
@@ -128,7 +129,7 @@ class Permit:
 
     def leave(self) -> None:
         """Releases, and raises ``LostError`` if the hold was lost before. What leaving the block does."""
-        if not self._is_open or self._pid != os.getpid():
+        if not self._is_open or not self.is_of_this_process():
             return
         reason = self.lost.reason
         try:
@@ -159,9 +160,13 @@ class Permit:
         state = "held" if self._is_open else "released"
         return f"<lockhouse.Permit {self.external_id}: {self.lost.reason or state}>"
 
+    def is_of_this_process(self) -> bool:
+        """Whether this process acquired it, and did not inherit it by ``fork``."""
+        return self._pid == os.getpid()
+
     def _close(self) -> bool:
         """Whether it was open, and is this process's to release."""
-        if not self._is_open or self._pid != os.getpid():
+        if not self._is_open or not self.is_of_this_process():
             return False
         self._is_open = False
         self._dropped.detach()
@@ -185,11 +190,3 @@ class Permit:
 
     def _lost_error(self, reason: str) -> errors.LostError:
         return errors.LostError(reason, f"the hold of request {self.external_id} was lost: {reason}")
-
-
-def _dropped(hold: Optional[Hold], release: Release, pid: int) -> None:
-    if pid != os.getpid():
-        return
-    if hold is not None:
-        hold.stop()
-    release.in_background(hold.lost.until if hold else None)

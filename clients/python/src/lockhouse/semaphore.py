@@ -83,10 +83,14 @@ class _Named:
         if n < 1:
             raise ValueError("n must be one or more")
         with self._lock:
-            count = min(n, len(self._held))
+            # In a child of `fork`, those that it has acquired itself come before those of its parent.
+            held = sorted(self._held, key=lambda permit: not permit.is_of_this_process())
+            permits = held[:n]
+            count = len(permits)
             if count < n and self._is_bounded():
                 raise ValueError("semaphore released too many times")
-            permits = [self._held.popleft() for _ in range(count)]
+            for permit in permits:
+                self._held.remove(permit)
         lost: Optional[errors.LostError] = None
         for permit in permits:
             try:

@@ -144,12 +144,16 @@ final class Hold {
                 next = now + ttl / 4;
             }
         }
-        if (isDue) {
-            long sentAt = Clock.now();
-            CompletableFuture<String> renewed = caller.renew(call, sentAt + RENEWAL);
-            renewed.whenComplete((reason, error) -> renewed(sentAt, reason, error));
+        try {
+            if (isDue) {
+                long sentAt = Clock.now();
+                CompletableFuture<String> renewed = caller.renew(call, sentAt + RENEWAL);
+                renewed.whenComplete((reason, error) -> renewed(sentAt, reason, error));
+            }
+        } finally {
+            // Whatever went wrong: without a next time, the loss would be told to nobody.
+            plan();
         }
-        plan();
     }
 
     private void renewed(long sentAt, String reason, Throwable error) {

@@ -14,7 +14,9 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Function;
+import java.util.regex.Pattern;
 
 /**
  * The client of one server. Safe for many threads.
@@ -43,12 +45,19 @@ public final class Lockhouse implements AutoCloseable {
 
     /** Settings of a client. */
     public static final class Builder {
-        private String url = System.getenv().getOrDefault("LOCKHOUSE_URL", DEFAULT_URL);
-        private String token = System.getenv("LOCKHOUSE_TOKEN");
-        private Path caFile;
+        private static final Pattern TOKEN = Pattern.compile("[!-~]+");
+
+        private String url = environment("LOCKHOUSE_URL").orElse(DEFAULT_URL);
+        private String token = environment("LOCKHOUSE_TOKEN").orElse(null);
+        private Path caFile = environment("LOCKHOUSE_CA_FILE").map(Path::of).orElse(null);
         private Duration timeout = Duration.ofSeconds(10);
 
         private Builder() {}
+
+        /** Empty is unset. */
+        private static Optional<String> environment(String name) {
+            return Optional.ofNullable(System.getenv(name)).map(String::strip).filter(it -> !it.isEmpty());
+        }
 
         /** Where the server is; the environment's {@code LOCKHOUSE_URL} unless set. */
         public Builder url(String value) {
@@ -58,11 +67,18 @@ public final class Lockhouse implements AutoCloseable {
 
         /** What is sent with every call; the environment's {@code LOCKHOUSE_TOKEN} unless set. */
         public Builder token(String value) {
+            if (!TOKEN.matcher(value).matches()) {
+                // Told here, as the error of HttpRequest would show it.
+                throw new IllegalArgumentException("the token has characters that no token has, such as a space");
+            }
             token = value;
             return this;
         }
 
-        /** A PEM file of the authority that signed the server's certificate. */
+        /**
+         * A PEM file of the authority that signed the server's certificate; the environment's {@code LOCKHOUSE_CA_FILE} unless
+         * set.
+         */
         public Builder caFile(Path value) {
             caFile = value;
             return this;

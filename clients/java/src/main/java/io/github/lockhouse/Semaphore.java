@@ -48,6 +48,11 @@ public final class Semaphore {
         return tryAcquire(permits, 0, TimeUnit.SECONDS);
     }
 
+    /** Waits for a permit, at most so long, and takes it. */
+    public Optional<Permit> tryAcquire(long timeout, TimeUnit unit) throws InterruptedException {
+        return tryAcquire(1, timeout, unit);
+    }
+
     /** Waits for permits, at most so long, and takes them. */
     public Optional<Permit> tryAcquire(int permits, long timeout, TimeUnit unit) throws InterruptedException {
         try {
@@ -55,6 +60,11 @@ public final class Semaphore {
         } catch (ExhaustedException error) {
             return Optional.empty();
         }
+    }
+
+    /** How many permits are free now: for people to look at, as another may take them meanwhile. */
+    public int availablePermits() {
+        return lockhouse.status(name).available();
     }
 
     private Permit acquire(int permits, Duration atMost) throws InterruptedException {

@@ -117,6 +117,8 @@ class LockhouseTest {
             long began = Clock.now();
             assertEquals(Optional.empty(), semaphore.tryAcquire(1, 200, TimeUnit.MILLISECONDS));
             assertTrue(Clock.now() - began >= TimeUnit.MILLISECONDS.toNanos(200));
+            assertEquals(Optional.empty(), semaphore.tryAcquire(1, TimeUnit.MILLISECONDS));
+            assertEquals(0, semaphore.availablePermits());
             assertFalse(held.isLost());
         }
         assertTrue(semaphore.tryAcquire().orElseThrow().release());
@@ -190,6 +192,14 @@ class LockhouseTest {
     void anAddressThatIsNoServerIsRefused(String url) {
         Lockhouse.Builder builder = Lockhouse.builder().url(url);
         IllegalArgumentException error = assertThrows(IllegalArgumentException.class, builder::build);
+        assertFalse(error.getMessage().contains("s3cr3t"));
+    }
+
+    @Test
+    void aTokenThatIsMalformedIsNotShown() {
+        Lockhouse.Builder builder = Lockhouse.builder();
+        IllegalArgumentException error =
+                assertThrows(IllegalArgumentException.class, () -> builder.token("lh_s3cr3t\n"));
         assertFalse(error.getMessage().contains("s3cr3t"));
     }
 
