@@ -58,8 +58,8 @@ class Fleet:
             status, answer = self._server.call("PUT", f"/v1/semaphores/{name}", {"capacity": capacity})
             assert status == 201, answer
         threads = [
-            threading.Thread(target=self._watched, args=(f"{language}{number}", command, self._random.random()))
-            for language, command in self._languages.items()
+            threading.Thread(target=self._watched, args=(f"{name}{number}", language, self._random.random()))
+            for name, language in self._languages.items()
             for number in range(self._processes)
         ]
         for thread in threads:
@@ -102,13 +102,13 @@ class Fleet:
         except Exception as error:
             self.failures.append(f"{work[0]}: {error!r}")
 
-    def _work(self, name, command, seed):
+    def _work(self, name, language, seed):
         chance = random.Random(seed)
         runner = None
         numbers = itertools.count()
         while not self._stop.is_set():
             if runner is None:
-                runner = self._start(f"{name}.{next(numbers)}", command)
+                runner = self._start(f"{name}.{next(numbers)}", language)
             hold = self._acquire(runner, chance)
             if hold is None:
                 continue
@@ -123,10 +123,10 @@ class Fleet:
         if runner:
             runner.close()
 
-    def _start(self, name, command):
+    def _start(self, name, language):
         proxy = Proxy(self._server.address)
         self._proxies.append(proxy)
-        runner = Runner(command, self._folder, name)
+        runner = Runner(language, self._folder, name)
         runner.answer(runner.begin("connect", {"url": proxy.url}), CALL_S)
         return runner
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 class Runner:
-    def __init__(self, command, folder, name):
+    def __init__(self, language, folder, name, environment=None):
         self.name = name
         self._log = Path(folder) / f"{name}.log"
         self._process = subprocess.Popen(
-            command["command"],
-            cwd=command["cwd"],
-            env=os.environ | command.get("env", {}),
+            language.command,
+            cwd=language.cwd,
+            env=os.environ | language.env | (environment or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log.open("w"),

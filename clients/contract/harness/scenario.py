@@ -19,21 +19,26 @@ SLACK = 2
 
 
 class Scenario:
-    def __init__(self, scenario, command, binary):
+    def __init__(self, scenario, language, binary):
         self._steps = scenario["steps"]
         self._settings = scenario.get("clients", {})
-        self._command = command
+        self._server_settings = scenario.get("server", {})
+        self._language = language
         self._binary = binary
         self._folder = Path(tempfile.mkdtemp(prefix="lockhouse-contract."))
         self._runners = {}
         self._proxies = {}
         self._begun = {}
         self._results = {}
-        self._began_at = time.monotonic()
 
     def run(self):
-        has_fake_clock = any("clock" in step for step in self._steps)
-        self._server = Server(self._binary, self._folder, has_fake_clock)
+        self._server = Server(
+            self._binary,
+            self._folder,
+            has_fake_clock=any("clock" in step for step in self._steps),
+            asks_for_tokens=self._server_settings.get("tokens", False),
+            certificates=self._certificates() if self._server_settings.get("tls") else None,
+        )
         try:
             for number, step in enumerate(self._steps, 1):
                 try:
@@ -149,15 +154,28 @@ class Scenario:
     def _do_clock(self, step):
         self._server.set_clock(step["clock"])
 
+    def _do_token(self, step):
+        """Makes a token; ``$NAME.secret`` is its secret."""
+        name = step["token"]
+        status, answer = self._server.call("POST", "/v1/tokens", {"name": name, "grants": step["grants"]})
+        assert status == 201, answer
+        self._results[name] = answer
+
+    def _do_revoke(self, step):
+        status, answer = self._server.call("DELETE", f"/v1/tokens/{step['revoke']}")
+        assert status == 204, answer
+
     def _do_sleep_ms(self, step):
         time.sleep(step["sleep_ms"] / 1000)
 
     # What the server knows
 
     def _do_define(self, step):
-        body = {key: value for key, value in step.items() if key != "define"}
-        status, answer = self._server.call("PUT", f"/v1/semaphores/{quote(step['define'], safe='')}", body)
-        assert status in (200, 201), answer
+        body = {key: value for key, value in step.items() if key not in ("define", "times")}
+        times = step.get("times")
+        for name in [step["define"]] if times is None else [f"{step['define']}{number}" for number in range(times)]:
+            status, answer = self._server.call("PUT", f"/v1/semaphores/{quote(name, safe='')}", body)
+            assert status in (200, 201), answer
 
     def _do_call(self, step):
         """Any call, straight to the server: ``["PUT", "/v1/…", {…}]``."""
@@ -195,12 +213,17 @@ class Scenario:
 
     def _runner(self, name):
         if name not in self._runners:
-            proxy = self._proxy(name)
-            settings = {key: value for key, value in self._settings.get(name, {}).items() if key != "tls"}
-            if settings.get("ca_file"):
-                settings["ca_file"] = str(self._certificates() / "ca.pem")
-            runner = self._runners[name] = Runner(self._command, self._folder, name)
-            answer = runner.answer(runner.begin("connect", {"url": proxy.url, **settings}), 60)
+            settings = self._resolved(self._settings.get(name, {}))
+            connect = {key: value for key, value in settings.items() if key in ("timeout_ms", "token")}
+            environment = dict(settings.get("environment", {}))
+            certificate = str(self._certificates() / "ca.pem") if "ca_file" in settings else None
+            if settings.get("ca_file") == "environment":
+                environment["LOCKHOUSE_CA_FILE"] = certificate
+            elif certificate:
+                connect["ca_file"] = certificate
+            url = self._server.url if settings.get("direct") else self._proxy(name).url
+            runner = self._runners[name] = Runner(self._language, self._folder, name, environment)
+            answer = runner.answer(runner.begin("connect", {"url": url, **connect}), 60)
             assert "ok" in answer, answer
             # The first call of a language loads what it needs for it, which takes long on a busy machine.
             runner.answer(runner.begin("find", {"external_id": "nothing"}), 60)
@@ -240,6 +263,8 @@ class Scenario:
         if isinstance(expected, dict) and "above" in expected:
             limit = self._resolved(expected["above"])
             assert found > limit, f"{where} is {found}, not above {limit}"
+        elif isinstance(expected, dict) and "length" in expected:
+            assert len(found) == expected["length"], f"{where} has {len(found)}"
         elif isinstance(expected, dict):
             assert isinstance(found, dict), f"{where} is {found}"
             for key, value in expected.items():

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import urllib.error
 import urllib.parse
@@ -14,14 +15,22 @@ FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 class Server:
-    def __init__(self, binary, folder, has_fake_clock=False):
+    """With ``asks_for_tokens`` callers need one, and calls of the harness have an administrator's.
+
+    ``certificates`` is a folder with ``server.pem``, ``server.key`` and the authority's ``ca.pem``, for TLS.
+    """
+
+    def __init__(self, binary, folder, has_fake_clock=False, asks_for_tokens=False, certificates=None):
         self._binary = binary
         self._folder = Path(folder)
         self._clock = self._folder / "clock" if has_fake_clock else None
+        self._certificates = certificates
         self._process = None
         self.address = None
+        self.url = None
         if self._clock:
             self._clock.write_text("+0")
+        self._token = self._first_token() if asks_for_tokens else None
         self.start()
 
     def start(self):
@@ -33,8 +42,9 @@ class Server:
                 "FAKETIME_NO_CACHE": "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             }
-        database = f"sqlite:{self._folder / 'lockhouse.db'}"
-        command = [self._binary, "serve", "-o", "json", "--listen", "127.0.0.1:0", "--url", database]
+        command = [self._binary, "serve", "-o", "json", "--listen", "127.0.0.1:0", "--url", self._database()]
+        if self._certificates:
+            command += ["--tls-cert", self._certificates / "server.pem", "--tls-key", self._certificates / "server.key"]
         self._process = subprocess.Popen(
             command,
             env=environment,
@@ -44,7 +54,8 @@ class Server:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the server did not start: {(self._folder / 'server.log').read_text()}")
-        url = urllib.parse.urlsplit(json.loads(line)["url"])
+        self.url = json.loads(line)["url"]
+        url = urllib.parse.urlsplit(self.url)
         self.address = (url.hostname, url.port)
 
     def stop(self):
@@ -67,16 +78,30 @@ class Server:
 
     def call(self, method, path, body=None):
         """The status and the JSON of a call that goes straight to the server."""
-        host, port = self.address
-        request = urllib.request.Request(f"http://{host}:{port}{path}", method=method)
+        request = urllib.request.Request(f"{self.url.rstrip('/')}{path}", method=method)
+        if self._token:
+            request.add_header("authorization", f"Bearer {self._token}")
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("content-type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10, context=self._trust()) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
+
+    def _trust(self):
+        return ssl.create_default_context(cafile=self._certificates / "ca.pem") if self._certificates else None
+
+    def _database(self):
+        return f"sqlite:{self._folder / 'lockhouse.db'}"
+
+    def _first_token(self):
+        """The first token is made on the database, before the server starts."""
+        create = [self._binary, "token", "create", "admin", "--grant", "admin:*"]
+        command = [*create, "-o", "json", "--url", self._database()]
+        made = subprocess.run(command, check=True, capture_output=True, text=True)
+        return json.loads(made.stdout)["secret"]
 
 
 def binary():

@@ -13,9 +13,9 @@ from typing import Any, Optional
 
 import pytest
 
-from harness.needs import NEEDS, missing
+from harness.languages import Language
 from harness.scenario import Scenario
-from harness.server import Server, binary
+from harness.server import binary
 
 CONTRACT = Path(__file__).resolve().parents[1]
 
@@ -87,17 +87,17 @@ def scenario(name: str) -> dict[str, Any]:
     raise AssertionError(f"there is no scenario {name}")
 
 
-def command(defect: str) -> dict[str, Any]:
+def with_defect(defect: str) -> Language:
     python = CONTRACT.parent / "python"
     runner = "from runner import *; import lockhouse._wait, lockhouse._ask, lockhouse._giving_back"
     code = f"{runner}\n{defect}\nasyncio.run(Runner().serve())"
     path = f"{python / 'src'}:{python / 'contract'}"
-    return {"command": [sys.executable, "-c", code], "cwd": python, "env": {"PYTHONPATH": path}}
+    return Language(python, [sys.executable, "-c", code], {"PYTHONPATH": path}, [])
 
 
 def outcome(name: str, code: str) -> Optional[Exception]:
     try:
-        Scenario(scenario(name), command(code), binary()).run()
+        Scenario(scenario(name), with_defect(code), binary()).run()
     except AssertionError as error:
         return error
     return None
@@ -124,20 +124,10 @@ def test_without_a_defect_it_passes(outcomes: dict[str, Future[Any]], name: str)
 def test_a_fault_that_no_call_meets_fails() -> None:
     steps = [{"fault": "a", "on": "PUT /", "do": "cut"}, {"client": "a", "do": "list"}]
     with pytest.raises(AssertionError, match="no call met"):
-        Scenario({"name": "x", "steps": steps}, command(""), binary()).run()
+        Scenario({"name": "x", "steps": steps}, with_defect(""), binary()).run()
 
 
 def test_an_operation_that_a_runner_lacks_fails() -> None:
     steps = [{"client": "a", "do": "levitate"}]
     with pytest.raises(AssertionError, match="it failed"):
-        Scenario({"name": "x", "steps": steps}, command(""), binary()).run()
-
-
-def test_only_needs_of_the_list_leave_a_scenario_out(tmp_path: Path) -> None:
-    server = Server(binary(), tmp_path)
-    api = server.call("GET", "/openapi.json")[1]
-    server.kill()
-    for need in NEEDS:
-        assert missing({"name": "x", "needs": [need]}, api) in ([], [need])
-    with pytest.raises(SystemExit, match="not in harness"):
-        missing({"name": "x", "needs": ["patience"]}, api)
+        Scenario({"name": "x", "steps": steps}, with_defect(""), binary()).run()

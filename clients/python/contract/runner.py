@@ -136,11 +136,13 @@ class Runner:
     async def find(self, external_id: str) -> dict[str, Any]:
         return wire(await asyncio.to_thread(self.client.find, external_id))
 
-    async def force(self, external_id: str, by: str) -> dict[str, Any]:
+    async def force(self, external_id: str, by: Optional[str] = None) -> dict[str, Any]:
         return {"released": await asyncio.to_thread(lambda: self.client.force(external_id, by=by))}
 
-    async def set_template(self, pattern: str, capacity: int, idle_ms: int) -> dict[str, Any]:
-        idle = idle_ms / 1000
+    async def set_template(
+        self, pattern: str, capacity: int, idle_ms: Optional[int] = None
+    ) -> dict[str, Any]:
+        idle = None if idle_ms is None else idle_ms / 1000
         return wire(await asyncio.to_thread(lambda: self.client.set_template(pattern, capacity, idle=idle)))
 
     async def templates(self) -> dict[str, Any]:

@@ -104,7 +104,7 @@ const renewedByWorker = new Map<number, { lost: (reason: string) => void; takeOv
 let worker: { postMessage(begin: Begin): void } | undefined;
 let starting: Promise<void> | undefined;
 
-/** Starts the worker, unless it runs. Where there can be none, this thread renews. */
+/** Starts the worker, unless it runs, and waits until it takes holds. Where there can be none, this thread renews. */
 export function startWorker(): Promise<void> {
   starting ??= start().catch(() => {});
   return starting;
@@ -112,23 +112,31 @@ export function startWorker(): Promise<void> {
 
 async function start(): Promise<void> {
   const { Worker } = await import("node:worker_threads");
-  const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse" });
-  started.on("message", ({ id, lost }: Told) => {
-    renewedByWorker.get(id)?.lost(lost);
-    renewedByWorker.delete(id);
+  // What says how a program on the command line is read would keep the worker's file from being read.
+  const execArgv = process.execArgv.filter((it) => !it.startsWith("--input-type"));
+  const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse", execArgv });
+  await new Promise<void>((resolve) => {
+    started.on("message", ({ id, lost }: Told) => {
+      if (id === undefined || lost === undefined) {
+        worker = started;
+        return resolve();
+      }
+      renewedByWorker.get(id)?.lost(lost);
+      renewedByWorker.delete(id);
+    });
+    // This thread goes on renewing what it renewed; the next hold starts another.
+    const ended = () => {
+      resolve();
+      if (worker !== started) return;
+      worker = undefined;
+      starting = undefined;
+      const left = [...renewedByWorker.values()];
+      renewedByWorker.clear();
+      for (const it of left) it.takeOver();
+    };
+    started.on("error", ended);
+    started.on("exit", ended);
   });
-  // This thread goes on renewing what it renewed; the next hold starts another.
-  const ended = () => {
-    if (worker !== started) return;
-    worker = undefined;
-    starting = undefined;
-    const left = [...renewedByWorker.values()];
-    renewedByWorker.clear();
-    for (const it of left) it.takeOver();
-  };
-  started.on("error", ended);
-  started.on("exit", ended);
   // A listener keeps the process alive, unless this comes after it.
   started.unref();
-  worker = started;
 }

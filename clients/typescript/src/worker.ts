@@ -17,9 +17,10 @@ export interface Begin {
   state: BigInt64Array;
 }
 
+/** Without members, that it takes messages. */
 export interface Told {
-  id: number;
-  lost: string;
+  id?: number;
+  lost?: string;
 }
 
 const callers = new Map<string, Caller>();
@@ -35,3 +36,4 @@ parentPort?.on("message", ({ id, settings, call, ttlMs, sentAt, state }: Begin) 
   const tell = (lost: string) => parentPort?.postMessage({ id, lost } satisfies Told);
   new Renewer(callerOf(settings), call, ttlMs, sentAt, renewedIn(state, tell));
 });
+parentPort?.postMessage({} satisfies Told);

@@ -19,6 +19,7 @@ use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
@@ -236,7 +237,17 @@ impl Remote {
 
     /// What the answer holds.
     pub(super) fn json<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
-        serde_json::from_slice(&answer.body).map_err(|error| self.nonsense(&error))
+        serde_json::from_slice(&answer.body).map_err(|error| match error.classify() {
+            Category::Data => self.nonsense(&error),
+            // The page of something else, which answers whatever it is asked.
+            Category::Syntax | Category::Eof | Category::Io => {
+                let url = self.address.shown();
+                let what = format!("{url} answered no JSON; is it the URL of a lockhouse server?");
+                store::Error::new(Kind::Configuration, what)
+                    .caused_by(error)
+                    .into()
+            }
+        })
     }
 
     /// What the answer holds, as the word of the library that it stands for.

@@ -221,6 +221,11 @@ public final class Lockhouse implements AutoCloseable {
         return read(ask(Call.of("POST", path("requests", externalId, "renew"), body)), RequestStatus::of);
     }
 
+    /** Ends anybody's request; its holder learns it at the next renewal. */
+    public boolean force(String externalId) {
+        return end(externalId, null, true);
+    }
+
     /** Ends anybody's request; whether this call did it. Its holder learns it at the next renewal. */
     public boolean force(String externalId, String by) {
         return end(externalId, by, true);
@@ -232,8 +237,16 @@ public final class Lockhouse implements AutoCloseable {
     }
 
     /** Semaphores whose names match the pattern, such as {@code customer/*}, are created on first use. */
+    public Template setTemplate(String pattern, int capacity) {
+        return setTemplate(pattern, Map.of("capacity", capacity));
+    }
+
+    /** The same; those that nobody has used for {@code idle} are deleted. */
     public Template setTemplate(String pattern, int capacity, Duration idle) {
-        Map<String, Object> body = Map.of("capacity", capacity, "idle_ms", idle.toMillis());
+        return setTemplate(pattern, Map.of("capacity", capacity, "idle_ms", idle.toMillis()));
+    }
+
+    private Template setTemplate(String pattern, Map<String, Object> body) {
         return read(ask(Call.of("PUT", path("templates", pattern), body)), Template::of);
     }
 
@@ -259,7 +272,10 @@ public final class Lockhouse implements AutoCloseable {
     }
 
     boolean end(String externalId, String by, boolean isForced) {
-        Map<String, String> query = new LinkedHashMap<>(Map.of("by", by));
+        Map<String, String> query = new LinkedHashMap<>();
+        if (by != null) {
+            query.put("by", by);
+        }
         if (isForced) {
             query.put("force", "true");
         }

@@ -92,8 +92,7 @@ final class ContractRunner {
             case "waiting" -> Map.of("waiting", wire(lockhouse.waiting(semaphore)));
             case "find" -> wire(lockhouse.find(c.text("external_id")));
             case "force" -> Map.of("released", lockhouse.force(c.text("external_id"), c.text("by")));
-            case "set_template" -> wire(lockhouse.setTemplate(
-                    c.text("pattern"), c.count("capacity"), Duration.ofMillis(c.number("idle_ms"))));
+            case "set_template" -> wire(template(c));
             case "templates" -> Map.of("templates", wire(lockhouse.templates()));
             case "delete_template" -> {
                 lockhouse.deleteTemplate(c.text("pattern"));
@@ -143,6 +142,13 @@ final class ContractRunner {
             left.await();
         }
         return null;
+    }
+
+    private Template template(Wire c) {
+        boolean isIdle = c.members().containsKey("idle_ms");
+        return isIdle
+                ? lockhouse.setTemplate(c.text("pattern"), c.count("capacity"), Duration.ofMillis(c.number("idle_ms")))
+                : lockhouse.setTemplate(c.text("pattern"), c.count("capacity"));
     }
 
     private Request request(Wire c) {
