@@ -2,18 +2,24 @@
 
 Each process is told to acquire and release by a thread here, which writes down what it saw: a hold lasts at least
 from when its grant was seen until its release was told, its loss was told, or its process was killed. ``problems``
-looks in that history for a moment with more permits held than there are (P1), and for fences that fell (P7).
+looks in that history for a moment with more permits held than there are (P1), for a slot that two held, and for fences
+that fell (P7). The proxies write down the calls of the clients and their answers, which ``broken`` holds against all
+promises, together with the rows that are left.
 """
 
 import itertools
+import json
 import random
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
+from .history import History
 from .proxy import Proxy
 from .runner import Runner
 from .server import Server
@@ -29,6 +35,7 @@ class Hold:
     holder: str
     permits: dict
     fences: dict
+    slots: dict
     asked_at: float
     granted_at: float
     ended_at: float = None
@@ -36,14 +43,32 @@ class Hold:
     """When the release was answered, if it was."""
 
 
+@dataclass(frozen=True)
+class Plan:
+    """The semaphores: capacities of plain ones and of slotted ones, and those that a template creates."""
+
+    plain: dict
+    slotted: dict
+    template: str
+    of_template: dict
+
+    @property
+    def capacities(self):
+        return self.plain | self.slotted | self.of_template
+
+
 class Fleet:
-    def __init__(self, languages, processes, binary, semaphores, seed):
+    def __init__(self, languages, processes, binary, plan, seed):
         self._languages = languages
         self._processes = processes
-        self._semaphores = semaphores
+        self._plan = plan
+        self._clients = itertools.count(1)
         self._random = random.Random(seed)
-        self._folder = Path(tempfile.mkdtemp(prefix="lockhouse-fleet."))
-        self._server = Server(binary, self._folder)
+        self.folder = Path(tempfile.mkdtemp(prefix="lockhouse-fleet."))
+        self._notes = self.folder / "history"
+        self._notes.mkdir()
+        self._own = History(self._notes / "harness", 0)
+        self._server = Server(binary, self.folder)
         self._proxies = []
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -54,9 +79,13 @@ class Fleet:
         self.failures = []
 
     def run(self, seconds):
-        for name, capacity in self._semaphores.items():
-            status, answer = self._server.call("PUT", f"/v1/semaphores/{name}", {"capacity": capacity})
-            assert status == 201, answer
+        for name, capacity in (self._plan.plain | self._plan.slotted).items():
+            body = {"capacity": capacity, "slots": name in self._plan.slotted}
+            self._done("PUT", f"/v1/semaphores/{name}", body)
+        (capacity,) = set(self._plan.of_template.values())
+        self._done("PUT", f"/v1/templates/{quote(self._plan.template, safe='')}", {"capacity": capacity})
+        for name, capacity in self._plan.capacities.items():
+            self._own.defines(name, capacity)
         threads = [
             threading.Thread(target=self._watched, args=(f"{name}{number}", language, self._random.random()))
             for name, language in self._languages.items()
@@ -75,7 +104,21 @@ class Fleet:
                 thread.join()
             self._give_back()
             self._server.kill()
-            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def broken(self, checker):
+        """What the checker of histories finds broken, in lines; and what it looked at."""
+        database = f"sqlite:{self.folder / 'lockhouse.db'}"
+        told = subprocess.run([checker, self._notes, database], capture_output=True, text=True, check=False)
+        assert told.returncode in (0, 1), told.stderr
+        *found, seen = told.stdout.splitlines()
+        return found, seen
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _done(self, method, path, body):
+        status, answer = self._server.call(method, path, body)
+        assert status == 201, answer
 
     def _disturb(self):
         if self._random.random() < 0.4:
@@ -91,9 +134,12 @@ class Fleet:
 
     def _give_back(self):
         """Everything comes back: what killed processes held is over after its time to live."""
-        ask = [{"semaphore": name, "count": capacity} for name, capacity in self._semaphores.items()]
+        ask = [{"semaphore": name, "count": capacity} for name, capacity in self._plan.capacities.items()]
         body = {"permits": ask, "wait_ms": TTL_MS + 2000, "ttl_ms": 60_000}
-        status, answer = self._server.call("PUT", "/v1/requests/all-of-it", body)
+        path = "/v1/requests/all-of-it"
+        noted = self._own.call(f"PUT {path}", json.dumps(body))
+        status, answer = self._server.call("PUT", path, body)
+        self._own.answer(noted, status, json.dumps(answer))
         assert status == 201, f"not all permits came back: {answer}"
 
     def _watched(self, *work):
@@ -116,6 +162,7 @@ class Fleet:
             if chance.random() < 0.01:
                 hold.ended_at = time.monotonic()
                 runner.close()
+                runner.history.dies()
                 runner = None
                 self.kills += 1
             else:
@@ -124,14 +171,19 @@ class Fleet:
             runner.close()
 
     def _start(self, name, language):
-        proxy = Proxy(self._server.address)
+        # The checker takes numbers of one thousand for one process.
+        history = History(self._notes / name, 1000 * next(self._clients))
+        proxy = Proxy(self._server.address, history=history)
         self._proxies.append(proxy)
-        runner = Runner(language, self._folder, name)
+        runner = Runner(language, self.folder, name)
+        runner.history = history
         runner.answer(runner.begin("connect", {"url": proxy.url}), CALL_S)
         return runner
 
     def _acquire(self, runner, chance):
-        names = chance.sample(sorted(self._semaphores), chance.randint(1, len(self._semaphores)))
+        names = [chance.choice(sorted(self._plan.of_template))] if chance.random() < 0.6 else []
+        others = sorted(self._plan.plain | self._plan.slotted)
+        names += chance.sample(others, chance.randint(0 if names else 1, len(others)))
         permits = {name: 1 for name in names}
         asked_at = time.monotonic()
         ask = {"as": "p", "permits": permits, "ttl_ms": TTL_MS, "wait_ms": 5000}
@@ -141,7 +193,8 @@ class Fleet:
             with self._lock:
                 self.errors[code] = self.errors.get(code, 0) + 1
             return None
-        hold = Hold(runner.name, permits, answer["ok"]["fences"], asked_at, time.monotonic())
+        told = answer["ok"]
+        hold = Hold(runner.name, permits, told["fences"], told["slots"], asked_at, time.monotonic())
         with self._lock:
             self.holds.append(hold)
         return hold
@@ -157,10 +210,10 @@ class Fleet:
             hold.released_at = time.monotonic()
 
 
-def problems(holds, semaphores):
+def problems(holds, capacities, slotted=()):
     """What is wrong in the history, in words."""
-    found = []
-    for name, capacity in semaphores.items():
+    found = [problem for name in slotted for problem in _slots_of_two(holds, name)]
+    for name, capacity in capacities.items():
         mine = [hold for hold in holds if name in hold.permits]
         changes = [(hold.granted_at, hold.permits[name], hold) for hold in mine]
         changes += [(hold.ended_at, -hold.permits[name], hold) for hold in mine]
@@ -184,3 +237,17 @@ def problems(holds, semaphores):
             if hold.fences[name] <= highest:
                 found.append(f"{hold.holder} got fence {hold.fences[name]} of {name} after {highest} had come back")
     return found
+
+
+def _slots_of_two(holds, name):
+    latest = {}
+    for hold in sorted((it for it in holds if name in it.permits), key=lambda it: it.granted_at):
+        slots = hold.slots.get(name) or []
+        if len(slots) != hold.permits[name]:
+            yield f"{hold.holder} got slots {slots} of {name} for {hold.permits[name]} permits"
+        for slot in slots:
+            before = latest.get(slot)
+            if before and before.ended_at > hold.granted_at:
+                yield f"slot {slot} of {name} was {before.holder}'s when {hold.holder} got it"
+            if not before or hold.ended_at > before.ended_at:
+                latest[slot] = hold

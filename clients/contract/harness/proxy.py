@@ -22,8 +22,9 @@ class Gone(Exception):
 
 
 class Proxy:
-    def __init__(self, upstream, tls=None):
+    def __init__(self, upstream, tls=None, history=None):
         self.upstream = upstream
+        self._history = history
         self.calls = []
         self._tls = tls
         self._faults = []
@@ -104,11 +105,9 @@ class Proxy:
         if do == "delay":
             time.sleep(fault["ms"] / 1000)
         upstream = upstream or self._to_server()
-        upstream.sendall(call.raw)
-        answer = self._answer(connection, upstream)
+        answer = self._asked(connection, upstream, call)
         if do == "repeat":
-            upstream.sendall(call.raw)
-            answer = self._answer(connection, upstream)
+            answer = self._asked(connection, upstream, call)
         if do == "drop_reply":
             raise Gone
         if do == "mix_up":
@@ -118,12 +117,22 @@ class Proxy:
         connection.sendall(answer)
         return upstream
 
-    def _answer(self, connection, upstream):
+    def _asked(self, connection, upstream, call):
         """The server's answer; a client that hangs up meanwhile is hung up on to the server too."""
-        while not _is_ready(upstream):
-            if _is_ready(connection) and not _peek(connection):
-                raise Gone
-        return _read_message(upstream).raw
+        noted = self._history and self._history.call(call.line, call.body)
+        try:
+            upstream.sendall(call.raw)
+            while not _is_ready(upstream):
+                if _is_ready(connection) and not _peek(connection):
+                    raise Gone
+            answer = _read_message(upstream)
+        except BaseException:
+            if self._history:
+                self._history.no_answer(noted)
+            raise
+        if self._history:
+            self._history.answer(noted, answer.status, answer.body)
+        return answer.raw
 
     def _fault_of(self, call):
         with self._lock:
@@ -150,11 +159,17 @@ class Message:
     def __init__(self, head, body):
         lines = head.decode("latin-1").split("\r\n")
         self.raw = head + b"\r\n\r\n" + body
+        self.body = body
         self.line = lines[0].rsplit(" ", 1)[0]
         self.headers = {}
         for line in lines[1:]:
             name, _, value = line.partition(":")
             self.headers[name.strip().lower()] = value.strip()
+
+    @property
+    def status(self):
+        """Of an answer."""
+        return int(self.line.split(" ")[1])
 
 
 def _read_message(connection):

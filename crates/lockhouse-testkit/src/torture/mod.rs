@@ -40,5 +40,6 @@ mod stage;
 mod verdict;
 mod work;
 
+pub use notes::read as read_notes;
 pub use report::Report;
 pub use run::{STORES, Size, run};

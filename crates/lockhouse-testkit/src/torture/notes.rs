@@ -107,7 +107,7 @@ impl Notebook for Notes {
 }
 
 /// What a file of notes says. A last line that was cut short is left out.
-pub(super) fn read(path: &Path) -> Vec<Operation> {
+pub fn read(path: &Path) -> Vec<Operation> {
     let text = std::fs::read_to_string(path).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut operations: Vec<Operation> = Vec::new();

@@ -1,0 +1,46 @@
+//! Holds what clients of any language were told against the promises, and against the rows that are left.
+//!
+//! `history FOLDER URL`
+//!
+//! FOLDER has the notes of the clients, a file for each; URL is that of their store, which nobody uses any more. Prints a line
+//! for each breach, and a last one that says how much there was to look at. Exits with 1 if a promise was broken.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lockhouse_testkit::history::check;
+use lockhouse_testkit::{rows, torture};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, url] = &arguments[..] else {
+        panic!("history FOLDER URL");
+    };
+    let files = std::fs::read_dir(folder).unwrap();
+    let files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    let operations: Vec<_> = files
+        .iter()
+        .flat_map(|file| torture::read_notes(file))
+        .collect();
+    let mut rows = rows::read(url).await;
+    // What servers hold for themselves, such as the turn to do the upkeep.
+    rows.semaphores.retain(|row| !is_reserved(&row.name));
+    rows.permits.retain(|row| !is_reserved(&row.semaphore));
+    let broken = check(&operations, Some(&rows));
+    for violation in &broken {
+        println!("{violation}");
+    }
+    println!(
+        "{} calls of {} processes, and {} permits in the rows; {} breaches",
+        operations.len(),
+        files.len(),
+        rows.permits.len(),
+        broken.len()
+    );
+    ExitCode::from(u8::from(!broken.is_empty()))
+}
+
+fn is_reserved(name: &str) -> bool {
+    name.starts_with("lockhouse:")
+}
