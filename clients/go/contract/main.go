@@ -42,6 +42,7 @@ type command struct {
 	IdleMs           int64           `json:"idle_ms"`
 	Target           int             `json:"target"`
 	Ms               int64           `json:"ms"`
+	Times            int             `json:"times"`
 }
 
 // held is a permit or a session.
@@ -150,6 +151,8 @@ func (r *runner) do(ctx context.Context, c command) (any, error) {
 		return nil, nil
 	case "busy":
 		return nil, nil
+	case "overhead":
+		return overhead(ctx, r.lh, c)
 	}
 	return r.call(ctx, c)
 }

@@ -10,6 +10,8 @@ import threading
 import time
 from typing import Any, Optional
 
+from overhead import measure
+
 import lockhouse
 
 
@@ -43,6 +45,9 @@ class Runner:
 
     async def connect(self, url: str, timeout_ms: int = 10_000, **settings: Any) -> None:
         self.client = lockhouse.Client(url, timeout=timeout_ms / 1000, **settings)
+
+    async def overhead(self, url: str, semaphore: str, times: int) -> dict[str, list[float]]:
+        return await asyncio.to_thread(measure, self.client, url, semaphore, times)
 
     async def acquire(self, **ask: Any) -> dict[str, Any]:
         name = ask.pop("as")

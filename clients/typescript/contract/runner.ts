@@ -3,6 +3,8 @@ import { createInterface } from "node:readline";
 
 import { Lockhouse, LockhouseError, LostError, type AskOptions, type Permit, type Session } from "lockhouse";
 
+import { overhead } from "./overhead.js";
+
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Command = any;
 type Told = Record<string, unknown>;
@@ -16,6 +18,7 @@ const operations: Record<string, (c: Command, signal: AbortSignal) => Promise<un
   connect: async (c) => {
     lh = new Lockhouse({ url: c.url, token: c.token, caFile: c.ca_file, timeoutMs: c.timeout_ms });
   },
+  overhead: (c) => overhead(lh, c.url, c.semaphore, c.times),
   acquire: async (c, signal) => {
     const permit = await acquire(c, signal);
     holds(c.as, permit);

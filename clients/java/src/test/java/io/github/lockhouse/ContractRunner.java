@@ -1,6 +1,7 @@
 package io.github.lockhouse;
 
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.RecordComponent;
@@ -61,10 +62,11 @@ final class ContractRunner {
         say(answer);
     }
 
-    private Object operate(Wire c) throws InterruptedException {
+    private Object operate(Wire c) throws IOException, InterruptedException {
         String semaphore = c.text("semaphore");
         return switch (c.text("op")) {
             case "connect" -> connect(c);
+            case "overhead" -> new ContractOverhead(lockhouse, c.text("url"), semaphore).measure(c.count("times"));
             case "acquire" -> acquire(c);
             case "block" -> block(c);
             case "leave" -> {
