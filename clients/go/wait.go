@@ -20,46 +20,75 @@ type outcome struct {
 // wait waits for room until then; for as long as it takes if until is zero. A long wait takes several calls
 // under one id, each of which begins a second before the last one ends. So the server has one of them in its
 // line all the time, and nobody behind gets by in between. The first answer but "no room" counts.
+//
+// The first call is made by the caller's own goroutine, as most waits have no other.
 func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.Time) call) (asked, error) {
 	// What still waits when there is an answer is hung up on.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	outcomes := make(chan outcome, 1)
-	open := 0
-	var next <-chan time.Time
-	begin := func() {
-		now := time.Now()
-		end := now.Add(longestCall)
-		next = time.After(longestCall - overlap)
-		if !until.IsZero() && !until.After(end) {
-			end, next = until, nil
-		}
-		open++
-		go func() {
-			deadline := end.Add(c.timeout)
-			if end.Before(now) {
-				deadline = now.Add(c.timeout)
-			}
-			answer, err := c.ask(ctx, deadline, put(end))
-			select {
-			case outcomes <- outcome{answer, err}:
-			case <-ctx.Done():
-			}
-		}()
+	later := &laterCalls{outcomes: make(chan outcome, 1)}
+	begin := func() { later.begin(ctx, c, until, put) }
+
+	now := time.Now()
+	end, isLast := endOf(now, until)
+	begun := make(chan struct{})
+	var timer *time.Timer
+	if !isLast {
+		timer = time.AfterFunc(longestCall-overlap, func() {
+			begin()
+			close(begun)
+		})
+		defer timer.Stop()
 	}
-	begin()
+	answer, err := c.ask(ctx, c.deadline(now, end), put(end))
+	if !hasCode(err, ErrExhausted) || isLast && !time.Now().Before(until) {
+		return answer, err
+	}
+	if timer == nil || timer.Stop() {
+		begin()
+	} else {
+		<-begun
+	}
+	return later.answered(ctx, until, begin)
+}
+
+// laterCalls are those after the first. Only one goroutine at a time has them.
+type laterCalls struct {
+	outcomes chan outcome
+	open     int
+	next     <-chan time.Time
+}
+
+func (l *laterCalls) begin(ctx context.Context, c *Client, until time.Time, put func(until time.Time) call) {
+	now := time.Now()
+	end, isLast := endOf(now, until)
+	l.next = nil
+	if !isLast {
+		l.next = time.After(longestCall - overlap)
+	}
+	l.open++
+	go func() {
+		answer, err := c.ask(ctx, c.deadline(now, end), put(end))
+		select {
+		case l.outcomes <- outcome{answer, err}:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+func (l *laterCalls) answered(ctx context.Context, until time.Time, begin func()) (asked, error) {
 	for {
 		select {
 		case <-ctx.Done():
 			return asked{}, context.Cause(ctx)
-		case <-next:
+		case <-l.next:
 			begin()
-		case it := <-outcomes:
-			open--
+		case it := <-l.outcomes:
+			l.open--
 			if !hasCode(it.err, ErrExhausted) {
 				return it.answer, it.err
 			}
-			if open > 0 {
+			if l.open > 0 {
 				continue
 			}
 			if !until.IsZero() && !time.Now().Before(until) {
@@ -68,4 +97,21 @@ func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.
 			begin()
 		}
 	}
+}
+
+// endOf is when a call that begins now ends, and whether it is the last one.
+func endOf(now, until time.Time) (time.Time, bool) {
+	end := now.Add(longestCall)
+	if !until.IsZero() && !until.After(end) {
+		return until, true
+	}
+	return end, false
+}
+
+// deadline is that of a call which waits until end.
+func (c *Client) deadline(now, end time.Time) time.Time {
+	if end.Before(now) {
+		end = now
+	}
+	return end.Add(c.timeout)
 }
