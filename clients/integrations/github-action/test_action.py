@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from harness.server import Server, binary
 
 ACTION = Path(__file__).resolve().parent

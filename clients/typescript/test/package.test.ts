@@ -43,4 +43,4 @@ test("the tour runs from a fresh install", async () => {
     server.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-});
+}, 180_000);
