@@ -48,9 +48,13 @@ test("a block has the permit", async () => {
 test("no more than its capacity hold at once", async () => {
   const semaphore = lh.semaphore(fresh(), { capacity: 3 });
   let [now, most] = [0, 0];
+  let allThree = () => {};
+  const three = new Promise<void>((resolve) => (allThree = resolve));
   const work = () =>
     semaphore.run(async () => {
       most = Math.max(most, ++now);
+      if (now === 3) allThree();
+      await three;
       await new Promise((resolve) => setTimeout(resolve, 5));
       now--;
     });

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -76,11 +77,14 @@ class LockhouseTest {
         Semaphore semaphore = lockhouse.semaphore(name).orCreate(3);
         AtomicInteger now = new AtomicInteger();
         AtomicInteger most = new AtomicInteger();
+        CountDownLatch three = new CountDownLatch(3);
         List<CompletableFuture<Void>> all = new ArrayList<>();
         for (int i = 0; i < 20; i++) {
             all.add(CompletableFuture.runAsync(() -> {
                 try (Permit permit = semaphore.acquire()) {
                     most.accumulateAndGet(now.incrementAndGet(), Math::max);
+                    three.countDown();
+                    three.await();
                     TimeUnit.MILLISECONDS.sleep(5);
                     now.decrementAndGet();
                     permit.throwIfLost();
