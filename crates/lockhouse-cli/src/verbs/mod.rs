@@ -32,7 +32,7 @@ use crate::global::Global;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     Create(create::Create),
     Resize(resize::Resize),
     List(list::List),
