@@ -191,7 +191,13 @@ async fn a_bad_gateway_answer_is_retried() {
 #[tokio::test]
 async fn another_kind_of_server_is_reported() {
     let moved = answer(301, "location: https://elsewhere/\r\n", "");
-    for first in [answer(404, "", "<html>"), moved, answer(405, "", "{}")] {
+    let page = answer(200, "", "<html>");
+    for first in [
+        answer(404, "", "<html>"),
+        moved,
+        answer(405, "", "{}"),
+        page,
+    ] {
         let (client, asked) = at_first(9, first).await;
         let error = client.semaphores(None, 1).await.unwrap_err();
         assert_eq!(
@@ -205,7 +211,8 @@ async fn another_kind_of_server_is_reported() {
             "{error}"
         );
     }
-    let (client, _) = at_first(9, answer(200, "", "<html>")).await;
+    // JSON of another kind is a defect of the server.
+    let (client, _) = at_first(9, answer(200, "", r#"{"pages":1}"#)).await;
     let error = client.semaphores(None, 1).await.unwrap_err();
     assert_eq!(error.code(), Code::Internal);
 }
