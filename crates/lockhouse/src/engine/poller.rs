@@ -147,7 +147,7 @@ impl Engine {
         }
         let is_there = |name: &&SemaphoreName| semaphores.iter().any(|s| s.name == **name);
         for name in names.iter().filter(|name| !is_there(name)) {
-            state.waiting.delete(name);
+            state.waiting.miss(name, Instant::now());
         }
         drop(state);
         self.driver.call();

@@ -104,10 +104,16 @@ impl Engine {
     /// Has the semaphores of `template` follow it, piece by piece.
     async fn follow(&self, template: &Template) -> Result<Followed, Error> {
         let mut total = Followed::default();
+        let mut last = Vec::new();
         loop {
             let deadline = retry::deadline();
             let find = || self.store.to_follow(template, PIECE);
             let names = retry::read(deadline, find).await?;
+            // Those that are found again, though they have followed, would be found for ever.
+            if names == last {
+                return Ok(total);
+            }
+            last.clone_from(&names);
             let mut followed = Followed::default();
             let follows = names.into_iter().map(|name| self.follow_one(name));
             for one in join_all(follows).await {

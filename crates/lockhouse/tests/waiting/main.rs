@@ -5,6 +5,7 @@
 mod capacity;
 mod elsewhere;
 mod house;
+mod keys;
 mod leaving;
 mod order;
 mod random;

@@ -322,16 +322,10 @@ impl WaitingLine {
 
     /// Moves one to where it `stands` from here on.
     fn set(&mut self, place: Place, state: WaiterState) {
-        let lacking_keys = match state {
-            WaiterState::Parked => self.lacking_keys(place),
-            _ => Vec::new(),
-        };
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
         };
         let before = std::mem::replace(&mut waiter.state, state);
-        let lacked = std::mem::replace(&mut waiter.lacking_keys, lacking_keys);
-        let is_front = state == WaiterState::Parked && waiter.lacking_keys.is_empty();
         let was_called = waiter.is_called;
         waiter.is_called = match state {
             WaiterState::Parked
@@ -341,7 +335,24 @@ impl WaitingLine {
             WaiterState::Queued => true,
             WaiterState::InLane => was_called,
         };
+        // First of all: what it was called for itself is not lacking.
         for (name, count) in waiter.ask.permits() {
+            match (self.lines.get_mut(name), was_called, waiter.is_called) {
+                (Some(line), false, true) => line.call(count.value()),
+                (Some(line), true, false) => line.answer(count.value()),
+                _ => {}
+            }
+        }
+        let lacking_keys = match state {
+            WaiterState::Parked => self.lacking_keys(place),
+            _ => Vec::new(),
+        };
+        let Some(waiter) = self.waiters.get_mut(&place) else {
+            return;
+        };
+        let lacked = std::mem::replace(&mut waiter.lacking_keys, lacking_keys);
+        let is_front = state == WaiterState::Parked && waiter.lacking_keys.is_empty();
+        for (name, _) in waiter.ask.permits() {
             let Some(line) = self.lines.get_mut(name) else {
                 continue;
             };
@@ -354,11 +365,6 @@ impl WaitingLine {
             if line.is_keyed {
                 line.fronts.remove(&place);
                 line.fronts.extend(is_front.then_some(place));
-            }
-            match (was_called, waiter.is_called) {
-                (false, true) => line.call(count.value()),
-                (true, false) => line.answer(count.value()),
-                _ => {}
             }
             self.look_at.insert(name.clone());
         }

@@ -100,6 +100,15 @@ impl WaitingLine {
         }
     }
 
+    /// A poll did not find the semaphore: it was deleted, or a template has yet to create it. Whether there is such a template
+    /// only an ask finds out.
+    pub(in crate::engine) fn miss(&mut self, name: &SemaphoreName, now: Instant) {
+        let line = self.lines.get_mut(name);
+        if line.is_some_and(|line| line.miss(now)) {
+            self.delete(name);
+        }
+    }
+
     /// Waiters that stepped aside and could have what they ask for now are back in their places.
     fn resize(&mut self, name: &SemaphoreName, capacity: Capacity) {
         let mut unsatisfiable = BTreeSet::new();

@@ -6,12 +6,16 @@
 //! wrong estimate costs an ask too many or a poll too late, and never a permit too many: the store decides.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lockhouse_core::{Place, ProcessId};
 use tokio::time::Instant;
 
 use super::registration::{Observed, Registration};
 use super::schedule::Schedule;
+
+/// How often those ask who wait for a semaphore that a template has yet to create, as the template may have changed.
+const MISSED_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(in crate::engine) struct SemaphoreLine {
@@ -37,6 +41,8 @@ pub(in crate::engine) struct SemaphoreLine {
     /// All of them, and those who are in a lane.
     pub(in crate::engine) waiting: usize,
     pub(in crate::engine) schedule: Schedule,
+    /// When its waiters last asked as a poll had not found it, if none has found it since.
+    missed: Option<Instant>,
     /// The line over all processes.
     pub(in crate::engine) registration: Registration,
 }
@@ -56,6 +62,7 @@ impl SemaphoreLine {
             unsatisfiable: BTreeSet::new(),
             waiting: 0,
             schedule: Schedule::new(now),
+            missed: None,
             registration: Registration::new(process),
         }
     }
@@ -128,9 +135,24 @@ impl SemaphoreLine {
         self.capacity.replace(capacity) != Some(capacity)
     }
 
+    /// A poll did not find it. Whether its waiters are to ask: the first time, and seldom from then on.
+    pub(in crate::engine) fn miss(&mut self, now: Instant) -> bool {
+        let asks = self
+            .missed
+            .is_none_or(|at| now.saturating_duration_since(at) >= MISSED_EVERY);
+        if asks {
+            self.missed = Some(now);
+        }
+        asks
+    }
+
     /// It was seen with so many permits available.
     pub(in crate::engine) fn see(&mut self, available: u32, fence: u64, when: Observed) {
         let seen = u64::from(available);
+        // An ask may have been told how a template would make it.
+        if when == Observed::Unordered {
+            self.missed = None;
+        }
         let is_more = self.free.is_some_and(|free| free < seen);
         if is_more || when == Observed::InOrder {
             self.free = Some(seen);

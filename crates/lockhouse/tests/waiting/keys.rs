@@ -1,0 +1,54 @@
+//! Waiters for semaphores that a template makes.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockhouse::{Code, Lockhouse};
+use tokio::time::sleep;
+
+use crate::house::{Caller, LONG, ask, grant, house};
+
+/// Its own call is no reason to take the key for full: such a waiter asked the store again and again without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_with_a_free_key_does_not_ask_while_others_come_first() {
+    let (lockhouse, store) = house(&[("all", 2)]).await;
+    lockhouse.template("key/*", 1).await.unwrap();
+    let other = Lockhouse::with_store(store.beside());
+    grant(&other, ask("held", &[("all", 1)])).await.unwrap();
+    let _large = Caller::waits(&other, ask("large", &[("all", 2)]), LONG).await;
+    // Until its process is in the line of all.
+    sleep(Duration::from_millis(400)).await;
+    store.slow_us.store(1_000, Ordering::SeqCst);
+    let both = ask("both", &[("all", 1), ("key/x", 1)]);
+    let _both = Caller::waits(&lockhouse, both, LONG).await;
+    sleep(Duration::from_millis(50)).await;
+    let before = store.commands.load(Ordering::SeqCst);
+    sleep(Duration::from_millis(150)).await;
+    let asks = store.commands.load(Ordering::SeqCst) - before;
+    assert!(asks <= 5, "{asks} asks in 150 ms");
+}
+
+/// P12: a semaphore that a template has yet to create has no row that a poll finds.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_for_keys_that_are_not_there_seldom_ask() {
+    let (lockhouse, store) = house(&[("all", 1)]).await;
+    lockhouse.template("key/*", 1).await.unwrap();
+    grant(&lockhouse, ask("held", &[("all", 1)])).await.unwrap();
+    let mut callers = Vec::new();
+    for i in 0..50 {
+        let both = ask(&format!("r{i}"), &[("all", 1), (&format!("key/{i}"), 1)]);
+        callers.push(Caller::waits(&lockhouse, both, LONG).await);
+    }
+    sleep(Duration::from_secs(5)).await;
+    let before = store.commands.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(20)).await;
+    let asks = store.commands.load(Ordering::SeqCst) - before;
+    assert!(asks <= 50 * 20 * 2, "{asks} asks of 50 waiters in 20 s");
+    // They find out soon that there is no template any more.
+    lockhouse.delete_template("key/*").await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    for caller in callers {
+        let told = caller.answer().await.unwrap_err();
+        assert_eq!(told.code(), Code::UnknownSemaphore);
+    }
+}
