@@ -130,6 +130,31 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         async move { self.inner().named(names).await }
     }
 
+    /// Instead of [`Templates::define_template`], within [`around`](Layer::around).
+    fn define_template(
+        &self,
+        definition: &TemplateDefinition,
+    ) -> impl Future<Output = Result<(Template, bool), Error>> + Send {
+        async move { self.inner().define_template(definition).await }
+    }
+
+    /// Instead of [`Templates::delete_template`], within [`around`](Layer::around).
+    fn delete_template(
+        &self,
+        pattern: &Pattern,
+    ) -> impl Future<Output = Result<bool, Error>> + Send {
+        async move { self.inner().delete_template(pattern).await }
+    }
+
+    /// Instead of [`Templates::to_follow`], within [`around`](Layer::around).
+    fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<SemaphoreName>, Error>> + Send {
+        async move { self.inner().to_follow(template, limit).await }
+    }
+
     /// Instead of [`Upkeep::due`], within [`around`](Layer::around).
     fn due(
         &self,
@@ -184,12 +209,12 @@ impl<L: Layer> Templates for L {
         &self,
         definition: &TemplateDefinition,
     ) -> Result<(Template, bool), Error> {
-        let define = self.inner().define_template(definition);
+        let define = Layer::define_template(self, definition);
         self.around(Call::DefineTemplate, define).await
     }
 
     async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
-        let delete = self.inner().delete_template(pattern);
+        let delete = Layer::delete_template(self, pattern);
         self.around(Call::DeleteTemplate, delete).await
     }
 
@@ -203,7 +228,7 @@ impl<L: Layer> Templates for L {
         template: &Template,
         limit: u32,
     ) -> Result<Vec<SemaphoreName>, Error> {
-        let find = self.inner().to_follow(template, limit);
+        let find = Layer::to_follow(self, template, limit);
         self.around(Call::ToFollow, find).await
     }
 }

@@ -1,6 +1,6 @@
 //! Drives a `decide` through a sequence, and says what it breaks.
 
-use lockhouse_core::{Command, Decision, Loaded, Outcome, Timestamp};
+use lockhouse_core::{Command, Decision, Loaded, Outcome, Template, Timestamp};
 
 use crate::broken::Broken;
 use crate::commit::Commit;
@@ -29,9 +29,14 @@ pub(crate) fn check(decide: Decide, steps: &[Step]) -> Result<(), Vec<Broken>> {
 fn commit(decide: Decide, rows: &mut Rows, model: &mut Model, step: &Step) -> Vec<Broken> {
     let Step {
         now,
+        templates,
         finishes,
         commands,
     } = step;
+    if let Some(templates) = templates {
+        rows.templates.clone_from(templates);
+        model.set_templates(*now, templates);
+    }
     for id in finishes {
         rows.finish(*now, id);
         model.finish(*now, id);
@@ -67,6 +72,15 @@ fn commit(decide: Decide, rows: &mut Rows, model: &mut Model, step: &Step) -> Ve
         after: rows,
     }));
     broken
+}
+
+impl Rows {
+    /// These are all templates from now on, if they change.
+    pub(crate) fn set_templates(&mut self, templates: &Option<Vec<Template>>) {
+        if let Some(templates) = templates {
+            self.templates.clone_from(templates);
+        }
+    }
 }
 
 /// Decides and commits `commands` in batches of `size`, all at `now`.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lockhouse_core::{
     Ask, Capacity, Cause, Command, ExternalId, Outcome, Reply, Request, SemaphoreName, State,
-    Timestamp,
+    Template, Timestamp,
 };
 
 use crate::rows::Rows;
@@ -79,14 +79,21 @@ impl Commit<'_> {
         let before = self.before.semaphores.get(name);
         let before = before.filter(|row| row.deleted_at.is_none());
         let defined = self.outcomes.iter().filter_map(|outcome| match outcome {
-            Ok(Reply::Defined { semaphore, .. }) if semaphore.name == *name => Some(semaphore),
+            Ok(Reply::Defined { semaphore, .. } | Reply::Followed { semaphore, .. })
+                if semaphore.name == *name =>
+            {
+                Some(semaphore)
+            }
             _ => None,
         });
-        before
-            .into_iter()
-            .chain(defined)
-            .map(|row| row.capacity)
-            .max()
+        let rows = before.into_iter().chain(defined).map(|row| row.capacity);
+        // A template makes it where it is missing, or is deleted by the commit.
+        let is_missing = before.is_none()
+            || self.commands.iter().any(|command| {
+                matches!(command, Command::Delete { name: its } | Command::Follow { name: its } if its == name)
+            });
+        let made = Template::of(name, &self.before.templates).filter(|_| is_missing);
+        rows.chain(made.map(|template| template.capacity)).max()
     }
 }
 

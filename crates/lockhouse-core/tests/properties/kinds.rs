@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Cause, Command, Definition, EndReason, Outcome, Refusal, Reply, Request};
 
-pub(crate) const EVERY_KIND: [&str; 39] = [
+pub(crate) const EVERY_KIND: [&str; 42] = [
     "capacity changed",
     "closed",
     "conflict",
@@ -19,6 +19,9 @@ pub(crate) const EVERY_KIND: [&str; 39] = [
     "ended now: stale",
     "exceeds capacity",
     "exhausted",
+    "followed: as it was",
+    "followed: deleted",
+    "followed: resized",
     "goodbye",
     "goodbye: had no session",
     "granted before",
@@ -50,6 +53,11 @@ pub(crate) fn kind_of(command: &Command, outcome: &Outcome) -> &'static str {
         Ok(Reply::Defined { .. }) if is_conditional(command) => "there already, as expected",
         Ok(Reply::Defined { .. }) => "there already",
         Ok(Reply::Deleted) => "deleted",
+        Ok(Reply::Followed { semaphore, .. }) if !semaphore.exists() => "followed: deleted",
+        Ok(Reply::Followed {
+            is_resized: true, ..
+        }) => "followed: resized",
+        Ok(Reply::Followed { .. }) => "followed: as it was",
         Ok(Reply::Seen { .. }) => "seen",
         Ok(Reply::Granted { now: true, .. }) => "granted now",
         Ok(Reply::Granted { .. }) => "granted before",

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession, Request,
-    Semaphore, SemaphoreName, Slots, State, Timestamp, Ttl,
+    Ask, Capacity, Cause, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession, Pattern,
+    Request, Semaphore, SemaphoreName, Slots, State, Template, Timestamp, Ttl,
 };
+
+use crate::origins;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -22,9 +24,25 @@ pub(crate) enum Event {
         name: SemaphoreName,
         capacity: Capacity,
         slotted: bool,
+        /// Whether it is created as one of its template's.
+        of_template: Option<Pattern>,
         changed_by: Option<Owner>,
         note: Option<Note>,
     },
+    /// Created by its template, for a grant.
+    Made {
+        name: SemaphoreName,
+        capacity: Capacity,
+        template: Pattern,
+    },
+    /// Resized with its template.
+    Followed {
+        name: SemaphoreName,
+        capacity: Capacity,
+        template: Pattern,
+    },
+    /// All templates from now on.
+    Templates(Vec<Template>),
     Deleted(SemaphoreName),
     Granted(Ask),
     Renewed(ExternalId, Ttl),
@@ -40,7 +58,11 @@ pub(crate) fn capacity(log: &[Entry], semaphore: &SemaphoreName) -> Option<Capac
     let mut in_force = None;
     for entry in log {
         match &entry.event {
-            Event::Defined { name, capacity, .. } if name == semaphore => {
+            Event::Defined { name, capacity, .. }
+            | Event::Made { name, capacity, .. }
+            | Event::Followed { name, capacity, .. }
+                if name == semaphore =>
+            {
                 in_force = Some(*capacity);
             }
             Event::Deleted(name) if name == semaphore => in_force = None,
@@ -64,7 +86,9 @@ pub(crate) fn is_slotted(log: &[Entry], semaphore: &SemaphoreName) -> bool {
     for entry in log {
         match &entry.event {
             Event::Defined { name, slotted, .. } if name == semaphore => in_force = *slotted,
-            Event::Deleted(name) if name == semaphore => in_force = false,
+            Event::Deleted(name) | Event::Made { name, .. } if name == semaphore => {
+                in_force = false;
+            }
             _ => {}
         }
     }
@@ -104,6 +128,7 @@ pub(crate) fn fence(log: &[Entry], semaphore: &SemaphoreName) -> u64 {
             capacity: new,
             ..
         } if name == semaphore => capacity(&log[..*i], name).is_some_and(|old| old != *new),
+        Event::Followed { name, .. } => name == semaphore,
         _ => false,
     };
     log.iter().enumerate().filter(takes_one).map(|_| 1).sum()
@@ -227,7 +252,11 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
     let mut deleted_at = None;
     for (i, entry) in log.iter().enumerate() {
         match &entry.event {
-            Event::Defined { name, capacity, .. } if name == semaphore => {
+            Event::Defined { name, capacity, .. }
+            | Event::Made { name, capacity, .. }
+            | Event::Followed { name, capacity, .. }
+                if name == semaphore =>
+            {
                 defined = Some((*capacity, entry.at));
                 if self::capacity(&log[..i], semaphore).is_none() {
                     created_at = Some(entry.at);
@@ -240,9 +269,9 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
     }
     let (capacity, updated_at) = defined?;
     // A row that was deleted stays as it was.
-    let until = log.iter().rposition(
-        |entry| matches!(&entry.event, Event::Defined { name, .. } if name == semaphore),
-    )?;
+    let until = log.iter().rposition(|entry| {
+        matches!(&entry.event, Event::Defined { name, .. } | Event::Made { name, .. } if name == semaphore)
+    })?;
     let had_slots = is_slotted(&log[..=until], semaphore);
     let granted = slots_granted(log, semaphore);
     let live = granted.iter().filter(|(id, _)| end(log, id).is_none());
@@ -256,7 +285,7 @@ pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Sema
         updated_at,
         deleted_at,
         line: Line::default(),
-        origin: None,
+        origin: origins::of(log, semaphore),
         slots: had_slots.then(|| slots(held)),
     })
 }
@@ -277,7 +306,7 @@ fn later(at: Timestamp, ttl: Ttl) -> Option<Timestamp> {
     Timestamp::from_millisecond(ms).ok()
 }
 
-fn held(ask: &Ask, semaphore: &SemaphoreName) -> u32 {
+pub(crate) fn held(ask: &Ask, semaphore: &SemaphoreName) -> u32 {
     ask.permits()
         .filter(|(name, _)| *name == semaphore)
         .map(|(_, count)| count.value())

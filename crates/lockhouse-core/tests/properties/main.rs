@@ -12,6 +12,7 @@ mod kinds;
 mod log;
 mod model;
 mod mutants;
+mod origins;
 mod promises;
 mod rows;
 mod saved;
@@ -48,7 +49,10 @@ proptest! {
     #[test]
     fn grouping_changes_nothing(steps in sequences(), size in 2_usize..=5) {
         let (mut whole, mut split, mut single) = (Rows::default(), Rows::default(), Rows::default());
-        for Step { now, finishes, commands } in steps {
+        for Step { now, templates, finishes, commands } in steps {
+            for rows in [&mut whole, &mut split, &mut single] {
+                rows.set_templates(&templates);
+            }
             for id in &finishes {
                 for rows in [&mut whole, &mut split, &mut single] {
                     rows.finish(now, id);
@@ -68,7 +72,8 @@ proptest! {
     #[test]
     fn what_is_refused_leaves_no_trace(steps in sequences()) {
         let mut rows = Rows::default();
-        for Step { now, finishes, commands } in steps {
+        for Step { now, templates, finishes, commands } in steps {
+            rows.set_templates(&templates);
             finishes.iter().for_each(|id| rows.finish(now, id));
             for command in commands {
                 let batch = [command];
@@ -87,7 +92,8 @@ proptest! {
     #[test]
     fn asking_again_grants_nothing_more(steps in sequences()) {
         let mut rows = Rows::default();
-        for Step { now, finishes, commands } in steps {
+        for Step { now, templates, finishes, commands } in steps {
+            rows.set_templates(&templates);
             finishes.iter().for_each(|id| rows.finish(now, id));
             let first = run_in_batches_of(commands.len(), &mut rows, now, &commands);
             let granted: Vec<_> = first.iter().filter_map(granted_now).collect();
@@ -116,10 +122,12 @@ fn sequences_reach_every_answer() {
         let mut rows = Rows::default();
         for Step {
             now,
+            templates,
             finishes,
             commands,
         } in steps
         {
+            rows.set_templates(&templates);
             finishes.iter().for_each(|id| rows.finish(now, id));
             let outcomes = run_in_batches_of(commands.len(), &mut rows, now, &commands);
             seen.extend(commands.iter().zip(&outcomes).map(|(c, o)| kind_of(c, o)));

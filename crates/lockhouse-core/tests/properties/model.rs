@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use lockhouse_core::{
     Ask, Capacity, Cause, Changes, Command, Definition, ExternalId, Line, Outcome, Refusal, Reply,
-    SemaphoreName, Timestamp, Ttl,
+    SemaphoreName, Template, Timestamp, Ttl,
 };
 
 use crate::log::{self, Entry, Event};
-use crate::saved;
+use crate::{origins, saved};
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -47,13 +47,17 @@ impl Model {
         match command {
             Command::Define(wanted) => self.define(now, wanted),
             Command::Delete { name } => self.delete(now, name),
-            Command::Stand { name, .. } => match self.capacity(name) {
-                None => Err(Refusal::UnknownSemaphore(vec![name.clone()])),
-                Some(_) => Ok(Reply::Seen {
-                    semaphore: log::semaphore(&self.log, name).expect("it has a capacity"),
-                    at: Line::default().time(now),
-                }),
-            },
+            Command::Stand { name, .. } => {
+                let there = match log::capacity(&self.log, name) {
+                    Some(_) => log::semaphore(&self.log, name),
+                    None => origins::made(&self.log, name, now),
+                };
+                let unknown = || Refusal::UnknownSemaphore(vec![name.clone()]);
+                let semaphore = there.ok_or_else(unknown)?;
+                let at = Line::default().time(now);
+                Ok(Reply::Seen { semaphore, at })
+            }
+            Command::Follow { name } => self.follow(now, name),
             Command::Acquire { ask, .. } => self.acquire(now, ask),
             Command::Renew {
                 external_id, ttl, ..
@@ -119,9 +123,48 @@ impl Model {
         }
     }
 
+    /// All templates from now on.
+    pub(crate) fn set_templates(&mut self, now: Timestamp, templates: &[Template]) {
+        self.add(now, Event::Templates(templates.to_vec()));
+    }
+
+    /// Is deleted if nobody has used it for so long, or else is resized unless an operator has done that.
+    fn follow(&mut self, now: Timestamp, name: &SemaphoreName) -> Outcome {
+        let Some(capacity) = log::capacity(&self.log, name) else {
+            return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
+        };
+        let origin = origins::of(&self.log, name);
+        let template = origin.and_then(|origin| {
+            let template = origins::followed(&self.log, &origin)?.clone();
+            Some((origin, template))
+        });
+        let mut is_resized = false;
+        if let Some((origin, template)) = template {
+            let unused_ms = now.as_millisecond() - origin.used_at.as_millisecond();
+            let idle_ms =
+                i64::try_from(template.idle.as_ms()).expect("a test's idle time is short");
+            let is_unused = unused_ms >= idle_ms + 1_000;
+            if is_unused && log::live_permits(&self.log, name) == 0 {
+                self.add(now, Event::Deleted(name.clone()));
+            } else if !origin.is_resized && template.capacity != capacity {
+                is_resized = true;
+                let event = Event::Followed {
+                    name: name.clone(),
+                    capacity: template.capacity,
+                    template: template.pattern,
+                };
+                self.add(now, event);
+            }
+        }
+        Ok(Reply::Followed {
+            semaphore: log::semaphore(&self.log, name).expect("it was there"),
+            is_resized,
+        })
+    }
+
     fn define(&mut self, now: Timestamp, wanted: &Definition) -> Outcome {
         let name = &wanted.name;
-        let old = self.capacity(name);
+        let old = log::capacity(&self.log, name);
         let from = match wanted.if_missing {
             true => Some(wanted.capacity),
             false => wanted.expected,
@@ -162,10 +205,15 @@ impl Model {
             }
         }
         if old != Some(wanted.capacity) || slotted != was_slotted {
+            let template = origins::template(&self.log, name);
+            let template = template.filter(|template| {
+                wanted.if_missing && template.capacity == wanted.capacity && !slotted
+            });
             let event = Event::Defined {
                 name: name.clone(),
                 capacity: wanted.capacity,
                 slotted,
+                of_template: template.map(|template| template.pattern.clone()),
                 changed_by: wanted.changed_by.clone(),
                 note: wanted.note.clone(),
             };
@@ -178,7 +226,7 @@ impl Model {
     }
 
     fn delete(&mut self, now: Timestamp, name: &SemaphoreName) -> Outcome {
-        if self.capacity(name).is_none() {
+        if log::capacity(&self.log, name).is_none() {
             return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
         }
         let in_use = log::live_permits(&self.log, name);
@@ -232,6 +280,17 @@ impl Model {
         if !lacking.is_empty() {
             return Err(Refusal::Exhausted(lacking));
         }
+        for (name, _) in ask.permits() {
+            if log::capacity(&self.log, name).is_none() {
+                let template = origins::template(&self.log, name).expect("checked above");
+                let event = Event::Made {
+                    name: name.clone(),
+                    capacity: template.capacity,
+                    template: template.pattern.clone(),
+                };
+                self.add(now, event);
+            }
+        }
         self.add(now, Event::Granted(ask.clone()));
         Ok(self.granted(now, id, true))
     }
@@ -252,8 +311,10 @@ impl Model {
         self.log.push(Entry { at, event });
     }
 
+    /// What an ask may have of it at most: there or not, a template may make it.
     fn capacity(&self, name: &SemaphoreName) -> Option<Capacity> {
-        log::capacity(&self.log, name)
+        let made = || Some(origins::template(&self.log, name)?.capacity);
+        log::capacity(&self.log, name).or_else(made)
     }
 
     fn is_live(&self, id: &ExternalId) -> bool {

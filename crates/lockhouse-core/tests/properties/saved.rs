@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lockhouse_core::{
-    CapacityChange, Cause, Changes, Ended, ExternalId, Freed, Renewed, SemaphoreName,
+    CapacityChange, Cause, Changes, Ended, ExternalId, Freed, Note, Renewed, SemaphoreName,
 };
 
 use crate::log::{self, Entry, Event};
@@ -37,7 +37,25 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
                     changed_at: entry.at,
                 }));
             }
-            Event::Deleted(name) => _ = touched.insert(name),
+            Event::Followed {
+                name,
+                capacity,
+                template,
+            } => {
+                touched.insert(name);
+                let old = log::capacity(&log[..i], name);
+                let note = Note::parse(format!("template {template}"));
+                capacity_changes.extend(old.map(|old_capacity| CapacityChange {
+                    semaphore: name.clone(),
+                    old_capacity,
+                    new_capacity: *capacity,
+                    changed_by: None,
+                    note: Some(note.expect("a test's pattern is short")),
+                    changed_at: entry.at,
+                }));
+            }
+            Event::Deleted(name) | Event::Made { name, .. } => _ = touched.insert(name),
+            Event::Templates(_) => {}
             Event::Granted(ask) => {
                 granted.insert(&ask.external_id);
                 touched.extend(ask.permits().map(|(name, _)| name));
@@ -60,7 +78,20 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
     }
     let row = |name: &SemaphoreName| log::semaphore(log, name);
     let is_freed = |name: &&SemaphoreName| {
+        // A template makes it with all its permits free, and the grant that it is for takes some.
+        let made = log[start..]
+            .iter()
+            .rev()
+            .find_map(|entry| match &entry.event {
+                Event::Made {
+                    name: its,
+                    capacity,
+                    ..
+                } if its == *name => Some(capacity.value()),
+                _ => None,
+            });
         let before = log::semaphore(&log[..start], name).map_or(0, |row| row.available());
+        let before = made.unwrap_or(before);
         row(name).is_some_and(|row| row.available() > before || !row.exists())
     };
     let freed = touched.iter().copied().filter(is_freed);

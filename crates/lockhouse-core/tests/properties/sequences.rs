@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, MAX_COUNT, Note, Owner, Place,
-    Priority, SemaphoreName, Timestamp, Ttl, Turn,
+    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Idle, MAX_COUNT, Note, Owner,
+    Place, Priority, SemaphoreName, Template, Timestamp, Ttl, Turn,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -15,12 +15,18 @@ use proptest::sample::select;
 use crate::words::{at, capacity, count, id, name, owner, ttl};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Names that templates match, one of them two.
+const KEYS: [&str; 2] = ["k/x", "k/y"];
+const PATTERNS: [&str; 2] = ["k/*", "k/x*"];
 const IDS: u32 = 12;
 
 /// One batch, and what the store's clock shows when it is decided.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) now: Timestamp,
+    /// All templates from now on, if they change before it.
+    pub(crate) templates: Option<Vec<Template>>,
     /// Requests that their holders finish before it, in transactions of their own.
     pub(crate) finishes: Vec<ExternalId>,
     pub(crate) commands: Vec<Command>,
@@ -30,20 +36,24 @@ pub(crate) struct Step {
 /// the times to live, and now and then is set back.
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
     let finishes = prop_oneof![3 => Just(Vec::new()), 1 => vec(ids(), 1..=2)];
-    steps(commands().boxed(), finishes.boxed())
+    steps(commands().boxed(), finishes.boxed(), templates().boxed())
 }
 
 /// The same with most asks in their turn, for semaphores that are there.
 pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
     let in_turn = (asks(), turns()).prop_map(|(ask, turn)| Command::Acquire { ask, turn });
     let commands = prop_oneof![1 => commands(), 1 => in_turn].boxed();
-    steps(commands, Just(Vec::new()).boxed()).prop_map(|mut steps| {
+    let none = Just(None).boxed();
+    steps(commands, Just(Vec::new()).boxed(), none).prop_map(|mut steps| {
         let there = NAMES.map(|text| Definition::new(name(text), capacity(5)));
-        let commands = there.map(Command::Define).into();
+        let keys = KEYS.map(|text| Definition::new(name(text), capacity(2)));
+        let there = there.into_iter().chain(keys);
+        let commands = there.map(Command::Define).collect();
         steps.insert(
             0,
             Step {
                 now: at(0),
+                templates: None,
                 finishes: Vec::new(),
                 commands,
             },
@@ -55,6 +65,7 @@ pub(crate) fn sequences_in_turn() -> impl Strategy<Value = Vec<Step>> {
 fn steps(
     commands: BoxedStrategy<Command>,
     finishes: BoxedStrategy<Vec<ExternalId>>,
+    templates: BoxedStrategy<Option<Vec<Template>>>,
 ) -> impl Strategy<Value = Vec<Step>> {
     let tick = prop_oneof![
         3 => Just(0),
@@ -62,12 +73,13 @@ fn steps(
         1 => Just(1_000),
         1 => -12_i64..0,
     ];
-    vec((tick, finishes, vec(commands, 1..=6)), 1..=20).prop_map(|steps| {
+    vec((tick, templates, finishes, vec(commands, 1..=6)), 1..=20).prop_map(|steps| {
         let mut ms = 0;
-        let step = |(tick, finishes, commands)| {
+        let step = |(tick, templates, finishes, commands)| {
             ms += tick;
             Step {
                 now: at(ms),
+                templates,
                 finishes,
                 commands,
             }
@@ -80,6 +92,7 @@ fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => defines(),
         2 => names().prop_map(|name| Command::Delete { name }),
+        2 => names().prop_map(|name| Command::Follow { name }),
         1 => names().prop_map(Command::look),
         10 => asks().prop_map(Command::acquire),
         2 => (ids(), option::of(ttls()))
@@ -89,6 +102,24 @@ fn commands() -> impl Strategy<Value = Command> {
             .prop_map(|(owner, ttl, must_exist)| Command::Heartbeat { owner, ttl, must_exist }),
         1 => owner_names().prop_map(|owner| Command::Goodbye { owner }),
     ]
+}
+
+/// Often both templates, one or none.
+fn templates() -> impl Strategy<Value = Option<Vec<Template>>> {
+    let one = |pattern: &'static str| {
+        let idle = prop_oneof![Just(1_i64), Just(50)];
+        let parts = (0_u32..=3, idle).prop_map(move |(number, idle_ms)| Template {
+            pattern: pattern.parse().expect("a test's pattern is valid"),
+            capacity: capacity(number),
+            idle: Idle::from_ms(idle_ms).expect("a test's idle time is in bounds"),
+            created_at: at(0),
+            updated_at: at(0),
+        });
+        option::weighted(0.7, parts)
+    };
+    let all = PATTERNS.map(one);
+    let all = all.prop_map(|all| all.into_iter().flatten().collect());
+    option::weighted(0.3, all)
 }
 
 fn defines() -> impl Strategy<Value = Command> {
@@ -177,10 +208,13 @@ fn asks() -> impl Strategy<Value = Ask> {
 /// Each id's own, on one to three semaphores.
 fn usual_ask(number: u32) -> (BTreeMap<SemaphoreName, Count>, Option<Owner>) {
     let asks_for = 1 + number % 7;
-    let permits = (0..)
+    let plain = (0..)
         .zip(NAMES)
         .filter(|(bit, _)| asks_for & (1 << bit) != 0)
         .map(|(bit, text)| (name(text), count(1 + (number + bit) % 2)));
+    // Every other id also wants one that a template makes.
+    let key = KEYS.into_iter().nth(number as usize % 4);
+    let permits = plain.chain(key.map(|text| (name(text), count(1))));
     (permits.collect(), usual_owner(number))
 }
 
@@ -193,7 +227,7 @@ fn usual_owner(number: u32) -> Option<Owner> {
 }
 
 fn names() -> impl Strategy<Value = SemaphoreName> {
-    select(&NAMES).prop_map(name)
+    prop_oneof![3 => select(&NAMES), 2 => select(&KEYS)].prop_map(name)
 }
 
 fn ids() -> impl Strategy<Value = ExternalId> {

@@ -7,6 +7,7 @@ mod requests;
 mod sessions;
 mod shape;
 mod slots;
+mod templates;
 
 use lockhouse_core::decide;
 
