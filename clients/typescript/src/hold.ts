@@ -112,7 +112,7 @@ export function startWorker(): Promise<void> {
 
 async function start(): Promise<void> {
   const { Worker } = await import("node:worker_threads");
-  // What says how a program on the command line is read would keep the worker's file from being read.
+  // `--input-type` is for a program on the command line; Node would not read the worker's file with it.
   const execArgv = process.execArgv.filter((it) => !it.startsWith("--input-type"));
   const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse", execArgv });
   await new Promise<void>((resolve) => {

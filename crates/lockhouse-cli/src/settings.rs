@@ -1,7 +1,7 @@
 //! The settings of `serve`: from flags, from the environment, and from a file such as `lockhouse.toml`.
 //!
-//! A key of the file is the name of a flag with `_` for `-`. What neither a flag nor a variable sets is read as if it had been
-//! typed, so every value goes through the same checks, whichever way it came.
+//! A key of the file is the name of a flag with `_` for `-`. [`parse`] appends a key as a flag to the arguments, unless a flag or a
+//! variable sets it already, and reads the arguments again. So clap checks every value in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -114,7 +114,7 @@ impl Known {
         Self(flags.collect())
     }
 
-    /// What the file at `path` sets, each as flags.
+    /// The keys that the file at `path` sets, and the flags that set the same.
     fn flags(&self, path: &Path) -> Result<Vec<(String, Vec<OsString>)>, String> {
         let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
         // Its own text shows the line, which may have a password in it.

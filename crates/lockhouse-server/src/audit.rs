@@ -87,7 +87,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// What was done, or refused.
+/// An action that a handler did, or an access that it refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Audited(Map<String, Value>);
 

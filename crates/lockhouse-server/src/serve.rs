@@ -63,7 +63,7 @@ pub struct Options {
     pub behind_proxy: bool,
     /// The certificates to speak TLS with; none to speak without.
     pub tls: Option<Tls>,
-    /// What the names of the semaphores begin with that have gauges of their own in `/metrics`; none for the busiest.
+    /// `/metrics` has gauges of the semaphores whose names begin with one of these; of the busiest if there are none.
     pub metrics_prefixes: Vec<String>,
     /// Where the lines of the audit log go; none to write none.
     pub audit: Option<AuditLog>,

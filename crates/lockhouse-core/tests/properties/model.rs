@@ -311,7 +311,7 @@ impl Model {
         self.log.push(Entry { at, event });
     }
 
-    /// What an ask may have of it at most: there or not, a template may make it.
+    /// The capacity of `name`, or the one that a template would create it with.
     fn capacity(&self, name: &SemaphoreName) -> Option<Capacity> {
         let made = || Some(origins::template(&self.log, name)?.capacity);
         log::capacity(&self.log, name).or_else(made)

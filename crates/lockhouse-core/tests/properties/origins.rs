@@ -29,7 +29,7 @@ pub(crate) fn followed<'a>(log: &'a [Entry], origin: &Origin) -> Option<&'a Temp
     all.find(|template| template.pattern == origin.template)
 }
 
-/// Who made the semaphore, if it is there and a template did.
+/// The template that created `semaphore`, if it exists and a template did.
 pub(crate) fn of(log: &[Entry], semaphore: &SemaphoreName) -> Option<Origin> {
     let mut origin: Option<Origin> = None;
     for (i, entry) in log.iter().enumerate() {

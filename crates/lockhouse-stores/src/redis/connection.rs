@@ -51,7 +51,7 @@ impl Connections {
         }
     }
 
-    /// What a script that only reads answers.
+    /// Runs a script that only reads.
     pub(super) async fn read<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,
@@ -59,7 +59,7 @@ impl Connections {
         self.run(script, Kind::Unavailable, "reading").await
     }
 
-    /// What a script that may change something answers.
+    /// Runs a script that may change something.
     pub(super) async fn write<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,

@@ -22,7 +22,7 @@ fn handing_out_the_highest_slots_is_caught() {
         let resizes = commands.iter().any(|c| matches!(c, Command::Define(_)));
         let before = loaded.semaphores.clone();
         let turned = |name: &SemaphoreName, slots: &mut Option<Slots>| {
-            // What a template makes has no slots.
+            // A template creates semaphores without slots.
             let Some(capacity) = before.get(name).map(|row| row.capacity.value()) else {
                 return;
             };
