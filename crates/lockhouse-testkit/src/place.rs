@@ -288,6 +288,11 @@ fn mysql_url(url: &str) -> String {
 pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
     if is_postgres(server) {
         let mut connection = PgConnection::connect(server).await?;
+        // Where the server's own limits are short, which a test may have set. Dropping a database may wait for autovacuum.
+        let unlimited = "SET lock_timeout=0; SET statement_timeout=0; \
+            SELECT set_config('transaction_timeout','0',false) \
+            WHERE current_setting('transaction_timeout',true) IS NOT NULL";
+        connection.execute(unlimited).await?;
         connection.execute(statement).await?;
         connection.close().await
     } else {
