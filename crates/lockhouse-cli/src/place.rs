@@ -2,8 +2,10 @@
 
 use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockhouse::store::FullStore;
 use lockhouse::{ConnectOptions, Error, Invalid, Lockhouse};
 
 use crate::complaint::complain;
@@ -78,7 +80,8 @@ impl Place {
                  --url memory: and the server's http:// URL",
             ));
         }
-        self.connect_to_serve().await
+        let options = self.options.clone();
+        Ok(Lockhouse::connect_with(&self.url, options).await?)
     }
 
     /// For a command that only reads. An SQLite file that does not exist is not created: it is read
@@ -88,7 +91,7 @@ impl Place {
             return self.connect().await;
         };
         // A URL that makes no sense is refused, whether there is such a file or not.
-        lockhouse_stores::open(&self.url).map_err(Error::from)?;
+        self.open()?;
         if output == Format::Table {
             complain(&format!(
                 "lockhouse: {} does not exist yet; lockhouse create NAME CAPACITY makes it",
@@ -98,9 +101,9 @@ impl Place {
         Ok(Lockhouse::connect(MEMORY).await?)
     }
 
-    pub(crate) async fn connect_to_serve(&self) -> Result<Lockhouse, Failure> {
-        let options = self.options.clone();
-        Ok(Lockhouse::connect_with(&self.url, options).await?)
+    /// The store itself, not yet migrated.
+    pub(crate) fn open(&self) -> Result<Arc<dyn FullStore>, Failure> {
+        Ok(lockhouse_stores::open(&self.url).map_err(Error::from)?)
     }
 
     /// The SQLite file, if the URL names one. A URL with a host may have credentials, and names none.

@@ -3,7 +3,8 @@
 //!
 //! Each costs a descriptor, of which a process has only so many. Calls that wait may take most of
 //! them, but not all: the rest is for calls that end soon, such as releases and renewals. When all
-//! are taken, the connection that has been without a call for longest makes room.
+//! are taken, the connection that has been without a call for longest makes room. One whose caller has sent
+//! something that was not read yet goes last, as that may be a call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::descriptors::Bounds;
+use crate::socket;
 
 /// How many long answers may be on their way at once. Each takes about 1 MiB.
 const MOST_LONG_ANSWERS: usize = 128;
@@ -41,19 +43,27 @@ pub(crate) struct Connections {
 struct State {
     open: usize,
     next: u64,
-    /// Those without a call, the longest first, and how to end them.
-    idle: BTreeMap<u64, Arc<Notify>>,
+    /// Those without a call, the longest first.
+    idle: BTreeMap<u64, Idle>,
+}
+
+/// A connection without a call.
+#[derive(Clone, Debug)]
+struct Idle {
+    stream: Arc<TcpStream>,
+    /// Ends it.
+    end: Arc<Notify>,
 }
 
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Arc<TcpStream>,
+    end: Arc<Notify>,
     /// How many calls are under way. Changed under the lock of the state.
     calls: watch::Sender<usize>,
     /// Its key among the idle ones, the last time that it was idle.
     idle_as: Mutex<u64>,
-    end: Arc<Notify>,
     connections: Arc<Connections>,
 }
 
@@ -81,8 +91,8 @@ impl Connections {
                 if state.open < self.most {
                     return;
                 }
-                if let Some((_, end)) = state.idle.pop_first() {
-                    end.notify_one();
+                if let Some(idle) = state.evict() {
+                    idle.end.notify_one();
                     self.counts.evicted.inc();
                 }
             }
@@ -92,17 +102,22 @@ impl Connections {
 
     /// One more. It is idle until its first call.
     pub(crate) fn open(self: &Arc<Self>, stream: TcpStream) -> Arc<Connection> {
+        let stream = Arc::new(stream);
         let end = Arc::new(Notify::new());
+        let idle = Idle {
+            stream: Arc::clone(&stream),
+            end: Arc::clone(&end),
+        };
         let mut state = self.state();
         state.open += 1;
-        let idle_as = state.idle(&end);
+        let idle_as = state.idle(idle);
         drop(state);
         self.counts.open.inc();
         Arc::new(Connection {
-            stream: Arc::new(stream),
+            stream,
+            end,
             calls: watch::Sender::new(0),
             idle_as: Mutex::new(idle_as),
-            end,
             connections: Arc::clone(self),
         })
     }
@@ -113,11 +128,21 @@ impl Connections {
 }
 
 impl State {
-    fn idle(&mut self, end: &Arc<Notify>) -> u64 {
+    fn idle(&mut self, idle: Idle) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.idle.insert(number, Arc::clone(end));
+        self.idle.insert(number, idle);
         number
+    }
+
+    /// Takes out the one that is to make room.
+    fn evict(&mut self) -> Option<Idle> {
+        let mut quiet = self.idle.iter();
+        let quiet = quiet.find(|(_, idle)| !socket::has_unread(&idle.stream));
+        match quiet.map(|(number, _)| *number) {
+            Some(number) => self.idle.remove(&number),
+            None => self.idle.pop_first().map(|(_, idle)| idle),
+        }
     }
 }
 
@@ -172,7 +197,10 @@ impl Drop for Call {
         let mut state = connection.connections.state();
         connection.calls.send_modify(|calls| *calls -= 1);
         if *connection.calls.borrow() == 0 {
-            let number = state.idle(&connection.end);
+            let number = state.idle(Idle {
+                stream: Arc::clone(&connection.stream),
+                end: Arc::clone(&connection.end),
+            });
             let idle_as = connection.idle_as.lock();
             *idle_as.unwrap_or_else(PoisonError::into_inner) = number;
             connection.connections.changed.notify_one();
@@ -187,5 +215,39 @@ impl Drop for Connection {
         state.idle.remove(&self.idle_as());
         self.connections.counts.open.dec();
         self.connections.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_connection_whose_call_was_not_read_yet_goes_last() {
+        let bounds = Bounds {
+            connections: 3,
+            waits: 1,
+        };
+        let connections = Connections::new(bounds, Counts::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut pairs = Vec::new();
+        for _ in 0..bounds.connections {
+            let caller = TcpStream::connect(address).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            pairs.push((caller, connections.open(stream)));
+        }
+        pairs[0].0.write_all(b"GET").await.unwrap();
+        pairs[0].1.stream.readable().await.unwrap();
+        for goes in [1, 2, 0] {
+            let room = connections.room();
+            let (_, connection) = &pairs[goes];
+            tokio::select! {
+                () = room => panic!("there is no room"),
+                () = connection.to_end() => {}
+            }
+        }
     }
 }

@@ -50,7 +50,9 @@ mod semaphores;
 mod serve;
 mod socket;
 mod stopping;
+mod store_metrics;
 mod templates;
+mod text_format;
 mod tls;
 mod tokens;
 
@@ -60,4 +62,5 @@ pub use descriptors::raise_open_files_limit;
 pub use openapi::OPENAPI;
 pub use router::router;
 pub use serve::{Options, serve, serve_with};
+pub use store_metrics::StoreMetrics;
 pub use tls::{Tls, TlsFiles};

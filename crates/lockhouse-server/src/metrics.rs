@@ -1,15 +1,15 @@
 //! `/metrics`: how many calls there were, how they were answered, how long that took, what was granted and refused, and whether
-//! the upkeep fails. [`gauges`](crate::gauges) has the semaphores.
+//! the upkeep fails. [`gauges`](crate::gauges) has the semaphores, [`store_metrics`](crate::store_metrics) the store.
 //!
-//! In the OpenMetrics text format, which is what Prometheus asks for. The route is the pattern, not
-//! the path, so that names don't become labels.
+//! In the OpenMetrics text format for who asks for it, as Prometheus does, else in [Prometheus's](crate::text_format). The
+//! route is the pattern, not the path, so that names don't become labels.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::Method;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockhouse::{Code, Lockhouse, UpkeepState};
@@ -23,12 +23,13 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::connections::Counts;
 use crate::failure::Failure;
-use crate::gauges;
+use crate::store_metrics::StoreMetrics;
+use crate::{gauges, text_format};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Seconds. The last ones are for those who wait for room.
-const BUCKETS: [f64; 12] = [
+pub(crate) const BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0,
 ];
 
@@ -56,6 +57,7 @@ pub(crate) struct Metrics {
     connections: Counts,
     /// Of the semaphores that have gauges.
     prefixes: Arc<[String]>,
+    store: Option<StoreMetrics>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -91,7 +93,7 @@ struct Call {
 }
 
 impl Metrics {
-    pub(crate) fn new(prefixes: Vec<String>) -> Self {
+    pub(crate) fn new(prefixes: Vec<String>, store: Option<StoreMetrics>) -> Self {
         let calls = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
         let upkeep_failing = Gauge::default();
@@ -151,6 +153,7 @@ impl Metrics {
             upkeep_failing,
             connections,
             prefixes: prefixes.into(),
+            store,
         }
     }
 
@@ -213,15 +216,34 @@ pub(crate) async fn count(
 pub(crate) async fn get(
     State(lockhouse): State<Lockhouse>,
     State(metrics): State<Arc<Metrics>>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let fails = matches!(lockhouse.upkeep_state(), UpkeepState::Failing(_));
     metrics.upkeep_failing.set(i64::from(fails));
     let mut text = String::new();
     encode_registry(&mut text, &metrics.registry)
+        .and(
+            metrics
+                .store
+                .iter()
+                .try_for_each(|store| store.encode(&mut text)),
+        )
         .and(gauges::encode(&mut text, &lockhouse, &metrics.prefixes).await)
         .and_then(|()| encode_eof(&mut text))
         .map_err(|error| Failure::new(Code::Internal, format!("no metrics: {error}")))?;
-    Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
+    let (format, text) = match takes_openmetrics(&headers) {
+        true => (OPENMETRICS, text),
+        false => (text_format::CONTENT_TYPE, text_format::of(&text)),
+    };
+    Ok(([(CONTENT_TYPE, format), (VARY, "accept")], text).into_response())
+}
+
+fn takes_openmetrics(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(ACCEPT).iter();
+    accepted.any(|accept| {
+        let accept = accept.to_str().unwrap_or_default();
+        accept.contains("application/openmetrics-text")
+    })
 }
 
 /// A caller may make up methods; labels may not.

@@ -49,7 +49,7 @@ pub fn router(lockhouse: Lockhouse) -> Router {
         lockhouse,
         never,
         Site::ANY,
-        Metrics::new(Vec::new()),
+        Metrics::new(Vec::new(), None),
         access,
         None,
     )

@@ -22,6 +22,7 @@ use crate::origin::{Hosts, Site};
 use crate::router::with_stopping;
 use crate::socket;
 use crate::stopping::Stopping;
+use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
 
 /// How long calls may go on once the server is to stop. Each ends within 10 s by itself, as waits
@@ -65,6 +66,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// `/metrics` has gauges of the semaphores whose names begin with one of these; of the busiest if there are none.
     pub metrics_prefixes: Vec<String>,
+    /// What `/metrics` says of the store; nothing without it.
+    pub store_metrics: Option<StoreMetrics>,
     /// Where the lines of the audit log go; none to write none.
     pub audit: Option<AuditLog>,
 }
@@ -81,7 +84,7 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     let bounds = Bounds::of_the_process()?;
     let (stop, stopping) = Stopping::new();
-    let metrics = Metrics::new(options.metrics_prefixes);
+    let metrics = Metrics::new(options.metrics_prefixes, options.store_metrics);
     let connections = Connections::new(bounds, metrics.connections());
     let tls = options.tls;
     let site = Site {

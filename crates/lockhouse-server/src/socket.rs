@@ -58,7 +58,7 @@ pub(crate) async fn hung_up(stream: &TcpStream) {
             Ok(ready) if !ready.is_read_closed() => {}
             _ => return,
         }
-        match stream.try_io(Interest::READABLE, || peek(stream)) {
+        match stream.try_io(Interest::READABLE, || peek::<MOST_BEHIND>(stream)) {
             Ok(1..MOST_BEHIND) => sleep(LOOK_EVERY).await,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => return,
@@ -66,9 +66,14 @@ pub(crate) async fn hung_up(stream: &TcpStream) {
     }
 }
 
-/// How much there is to be read, as far as it matters.
-fn peek(stream: &TcpStream) -> io::Result<usize> {
-    let mut bytes = [MaybeUninit::uninit(); MOST_BEHIND];
+/// Whether the caller has sent something that was not read yet.
+pub(crate) fn has_unread(stream: &TcpStream) -> bool {
+    matches!(peek::<1>(stream), Ok(1))
+}
+
+/// How much there is to be read, up to `MOST`.
+fn peek<const MOST: usize>(stream: &TcpStream) -> io::Result<usize> {
+    let mut bytes = [MaybeUninit::uninit(); MOST];
     SockRef::from(stream).peek(&mut bytes)
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lockhouse::{Lockhouse, Upkeep};
-use lockhouse_server::{AuditLog, Tls, TlsFiles};
+use lockhouse_server::{AuditLog, StoreMetrics, Tls, TlsFiles};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -143,7 +143,7 @@ impl Serve {
             Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
         }
         self.refuse_without_tls(address)?;
-        let lockhouse = or_signal(place.connect_to_serve(), &mut signals).await?;
+        let (lockhouse, store_metrics) = or_signal(measured(&place), &mut signals).await?;
         let auth = self.auth_on(address, &lockhouse, &place).await?;
         lockhouse.limit_waiters(self.max_waiters)?;
         let maintaining = lockhouse.maintain(upkeep)?;
@@ -180,6 +180,7 @@ impl Serve {
             tls,
             audit,
             metrics_prefixes: self.metrics_prefixes,
+            store_metrics: Some(store_metrics),
         };
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)
@@ -201,6 +202,14 @@ enum Auth {
 enum LogFormat {
     Text,
     Json,
+}
+
+/// A client on the store at `place`, whose calls are measured.
+async fn measured(place: &Place) -> Result<(Lockhouse, StoreMetrics), Failure> {
+    let (store, metrics) = StoreMetrics::around(place.open()?);
+    let lockhouse = Lockhouse::with_store(store);
+    lockhouse.migrate().await?;
+    Ok((lockhouse, metrics))
 }
 
 /// Whether only programs of this machine reach `address`.

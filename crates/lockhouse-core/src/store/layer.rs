@@ -76,6 +76,41 @@ pub enum Call<'a> {
     Migrate,
 }
 
+impl Call<'_> {
+    /// The name of the method.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Call::Locked => "locked",
+            Call::Semaphore => "semaphore",
+            Call::Named => "named",
+            Call::Request => "request",
+            Call::Ready => "ready",
+            Call::DefineTemplate => "define_template",
+            Call::DeleteTemplate => "delete_template",
+            Call::Templates => "templates",
+            Call::ToFollow => "to_follow",
+            Call::Semaphores => "semaphores",
+            Call::SemaphoresEver => "semaphores_ever",
+            Call::Holders => "holders",
+            Call::History => "history",
+            Call::Due => "due",
+            Call::Stale => "stale",
+            Call::Owners(_) => "owners",
+            Call::Purge => "purge",
+            Call::Recount => "recount",
+            Call::Repair => "repair",
+            Call::Show => "show",
+            Call::Shown => "shown",
+            Call::ForgetShown => "forget_shown",
+            Call::Tokens => "tokens",
+            Call::AddToken => "add_token",
+            Call::RevokeToken => "revoke_token",
+            Call::OwnersInUse => "owners_in_use",
+            Call::Migrate => "migrate",
+        }
+    }
+}
+
 /// A decorator of a store. Whatever implements it is a [`FullStore`], which passes each call on to
 /// [`inner`](Layer::inner) unless the layer says otherwise.
 ///

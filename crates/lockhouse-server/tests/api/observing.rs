@@ -1,5 +1,7 @@
 //! Health, metrics and the page.
 
+use hyper::Request;
+
 use crate::full::full;
 use crate::server::{Server, until};
 
@@ -23,11 +25,9 @@ async fn calls_are_counted_by_route_and_status_not_by_name() {
     server.get("/nowhere").await.is(404);
     server.call("BREW", "/", "").await.is(405);
     let metrics = server.get("/metrics").await;
-    assert!(
-        metrics
-            .header("content-type")
-            .unwrap()
-            .starts_with("application/openmetrics-text")
+    assert_eq!(
+        metrics.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
     );
     let text = String::from_utf8_lossy(&metrics.body).into_owned();
     for line in [
@@ -42,7 +42,54 @@ async fn calls_are_counted_by_route_and_status_not_by_name() {
             "no {line} in\n{text}"
         );
     }
+    assert!(text.contains("\n# TYPE lockhouse_http_requests_total counter\n"));
+    assert!(!text.contains("# EOF"));
+}
+
+#[tokio::test]
+async fn who_asks_for_openmetrics_gets_it() {
+    let server = Server::start().await;
+    // As Prometheus asks.
+    let accept =
+        "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let scrape = Request::get("/metrics").header("accept", accept);
+    let metrics = server.send(scrape, "").await;
+    assert_eq!(
+        metrics.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    assert!(text.contains("\n# TYPE lockhouse_http_connections gauge\n"));
+    assert_eq!(text.matches("# EOF").count(), 1);
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn the_store_is_measured() {
+    let server = Server::with_store_metrics().await;
+    let client = server.client().await;
+    client.define("a", 7).await.unwrap();
+    let permit = client.semaphore("a").acquire().await.unwrap();
+    permit.release().await.unwrap();
+    let held = client.request_with_id("x").permits("a", 1).acquire().await;
+    held.unwrap().forget();
+    client.force_release("x", None).await.unwrap();
+    let text = server.get("/metrics").await;
+    let text = String::from_utf8_lossy(&text.body).into_owned();
+    for line in [
+        r#"lockhouse_requests_ended_total{reason="released"} 1"#,
+        r#"lockhouse_requests_ended_total{reason="forced"} 1"#,
+        r#"lockhouse_requests_ended_total{reason="expired"} 0"#,
+        r#"lockhouse_store_errors_total{call="transact",kind="unavailable"} 0"#,
+        r#"lockhouse_store_call_duration_seconds_count{call="transact"} 5"#,
+        r#"lockhouse_store_batch_commands_count 5"#,
+        r#"lockhouse_store_batch_commands_sum 5.0"#,
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in\n{text}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -80,7 +127,6 @@ async fn grants_holds_refusals_and_semaphores_are_measured() {
         grants.is_some_and(|count| count.parse::<u32>().unwrap() >= 2),
         "{text}"
     );
-    assert_eq!(text.matches("# EOF").count(), 1);
     held.release().await.unwrap();
 }
 

@@ -11,6 +11,7 @@ use hyper::client::conn::http1;
 use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use lockhouse::Lockhouse;
+use lockhouse_server::{Options, StoreMetrics};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -39,12 +40,28 @@ impl Server {
     }
 
     pub(crate) async fn on(lockhouse: Lockhouse) -> Self {
+        Self::with(lockhouse, Options::default()).await
+    }
+
+    /// As `lockhouse serve` does it: with what there is to say of the store.
+    pub(crate) async fn with_store_metrics() -> Self {
+        let store = lockhouse_stores::open("memory:").unwrap();
+        let (store, metrics) = StoreMetrics::around(store);
+        let options = Options {
+            store_metrics: Some(metrics),
+            ..Options::default()
+        };
+        Self::with(Lockhouse::with_store(store), options).await
+    }
+
+    async fn with(lockhouse: Lockhouse, options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let served = tokio::spawn(lockhouse_server::serve(
+        let served = tokio::spawn(lockhouse_server::serve_with(
             lockhouse.clone(),
             listener,
+            options,
             stopped,
         ));
         Self {

@@ -1,0 +1,224 @@
+//! What `/metrics` says of the store: how long its calls take, which errors they end with, how large batches are, and why
+//! requests end.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer};
+use lockhouse::{EndReason, Outcome, Reply};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::metrics::BUCKETS;
+
+/// Commands.
+const BATCH_SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// The call that decides and saves a batch.
+const TRANSACT: &str = "transact";
+
+/// What batches fail with on a store in use.
+const TRANSIENT: [Kind; 5] = [
+    Kind::Conflict,
+    Kind::Locked,
+    Kind::Unavailable,
+    Kind::Crowded,
+    Kind::Unknown,
+];
+
+/// Counts and times the calls to a store, for `/metrics` of a server on it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use lockhouse::Lockhouse;
+/// use lockhouse_server::{Options, StoreMetrics};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("sqlite:{}", folder.path().join("x.db").display());
+/// let (store, metrics) = StoreMetrics::around(lockhouse_stores::open(&url)?);
+/// store.migrate().await?;
+/// let lockhouse = Lockhouse::with_store(store);
+/// let options = Options {
+///     store_metrics: Some(metrics),
+///     ..Options::default()
+/// };
+/// # drop((lockhouse, options));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoreMetrics(Arc<Measures>);
+
+#[derive(Debug)]
+struct Measures {
+    registry: Registry,
+    durations: Family<Called, Histogram>,
+    errors: Family<Failed, Counter>,
+    batch_sizes: Histogram,
+    ends: Family<Ended, Counter>,
+}
+
+/// The store in front of which calls are measured.
+#[derive(Debug)]
+struct Measured {
+    store: Arc<dyn FullStore>,
+    measures: Arc<Measures>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    call: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failed {
+    call: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    reason: &'static str,
+}
+
+impl StoreMetrics {
+    /// `store`, with its calls measured, and the measures.
+    pub fn around(store: Arc<dyn FullStore>) -> (Arc<dyn FullStore>, Self) {
+        let measures = Arc::new(Measures::new());
+        let measured = Measured {
+            store,
+            measures: Arc::clone(&measures),
+        };
+        (Arc::new(measured), Self(measures))
+    }
+
+    /// Appends them to `text`.
+    pub(crate) fn encode(&self, text: &mut String) -> std::fmt::Result {
+        encode_registry(text, &self.0.registry)
+    }
+}
+
+impl Measures {
+    fn new() -> Self {
+        let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
+        let errors = Family::<Failed, Counter>::default();
+        let ends = Family::<Ended, Counter>::default();
+        // Those are there from the start: of what appears with its first event, no rate can be had.
+        for kind in TRANSIENT.map(kind) {
+            let call = TRANSACT;
+            let _ = errors.get_or_create(&Failed { call, kind });
+        }
+        for reason in EndReason::ALL.map(EndReason::as_str) {
+            let _ = ends.get_or_create(&Ended { reason });
+        }
+        let batch_sizes = Histogram::new(BATCH_SIZES);
+        let mut registry = Registry::with_prefix("lockhouse");
+        registry.register(
+            "requests_ended",
+            "Requests that this server ended, by the reason",
+            ends.clone(),
+        );
+        let store = registry.sub_registry_with_prefix("store");
+        store.register_with_unit(
+            "call_duration",
+            "How long calls to the store took, those that failed included",
+            Unit::Seconds,
+            durations.clone(),
+        );
+        store.register(
+            "errors",
+            "Calls to the store that failed; most are tried again",
+            errors.clone(),
+        );
+        store.register(
+            "batch_commands",
+            "How many commands a batch had",
+            batch_sizes.clone(),
+        );
+        Self {
+            registry,
+            durations,
+            errors,
+            batch_sizes,
+            ends,
+        }
+    }
+
+    async fn measure<T>(
+        &self,
+        call: &'static str,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let begun = Instant::now();
+        let answer = answer.await;
+        let durations = self.durations.get_or_create(&Called { call });
+        durations.observe(begun.elapsed().as_secs_f64());
+        if let Err(error) = &answer {
+            let kind = kind(error.kind());
+            self.errors.get_or_create(&Failed { call, kind }).inc();
+        }
+        answer
+    }
+
+    fn count_ends(&self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let Ok(Reply::Ended {
+                request, now: true, ..
+            }) = outcome
+            else {
+                continue;
+            };
+            if let Some(reason) = request.end_reason() {
+                let reason = reason.as_str();
+                self.ends.get_or_create(&Ended { reason }).inc();
+            }
+        }
+    }
+}
+
+impl Layer for Measured {
+    fn inner(&self) -> &dyn FullStore {
+        &*self.store
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: Call<'_>,
+        answer: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        self.measures.measure(call.name(), answer).await
+    }
+
+    async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        self.measures
+            .batch_sizes
+            .observe(batch.commands.len() as f64);
+        let outcomes = self
+            .measures
+            .measure(TRANSACT, self.store.transact(batch))
+            .await?;
+        self.measures.count_ends(&outcomes);
+        Ok(outcomes)
+    }
+}
+
+/// The label of an error's kind.
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Conflict => "conflict",
+        Kind::Locked => "locked",
+        Kind::Unavailable => "unavailable",
+        Kind::Crowded => "crowded",
+        Kind::Unknown => "unknown",
+        Kind::Rejected => "rejected",
+        Kind::Schema => "schema",
+        Kind::Configuration => "configuration",
+        _ => "other",
+    }
+}
