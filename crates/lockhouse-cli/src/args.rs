@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::completions::Completions;
 use crate::format::Format;
 use crate::global::Global;
+use crate::manual::Manual;
 use crate::verbs::Verb;
 
 const AFTER_HELP: &str = "\
@@ -46,6 +47,8 @@ pub(crate) enum Task {
     #[command(flatten)]
     Verb(Box<Verb>),
     Completions(Completions),
+    #[command(name = "man")]
+    Manual(Manual),
 }
 
 /// The output that `args` ask for, though they are not understood as a whole.

@@ -14,9 +14,11 @@ mod failure;
 mod format;
 mod global;
 mod hold;
+mod manual;
 mod notice;
 mod output;
 mod place;
+mod service_manager;
 mod settings;
 mod table;
 mod upkeep;
@@ -68,6 +70,7 @@ fn lockhouse(cli: Cli) -> Exit {
     let output = cli.global.output;
     let done = match cli.task {
         Task::Completions(completions) => completions.perform(Cli::command()),
+        Task::Manual(manual) => manual.perform(Cli::command()),
         Task::Verb(verb) => perform(*verb, &cli.global),
     };
     done.unwrap_or_else(|failure| {

@@ -44,9 +44,10 @@ fn twelve_runs_on_a_capacity_of_four_are_never_more_than_four_and_leave_nothing_
     for house in [House::on_a_store(), House::behind_a_server()] {
         house.text(&["create", "a", "4"]);
         let log = house.path("log");
-        // One short line appended is one write, so they come in the order of what happened.
+        // One short line appended is one write, so they come in the order of what happened. The first ones wait for each
+        // other, as a busy machine may start them long after each other.
         let script = format!(
-            "echo + >> {0}; sleep 0.1; echo - >> {0}",
+            "echo + >> {0}; until [ $(grep -c + {0}) -ge 4 ]; do sleep 0.05; done; sleep 0.1; echo - >> {0}",
             log.to_str().unwrap()
         );
         let run = ["run", "-s", "a", "--", "sh", "-c", &script];

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::hold::{Signals, or_signal};
 use crate::place::{self, Place};
+use crate::service_manager;
 use crate::settings::{self, Setting};
 use crate::upkeep::{Ages, Intervals};
 
@@ -159,6 +160,7 @@ impl Serve {
         let mut told = stopped.clone();
         tokio::spawn(async move {
             let first = signals.end().await;
+            service_manager::stopping();
             tracing::info!(signal = %first, "stopping when the calls under way are done");
             // They are gone only if the server has ended already.
             let _ = stop.send(true);
@@ -182,6 +184,7 @@ impl Serve {
             metrics_prefixes: self.metrics_prefixes,
             store_metrics: Some(store_metrics),
         };
+        service_manager::ready();
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
         tokio::try_join!(serving, leaving)
             .map_err(|error| Failure::other(format!("the server failed: {error}")))?;
@@ -221,6 +224,7 @@ fn is_loopback(address: SocketAddr) -> bool {
 async fn reload_on_hangup(tls: Option<Tls>, audit: Option<AuditLog>, mut signals: Signals) {
     loop {
         signals.next().await;
+        service_manager::reloading();
         match tls.as_ref().map(Tls::reload) {
             Some(Ok(_)) => tracing::info!("the certificate files were read again"),
             Some(Err(error)) => {
@@ -231,6 +235,7 @@ async fn reload_on_hangup(tls: Option<Tls>, audit: Option<AuditLog>, mut signals
         if let Some(Err(error)) = audit.as_ref().map(AuditLog::reopen) {
             tracing::error!(%error, "the audit log cannot be opened again; the old file stays");
         }
+        service_manager::reloaded();
     }
 }
 

@@ -1,0 +1,50 @@
+//! What systemd is told: that the server is ready, that it stops, and that it still runs.
+//!
+//! Each is a message to the socket in `NOTIFY_SOCKET`; without one there is nobody to tell. See `sd_notify(3)`.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// The server takes connections. Until it ends, systemd is told so as often as the unit's `WatchdogSec=` wants it.
+pub(crate) fn ready() {
+    tell(&[NotifyState::Ready]);
+    if let Some(at_most) = sd_notify::watchdog_enabled() {
+        tokio::spawn(keep_telling(at_most / 2));
+    }
+}
+
+/// The files that can be read again are about to be; then the server is [`ready`] again.
+pub(crate) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::warn!(%error, "systemd cannot be told of the reload"),
+    }
+}
+
+/// They were read.
+pub(crate) fn reloaded() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// The server takes no more calls.
+pub(crate) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// A runtime that hangs tells nothing, and is restarted.
+async fn keep_telling(every: Duration) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        tell(&[NotifyState::Watchdog]);
+    }
+}
+
+fn tell(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "systemd cannot be told the state of the server");
+    }
+}
