@@ -1,7 +1,7 @@
 //! The README does what it says: each of its command blocks is run here, as printed.
 //!
-//! Three things differ from a reader's machine: `cargo install`, and `cargo run` outside `scripts/test`, build
-//! without optimizing, which takes minutes less; the port is a free one; and the state folder is a fresh one.
+//! Three things differ from a reader's machine: outside `scripts/test`, `cargo install` and `cargo run` build without
+//! optimizing, which takes minutes less; the port is a free one; and the state folder is a fresh one.
 
 #![allow(clippy::unwrap_used)]
 

@@ -132,6 +132,24 @@ fn the_soft_limit_of_open_files_is_raised() {
     a_holder_can_call(&address);
 }
 
+/// The most that may wait at one server, unless it is told otherwise.
+#[test]
+fn ten_thousand_wait_in_little_memory_and_a_holder_can_call() {
+    let house = House::on_a_store();
+    let (server, address, _waiters) = crowded(&house, "-Sn 1024", 10_000);
+    until("all wait", || waiting(&address) == 10_000);
+    let memory = memory(&server);
+    assert!(memory < 600 * MIB, "{} MiB", memory / MIB);
+    let refused = call(
+        &address,
+        "PUT",
+        "/v1/requests/z",
+        r#"{"permits":[{"semaphore":"a"}],"wait_ms":1000}"#,
+    );
+    assert!(refused.contains("\"overloaded\""), "{refused}");
+    a_holder_can_call(&address);
+}
+
 #[test]
 fn idle_connections_make_room_for_others() {
     let house = House::on_a_store();

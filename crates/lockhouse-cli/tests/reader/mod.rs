@@ -21,6 +21,15 @@ pub(crate) fn in_text(kind: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// The variables by which Cargo tells a program of the crate that it is of.
+const OF_A_CRATE: [&str; 5] = [
+    "CARGO_BIN_",
+    "CARGO_CRATE_",
+    "CARGO_MANIFEST_",
+    "CARGO_PKG_",
+    "CARGO_PRIMARY_",
+];
+
 /// A reader with a fresh home.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
@@ -30,18 +39,18 @@ impl Home {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let real = env!("CARGO");
+        // `scripts/test` has built it as printed.
+        let (debug, shift) = match std::env::var_os("LOCKHOUSE_TEST_BINARY") {
+            Some(_) => ("", "shift"),
+            None => ("--debug", "shift 2"),
+        };
         let shim = format!(
             "case $1 in\n\
-             install) exec {real} \"$@\" --debug --quiet --root {home:?} ;;\n\
+             install) exec {real} \"$@\" {debug} --quiet --root {home:?} ;;\n\
              run) {shift}; exec {real} run --quiet \"$@\" ;;\n\
              *) exit 1 ;;\n\
              esac",
             home = folder.path(),
-            // `scripts/test` has built it as printed.
-            shift = match std::env::var_os("LOCKHOUSE_TEST_BINARY") {
-                Some(_) => "shift",
-                None => "shift 2",
-            },
         );
         let home = Self { folder };
         home.program("cargo", &shim);
@@ -73,6 +82,13 @@ impl Home {
             .env("XDG_STATE_HOME", home.join("state"))
             .env_remove("LOCKHOUSE_URL")
             .stdin(Stdio::null());
+        // What Cargo tells a test of its crate is not in a reader's shell, and would make Cargo build anew what depends on it.
+        for (variable, _) in std::env::vars_os() {
+            let name = variable.to_string_lossy();
+            if name == "OUT_DIR" || OF_A_CRATE.iter().any(|prefix| name.starts_with(prefix)) {
+                bash.env_remove(&variable);
+            }
+        }
         bash
     }
 }
