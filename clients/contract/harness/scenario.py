@@ -197,7 +197,12 @@ class Scenario:
 
     def _do_sent(self, step):
         """How many calls a client sent, with which headers, and whether each began before the last one's answer."""
-        calls = [it for it in self._proxy(step["sent"]).calls if it["line"].startswith(step["on"])]
+        deadline = time.monotonic() + (within_s(step) if "within_ms" in step else 0)
+        while True:
+            calls = [it for it in list(self._proxy(step["sent"]).calls) if it["line"].startswith(step["on"])]
+            if len(calls) >= step.get("times", 1) or time.monotonic() >= deadline:
+                break
+            time.sleep(POLL_S)
         if "times" in step:
             assert len(calls) == step["times"], f"there were {[it['line'] for it in calls]}"
         assert calls, "there was none"

@@ -103,6 +103,20 @@ def test_a_permit_that_is_dropped_is_released(client: lockhouse.Client, name: st
     until(lambda: in_use(client, name) == 0)
 
 
+def test_a_session_that_is_dropped_is_not_kept(client: lockhouse.Client, name: str) -> None:
+    client.define(name, 1)
+    permit = client.session(f"owner of {name}", ttl=1).request({name: 1}).acquire()
+    time.sleep(2)
+    # A permit of it keeps it.
+    assert not permit.lost
+    with pytest.raises(lockhouse.ExhaustedError):
+        client.request({name: 1}, wait=0).acquire()
+    permit.forget()
+    del permit
+    gc.collect()
+    client.request({name: 1}, wait=10).acquire().release()
+
+
 def test_the_garbage_collector_needs_no_lock_to_drop_a_permit(client: lockhouse.Client, name: str) -> None:
     """It may run in the middle of anything, also while this thread has a lock of this package."""
     client.define(name, 1)

@@ -12,7 +12,6 @@ import queue
 import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Callable, Optional, Protocol
 from weakref import WeakSet
 
@@ -107,10 +106,11 @@ class Release:
 
 
 class _Dropped:
-    """Permits that nothing refers to any more.
+    """Permits and sessions that nothing refers to any more.
 
     The garbage collector finds them in the middle of anything, even while its thread has a lock of this
-    package, so it only puts them into a queue, which takes no lock. A thread of their own gives them back.
+    package. So it only puts what is to be done into a queue, which takes no lock. A thread of their own
+    does it.
     """
 
     def __init__(self) -> None:
@@ -123,15 +123,15 @@ class _Dropped:
         self._has_thread = False
 
     def expect(self) -> None:
-        """There is a permit, which may be dropped."""
+        """There is a permit or a session, which may be dropped."""
         with self._lock:
             if not self._has_thread:
-                threading.Thread(target=self._give_back, name="lockhouse-dropped", daemon=True).start()
+                threading.Thread(target=self._work, name="lockhouse-dropped", daemon=True).start()
                 self._has_thread = True
 
-    def put(self, hold: Optional[Hold], release: Release, pid: int) -> None:
+    def put(self, what: Callable[[], object], pid: int) -> None:
         if pid == os.getpid():
-            self._queue.put(partial(_give_back, hold, release))
+            self._queue.put(what)
 
     def settle(self, deadline: float) -> None:
         """Waits until all that were dropped before are on their way."""
@@ -140,7 +140,7 @@ class _Dropped:
             self._queue.put(done.set)
             done.wait(max(deadline - time.monotonic(), 0.0))
 
-    def _give_back(self) -> None:
+    def _work(self) -> None:
         while True:
             self._queue.get()()
 
@@ -148,7 +148,8 @@ class _Dropped:
 DROPPED = _Dropped()
 
 
-def _give_back(hold: Optional[Hold], release: Release) -> None:
+def give_back(hold: Optional[Hold], release: Release) -> None:
+    """What a dropped permit does."""
     if hold is not None:
         hold.stop()
     release.in_background(hold.lost.until if hold else None)

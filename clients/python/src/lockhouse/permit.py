@@ -8,15 +8,19 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
-from typing import Optional, TypeVar
+from typing import TYPE_CHECKING, Optional, TypeVar
 from weakref import finalize
 
 from . import errors
-from ._giving_back import DEBTS, DROPPED, Release
+from ._giving_back import DEBTS, DROPPED, Release, give_back
 from ._hold import Hold, Lost
 from ._tasks import in_background
 from .status import RequestStatus
+
+if TYPE_CHECKING:
+    from .session import Session
 
 T = TypeVar("T")
 
@@ -60,6 +64,7 @@ class Permit:
         lost: Lost,
         hold: Optional[Hold],
         release: Release,
+        session: Optional[Session] = None,
     ) -> None:
         self.request = request
         """The request as it was granted."""
@@ -70,10 +75,12 @@ class Permit:
         """
         self._hold = hold
         self._release = release
+        # A session is kept as long as a permit of it is.
+        self._session = session
         self._pid = os.getpid()
         self._is_open = True
         # It must not refer to the permit, or that would live for ever.
-        self._dropped = finalize(self, DROPPED.put, hold, release, self._pid)
+        self._dropped = finalize(self, DROPPED.put, partial(give_back, hold, release), self._pid)
         self._dropped.atexit = False
         DROPPED.expect()
         DEBTS.held.add(self)

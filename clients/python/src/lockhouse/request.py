@@ -21,6 +21,7 @@ from .status import RequestStatus
 
 if TYPE_CHECKING:
     from .client import Client
+    from .session import Session
 
 DEFAULT_TTL_S = 30.0
 
@@ -41,7 +42,7 @@ class Request:
         ttl: Optional[float] = DEFAULT_TTL_S,
         wait: Optional[float] = None,
         priority: int = 0,
-        session: Optional[Hold] = None,
+        session: Optional[Session] = None,
     ) -> None:
         self._client = client
         self._external_id = external_id
@@ -112,7 +113,7 @@ class Request:
             lost = hold.lost
         else:
             lost = Lost(parent=session.lost if session else None)
-        return Permit(request, lost, hold, self._release(external_id))
+        return Permit(request, lost, hold, self._release(external_id), session)
 
     def _release(self, external_id: str) -> Release:
         by = self._owner or this_process()

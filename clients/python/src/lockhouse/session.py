@@ -8,9 +8,10 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Optional
+from weakref import finalize
 
 from . import errors
-from ._giving_back import DEBTS
+from ._giving_back import DEBTS, DROPPED
 from ._hold import Hold, Lost
 from .request import Request
 
@@ -23,6 +24,9 @@ class Session:
 
     A context manager: leaving the block says goodbye, which releases everything. Its permits are lost
     when it is. A request that is ended alone, by force, is not told.
+
+    One that is garbage-collected, as nothing refers to it or to a permit of it, says no goodbye: the owner
+    may have begun another session. Its heartbeats stop, and its ``ttl`` ends what it holds.
     """
 
     def __init__(self, client: Client, owner: str, ttl: float) -> None:
@@ -34,6 +38,10 @@ class Session:
         client.heartbeat(owner, ttl)
         renewal = client._session_renewal(owner, ttl)
         self._hold = Hold(f"the session of {owner}", renewal, ttl, sent_at)
+        # It must not refer to the session, or that would live for ever.
+        self._dropped = finalize(self, DROPPED.put, self._hold.stop, self._pid)
+        self._dropped.atexit = False
+        DROPPED.expect()
         DEBTS.held.add(self)
 
     @property
@@ -58,7 +66,7 @@ class Session:
             ttl=None,
             wait=wait,
             priority=priority,
-            session=self._hold,
+            session=self,
         )
 
     def goodbye(self) -> int:
@@ -94,6 +102,7 @@ class Session:
         if not self._is_open or self._pid != os.getpid():
             return False
         self._is_open = False
+        self._dropped.detach()
         DEBTS.held.discard(self)
         self._hold.end("released")
         return True
