@@ -63,6 +63,11 @@ impl Seniority {
     pub fn new(waited: Duration, priority: Priority) -> Self {
         Self(us(waited).saturating_add(i64::from(priority.value()) * STEP_US))
     }
+
+    /// That of the same waiter when it has waited for so much longer.
+    pub fn after(self, longer: Duration) -> Self {
+        Self(self.0.saturating_add(us(longer)))
+    }
 }
 
 /// What the store's clock showed when the line was last written, and how far the line's time is from it.

@@ -1,5 +1,7 @@
 //! Batches of commands.
 
+use std::time::Duration;
+
 use crate::{Command, Footprint};
 
 /// Commands to decide and save in one commit.
@@ -19,5 +21,22 @@ impl Batch {
             commands,
             footprint,
         }
+    }
+
+    /// The same batch when those who wait have waited for so much longer.
+    pub fn after(&self, longer: Duration) -> Self {
+        let mut batch = self.clone();
+        for command in &mut batch.commands {
+            match command {
+                Command::Acquire { turn, .. } => turn.waited += longer,
+                Command::Stand { stand, .. } => {
+                    if let Some(standing) = &mut stand.standing {
+                        standing.seniority = standing.seniority.after(longer);
+                    }
+                }
+                _ => {}
+            }
+        }
+        batch
     }
 }

@@ -1,12 +1,12 @@
 //! How long a call tries, by a clock that jumps ahead when nobody has anything to do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockhouse::{Ask, Code, Count, ExternalId, SemaphoreName, Ttl};
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{Command, Timestamp};
+use lockhouse_core::{Command, LineTime, Timestamp};
 use lockhouse_stores::Memory;
 use tokio::time::Instant;
 
@@ -69,6 +69,64 @@ async fn a_waiting_ask_goes_on_while_the_store_is_busy() {
         assert!((20..30).contains(&after.as_secs()), "{trouble:?} {after:?}");
         ask().wait(Duration::MAX).acquire().await.unwrap().forget();
         assert!(began.elapsed() < Duration::from_secs(65), "{trouble:?}");
+    }
+}
+
+/// How long the first caller of a command has waited, as it says.
+fn says_waited(command: &Command) -> Option<Duration> {
+    let now = LineTime::default() + Duration::from_secs(3_600);
+    match command {
+        Command::Acquire { turn, .. } => turn.waits.then_some(turn.waited),
+        Command::Stand { stand, .. } => Some(now.since(now.place(stand.standing?.seniority))),
+        _ => None,
+    }
+}
+
+/// P11: the entry of a process in the line would have a place that is too late by as long as the store had trouble.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_tried_again_says_how_long_its_callers_have_waited_by_then() {
+    const LASTS: Duration = Duration::from_secs(3);
+    let kinds = [
+        Kind::Conflict,
+        Kind::Locked,
+        Kind::Crowded,
+        Kind::Unavailable,
+    ];
+    // Before the caller is refused for the first time, and after that.
+    for (trouble, after_ms) in kinds.into_iter().flat_map(|kind| [(kind, 0), (kind, 10)]) {
+        let began = Instant::now();
+        let (tries, most_missing_ms) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+        let (tried, missing) = (Arc::clone(&tries), Arc::clone(&most_missing_ms));
+        let lockhouse = hooked(move |batch| {
+            let Some(waited) = batch.commands.iter().filter_map(says_waited).max() else {
+                return Ok(Vec::new());
+            };
+            let at = began.elapsed();
+            let too_short = u64::try_from(at.saturating_sub(waited).as_millis()).unwrap();
+            missing.fetch_max(too_short, Ordering::Relaxed);
+            match (Duration::from_millis(after_ms)..LASTS).contains(&at) {
+                true => {
+                    tried.fetch_add(1, Ordering::Relaxed);
+                    Err(Error::new(trouble, "the store has trouble"))
+                }
+                false => Ok(Vec::new()),
+            }
+        });
+        lockhouse.define("s", 1).await.unwrap();
+        let held = lockhouse.request().permits("s", 1).try_acquire().await;
+        let waits = lockhouse.request().permits("s", 1);
+        let ended = waits.wait(Duration::from_secs(5)).acquire().await;
+        ended.unwrap_err();
+        drop(held);
+        let (tries, missing) = (
+            tries.load(Ordering::Relaxed),
+            most_missing_ms.load(Ordering::Relaxed),
+        );
+        assert!(tries > 1, "{trouble:?}, after {after_ms} ms: {tries} tries");
+        assert!(
+            missing < 100,
+            "{trouble:?}, after {after_ms} ms: {missing} ms are missing"
+        );
     }
 }
 

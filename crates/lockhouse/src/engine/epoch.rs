@@ -5,6 +5,7 @@
 
 use lockhouse_core::store::{Batch, Page};
 use lockhouse_core::{Command, Epoch, Invalid, Semaphore, SemaphoreName};
+use tokio::time::Instant;
 
 use super::Engine;
 use super::retry::{self, OnLock};
@@ -59,8 +60,9 @@ impl Engine {
         let raises = names.into_iter();
         let raises = raises.map(|name| Command::RaiseFence { name, epoch });
         let batch = Batch::new(raises.collect());
-        let deadline = retry::deadline();
-        let outcomes = retry::transact(&*self.store, &batch, deadline, OnLock::Retry).await?;
+        let (made, deadline) = (Instant::now(), retry::deadline());
+        let decided = retry::transact(&*self.store, &batch, made, deadline, OnLock::Retry);
+        let outcomes = decided.await?;
         for outcome in outcomes {
             outcome?;
         }

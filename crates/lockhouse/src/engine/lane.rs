@@ -33,6 +33,8 @@ pub(super) struct Lane {
     /// Which no other lane has.
     semaphores: HashSet<SemaphoreName>,
     batch: Batch,
+    /// When the batch said how long its callers had waited.
+    made: Instant,
     /// What else there is to each command. None are left once they are answered.
     asked: Vec<Asked>,
 }
@@ -69,6 +71,7 @@ impl Lane {
             kind,
             semaphores,
             batch: batch(Vec::new(), &HashSet::new()),
+            made: Instant::now(),
             asked: Vec::new(),
         };
         lane.fill(commands);
@@ -184,13 +187,15 @@ impl Lane {
             let again = batch(again, &HashSet::new());
             let many = late.len();
             let store = &*self.driver.store;
-            let new: Vec<_> = match retry::transact(store, &again, deadline, OnLock::Retry).await {
-                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-                Err(error) => {
-                    let lost = "a grant took longer than it lasts, and asking again failed";
-                    shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
-                }
-            };
+            let new: Vec<_> =
+                match retry::transact(store, &again, self.made, deadline, OnLock::Retry).await {
+                    Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+                    Err(error) => {
+                        let lost = "a grant took longer than it lasts, and asking again failed";
+                        shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many)
+                            .collect()
+                    }
+                };
             for ((answer, begun), new) in late.into_iter().zip(new) {
                 *begun = now;
                 *answer = as_granted(answer, new);
@@ -232,7 +237,7 @@ impl Lane {
         let mut is_again = false;
         while !self.batch.commands.is_empty() {
             let store = &*self.driver.store;
-            let decided = retry::transact(store, &self.batch, deadline, OnLock::Report);
+            let decided = retry::transact(store, &self.batch, self.made, deadline, OnLock::Report);
             let error = match decided.await {
                 Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
                 Err(error) => error,
@@ -276,7 +281,7 @@ impl Lane {
             }
             let alone = batch(vec![command.clone()], &HashSet::new());
             let store = &*self.driver.store;
-            let outcome = retry::transact(store, &alone, deadline, OnLock::Report).await;
+            let outcome = retry::transact(store, &alone, self.made, deadline, OnLock::Report).await;
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
             if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
                 && turn.waits

@@ -40,10 +40,14 @@ pub(super) enum OnLock {
     Report,
 }
 
-/// Decides and saves `batch`, before `deadline`.
+/// A batch says how long its callers have waited. After so long it is brought up to date before a try.
+const UP_TO_DATE_FOR: Duration = Duration::from_millis(5);
+
+/// Decides and saves `batch`, which was made at `made`, before `deadline`.
 pub(super) async fn transact(
     store: &dyn FullStore,
     batch: &Batch,
+    made: Instant,
     deadline: Instant,
     on_lock: OnLock,
 ) -> Result<Vec<Outcome>, Error> {
@@ -51,7 +55,10 @@ pub(super) async fn transact(
     let mut last = None;
     let mut retry = 0;
     loop {
-        let error = match timeout_at(deadline, store.transact(batch)).await {
+        let age = made.elapsed();
+        let newer = (age > UP_TO_DATE_FOR).then(|| batch.after(age));
+        let tried = store.transact(newer.as_ref().unwrap_or(batch));
+        let error = match timeout_at(deadline, tried).await {
             Ok(Ok(outcomes)) if lost.is_empty() => return Ok(outcomes),
             Ok(Ok(outcomes)) => return Ok(as_asked_before(batch, outcomes, &lost)),
             Ok(Err(error)) => error,
