@@ -28,6 +28,29 @@ async fn a_waiter_with_a_free_key_does_not_ask_while_others_come_first() {
     assert!(asks <= 5, "{asks} asks in 150 ms");
 }
 
+/// The first waiter took the call of the second for a key that it lacks, stood before it again, and had it refused: on and on.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_lacks_a_key_lets_another_have_a_key_that_both_want() {
+    let (lockhouse, store) = house(&[("all", 2)]).await;
+    lockhouse.template("key/*", 1).await.unwrap();
+    for key in ["x", "y"] {
+        let held = ask(key, &[(&format!("key/{key}"), 1)]);
+        grant(&lockhouse, held).await.unwrap();
+    }
+    let first = ask("first", &[("all", 1), ("key/x", 1), ("key/y", 1)]);
+    let _first = Caller::waits(&lockhouse, first, LONG).await;
+    let second = ask("second", &[("all", 1), ("key/x", 1)]);
+    let second = Caller::waits(&lockhouse, second, LONG).await;
+    sleep(Duration::from_millis(400)).await;
+    store.slow_us.store(1_000, Ordering::SeqCst);
+    let before = store.commands.load(Ordering::SeqCst);
+    lockhouse.release("x").await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    let asks = store.commands.load(Ordering::SeqCst) - before;
+    assert!(asks <= 20, "{asks} commands in 100 ms");
+    second.answer().await.unwrap();
+}
+
 /// P12: a semaphore that a template has yet to create has no row that a poll finds.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_for_keys_that_are_not_there_seldom_ask() {

@@ -14,7 +14,8 @@ use super::WaitingLine;
 use super::waiter::WaiterState;
 
 impl WaitingLine {
-    /// The keyed semaphores of a waiter that have no room for it, or others in front of it.
+    /// The keyed semaphores of a waiter that have no room for it, or others in front of it. One behind it that was called,
+    /// as this one lacks another key, takes nothing from it.
     pub(super) fn lacking_keys(&self, place: Place) -> Vec<SemaphoreName> {
         let waiter = self.waiters.get(&place).filter(|_| self.knows_keys);
         let Some(waiter) = waiter else {
@@ -24,7 +25,7 @@ impl WaitingLine {
         let lacking = permits.filter(|(name, count)| {
             let line = self.lines.get(*name).filter(|line| line.is_keyed);
             line.is_some_and(|line| {
-                !line.has(count.value())
+                !line.has_for(place, count.value())
                     || line.parked.first().is_some_and(|first| *first < place)
                     || line.registration.waits_for_others()
             })

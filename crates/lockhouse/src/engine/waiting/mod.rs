@@ -338,8 +338,8 @@ impl WaitingLine {
         // First of all: what it was called for itself is not lacking.
         for (name, count) in waiter.ask.permits() {
             match (self.lines.get_mut(name), was_called, waiter.is_called) {
-                (Some(line), false, true) => line.call(count.value()),
-                (Some(line), true, false) => line.answer(count.value()),
+                (Some(line), false, true) => line.call(place, count.value()),
+                (Some(line), true, false) => line.answer(place),
                 _ => {}
             }
         }

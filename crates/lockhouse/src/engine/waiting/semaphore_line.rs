@@ -5,7 +5,7 @@
 //! give back. Other processes may have made it more, which the next poll finds out, or less, which the next refusal does. A
 //! wrong estimate costs an ask too many or a poll too late, and never a permit too many: the store decides.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockhouse_core::{Place, ProcessId};
@@ -23,8 +23,9 @@ pub(in crate::engine) struct SemaphoreLine {
     free: Option<u64>,
     /// How many those commands will give back that are queued.
     coming: u64,
-    /// How many those waiters want that were called and are not answered.
+    /// How many those waiters want that were called and are not answered; together, and each.
     called: u64,
+    called_each: BTreeMap<Place, u32>,
     capacity: Option<u32>,
     /// Those who wait and may not go yet.
     pub(in crate::engine) parked: BTreeSet<Place>,
@@ -53,6 +54,7 @@ impl SemaphoreLine {
             free: None,
             coming: 0,
             called: 0,
+            called_each: BTreeMap::new(),
             capacity: None,
             parked: BTreeSet::new(),
             held_back: BTreeSet::new(),
@@ -69,6 +71,14 @@ impl SemaphoreLine {
 
     pub(in crate::engine) fn has(&self, count: u32) -> bool {
         let wanted = self.called + u64::from(count);
+        self.free.is_none_or(|free| free + self.coming >= wanted)
+    }
+
+    /// Whether it has so many for `place` besides those for which others before it were called.
+    pub(in crate::engine) fn has_for(&self, place: Place, count: u32) -> bool {
+        let before = self.called_each.range(..place);
+        let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
+        let wanted = before + u64::from(count);
         self.free.is_none_or(|free| free + self.coming >= wanted)
     }
 
@@ -122,11 +132,13 @@ impl SemaphoreLine {
         self.free = Some(self.free.map_or(most, |free| free.min(most)));
     }
 
-    pub(in crate::engine) fn call(&mut self, count: u32) {
+    pub(in crate::engine) fn call(&mut self, place: Place, count: u32) {
         self.called += u64::from(count);
+        self.called_each.insert(place, count);
     }
 
-    pub(in crate::engine) fn answer(&mut self, count: u32) {
+    pub(in crate::engine) fn answer(&mut self, place: Place) {
+        let count = self.called_each.remove(&place).unwrap_or_default();
         self.called = self.called.saturating_sub(count.into());
     }
 
