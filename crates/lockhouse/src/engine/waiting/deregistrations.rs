@@ -6,9 +6,10 @@ use std::time::Duration;
 use lockhouse_core::SemaphoreName;
 use tokio::time::Instant;
 
-/// How often the end of all waits is told again, while it may not have been saved, and for how long.
+/// How often the end of all waits is told again, while it may not have been saved, and how many times. A row may be locked for
+/// 10 s, and a store away for longer.
 const AGAIN: Duration = Duration::from_secs(1);
-const AT_MOST: u32 = 10;
+const AT_MOST: u32 = 30;
 
 /// Semaphores that nobody waits for any more, but where others may believe so.
 #[derive(Debug, Default)]
@@ -31,8 +32,9 @@ impl Deregistrations {
         self.0.entry(name.clone()).or_insert(new);
     }
 
-    pub(super) fn forget(&mut self, name: &SemaphoreName) {
-        self.0.remove(name);
+    /// Whether it was to be told.
+    pub(super) fn forget(&mut self, name: &SemaphoreName) -> bool {
+        self.0.remove(name).is_some()
     }
 
     /// Those to send now. After a while the others have found out by themselves.

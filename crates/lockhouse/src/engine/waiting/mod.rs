@@ -152,7 +152,9 @@ impl WaitingLine {
             let line = line.or_insert_with(|| SemaphoreLine::new(self.process, now));
             line.waiting += 1;
             line.registration.has_new_head();
-            self.deregistrations.forget(name);
+            if self.deregistrations.forget(name) {
+                line.registration.go_along();
+            }
         }
         let same_id = self.by_id.entry(ask.external_id.clone()).or_default();
         same_id.insert(place);

@@ -86,7 +86,9 @@ impl WaitingLine {
                     .see(semaphore, at, when, head, Instant::now());
             }
             (None, Observed::InOrder) if is_there => self.deregistrations.add(name),
-            (None, Observed::InOrder) => self.deregistrations.forget(name),
+            (None, Observed::InOrder) => {
+                self.deregistrations.forget(name);
+            }
             (None, Observed::Unordered) => {}
         }
     }

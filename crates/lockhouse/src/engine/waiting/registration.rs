@@ -101,7 +101,7 @@ impl Registration {
         self.may_be_there
     }
 
-    /// An entry is on its way, with a batch that may save it.
+    /// An entry is on its way, with a batch that may save it; or one that was there before may still be.
     pub(in crate::engine) fn go_along(&mut self) {
         self.may_be_there = true;
     }
