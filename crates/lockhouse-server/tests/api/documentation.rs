@@ -90,3 +90,27 @@ async fn http_md_has_every_call_of_openapi_json() {
         "docs/reference/http.md, and openapi.json"
     );
 }
+
+/// Pages and clients are grouped by them.
+#[tokio::test]
+async fn every_call_of_openapi_json_has_a_tag_that_is_described() {
+    let server = Server::start().await;
+    let contract = server.get("/openapi.json").await.json();
+    let tags = contract["tags"].as_array().unwrap().iter();
+    let described: BTreeSet<_> = tags
+        .filter(|tag| tag["description"].is_string())
+        .map(|tag| tag["name"].as_str().unwrap())
+        .collect();
+    let mut used = BTreeSet::new();
+    for (path, operations) in contract["paths"].as_object().unwrap() {
+        let operations = operations.as_object().unwrap().iter();
+        for (method, operation) in operations.filter(|(key, _)| *key != "parameters") {
+            let tags = operation["tags"].as_array();
+            let [tag] = &tags.unwrap_or_else(|| panic!("{method} {path} has no tag"))[..] else {
+                panic!("{method} {path} has several tags");
+            };
+            used.insert(tag.as_str().unwrap());
+        }
+    }
+    assert_eq!(used, described);
+}
