@@ -79,10 +79,9 @@ impl Scene {
         let Some(template) = self.template(&origin.template).cloned() else {
             return followed(semaphore, false);
         };
-        let at = semaphore.line.time(self.now);
         let is_idle = origin.used_at <= template.idle_since(self.now);
         let is_resized = !origin.is_resized && semaphore.capacity != template.capacity;
-        if is_idle && semaphore.in_use == 0 && !semaphore.line.is_waited_in(at) {
+        if is_idle && semaphore.in_use == 0 && !semaphore.line.is_waited_in(self.now) {
             semaphore.deleted_at = Some(self.now);
             semaphore.origin = None;
         } else if is_resized {

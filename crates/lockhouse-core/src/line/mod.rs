@@ -152,9 +152,11 @@ impl Line {
         self.entries.is_empty()
     }
 
-    /// Whether somebody waits in it at `at`, as far as it is known.
-    pub(crate) fn is_waited_in(&self, at: LineTime) -> bool {
-        self.entries.iter().any(|entry| entry.is_live(at))
+    /// Whether somebody waits in it when the store's clock shows `now`, as far as it is known. Its own time would not do: nobody
+    /// may have looked at it for days, which its clock takes for a store's that was set ahead.
+    pub(crate) fn is_waited_in(&self, now: Timestamp) -> bool {
+        let shown = self.clock.shown(now);
+        self.entries.iter().any(|entry| entry.is_live(shown))
     }
 
     /// Who stands in it, first to last.

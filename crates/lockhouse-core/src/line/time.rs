@@ -85,14 +85,19 @@ impl Clock {
         }
     }
 
+    /// The line's time if the store's clock, which shows `now`, was not set since.
+    pub(super) fn shown(self, now: Timestamp) -> LineTime {
+        LineTime(now.as_microsecond().saturating_add(self.skew_us))
+    }
+
     /// How it is when the store's clock shows `now`.
     pub(super) fn at(self, now: Timestamp) -> Self {
         let Self { latest, skew_us } = self;
-        let shown = now.as_microsecond().saturating_add(skew_us);
-        let ahead = shown.saturating_sub(latest.0);
+        let shown = self.shown(now);
+        let ahead = shown.0.saturating_sub(latest.0);
         if (-SET_BACK_US..=SET_AHEAD_US).contains(&ahead) {
             return Self {
-                latest: latest.max(LineTime(shown)),
+                latest: latest.max(shown),
                 skew_us,
             };
         }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Command, Decision, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, Refusal, Reply,
-    Template, Timestamp, Turn, decide,
+    Command, Decision, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, ProcessId, Refusal,
+    Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn, decide,
 };
 
 use crate::keeper::{Keeper, ask, define, exhausted};
-use crate::words::{capacity, name};
+use crate::words::{capacity, count, name};
 
 fn template(pattern: &str, of: u32, idle_ms: i64) -> Template {
     Template {
@@ -105,6 +105,39 @@ fn an_idle_semaphore_is_deleted_and_its_fences_go_on() {
     keeper.wait_ms(60_000);
     follow(&mut keeper, "k/a").unwrap();
     assert!(keeper.rows.semaphores[&name("k/a")].exists(), "it is held");
+}
+
+/// The line's clock does not follow the store's where that shows half a minute or more after the last look, as it may have been
+/// set ahead. An unused semaphore is looked at by the upkeep alone, every few minutes.
+#[test]
+fn the_entry_of_a_process_that_died_keeps_no_semaphore() {
+    let mut keeper = keeper();
+    keeper.grant(&ask("x", &[("k/a", 1)]));
+    let stand = Stand {
+        process: ProcessId::new(1),
+        standing: Some(Standing {
+            seniority: Seniority::default(),
+            count: count(1),
+            waiting: 1,
+        }),
+        saved: Saved::Always,
+    };
+    let name = name("k/a");
+    let stand = Command::Stand {
+        name: name.clone(),
+        stand,
+    };
+    keeper.run(stand).unwrap();
+    keeper.run(Command::release("x".parse().unwrap())).unwrap();
+    keeper.wait_ms(20_000);
+    follow(&mut keeper, "k/a").unwrap();
+    assert!(
+        keeper.rows.semaphores[&name].exists(),
+        "the process may live"
+    );
+    keeper.wait_ms(300_000);
+    follow(&mut keeper, "k/a").unwrap();
+    assert!(!keeper.rows.semaphores[&name].exists());
 }
 
 #[test]

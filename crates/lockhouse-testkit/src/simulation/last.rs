@@ -22,6 +22,9 @@ const TRIED_AGAIN: Duration = Duration::from_secs(2);
 /// By how much the clock is set back at most.
 const FURTHEST_JUMP: Duration = Duration::from_millis(1_500);
 
+/// How long the entry of a process in a line counts after it was last heard of.
+const HEARD_FOR: Duration = Duration::from_secs(60);
+
 /// Longer than any time to live or wait.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -131,7 +134,7 @@ async fn unused_semaphores_are_deleted(servers: &Servers) {
     };
     // The time of the last use is kept to the second, and the clock may have been set back.
     let set_back = FURTHEST_JUMP * world.notes().jumps;
-    sleep(idle + Duration::from_secs(2) + set_back).await;
+    sleep(idle + Duration::from_secs(2) + set_back + HEARD_FOR).await;
     sweep(servers, 0).await;
     for name in names {
         let row = world.rows.semaphore(&name).await.expect("memory answers");
