@@ -40,6 +40,11 @@ const NOT_RUN: &[(&str, usize, &str)] = &[
         "calls the reader's server",
     ),
     (
+        "docs/guides/run-a-server.md",
+        1,
+        "installs a package and needs systemd; scripts/test-package does the same without",
+    ),
+    (
         "docs/how-it-works/clusters.md",
         1,
         "names the reader's cluster",
