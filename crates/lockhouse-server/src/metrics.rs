@@ -29,7 +29,7 @@ use crate::{gauges, text_format};
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Seconds. The last ones are for those who wait for room.
-pub(crate) const BUCKETS: [f64; 12] = [
+const BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0,
 ];
 

@@ -14,7 +14,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::metrics::BUCKETS;
+/// Seconds. A call ends within 10 s.
+const DURATIONS: [f64; 12] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 2.5, 10.0,
+];
 
 /// Commands.
 const BATCH_SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
@@ -106,7 +109,7 @@ impl StoreMetrics {
 
 impl Measures {
     fn new() -> Self {
-        let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> _);
+        let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> _);
         let errors = Family::<Failed, Counter>::default();
         let ends = Family::<Ended, Counter>::default();
         // Those are there from the start: of what appears with its first event, no rate can be had.
