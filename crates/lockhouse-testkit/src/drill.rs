@@ -20,7 +20,7 @@ const LATER: Duration = Duration::from_millis(120);
 const LONG: Duration = Duration::from_secs(60);
 
 /// The semaphores of a drill.
-pub const SEMAPHORES: [&str; 14] = [
+pub const SEMAPHORES: [&str; 18] = [
     "crowd",
     "north",
     "south",
@@ -35,6 +35,10 @@ pub const SEMAPHORES: [&str; 14] = [
     "waited",
     "owned",
     "silent",
+    "slotted",
+    "key/held",
+    "key/refused",
+    "key/idle",
 ];
 
 /// Clients of one store, each with an engine of its own, and their history.
@@ -61,7 +65,7 @@ impl Drill {
 
     /// All of it, in some seconds; the history.
     pub async fn run(self) -> Vec<Operation> {
-        let killed = join(self.killed(), self.silent());
+        let killed = join(join(self.killed(), self.silent()), self.of_a_template());
         let others = async {
             self.crowd().await;
             self.several().await;
@@ -73,6 +77,7 @@ impl Drill {
             self.resized().await;
             self.recreated().await;
             self.said_goodbye().await;
+            self.slotted().await;
         };
         join(killed, others).await;
         // The looks are everybody's, so these come alone.
@@ -247,6 +252,55 @@ impl Drill {
         client.define("resized", 0).await;
         sleep(Duration::from_millis(2)).await;
         client.acquire(ask(6), Duration::ZERO).await;
+    }
+
+    /// Slots that are given back and handed out again, before and after a shrink.
+    async fn slotted(&self) {
+        let [one, two, ..] = &self.clients[..] else {
+            unreachable!()
+        };
+        one.define_with_slots("slotted", 3).await;
+        let ask = |i: u32, count| asked(&format!("slotted-{i}"), &[("slotted", count)], None);
+        let now = Duration::ZERO;
+        one.acquire(ask(1, 1), now).await;
+        two.acquire(ask(2, 2), now).await;
+        one.acquire(ask(2, 2), now).await;
+        one.release("slotted-1").await;
+        two.acquire(ask(3, 1), now).await;
+        one.define_with_slots("slotted", 2).await;
+        two.release("slotted-2").await;
+        one.acquire(ask(4, 1), now).await;
+        two.acquire(ask(5, 1), now).await;
+    }
+
+    /// Semaphores that a template creates, resizes and deletes, of which one was resized by hand.
+    async fn of_a_template(&self) {
+        let [one, two, ..] = &self.clients[..] else {
+            unreachable!()
+        };
+        let now = Duration::ZERO;
+        let unused = Duration::from_millis(1);
+        one.template("key/*", 1, unused).await;
+        let ask = |id: &str, names: &[&str]| {
+            let permits: Vec<_> = names.iter().map(|name| (*name, 1)).collect();
+            asked(id, &permits, None)
+        };
+        one.acquire(ask("key-1", &["key/held"]), now).await;
+        one.define("key/held", 5).await;
+        for id in ["key-3", "key-4"] {
+            one.acquire(ask(id, &["key/idle"]), now).await;
+            one.release(id).await;
+            // The last use is kept to the second.
+            sleep(Duration::from_millis(1_100)).await;
+            // What is held, and what nobody uses. A broken store may fail it.
+            two.template("key/*", 2, unused).await;
+            let _ = two.lockhouse().sweep(&Upkeep::default()).await;
+        }
+        one.acquire(ask("key-5", &["key/idle"]), now).await;
+        two.acquire(ask("key-6", &["key/held"]), now).await;
+        one.acquire(ask("key-7", &["key/idle"]), now).await;
+        two.acquire(ask("key-8", &["key/idle", "key/refused"]), now)
+            .await;
     }
 
     async fn recreated(&self) {

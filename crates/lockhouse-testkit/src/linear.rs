@@ -323,10 +323,21 @@ fn by_semaphore(history: &[Operation]) -> BTreeMap<String, Vec<(&Operation, Step
             known.may_lapse |= ask.ttl_us.is_some() || ask.owner.is_some();
         }
     }
+    // Nobody says when a template creates, resizes or deletes a semaphore.
+    let templates = history
+        .iter()
+        .filter_map(|operation| match &operation.call {
+            Call::Template { pattern, .. } => pattern.strip_suffix('*'),
+            _ => None,
+        });
+    let templates: Vec<_> = templates.collect();
+    let may_be_made = |name: &str| templates.iter().any(|prefix| name.starts_with(prefix));
     let mut steps: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for operation in history {
         for (semaphore, step) in steps_of(operation, &asked) {
-            steps.entry(semaphore).or_default().push((operation, step));
+            if !may_be_made(&semaphore) {
+                steps.entry(semaphore).or_default().push((operation, step));
+            }
         }
     }
     steps

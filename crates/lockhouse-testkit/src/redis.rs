@@ -140,6 +140,7 @@ pub(crate) async fn rows(url: &str, of: &str) -> Rows {
                 capacity: number(&row, "capacity").unwrap(),
                 in_use: number(&row, "in_use").unwrap(),
                 fence: number(&row, "fence").unwrap(),
+                created_at: time(&row["created_at"]).unwrap(),
                 is_deleted: time(&row["deleted_at"]).is_some(),
             })
             .collect(),
@@ -168,6 +169,7 @@ fn permits(id: &str, row: &Value) -> Vec<PermitRow> {
         semaphore: permit["semaphore"].as_str().unwrap().to_owned(),
         count: number(permit, "count").unwrap(),
         fence: number(permit, "fence").unwrap(),
+        slots: text(&permit["slots"]),
         owner: text(&row["owner"]),
         state: match end.is_null() {
             true => "ACQUIRED".to_owned(),

@@ -8,11 +8,12 @@ use crate::place::is_postgres;
 use crate::redis;
 
 const SEMAPHORES: &str = "SELECT name, CAST(capacity AS {integer}), CAST(in_use AS {integer}), \
-    CAST(fence AS {integer}), CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS {integer}) \
+    CAST(fence AS {integer}), CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS {integer}), \
+    {semaphore_created_at} \
     FROM lockhouse_semaphore s WHERE {of}";
 
 const PERMITS: &str = "SELECT r.external_id, s.name, CAST(p.count AS {integer}), \
-    CAST(p.fence AS {integer}), r.state, r.end_reason, {created_at}, {expires_at}, {released_at}, r.owner \
+    CAST(p.fence AS {integer}), r.state, r.end_reason, {created_at}, {expires_at}, {released_at}, r.owner, p.slots \
     FROM lockhouse_permit p \
     JOIN lockhouse_permit_request r ON r.id = p.permit_request_id \
     JOIN lockhouse_semaphore s ON s.id = p.semaphore_id WHERE {of_requests}";
@@ -35,6 +36,7 @@ fn queries(prefix: &str, integer: &str, time: impl Fn(&str) -> String) -> [Strin
             .replace("{of}", &of("s.name"))
             .replace("{of_requests}", &of("r.external_id"))
             .replace("{integer}", integer)
+            .replace("{semaphore_created_at}", &time("s.created_at"))
             .replace("{created_at}", &time("r.created_at"))
             .replace("{expires_at}", &time("r.expires_at"))
             .replace("{released_at}", &time("r.released_at"))
@@ -76,6 +78,7 @@ fn sqlite(path: &str, prefix: &str) -> Rows {
                     in_use: row.get(2)?,
                     fence: row.get(3)?,
                     is_deleted: row.get(4)?,
+                    created_at: row.get(5)?,
                 })
             })
             .unwrap()
@@ -88,6 +91,7 @@ fn sqlite(path: &str, prefix: &str) -> Rows {
                     semaphore: row.get(1)?,
                     count: row.get(2)?,
                     fence: row.get(3)?,
+                    slots: row.get(10)?,
                     owner: row.get(9)?,
                     state: row.get(4)?,
                     end_reason: row.get(5)?,
@@ -167,6 +171,7 @@ where
                 in_use: number(row, 2),
                 fence: number(row, 3),
                 is_deleted: number(row, 4) == 1,
+                created_at: number(row, 5),
             })
             .collect(),
         permits: permits
@@ -176,6 +181,7 @@ where
                 semaphore: text(row, 1).unwrap(),
                 count: number(row, 2),
                 fence: number(row, 3),
+                slots: text(row, 10),
                 owner: text(row, 9),
                 state: text(row, 4).unwrap(),
                 end_reason: text(row, 5),

@@ -5,8 +5,8 @@ use lockhouse_testkit::simulation::{Break, check, plan, run};
 
 /// P1 to P11: no seed breaks a promise.
 #[test]
-fn two_thousand_seeds_keep_the_promises() {
-    for seed in 0..2_000 {
+fn a_thousand_seeds_keep_the_promises() {
+    for seed in 0..1_000 {
         if let Err(failure) = check(seed, None) {
             panic!("{failure}");
         }
@@ -42,7 +42,7 @@ fn what_is_broken_is_found() {
         (Break::SavesNothing, "P9"),
         (Break::ForgetsTurns, "P11"),
     ];
-    found(&all, 300);
+    found(&all, 300, 12);
 }
 
 /// P10, P11: so is what is broken in the line of all processes. It takes two servers, and waits of more than half a
@@ -57,19 +57,39 @@ fn what_is_broken_between_processes_is_found() {
         (Break::LosesWake, "P10"),
         (Break::IgnoresPriority, "P11"),
     ];
-    found(&all, 3_000);
+    found(&all, 3_000, 12);
 }
 
-fn found(all: &[(Break, &str)], seeds: u64) {
-    for (breaks, promise) in all.iter().copied() {
-        let failure = (0..seeds).find_map(|seed| check(seed, Some(breaks)).err());
-        let failure = failure.unwrap_or_else(|| panic!("{breaks:?} is not found"));
-        assert_eq!(
-            failure.violation().promise,
-            promise,
-            "{breaks:?}: {failure}"
-        );
+/// So is what is broken of templates, of their semaphores' lines and of slots.
+#[test]
+fn what_is_broken_of_templates_and_slots_is_found() {
+    let all = [
+        (Break::SharesSlots, "P1"),
+        (Break::MovesSlotsUp, "P1"),
+        (Break::TakesHighestSlots, "slots"),
+        (Break::CreatesForRefused, "P5"),
+        (Break::RestartsFences, "P7"),
+        (Break::ForgetsPurged, "P7"),
+        (Break::OverridesResize, "P9"),
+        (Break::DeletesHeld, "P2"),
+        (Break::KeepsUnused, "templates"),
+        (Break::ReservesWithoutKey, "P11"),
+        (Break::LosesPlaceAtKey, "P11"),
+    ];
+    found(&all, 3_000, 16);
+}
+
+/// Within so many seeds, and by so few steps.
+fn found(all: &[(Break, &str)], seeds: u64, most: usize) {
+    let missed = all.iter().filter_map(|(breaks, promise)| {
+        let failure = (0..seeds).find_map(|seed| check(seed, Some(*breaks)).err());
+        let Some(failure) = failure else {
+            return Some(format!("{breaks:?} is not found"));
+        };
         let steps = failure.plan().numbers().len();
-        assert!(steps <= 12, "{breaks:?} takes {steps} steps: {failure}");
-    }
+        let is_named = failure.violation().promise == *promise;
+        (!is_named || steps > most).then(|| format!("{breaks:?} by {steps} steps: {failure}"))
+    });
+    let missed: Vec<_> = missed.collect();
+    assert!(missed.is_empty(), "{}", missed.join("\n\n"));
 }

@@ -4,6 +4,8 @@
 //! are handed out under the same lock. So the permits of a semaphore, in the order of their fences,
 //! are its history, and P1 can be checked at every grant that ever was, not just now.
 
+mod slots;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -15,12 +17,14 @@ const SHOWN: usize = 20;
 
 /// What is off, in words; empty if nothing is.
 pub fn violations(rows: &Rows) -> Vec<String> {
-    broken(rows).iter().map(ToString::to_string).collect()
+    let found = broken(rows, |_| false);
+    found.iter().map(ToString::to_string).collect()
 }
 
-/// What is off.
-pub(super) fn broken(rows: &Rows) -> Vec<Violation> {
-    let mut found = out_of_order(rows);
+/// What is off. A semaphore that a template `may_make` may have been created with one capacity, deleted when nobody used
+/// it, and created with another: it is judged since it was created last.
+pub(super) fn broken(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
+    let mut found = out_of_order(rows, may_make);
     found.extend(off_its_time(rows));
     found
 }
@@ -31,7 +35,7 @@ pub(super) fn off_its_time(rows: &Rows) -> Vec<Violation> {
 }
 
 /// What else is off. All times must be of one clock that was never moved.
-pub(super) fn out_of_order(rows: &Rows) -> Vec<Violation> {
+pub(super) fn out_of_order(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
     let mut by_semaphore: HashMap<&str, Vec<&PermitRow>> = HashMap::new();
     for permit in &rows.permits {
         by_semaphore
@@ -51,10 +55,32 @@ pub(super) fn out_of_order(rows: &Rows) -> Vec<Violation> {
         permits.sort_by_key(|permit| permit.fence);
         found.extend(conservation(semaphore, &permits));
         found.extend(fences(semaphore, &permits));
-        let capacities = Capacities::of(semaphore, changes.remove(semaphore.name.as_str()));
+        let mut changes = changes.remove(semaphore.name.as_str());
+        if may_make(&semaphore.name) {
+            let since = semaphore.created_at;
+            permits.retain(|permit| permit.granted_at >= since);
+            changes = changes.map(|mut changes| {
+                changes.retain(|change| change.changed_at >= since);
+                changes
+            });
+        }
+        let capacities = Capacities::of(semaphore, changes);
         found.extend(capacity(semaphore, &capacities, &permits));
+        found.extend(slots::broken(&capacities, &permits));
     }
+    found.extend(
+        by_semaphore
+            .into_values()
+            .filter_map(|permits| held_of_nothing(&permits)),
+    );
     found
+}
+
+/// P2: what is held is a semaphore's.
+fn held_of_nothing(permits: &[&PermitRow]) -> Option<Violation> {
+    let held = permits.iter().find(|permit| permit.released_at.is_none())?;
+    let what = format!("{} is held, and is not there", held.semaphore);
+    Some(Violation::new(Promise::P2, what).at([*held]))
 }
 
 /// P3: a request ends with a reason and a time, and has neither before.
@@ -185,6 +211,7 @@ mod tests {
                 semaphore: "s".into(),
                 count,
                 fence,
+                slots: None,
                 owner: None,
                 state: state.into(),
                 end_reason: released_at.map(|_| "released".into()),
@@ -198,6 +225,7 @@ mod tests {
             capacity: 2,
             in_use,
             fence: 9,
+            created_at: 0,
             is_deleted: false,
         };
         Rows {

@@ -98,6 +98,27 @@ impl Recorded {
         record(&*self.notes, self.number, call, answer).await
     }
 
+    /// Creates or resizes, with slots.
+    pub async fn define_with_slots(&self, semaphore: &str, capacity: u32) -> Answer {
+        let call = Call::Define {
+            semaphore: semaphore.to_owned(),
+            capacity: capacity.into(),
+        };
+        let answer = async { done(self.lockhouse.define(semaphore, capacity).slots().await) };
+        record(&*self.notes, self.number, call, answer).await
+    }
+
+    /// Sets a template, whose semaphores are deleted when nobody has used them for `idle`.
+    pub async fn template(&self, pattern: &str, capacity: u32, idle: Duration) -> Answer {
+        let call = Call::Template {
+            pattern: pattern.to_owned(),
+            capacity: capacity.into(),
+        };
+        let template = self.lockhouse.template(pattern, capacity).idle(idle);
+        let answer = async { done(template.await) };
+        record(&*self.notes, self.number, call, answer).await
+    }
+
     /// Deletes.
     pub async fn delete(&self, semaphore: &str) -> Answer {
         let call = Call::Delete {
@@ -180,6 +201,7 @@ fn held(request: &Request) -> Vec<Held> {
         semaphore: permit.semaphore.to_string(),
         count: permit.count.value().into(),
         fence: i64::try_from(permit.fence).ok(),
+        slots: permit.slots.as_ref().map(ToString::to_string),
     });
     permits.collect()
 }

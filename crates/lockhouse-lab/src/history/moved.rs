@@ -55,6 +55,9 @@ impl Moved {
             row.expires_at = row.expires_at.map(|at| self.truly(at));
             row.released_at = row.released_at.map(|at| self.truly(at));
         }
+        for row in &mut rows.semaphores {
+            row.created_at = self.truly(row.created_at);
+        }
         for change in &mut rows.capacity_changes {
             change.changed_at = self.truly(change.changed_at);
         }

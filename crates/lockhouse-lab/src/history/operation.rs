@@ -60,6 +60,13 @@ pub enum Call {
         /// The semaphore.
         semaphore: String,
     },
+    /// To set a template.
+    Template {
+        /// A prefix and `*`.
+        pattern: String,
+        /// How many permits each of its semaphores shall have.
+        capacity: i64,
+    },
     /// To keep what an owner holds.
     Heartbeat {
         /// The owner.
@@ -127,6 +134,8 @@ pub struct Held {
     pub count: i64,
     /// The fence, where there are fences.
     pub fence: Option<i64>,
+    /// The slots, where there are slots: as text, see [`lockhouse::Slots`].
+    pub slots: Option<String>,
 }
 
 /// Why a call was not done.

@@ -24,6 +24,8 @@ pub struct SemaphoreRow {
     pub in_use: i64,
     /// The last fence that was taken.
     pub fence: i64,
+    /// When it was created last: microseconds.
+    pub created_at: i64,
     /// Whether it was deleted, and not made anew.
     pub is_deleted: bool,
 }
@@ -39,6 +41,8 @@ pub struct PermitRow {
     pub count: i64,
     /// The fence.
     pub fence: i64,
+    /// The slots, where there are slots: as text, see [`lockhouse::Slots`].
+    pub slots: Option<String>,
     /// The request's.
     pub owner: Option<String>,
     /// The request's.
@@ -87,6 +91,7 @@ pub async fn told(
             capacity: status.semaphore.capacity.value().into(),
             in_use: status.semaphore.in_use.into(),
             fence: number(status.semaphore.fence),
+            created_at: status.semaphore.created_at.as_microsecond(),
             is_deleted: false,
         });
         // Newest first, and here it is the oldest.
@@ -115,6 +120,7 @@ pub async fn told(
                 semaphore: permit.semaphore.to_string(),
                 count: permit.count.value().into(),
                 fence: number(permit.fence),
+                slots: permit.slots.as_ref().map(ToString::to_string),
                 owner: request.owner.as_ref().map(ToString::to_string),
                 state: state.into(),
                 end_reason: request.end_reason().map(|reason| reason.as_str().into()),

@@ -392,6 +392,7 @@ fn granted(ask: &Asked) -> Answer {
             semaphore: ask.permits[0].0.clone(),
             count: 1,
             fence: None,
+            slots: None,
         }],
         now: true,
     }

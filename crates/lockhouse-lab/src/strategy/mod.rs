@@ -110,6 +110,7 @@ pub(crate) fn granted(at: &At, asked: &Asked, done: Result<bool, Trouble>) -> An
                     semaphore,
                     count: 1,
                     fence: at.fence,
+                    slots: None,
                 })
                 .collect(),
             now: true,

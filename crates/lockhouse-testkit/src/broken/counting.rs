@@ -73,7 +73,8 @@ fn capacity_read_before_the_lock() -> Arc<Sabotage> {
                 semaphore.capacity = first;
             }
         }
-        let defines = commands.iter().any(|c| matches!(c, Command::Define(_)));
+        let resizes = |c: &Command| matches!(c, Command::Define(_) | Command::Follow { .. });
+        let defines = commands.iter().any(resizes);
         let mut decision = decide(loaded, commands);
         for semaphore in &mut decision.changes.semaphores {
             if let Some(capacity) = truth.get(&semaphore.name).filter(|_| !defines) {

@@ -9,6 +9,7 @@ mod counting;
 mod ending;
 mod fencing;
 mod sabotage;
+mod templates;
 mod timing;
 mod unlocked;
 
@@ -38,6 +39,7 @@ pub fn variants() -> impl Iterator<Item = &'static Variant> {
         asking::VARIANTS,
         fencing::VARIANTS,
         timing::VARIANTS,
+        templates::VARIANTS,
     ];
     files.into_iter().flatten()
 }
@@ -48,7 +50,9 @@ pub fn whole() -> Arc<Sabotage> {
 }
 
 /// With what is loaded changed before it is decided on.
-fn before(patch: impl Fn(&mut Loaded, &[Command]) + Send + Sync + 'static) -> Arc<Sabotage> {
+pub(crate) fn before(
+    patch: impl Fn(&mut Loaded, &[Command]) + Send + Sync + 'static,
+) -> Arc<Sabotage> {
     Sabotage::new(true, move |mut loaded, commands| {
         patch(&mut loaded, commands);
         decide(loaded, commands)

@@ -8,7 +8,9 @@ use std::time::Duration;
 use lockhouse_core::store::{
     Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
 };
-use lockhouse_core::{Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{
+    Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName, Template,
+};
 use lockhouse_stores::{Memory, MemoryTransaction};
 
 /// How long the rows are left alone between reading and writing, where they are not locked.
@@ -72,15 +74,17 @@ impl Broken {
     }
 }
 
-/// All that `batch` touches.
+/// All that `batch` touches. What a broken store has saved may hold permits of a semaphore that has no row.
 fn load(transaction: &MemoryTransaction<'_>, batch: &Batch) -> Loaded {
     let mut footprint = batch.footprint.clone();
-    loop {
-        let loaded = transaction.load(&footprint);
+    let mut loaded = transaction.load(&footprint);
+    for _ in 0..3 {
         if !footprint.grow(&batch.commands, &loaded) {
-            return loaded;
+            break;
         }
+        loaded = transaction.load(&footprint);
     }
+    loaded
 }
 
 impl fmt::Debug for Broken {
@@ -120,6 +124,19 @@ impl Layer for Broken {
         let found = self.memory.named(names).await?;
         let found = found.into_iter();
         Ok(found.map(|semaphore| self.as_it_was(semaphore)).collect())
+    }
+
+    /// All that the template made: what is found is looked at again.
+    async fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreName>, Error> {
+        let page = Page { after: None, limit };
+        let prefix = template.pattern.name_prefix();
+        let named = self.memory.semaphores(Some(&prefix), &page).await?;
+        let made = named.into_iter().filter(|s| s.origin.is_some());
+        Ok(made.map(|semaphore| semaphore.name).collect())
     }
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {

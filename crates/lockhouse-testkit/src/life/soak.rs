@@ -288,6 +288,7 @@ mod tests {
                 semaphore: "s".into(),
                 count: 1,
                 fence,
+                slots: None,
                 owner: None,
                 state: state.into(),
                 end_reason: ended.map(|(_, reason)| reason.into()),
@@ -303,6 +304,7 @@ mod tests {
             capacity: 9,
             in_use: live.count() as i64,
             fence,
+            created_at: 0,
             is_deleted: false,
         };
         Rows {

@@ -1,5 +1,6 @@
 //! Stores that are broken on purpose, in ways that the checks must find.
 
+mod keys;
 pub(super) mod line;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lockhouse::store::{Batch, Due, Error, FullStore, Layer};
 use lockhouse::{
     Ask, Capacity, Cause, Command, Definition, ExternalId, Outcome, Refusal, Reply, Request,
-    SemaphoreName,
+    SemaphoreName, Template,
 };
 use lockhouse_core::{ProcessId, Saved, Semaphore, Stand};
 
@@ -56,6 +57,28 @@ pub enum Break {
     LosesWake,
     /// Between processes only the time counts at which one came.
     IgnoresPriority,
+    /// Slots that are held are handed out.
+    SharesSlots,
+    /// Slots from the capacity on are handed out.
+    MovesSlotsUp,
+    /// The highest free slots are handed out.
+    TakesHighestSlots,
+    /// An ask that is refused creates the semaphores that a template would.
+    CreatesForRefused,
+    /// Fences begin anew when a template creates a name again.
+    RestartsFences,
+    /// Fences of what was purged are forgotten.
+    ForgetsPurged,
+    /// A template sets the capacity of what was resized by hand.
+    OverridesResize,
+    /// A semaphore of a template is deleted while it is held.
+    DeletesHeld,
+    /// What nobody uses is not found.
+    KeepsUnused,
+    /// A waiter that lacks a key reserves its other semaphores.
+    ReservesWithoutKey,
+    /// A waiter that lacks a key has no place in its line.
+    LosesPlaceAtKey,
 }
 
 impl Break {
@@ -65,6 +88,14 @@ impl Break {
             Break::CountsNothingBack => "release that decrements nothing",
             Break::RenewsExpired => "renew after expiry",
             Break::SavesNothing => "answers, and does not save",
+            Break::SharesSlots => "slots that are held are handed out",
+            Break::MovesSlotsUp => "slots begin at the capacity",
+            Break::CreatesForRefused => "a refused ask creates its semaphore",
+            Break::RestartsFences => "fences begin anew when a template creates a name again",
+            Break::OverridesResize => "a template overrides a resize by hand",
+            Break::DeletesHeld => "a semaphore is deleted as unused while it is held",
+            Break::ForgetsPurged => return Some(keys::forgetting_epochs()),
+            Break::TakesHighestSlots => return Some(keys::taking_highest_slots()),
             _ => return None,
         };
         let mut variants = variants();
@@ -316,6 +347,17 @@ impl Layer for Breaking {
                 .collect();
         }
         Ok(rows)
+    }
+
+    async fn to_follow(
+        &self,
+        template: &Template,
+        limit: u32,
+    ) -> Result<Vec<SemaphoreName>, Error> {
+        if self.is(Break::KeepsUnused) {
+            return Ok(Vec::new());
+        }
+        self.rows.to_follow(template, limit).await
     }
 
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::answers::{Call, check_permit, may_be_told};
 use super::broken::Break;
 use super::ledger::ensure;
-use super::plan::{Acquire, Ending, Hold, NAMES, Then};
+use super::plan::{Acquire, Ending, Hold, KEYS, NAMES, SetTemplate, Then};
 use super::servers::Servers;
 use super::world::World;
 
@@ -197,12 +197,38 @@ async fn said<T>(
     }
 }
 
-pub(super) async fn define(servers: &Servers, at: usize, of: usize, capacity: u32) {
+pub(super) async fn define(
+    servers: &Servers,
+    at: usize,
+    of: usize,
+    capacity: u32,
+    slots: Option<bool>,
+) {
     let (its_name, lockhouse) = servers.at(at);
     let within = patience(&servers.world, Duration::ZERO);
     let what = format!("{its_name}: define {}", NAMES[of]);
-    let define = async { lockhouse.define(NAMES[of], capacity).await };
-    said(&servers.world, &what, within, define).await;
+    let define = lockhouse.define(NAMES[of], capacity);
+    let define = match slots {
+        None => define,
+        Some(true) => define.slots(),
+        Some(false) => define.without_slots(),
+    };
+    said(&servers.world, &what, within, define.into_future()).await;
+}
+
+pub(super) async fn set_template(servers: &Servers, at: usize, template: SetTemplate) {
+    let (its_name, lockhouse) = servers.at(at);
+    let SetTemplate { capacity, idle_ms } = template;
+    let set = lockhouse.template(KEYS, capacity).idle_ms(idle_ms);
+    let what = format!("{its_name}: {template}");
+    said(&servers.world, &what, LONG, set.send()).await;
+}
+
+pub(super) async fn delete_template(servers: &Servers, at: usize) {
+    let (its_name, lockhouse) = servers.at(at);
+    let what = format!("{its_name}: delete template {KEYS}");
+    let delete = lockhouse.delete_template(KEYS);
+    said(&servers.world, &what, LONG, delete).await;
 }
 
 pub(super) async fn delete(servers: &Servers, at: usize, of: usize) {

@@ -3,7 +3,9 @@
 use fastrand::Rng;
 use lockhouse::store::Kind;
 
-use super::plan::{Acquire, Deed, Ending, Fault, Hold, NAMES, Plan, Step, Then};
+use super::plan::{
+    Acquire, Deed, Ending, Fault, Hold, NAMES, PLAIN, Plan, SetTemplate, Step, Then,
+};
 
 /// How many owners there are.
 const OWNERS: usize = 2;
@@ -14,6 +16,8 @@ struct Draw {
     asked: Vec<Acquire>,
     is_quiet: bool,
     jumps: bool,
+    /// Whether there is a template, and its semaphores are asked for.
+    has_keys: bool,
 }
 
 /// The run of `seed`.
@@ -24,7 +28,8 @@ pub(super) fn plan(seed: u64) -> Plan {
     let servers = random.usize(1..=3);
     let slow_ms = [0, 1, 3, 10][random.usize(0..if is_quiet { 3 } else { 4 })];
     let rings = random.bool();
-    let capacities = [0; 3].map(|_| random.u32(1..=4));
+    let capacities = [0; PLAIN].map(|_| (random.u32(1..=4), random.u32(0..4) == 0));
+    let has_keys = random.u32(0..3) > 0;
     let steps = random.usize(15..=40);
     // Whether it is crowded or drags on.
     let apart_ms = [5, 40, 200][random.usize(0..3)];
@@ -33,7 +38,12 @@ pub(super) fn plan(seed: u64) -> Plan {
         asked: Vec::new(),
         is_quiet,
         jumps,
+        has_keys,
     };
+    let template = has_keys.then(|| SetTemplate {
+        capacity: draw.random.u32(1..=2),
+        ..draw.template()
+    });
     let mut at_ms = 0;
     let steps = (0..steps).map(|number| {
         at_ms += draw.random.u64(0..=apart_ms);
@@ -48,6 +58,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         seed,
         servers,
         capacities,
+        template,
         slow_ms,
         rings,
         is_quiet,
@@ -70,11 +81,15 @@ impl Draw {
             62..70 => Deed::Release { id: self.some_id() },
             70..73 => Deed::Force { id: self.some_id() },
             73..80 => Deed::Define {
-                name: self.random.usize(0..NAMES.len()),
+                name: self.name(),
                 capacity: self.random.u32(0..=4),
+                slots: (self.random.u32(0..4) == 0).then(|| self.random.bool()),
             },
-            80..83 => Deed::Delete {
-                name: self.random.usize(0..NAMES.len()),
+            80..83 => Deed::Delete { name: self.name() },
+            // Now and then of the sweeps, if there is a template.
+            94..97 if self.has_keys => match self.random.u32(0..4) {
+                0 => Deed::DeleteTemplate,
+                _ => Deed::Template(self.template()),
             },
             83..91 => Deed::Heartbeat {
                 owner: self.random.usize(0..OWNERS),
@@ -174,12 +189,40 @@ impl Draw {
         }
     }
 
+    /// Some of the semaphores: in half of the cases where there is a template, one of its, or both, and seldom more than
+    /// one other.
     fn permits(&mut self) -> Vec<(usize, u32)> {
         let mut names = [0, 1, 2];
         self.random.shuffle(&mut names);
-        let some = [1, 1, 2, 3][self.random.usize(0..4)];
+        let mut keys = [PLAIN, PLAIN + 1];
+        self.random.shuffle(&mut keys);
+        let (some, some_keys) = match self.has_keys && self.random.bool() {
+            false => ([1, 1, 2, 3][self.random.usize(0..4)], 0),
+            true => (
+                [0, 1, 1, 1, 2][self.random.usize(0..5)],
+                [1, 1, 1, 2][self.random.usize(0..4)],
+            ),
+        };
         let names = names.into_iter().take(some);
-        names.map(|name| (name, self.random.u32(1..=3))).collect()
+        let plain = names.map(|name| (name, self.random.u32(1..=3)));
+        let mut permits: Vec<_> = plain.collect();
+        for key in keys.into_iter().take(some_keys) {
+            let count = [1, 1, 1, 2][self.random.usize(0..4)];
+            permits.push((key, count));
+        }
+        permits
+    }
+
+    fn name(&mut self) -> usize {
+        let some = if self.has_keys { NAMES.len() } else { PLAIN };
+        self.random.usize(0..some)
+    }
+
+    fn template(&mut self) -> SetTemplate {
+        SetTemplate {
+            capacity: [0, 1, 1, 2, 2, 3][self.random.usize(0..6)],
+            idle_ms: [1, 200, 2_000][self.random.usize(0..3)],
+        }
     }
 
     fn ttl_ms(&mut self) -> u64 {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::store::Upkeep as _;
+use lockhouse::store::{Purge, Store as _, Upkeep as _};
 use lockhouse::{Ask, Count, ExternalId, SemaphoreName, Timestamp, Ttl};
 use tokio::time::{sleep, timeout};
 
@@ -18,6 +18,9 @@ const SOON: Duration = Duration::from_millis(1_200);
 
 /// How long an engine may yet try again what failed before.
 const TRIED_AGAIN: Duration = Duration::from_secs(2);
+
+/// By how much the clock is set back at most.
+const FURTHEST_JUMP: Duration = Duration::from_millis(1_500);
 
 /// Longer than any time to live or wait.
 const LONG: Duration = Duration::from_secs(60);
@@ -51,6 +54,8 @@ pub(super) async fn last(servers: &Arc<Servers>) {
     sleep(TRIED_AGAIN).await;
     ending.abort();
     nothing_is_left(servers).await;
+    unused_semaphores_are_deleted(servers).await;
+    names_come_back(servers).await;
 }
 
 /// What has neither a time to live nor a session is its caller's to end.
@@ -116,6 +121,45 @@ async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacit
     world.found(ensure(released.is_ok(), "answers", || {
         format!("{released:?}")
     }));
+}
+
+/// What a template made is deleted once nobody uses it.
+async fn unused_semaphores_are_deleted(servers: &Servers) {
+    let world = &servers.world;
+    let Some((names, idle)) = world.notes().ledger.pools.to_be_deleted() else {
+        return;
+    };
+    // The time of the last use is kept to the second, and the clock may have been set back.
+    let set_back = FURTHEST_JUMP * world.notes().jumps;
+    sleep(idle + Duration::from_secs(2) + set_back).await;
+    sweep(servers, 0).await;
+    for name in names {
+        let row = world.rows.semaphore(&name).await.expect("memory answers");
+        world.found(ensure(row.is_none(), "templates", || {
+            format!("nobody has used {name} for {idle:?}, and it is there: {row:?}")
+        }));
+    }
+}
+
+/// P7: fences go on rising when all that is known of a name was purged.
+async fn names_come_back(servers: &Servers) {
+    let world = &servers.world;
+    let age = Duration::ZERO;
+    for what in [Purge::Requests { age }, Purge::Semaphores { age }] {
+        let purged = world.rows.purge(what, u32::MAX).await;
+        purged.expect("memory answers");
+    }
+    let names = NAMES.map(|name| SemaphoreName::parse(name).expect("it is a name"));
+    for name in names {
+        let capacity = world.notes().ledger.capacity(&name);
+        if capacity > 0 {
+            let id = ExternalId::parse(format!("again-{name}")).expect("it is an id");
+            let ask = Ask::new(id, [(name, Count::new(1).expect("it is one"))]);
+            let (_, lockhouse) = servers.at(0);
+            let granted = lockhouse.acquire(ask.expect("it is an ask"), LONG).await;
+            world.found(ensure(granted.is_ok(), "P10", || format!("{granted:?}")));
+        }
+    }
 }
 
 /// When the last hold of `name` but this one ended, or could have been ended.

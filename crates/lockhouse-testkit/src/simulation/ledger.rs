@@ -4,7 +4,6 @@
 //! rows against the book after every commit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockhouse::store::Batch;
@@ -14,10 +13,13 @@ use lockhouse::{
 };
 use lockhouse_core::Semaphore;
 
+use super::pools::Pools;
+
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// `P1` to `P11`, or `answers` where a call is not answered as it must be.
+    /// `P1` to `P11`; `answers` where a call is not answered as it must be; `slots` or `templates` where a rule of those
+    /// is broken that is no promise.
     pub promise: &'static str,
     /// What happened.
     pub text: String,
@@ -40,19 +42,9 @@ pub(super) fn ensure(is_kept: bool, promise: &'static str, text: impl FnOnce() -
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) commit: u64,
-    pub(super) pools: BTreeMap<SemaphoreName, Pool>,
+    pub(super) pools: Pools,
     pub(super) grants: BTreeMap<ExternalId, Grant>,
     sessions: BTreeMap<Owner, Heard>,
-    /// At which commit which semaphore came to what capacity; 0 if it was deleted.
-    capacities: Vec<(u64, SemaphoreName, u32)>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pool {
-    pub(super) capacity: u32,
-    pub(super) live: u32,
-    fence: u64,
-    pub(super) exists: bool,
 }
 
 /// An owner's session.
@@ -124,9 +116,20 @@ impl Ledger {
                     ..
                 }),
             ) => self.end_by(request, cause, *is_now, expired_now, now),
-            (Command::Define(_), Ok(Reply::Defined { semaphore, .. })) => self.define(semaphore),
-            (Command::Delete { name }, Ok(Reply::Deleted)) => self.delete(name),
-            (Command::Stand { .. }, Ok(Reply::Seen { semaphore, .. })) => self.compare(semaphore),
+            (Command::Define(wanted), Ok(Reply::Defined { semaphore, created })) => {
+                self.pools.define(self.commit, wanted, semaphore, *created)
+            }
+            (Command::Delete { name }, Ok(Reply::Deleted)) => self.pools.delete(self.commit, name),
+            (
+                Command::Follow { .. },
+                Ok(Reply::Followed {
+                    semaphore,
+                    is_resized,
+                }),
+            ) => self.pools.follow(self.commit, semaphore, *is_resized, now),
+            (Command::Stand { .. }, Ok(Reply::Seen { semaphore, .. })) => {
+                self.pools.compare(semaphore)
+            }
             (Command::Heartbeat { owner, .. }, Ok(Reply::Heard { session, began })) => {
                 let goes_on = self.is_heard(owner, now) == Some(true);
                 let heard = Heard {
@@ -164,8 +167,7 @@ impl Ledger {
         grant.ended = Some((self.commit, reason));
         grant.over = Some(lapses.map_or(now, |lapses| lapses.min(now)));
         for permit in &grant.request.permits {
-            let pool = self.pools.entry(permit.semaphore.clone()).or_default();
-            pool.live -= permit.count.value();
+            self.pools.give_back(permit);
         }
     }
 
@@ -185,22 +187,7 @@ impl Ledger {
             format!("{ask:?} is granted at {now} until {:?}", request.expires_at)
         })?;
         for permit in &request.permits {
-            let pool = self.pools.entry(permit.semaphore.clone()).or_default();
-            let name = &permit.semaphore;
-            ensure(permit.fence > pool.fence, "P7", || {
-                format!(
-                    "{id} is granted {name} under {}, after {}",
-                    permit.fence, pool.fence
-                )
-            })?;
-            pool.fence = permit.fence;
-            pool.live += permit.count.value();
-            ensure(pool.exists && pool.live <= pool.capacity, "P1", || {
-                format!(
-                    "with {id}, {} of {} permits of {name} are live",
-                    pool.live, pool.capacity
-                )
-            })?;
+            self.pools.grant(id, permit, now)?;
         }
         let grant = Grant {
             request: request.clone(),
@@ -299,11 +286,18 @@ impl Ledger {
                 semaphore, asked, ..
             } => (1..asked.value()).contains(&self.capacity(semaphore)),
             Refusal::Closed(names) => {
-                let is_closed = |name| self.exists(name) && self.capacity(name) == 0;
+                let is_closed = |name| self.pools.capacity_of(name) == Some(0);
                 !names.is_empty() && names.iter().all(is_closed)
             }
-            Refusal::UnknownSemaphore(names) => names.iter().all(|name| !self.exists(name)),
-            Refusal::SemaphoreInUse { name, in_use } => self.live(name) == *in_use && *in_use > 0,
+            Refusal::UnknownSemaphore(names) => names.iter().all(|name| {
+                let uses_templates =
+                    matches!(command, Command::Acquire { .. } | Command::Stand { .. });
+                let is_made = uses_templates && self.pools.capacity_of(name).is_some();
+                !self.pools.exists(name) && !is_made
+            }),
+            Refusal::SemaphoreInUse { name, in_use } => {
+                self.pools.live(name) == *in_use && *in_use > 0
+            }
             Refusal::UnknownRequest(id) => !self.grants.contains_key(id),
             Refusal::RequestEnded {
                 external_id,
@@ -325,46 +319,6 @@ impl Ledger {
         ensure(is_true, "P9", || format!("{command:?} is told: {refusal}"))
     }
 
-    fn define(&mut self, semaphore: &Semaphore) -> Check {
-        let capacity = semaphore.capacity.value();
-        self.capacities
-            .push((self.commit, semaphore.name.clone(), capacity));
-        let pool = self.pools.entry(semaphore.name.clone()).or_default();
-        pool.capacity = capacity;
-        pool.exists = true;
-        pool.fence = pool.fence.max(semaphore.fence);
-        self.compare(semaphore)
-    }
-
-    fn delete(&mut self, name: &SemaphoreName) -> Check {
-        self.capacities.push((self.commit, name.clone(), 0));
-        let pool = self.pools.entry(name.clone()).or_default();
-        pool.exists = false;
-        ensure(pool.live == 0, "P2", || {
-            format!("{name} is deleted with {} live", pool.live)
-        })
-    }
-
-    /// P2 and P7: a semaphore's row, or what is told of it.
-    fn compare(&self, semaphore: &Semaphore) -> Check {
-        let name = &semaphore.name;
-        let pool = self.pools.get(name).cloned().unwrap_or_default();
-        ensure(semaphore.in_use == pool.live, "P2", || {
-            format!(
-                "{name} counts {} in use, {} are live",
-                semaphore.in_use, pool.live
-            )
-        })?;
-        let is_it = semaphore.capacity.value() == pool.capacity && pool.exists;
-        ensure(is_it, "P1", || format!("{semaphore:?} was {pool:?}"))?;
-        ensure(semaphore.fence >= pool.fence, "P7", || {
-            format!(
-                "the fence of {name} is {}, it was {}",
-                semaphore.fence, pool.fence
-            )
-        })
-    }
-
     /// P2, P3, P7 and P9: the rows after a commit are what the book says.
     pub(super) fn compare_rows(
         &self,
@@ -375,10 +329,7 @@ impl Ledger {
             self.compare_request(id, row.as_ref())?;
         }
         for (name, row) in semaphores {
-            ensure(row.is_some() == self.exists(name), "P2", || {
-                format!("{name} is there: {}", row.is_some())
-            })?;
-            row.as_ref().map_or(Ok(()), |row| self.compare(row))?;
+            self.pools.compare_row(name, row.as_ref())?;
         }
         Ok(())
     }
@@ -414,21 +365,12 @@ impl Ledger {
         Some(permits.map(|permit| permit.semaphore.clone()).collect())
     }
 
-    fn exists(&self, name: &SemaphoreName) -> bool {
-        self.pools.get(name).is_some_and(|pool| pool.exists)
-    }
-
     pub(super) fn capacity(&self, name: &SemaphoreName) -> u32 {
-        let pool = self.pools.get(name).filter(|pool| pool.exists);
-        pool.map_or(0, |pool| pool.capacity)
+        self.pools.capacity_of(name).unwrap_or(0)
     }
 
-    fn live(&self, name: &SemaphoreName) -> u32 {
-        self.pools.get(name).map_or(0, |pool| pool.live)
-    }
-
-    fn room(&self, name: &SemaphoreName) -> u32 {
-        self.capacity(name).saturating_sub(self.live(name))
+    pub(super) fn room(&self, name: &SemaphoreName) -> u32 {
+        self.capacity(name).saturating_sub(self.pools.live(name))
     }
 
     /// Sessions that lapsed so long ago were purged, of owners who hold nothing.
@@ -459,19 +401,5 @@ impl Ledger {
         let silent = heard.map(|heard| heard.until);
         let expires = grant.request.expires_at;
         expires.into_iter().chain(silent).min()
-    }
-
-    /// Whether `name` could have given `count` at all times between these commits.
-    pub(super) fn could_always_give(
-        &self,
-        name: &SemaphoreName,
-        count: u32,
-        commits: RangeInclusive<u64>,
-    ) -> bool {
-        let of_it = || self.capacities.iter().filter(|(_, its, _)| its == name);
-        let at_first = of_it().rfind(|(at, ..)| at < commits.start());
-        let later = of_it().filter(|(at, ..)| commits.contains(at));
-        let mut all = at_first.into_iter().chain(later);
-        all.all(|(_, _, capacity)| *capacity >= count)
     }
 }

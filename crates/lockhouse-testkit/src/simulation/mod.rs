@@ -14,9 +14,11 @@ mod answers;
 mod broken;
 mod callers;
 mod draw;
+mod keys;
 mod last;
 mod ledger;
 mod plan;
+mod pools;
 mod servers;
 mod shrink;
 mod store;
@@ -122,8 +124,11 @@ pub fn run(plan: &Plan, breaks: Option<Break>, is_logged: bool) -> Ran {
 
 async fn go_through(plan: &Plan, world: &Arc<World>) {
     let servers = Servers::of(plan, world);
-    for (number, capacity) in plan.capacities.into_iter().enumerate() {
-        callers::define(&servers, 0, number, capacity).await;
+    for (number, (capacity, slotted)) in plan.capacities.into_iter().enumerate() {
+        callers::define(&servers, 0, number, capacity, Some(slotted)).await;
+    }
+    if let Some(template) = plan.template {
+        callers::set_template(&servers, 0, template).await;
     }
     let watched = Arc::clone(world);
     let watcher = tokio::spawn(async move {
@@ -166,10 +171,22 @@ fn take(servers: &Arc<Servers>, step: Step) {
             servers.call(at, async move { callers::release(&its, at, &id).await });
         }
         Deed::Force { id } => servers.call(at, async move { callers::force(&its, at, &id).await }),
-        Deed::Define { name, capacity } => {
+        Deed::Define {
+            name,
+            capacity,
+            slots,
+        } => {
             servers.call(at, async move {
-                callers::define(&its, at, name, capacity).await
+                callers::define(&its, at, name, capacity, slots).await
             });
+        }
+        Deed::Template(template) => {
+            servers.call(at, async move {
+                callers::set_template(&its, at, template).await
+            });
+        }
+        Deed::DeleteTemplate => {
+            servers.call(at, async move { callers::delete_template(&its, at).await });
         }
         Deed::Delete { name } => {
             servers.call(at, async move { callers::delete(&its, at, name).await });

@@ -6,8 +6,14 @@ use std::fmt;
 
 use lockhouse::store::Kind;
 
-/// The semaphores that there are at first, by their capacities.
-pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
+/// The semaphores. The first [`PLAIN`] of them are there at first; the others are a template's.
+pub(super) const NAMES: [&str; 5] = ["a", "b", "c", "k/x", "k/y"];
+
+/// How many of [`NAMES`] no template makes.
+pub(super) const PLAIN: usize = 3;
+
+/// The pattern of the template.
+pub(super) const KEYS: &str = "k/*";
 
 /// A run, before it begins.
 #[derive(Clone, Debug)]
@@ -15,8 +21,10 @@ pub struct Plan {
     pub(super) seed: u64,
     /// How many servers share the store.
     pub(super) servers: usize,
-    /// Of [`NAMES`].
-    pub(super) capacities: [u32; 3],
+    /// Of the first of [`NAMES`], and whether they have slots.
+    pub(super) capacities: [(u32, bool); PLAIN],
+    /// The template that there is at first, if the run has one.
+    pub(super) template: Option<SetTemplate>,
     /// How long the store takes at most for each half of a call.
     pub(super) slow_ms: u64,
     /// Whether the store tells those who wait of what came free.
@@ -54,7 +62,11 @@ pub(super) enum Deed {
     Define {
         name: usize,
         capacity: u32,
+        /// None leaves it as it is.
+        slots: Option<bool>,
     },
+    Template(SetTemplate),
+    DeleteTemplate,
     Delete {
         name: usize,
     },
@@ -81,6 +93,13 @@ pub(super) enum Deed {
     Jump {
         ms: i64,
     },
+}
+
+/// A template of [`KEYS`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SetTemplate {
+    pub(super) capacity: u32,
+    pub(super) idle_ms: u64,
 }
 
 /// A call for permits under an id, and what its caller does then.
@@ -172,15 +191,24 @@ impl fmt::Display for Plan {
         let Self {
             seed,
             servers,
-            capacities: [a, b, c],
+            capacities,
+            template,
             slow_ms,
             rings,
             ..
         } = self;
+        let mut there = String::new();
+        for (name, (capacity, slotted)) in NAMES.iter().zip(capacities) {
+            let slots = if *slotted { " with slots" } else { "" };
+            there.push_str(&format!("{name}={capacity}{slots}, "));
+        }
+        if let Some(template) = template {
+            there.push_str(&format!("{template}, "));
+        }
         let rings = if *rings { ", and rings" } else { "" };
         writeln!(
             f,
-            "seed {seed}: {servers} servers, a={a} b={b} c={c}, \
+            "seed {seed}: {servers} servers, {there}\
              a store that takes up to {slow_ms} ms each way{rings}"
         )?;
         for step in &self.steps {
@@ -210,7 +238,20 @@ impl fmt::Display for Deed {
             Deed::Renew { id, ttl_ms } => write!(f, "renew {id} ttl {}", Ms(*ttl_ms)),
             Deed::Release { id } => write!(f, "release {id}"),
             Deed::Force { id } => write!(f, "force {id}"),
-            Deed::Define { name, capacity } => write!(f, "define {}={capacity}", NAMES[*name]),
+            Deed::Define {
+                name,
+                capacity,
+                slots,
+            } => {
+                let slots = match slots {
+                    None => "",
+                    Some(true) => " with slots",
+                    Some(false) => " without slots",
+                };
+                write!(f, "define {}={capacity}{slots}", NAMES[*name])
+            }
+            Deed::Template(template) => template.fmt(f),
+            Deed::DeleteTemplate => write!(f, "delete template {KEYS}"),
             Deed::Delete { name } => write!(f, "delete {}", NAMES[*name]),
             Deed::Heartbeat { owner, ttl_ms } => write!(f, "heartbeat o{owner} ttl {ttl_ms} ms"),
             Deed::Goodbye { owner } => write!(f, "goodbye o{owner}"),
@@ -224,6 +265,13 @@ impl fmt::Display for Deed {
             }
             Deed::Jump { ms } => write!(f, "! the store's clock jumps by {ms} ms"),
         }
+    }
+}
+
+impl fmt::Display for SetTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { capacity, idle_ms } = self;
+        write!(f, "template {KEYS}={capacity} idle {idle_ms} ms")
     }
 }
 

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer, Purge};
-use lockhouse::{Command, Outcome, SemaphoreName};
-use lockhouse_core::{Footprint, ProcessId};
+use lockhouse::{Command, Outcome, Pattern, SemaphoreName, Template};
+use lockhouse_core::{Footprint, ProcessId, TemplateDefinition};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 use super::broken::Break;
-use super::broken::line::lose_wake;
+use super::broken::line::{hide_origins, lose_wake};
 use super::plan::Fault;
 use super::world::World;
 
@@ -158,8 +158,10 @@ impl Faulty {
 
     async fn apply(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = self.world.commit(&self.name, batch).await?;
-        if self.world.breaks == Some(Break::LosesWake) {
-            lose_wake(&batch.commands, &mut outcomes);
+        match self.world.breaks {
+            Some(Break::LosesWake) => lose_wake(&batch.commands, &mut outcomes),
+            Some(Break::ReservesWithoutKey) => hide_origins(&mut outcomes),
+            _ => {}
         }
         Ok(outcomes)
     }
@@ -272,6 +274,21 @@ impl Layer for Faulty {
 
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {
         Ok(self.world.locked(rows))
+    }
+
+    async fn define_template(
+        &self,
+        definition: &TemplateDefinition,
+    ) -> Result<(Template, bool), Error> {
+        let defined = self.world.store().define_template(definition).await?;
+        self.world.template_is_set(definition, &defined);
+        Ok(defined)
+    }
+
+    async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
+        let there_was = self.world.store().delete_template(pattern).await?;
+        self.world.template_is_deleted(there_was);
+        Ok(there_was)
     }
 
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error> {

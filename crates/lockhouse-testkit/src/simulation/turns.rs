@@ -1,4 +1,6 @@
 //! Who waits at which server, and who was served before whom (P10, P11).
+//!
+//! A waiter that lacks one of its keys, which are semaphores of a template, stands in the lines of those only (`keys`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,6 +8,7 @@ use std::time::Duration;
 use lockhouse::{Ask, ExternalId, Request, SemaphoreName, Timestamp};
 use lockhouse_core::Footprint;
 
+use super::keys::{self, Clear};
 use super::ledger::{Check, Ledger, ensure};
 
 /// A second, and some calls on a store that is a little slow.
@@ -29,6 +32,8 @@ pub(super) struct Turns {
     came: BTreeMap<(String, ExternalId), Place>,
     /// Rows that a transaction keeps locked, and until when if it is over.
     locked: Vec<(u64, Footprint, Option<i64>)>,
+    /// When each commit was.
+    commits: BTreeMap<u64, i64>,
 }
 
 /// When one came, moved by its priority; and its number.
@@ -49,6 +54,8 @@ struct Waiter {
     since: u64,
     /// Since when it could have been served.
     fits: Option<Timestamp>,
+    /// When it lacked no key.
+    clear: Clear,
 }
 
 #[derive(Debug)]
@@ -89,6 +96,7 @@ impl Turns {
             met_lock: self.is_locked(ask, now_us),
             since: commit,
             fits: None,
+            clear: Clear::default(),
         };
         self.waiting.insert(self.last, waiter);
         self.last
@@ -130,12 +138,38 @@ impl Turns {
         }
     }
 
-    /// P10: a waiter that is surely the first of all and could be served is served within a second.
+    /// Notes who lacks which keys.
+    pub(super) fn observe(&mut self, ledger: &Ledger, now_us: i64) {
+        self.commits.entry(ledger.commit).or_insert(now_us);
+        let numbers: Vec<u64> = self.waiting.keys().copied().collect();
+        for number in numbers {
+            let waiter = &self.waiting[&number];
+            if !keys::of(&waiter.ask).next().is_some_and(|_| waiter.waits) {
+                continue;
+            }
+            let is_clear = keys::of(&waiter.ask).all(|(key, count)| {
+                let mut others = self.waiting.values().filter(|other| other.waits);
+                let is_before = |other: &Waiter| other.earliest < waiter.place;
+                ledger.room(key) >= count.value()
+                    && !others.any(|other| is_before(other) && wants(&other.ask, key))
+            });
+            let waiter = self.waiting.get_mut(&number);
+            waiter.expect("it is there").clear.note(is_clear, now_us);
+        }
+    }
+
+    /// P10: a waiter that is surely the first of all and could be served is served within a second. P11: so is one behind
+    /// waiters that lack a key.
     pub(super) fn look(&mut self, ledger: &Ledger, now: Timestamp) -> Check {
         let firsts: Vec<u64> = self.waiting.keys().copied().collect();
         for number in firsts {
             let waiter = &self.waiting[&number];
-            let fits = waiter.waits && self.is_first(waiter) && waiter.fits(ledger, now);
+            let fits = waiter.waits && self.is_first(waiter, ledger, now);
+            let fits = fits && waiter.fits(ledger, now);
+            let promise = match self.ahead(waiter).next() {
+                Some(_) => "P11",
+                None => "P10",
+            };
             let Some(waiter) = self.waiting.get_mut(&number) else {
                 continue;
             };
@@ -143,7 +177,7 @@ impl Turns {
             let for_long = waiter
                 .fits
                 .map(|since| now.duration_since(since).unsigned_abs());
-            ensure(for_long.is_none_or(|long| long <= SOON), "P10", || {
+            ensure(for_long.is_none_or(|long| long <= SOON), promise, || {
                 let (server, ask) = (&waiter.server, &waiter.ask);
                 format!(
                     "{ask:?} at {server} is the first, there is room since {:?}",
@@ -154,10 +188,16 @@ impl Turns {
         Ok(())
     }
 
-    fn is_first(&self, waiter: &Waiter) -> bool {
+    fn is_first(&self, waiter: &Waiter, ledger: &Ledger, now: Timestamp) -> bool {
+        let mut ahead = self.ahead(waiter);
+        ahead.all(|other| keys::is_held_back(&other.ask, &waiter.ask, ledger, now))
+    }
+
+    /// Those that may come before `waiter` on a semaphore that it wants.
+    fn ahead(&self, waiter: &Waiter) -> impl Iterator<Item = &Waiter> {
         let others = self.waiting.values();
-        let mut others = others.filter(|other| other.place != waiter.place && other.waits);
-        others.all(|other| waiter.place < other.earliest || !share(&waiter.ask, &other.ask))
+        let others = others.filter(move |other| other.place != waiter.place && other.waits);
+        others.filter(move |other| other.earliest <= waiter.place && share(&waiter.ask, &other.ask))
     }
 
     /// P11: of two that want the same, the first has the lower fence, if it waited. Where no server is in trouble that
@@ -177,7 +217,10 @@ impl Turns {
                 continue;
             }
             for later in later {
-                ensure(!later.is_before(first), "P11", || {
+                let commit = ledger.grants.get(&later.request.external_id);
+                let granted = commit.and_then(|grant| self.commits.get(&grant.granted));
+                let overtakes = granted.is_some_and(|at| later.overtakes(first, *at, is_quiet));
+                ensure(!overtakes, "P11", || {
                     format!("{:?} was served before {:?}", later, first)
                 })?;
             }
@@ -206,13 +249,22 @@ impl Served {
         let until = ledger.grants.get(&self.request.external_id);
         let until = until.map_or(since, |grant| grant.granted);
         let mut permits = self.request.permits.iter();
-        permits.all(|p| ledger.could_always_give(&p.semaphore, p.count.value(), since..=until))
+        permits.all(|p| {
+            ledger
+                .pools
+                .could_always_give(&p.semaphore, p.count.value(), since..=until)
+        })
     }
 
-    fn is_before(&self, other: &Served) -> bool {
+    /// Whether it was granted at `at_us` what `first` had reserved.
+    fn overtakes(&self, first: &Served, at_us: i64, is_quiet: bool) -> bool {
         self.request.permits.iter().any(|permit| {
-            let mut its = other.request.permits.iter();
-            its.any(|its| its.semaphore == permit.semaphore && permit.fence < its.fence)
+            let name = &permit.semaphore;
+            let mut its = first.request.permits.iter();
+            let is_before = its.any(|its| its.semaphore == *name && permit.fence < its.fence);
+            is_before
+                && (keys::always_reserves(&first.waiter.ask, name)
+                    || is_quiet && first.waiter.clear.was_long(at_us))
         })
     }
 }
@@ -226,6 +278,9 @@ fn needs(ask: &Ask) -> Footprint {
 }
 
 fn share(one: &Ask, other: &Ask) -> bool {
-    let wants = |name: &SemaphoreName| other.permits().any(|(its, _)| its == name);
-    one.permits().any(|(name, _)| wants(name))
+    one.permits().any(|(name, _)| wants(other, name))
+}
+
+fn wants(ask: &Ask, name: &SemaphoreName) -> bool {
+    ask.permits().any(|(its, _)| its == name)
 }

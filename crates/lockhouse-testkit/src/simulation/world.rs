@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use lockhouse::store::{Batch, Error, FullStore, Store};
 use lockhouse::{
-    Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Timestamp,
+    Command, EndReason, ExternalId, Outcome, Permit, Reply, Request, SemaphoreName, Template,
+    Timestamp,
 };
-use lockhouse_core::{Footprint, Semaphore};
+use lockhouse_core::{Footprint, Semaphore, TemplateDefinition};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -191,7 +192,14 @@ impl World {
             self.log(|| format!("{server}: {}", Decided(command, outcome)));
         }
         let now = self.now();
-        let entered = self.notes().ledger.enter(batch, &outcomes, now);
+        let now_us = self.elapsed_us();
+        let entered = {
+            let Notes { ledger, turns, .. } = &mut *self.notes();
+            turns.observe(ledger, now_us);
+            let entered = ledger.enter(batch, &outcomes, now);
+            turns.observe(ledger, now_us);
+            entered
+        };
         match entered {
             Ok(ended) => {
                 ended.iter().for_each(|id| self.is_known_to_be_lost(id));
@@ -206,11 +214,28 @@ impl World {
         Ok(outcomes)
     }
 
+    pub(super) fn template_is_set(&self, definition: &TemplateDefinition, set: &(Template, bool)) {
+        self.log(|| format!("template {}={}", definition.pattern, definition.capacity));
+        let Ledger { commit, pools, .. } = &mut self.notes().ledger;
+        let entered = pools.set_template(*commit, definition, set);
+        self.found(entered);
+    }
+
+    pub(super) fn template_is_deleted(&self, there_was: bool) {
+        self.log(|| format!("the template is deleted: {there_was}"));
+        let Ledger { commit, pools, .. } = &mut self.notes().ledger;
+        let entered = pools.delete_template(*commit, there_was);
+        self.found(entered);
+    }
+
     /// Tells the servers of what `batch`, by which these ended, may have freed.
     fn ring(&self, batch: &Batch, ended: &[ExternalId]) {
         let mut freed = BTreeSet::new();
         for command in &batch.commands {
-            if matches!(command, Command::Define(_) | Command::Delete { .. }) {
+            if matches!(
+                command,
+                Command::Define(_) | Command::Delete { .. } | Command::Follow { .. }
+            ) {
                 freed.extend(command.semaphores().cloned());
             }
         }
@@ -388,7 +413,13 @@ impl fmt::Display for Decided<'_> {
                 let when = if *now { "now" } else { "before" };
                 let fences = request.permits.iter();
                 let fences: Vec<_> = fences
-                    .map(|p| format!("{}={} fence {}", p.semaphore, p.count, p.fence))
+                    .map(|p| {
+                        let slots = p
+                            .slots
+                            .as_ref()
+                            .map_or(String::new(), |s| format!(" slots {s:?}"));
+                        format!("{}={} fence {}{slots}", p.semaphore, p.count, p.fence)
+                    })
                     .collect();
                 write!(f, ": granted {when}, {}", fences.join(", "))
             }

@@ -182,6 +182,7 @@ fn kind(call: &Call) -> &'static str {
         Call::Force { .. } => "force",
         Call::Define { .. } => "define",
         Call::Delete { .. } => "delete",
+        Call::Template { .. } => "template",
         Call::Heartbeat { .. } => "heartbeat",
         Call::Goodbye { .. } => "goodbye",
         Call::Die => "die",

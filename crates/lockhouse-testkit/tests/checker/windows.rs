@@ -46,6 +46,7 @@ fn granted() -> Answer {
         semaphore: "s".into(),
         count: 1,
         fence: None,
+        slots: None,
     }];
     Answer::Granted { permits, now: true }
 }

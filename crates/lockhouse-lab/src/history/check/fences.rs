@@ -50,7 +50,7 @@ fn falls(semaphore: &str, grants: &[(&Operation, i64)]) -> Option<Violation> {
     None
 }
 
-/// A fence that the row does not have.
+/// A fence that the row does not have, or slots (P1).
 fn told_otherwise(facts: &Facts<'_>) -> Option<Violation> {
     for (grant, held, _) in facts.grants() {
         for permit in held {
@@ -62,6 +62,10 @@ fn told_otherwise(facts: &Facts<'_>) -> Option<Violation> {
             if let Some(row) = other {
                 let what = format!("{}: another fence was told", facts.id);
                 return Some(Violation::new(Promise::P7, what).by([grant]).at([*row]));
+            }
+            if let Some(row) = row.filter(|row| permit.slots != row.slots) {
+                let what = format!("{}: other slots were told", facts.id);
+                return Some(Violation::new(Promise::P1, what).by([grant]).at([*row]));
             }
         }
     }

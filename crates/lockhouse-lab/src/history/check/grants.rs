@@ -177,10 +177,10 @@ fn held_pairs(held: &[Held]) -> Vec<(String, i64)> {
     pairs
 }
 
-fn sorted(held: &[Held]) -> Vec<(&str, i64, Option<i64>)> {
+fn sorted(held: &[Held]) -> Vec<(&str, i64, Option<i64>, Option<&str>)> {
     let mut held: Vec<_> = held
         .iter()
-        .map(|one| (&*one.semaphore, one.count, one.fence))
+        .map(|one| (&*one.semaphore, one.count, one.fence, one.slots.as_deref()))
         .collect();
     held.sort_unstable();
     held

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::ends;
 use super::facts::Facts;
 use super::scene::{SLACK_US, Scene};
+use super::templates::Templates;
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 /// A span of time in which an operation's permits are surely held.
@@ -38,8 +39,10 @@ pub(super) fn more_than_there_are(scene: &Scene<'_>) -> Vec<Violation> {
         }
     }
     let capacities = greatest_capacities(scene);
+    let templates = Templates::of(scene);
     let broken = spans.into_iter().filter_map(|(semaphore, spans)| {
-        let capacity = *capacities.get(semaphore)?;
+        let by_template = templates.greatest(semaphore);
+        let capacity = by_template.max(capacities.get(semaphore).copied())?;
         over(semaphore, capacity, spans)
     });
     broken.collect()

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 
 use super::facts::may_be_done;
 use super::scene::Scene;
+use super::templates::Templates;
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
-    let semaphores = semaphores(scene);
+    let mut semaphores = semaphores(scene);
+    let templates = Templates::of(scene);
+    semaphores.retain(|name, _| !templates.match_name(name));
     let denied = scene.operations.iter().filter_map(|operation| {
         let surely: fn(&Semaphore<'_>, i64, &Operation) -> bool = match &operation.answer {
             Answer::Refused(Refused::UnknownSemaphore) => |semaphore, _, o| semaphore.is_there(o),

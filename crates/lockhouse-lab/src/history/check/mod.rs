@@ -11,17 +11,19 @@
 //!
 //! | | by the rows | by the history, and by both |
 //! |---|---|---|
-//! | P1 | at each grant, in the order of the fences, what is live fits the capacity then in force | what is surely held at any moment fits the greatest capacity that there ever was |
+//! | P1 | at each grant, in the order of the fences, what is live fits the capacity then in force; no live permits share a slot, and slots are below it | what is surely held at any moment fits the greatest capacity that there ever was |
 //! | P2 | `in_use` is the sum of what is live | |
 //! | P3 | an end has a reason and a time, and what is stale is as old as that | at most one answer says that it ended a request just now; all answers and the row agree on how; somebody asked for that end, or could be the cause of it; a goodbye that was answered has ended what its owner held |
 //! | P4 | | nothing is renewed, and nothing ends just now, after an answer said that it was over, after its time had surely passed, or before anybody asked for it |
-//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end; the row has the owner of the ask; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row |
+//! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end, and the same slots; the row has the owner of the ask; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row, and no semaphore that a template would make |
 //! | P6 | the row has the permits of the ask, all of them | so has the answer; and no caller sees a deadlock |
 //! | P7 | no fence twice, none beyond the semaphore's own, and later grants have greater ones | a grant that was asked for after another was answered has the greater fence; the row has the fence that was told |
 //! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; nobody who is awake is told of a grant that has expired |
-//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
+//! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits, nor that there is none for which a template was set; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
 //! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended, or its owner's |
 //! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later |
+//!
+//! A semaphore of a template may be deleted while nobody holds of it. What it was defined as is decided while somebody does.
 //!
 //! P12 is not decided here. P10 is not decided of semaphores whose capacity changed, nor while
 //! somebody waits for them: who waits comes first, though there is room. What an owner's session keeps
@@ -46,6 +48,7 @@ mod room;
 mod scene;
 mod sessions;
 mod sizes;
+mod templates;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +57,7 @@ use super::{Moved, Operation, Violation, audit};
 use distance::Distance;
 pub use order::overtaken;
 use scene::Scene;
+use templates::Templates;
 
 /// All that the history, and the rows that are left where there are some, surely break.
 ///
@@ -61,7 +65,9 @@ use scene::Scene;
 pub fn check(operations: &[Operation], rows: Option<&Rows>) -> Vec<Violation> {
     let never = Moved::default();
     let scene = Scene::new(operations, rows, &never);
-    let mut found = rows.map_or_else(Vec::new, audit::broken);
+    let templates = Templates::of(&scene);
+    let may_make = |name: &str| templates.match_name(name);
+    let mut found = rows.map_or_else(Vec::new, |rows| audit::broken(rows, may_make));
     found.extend(rows.map_or_else(Vec::new, ends::too_young_to_be_stale));
     found.extend(broken(&scene));
     found.extend(clock::told_too_late(&scene, |_| true));
@@ -78,7 +84,9 @@ pub fn check_moved(operations: &[Operation], rows: &Rows, moved: &Moved) -> Vec<
     let scene = Scene::new(operations, Some(&truly), moved);
     let mut found = audit::off_its_time(rows);
     found.extend(ends::too_young_to_be_stale(rows));
-    found.extend(audit::out_of_order(&truly));
+    let templates = Templates::of(&scene);
+    let may_make = |name: &str| templates.match_name(name);
+    found.extend(audit::out_of_order(&truly, may_make));
     found.extend(broken(&scene));
     found
 }
@@ -111,5 +119,6 @@ fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     found.extend(sizes::broken(scene));
     found.extend(known::broken(scene));
     found.extend(room::broken(scene));
+    found.extend(templates::broken(scene));
     found
 }

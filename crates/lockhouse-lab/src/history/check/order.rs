@@ -103,6 +103,7 @@ mod tests {
             semaphore: "s".into(),
             count: 1,
             fence: Some(fence),
+            slots: None,
         };
         Operation {
             client: 1,

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::facts::Facts;
 use super::scene::{SLACK_US, Scene};
+use super::templates::Templates;
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
 
 /// How long after its time what nobody gave back may still be in the way.
@@ -62,6 +63,8 @@ impl Sums {
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     let mut semaphores = semaphores(scene);
+    let templates = Templates::of(scene);
+    semaphores.retain(|name, _| !templates.match_name(name));
     for facts in scene.requests.values() {
         let own = match surely_never_held(scene, facts) {
             true => Own::default(),

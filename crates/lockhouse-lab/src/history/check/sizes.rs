@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::facts::may_be_done;
 use super::known;
 use super::scene::Scene;
+use super::templates::Templates;
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
@@ -18,12 +19,16 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
             changes.entry(semaphore).or_default().push(operation);
         }
     }
+    let templates = Templates::of(scene);
     let mut found = Vec::new();
     for row in &rows.semaphores {
         let of_it = changes.get(row.name.as_str());
         let Some(last) = of_it.and_then(|of_it| last(of_it)) else {
             continue;
         };
+        if templates.match_name(&row.name) && !is_held_since(scene, &row.name, last.begun) {
+            continue;
+        }
         let (capacity, name) = (capacity(last), &row.name);
         let what = match capacity {
             None if !row.is_deleted => format!("{name} was deleted, and is there"),
@@ -37,6 +42,16 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
         found.push(Violation::new(Promise::P9, what).by([last]));
     }
     found
+}
+
+/// Whether somebody holds of it who was granted that before `at`: so it was not deleted meanwhile.
+fn is_held_since(scene: &Scene<'_>, name: &str, at: u64) -> bool {
+    let mut requests = scene.requests.values();
+    requests.any(|facts| {
+        let mut rows = facts.rows.iter();
+        rows.any(|row| row.semaphore == name && row.released_at.is_none())
+            && facts.first_grant().is_some_and(|grant| grant.ended < at)
+    })
 }
 
 /// What a change makes it; none if it is deleted.

@@ -33,6 +33,7 @@ fn story() -> Story {
         capacity: 1,
         in_use: 0,
         fence: 9,
+        created_at: 0,
         is_deleted: false,
     });
     story.says(0, define(1), Answer::Done);
@@ -61,6 +62,7 @@ impl Story {
             semaphore: "s".into(),
             count: 1,
             fence,
+            slots: None,
             owner: asked.owner.clone(),
             state: "ACQUIRED".into(),
             end_reason: None,
@@ -158,6 +160,7 @@ fn granted(fence: i64) -> Answer {
         semaphore: "s".into(),
         count: 1,
         fence: Some(fence),
+        slots: None,
     };
     let permits = vec![held];
     Answer::Granted { permits, now: true }

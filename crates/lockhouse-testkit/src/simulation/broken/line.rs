@@ -6,6 +6,7 @@ use lockhouse::{Command, Outcome, Priority, Reply};
 use lockhouse_core::{Line, ProcessId, Semaphore, Seniority};
 
 use super::Break;
+use crate::simulation::keys;
 
 /// Longer than any run: whoever has waited so long comes before all that have not.
 const FOR_EVER: Duration = Duration::from_secs(3_600);
@@ -14,6 +15,9 @@ const FOR_EVER: Duration = Duration::from_secs(3_600);
 pub(super) fn distort(breaks: Break, command: &mut Command) {
     match (breaks, command) {
         (Break::NeverRegisters, Command::Stand { stand, .. }) => stand.standing = None,
+        (Break::LosesPlaceAtKey, Command::Stand { name, stand }) if keys::is_one(name) => {
+            stand.standing = None;
+        }
         (Break::WindowWithoutBound, Command::Acquire { turn, .. }) if turn.waits => {
             turn.waited += FOR_EVER;
         }
@@ -52,12 +56,11 @@ fn without_priority(seniority: Seniority) -> Seniority {
 
 /// What the process that sent `command` is told of a semaphore's line.
 pub(super) fn hide_line(breaks: Break, command: &Command, outcome: &mut Outcome) {
-    if let (
-        Break::WindowWithoutBound,
-        Command::Stand { stand, .. },
-        Ok(Reply::Seen { semaphore, .. }),
-    ) = (breaks, command, outcome)
-    {
+    let (Command::Stand { stand, .. }, Ok(Reply::Seen { semaphore, .. })) = (command, outcome)
+    else {
+        return;
+    };
+    if breaks == Break::WindowWithoutBound {
         semaphore.line = only_of(stand.process, &semaphore.line);
     }
 }
@@ -77,6 +80,7 @@ pub(super) fn seen(breaks: Break, mut semaphore: Semaphore) -> Semaphore {
     match breaks {
         Break::WindowWithoutBound => semaphore.line = Line::default(),
         Break::LosesWake => fill(&mut semaphore),
+        Break::ReservesWithoutKey => semaphore.origin = None,
         _ => {}
     }
     semaphore
@@ -93,6 +97,15 @@ pub(in crate::simulation) fn lose_wake(commands: &[Command], outcomes: &mut [Out
     for outcome in outcomes {
         if let Ok(Reply::Seen { semaphore, .. }) = outcome {
             fill(semaphore);
+        }
+    }
+}
+
+/// Nobody is told that a template made a semaphore.
+pub(in crate::simulation) fn hide_origins(outcomes: &mut [Outcome]) {
+    for outcome in outcomes {
+        if let Ok(Reply::Seen { semaphore, .. }) = outcome {
+            semaphore.origin = None;
         }
     }
 }

@@ -20,6 +20,7 @@ fn everything() -> Vec<(Call, Answer)> {
         semaphore: "s1-x".into(),
         count: 2,
         fence: Some(7),
+        slots: Some("31".into()),
     };
     let permits = vec![held];
     let (semaphore, owner) = ("s1-x".to_owned(), "ann".to_owned());
@@ -67,6 +68,13 @@ fn everything() -> Vec<(Call, Answer)> {
         (
             Call::Delete { semaphore },
             refused(Refused::Other("in the way".into())),
+        ),
+        (
+            Call::Template {
+                pattern: "s1-key/*".into(),
+                capacity: 2,
+            },
+            Answer::Done,
         ),
         (
             Call::Heartbeat {

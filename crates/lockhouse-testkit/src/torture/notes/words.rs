@@ -44,6 +44,7 @@ pub(super) fn of_call(call: &Call) -> String {
             capacity,
         } => format!("D {semaphore} {capacity}"),
         Call::Delete { semaphore } => format!("X {semaphore}"),
+        Call::Template { pattern, capacity } => format!("T {pattern} {capacity}"),
         Call::Heartbeat { owner, ttl_us } => format!("H {owner} {ttl_us}"),
         Call::Goodbye { owner } => format!("Y {owner}"),
         Call::Die => "Z".to_owned(),
@@ -79,6 +80,10 @@ fn call(words: &mut SplitWhitespace<'_>) -> Option<Call> {
             capacity: word()?.parse().ok()?,
         },
         "X" => Call::Delete { semaphore: word()? },
+        "T" => Call::Template {
+            pattern: word()?,
+            capacity: word()?.parse().ok()?,
+        },
         "H" => Call::Heartbeat {
             owner: word()?,
             ttl_us: word()?.parse().ok()?,
@@ -95,7 +100,8 @@ pub(super) fn of_answer(answer: &Answer) -> String {
             let mut line = format!("G {}", u8::from(*now));
             for held in permits {
                 let fence = held.fence.map_or(-1, |fence| fence);
-                let _ = write!(line, " {}:{}:{fence}", held.semaphore, held.count);
+                let slots = held.slots.as_deref().unwrap_or("-");
+                let _ = write!(line, " {}:{}:{fence}:{slots}", held.semaphore, held.count);
             }
             line
         }
@@ -122,12 +128,14 @@ fn answer(words: &mut SplitWhitespace<'_>) -> Option<Answer> {
         "G" => {
             let now = words.next()? == "1";
             let held = |word: &str| {
-                let (rest, fence) = word.rsplit_once(':')?;
+                let (rest, slots) = word.rsplit_once(':')?;
+                let (rest, fence) = rest.rsplit_once(':')?;
                 let (name, count) = rest.rsplit_once(':')?;
                 Some(Held {
                     semaphore: name.to_owned(),
                     count: count.parse().ok()?,
                     fence: fence.parse().ok().filter(|fence| *fence >= 0),
+                    slots: (slots != "-").then(|| slots.to_owned()),
                 })
             };
             let permits = words.map(held).collect::<Option<_>>()?;

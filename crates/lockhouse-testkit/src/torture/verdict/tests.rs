@@ -34,6 +34,7 @@ fn granted(fence: i64) -> Answer {
         semaphore: "s00001-plain-a".into(),
         count: 2,
         fence: Some(fence),
+        slots: None,
     };
     Answer::Granted {
         permits: vec![held],
@@ -55,6 +56,7 @@ fn row(id: &str, fence: i64, times: (i64, Option<i64>, i64), reason: &str) -> Pe
         semaphore: "s00001-plain-a".into(),
         count: 2,
         fence,
+        slots: None,
         owner: None,
         state: "RELEASED".into(),
         end_reason: Some(reason.into()),
@@ -89,6 +91,7 @@ fn whole() -> (Vec<Operation>, Rows) {
         capacity: 2,
         in_use: 0,
         fence: 2,
+        created_at: 0,
         is_deleted: false,
     };
     let rows = Rows {

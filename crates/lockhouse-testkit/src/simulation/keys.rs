@@ -1,0 +1,64 @@
+//! Keys: semaphores of a template, as a waiter stands in the lines of those only while it lacks one (P11).
+
+use lockhouse::{Ask, Count, SemaphoreName, Timestamp};
+
+use super::ledger::Ledger;
+use super::plan::KEYS;
+
+/// How long a waiter lacks no key until all servers surely know of it: those that wait for others look after half a
+/// second, its own server as well.
+const KNOWN_US: i64 = 1_600_000;
+
+/// When a waiter lacked none of its keys.
+#[derive(Debug, Default)]
+pub(super) struct Clear {
+    since: Option<i64>,
+    before: Vec<(i64, i64)>,
+}
+
+impl Clear {
+    pub(super) fn note(&mut self, is_clear: bool, now_us: i64) {
+        match (self.since, is_clear) {
+            (None, true) => self.since = Some(now_us),
+            (Some(since), false) => {
+                self.before.push((since, now_us));
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it had lacked none for long at that time.
+    pub(super) fn was_long(&self, at_us: i64) -> bool {
+        let now = self.since.map(|since| (since, i64::MAX));
+        let mut times = self.before.iter().copied().chain(now);
+        times.any(|(from, to)| from + KNOWN_US <= at_us && at_us <= to)
+    }
+}
+
+/// What an ask wants of semaphores that a template may make.
+pub(super) fn of(ask: &Ask) -> impl Iterator<Item = (&SemaphoreName, Count)> {
+    ask.permits().filter(|(name, _)| is_one(name))
+}
+
+/// Whether a waiter has reserved `name` whatever it lacks: it has no key, or no other.
+pub(super) fn always_reserves(ask: &Ask, name: &SemaphoreName) -> bool {
+    of(ask).all(|(key, _)| key == name)
+}
+
+/// Whether the waiter of `ask` surely reserves nothing of what `other` wants: it lacks a key that `other` does not want,
+/// and both want no key.
+pub(super) fn is_held_back(ask: &Ask, other: &Ask, ledger: &Ledger, now: Timestamp) -> bool {
+    let wants = |name: &SemaphoreName| other.permits().any(|(its, _)| its == name);
+    let lacks = |(key, count): (&SemaphoreName, Count)| {
+        ledger.pools.is_keyed(key)
+            && ledger.capacity(key) >= count.value()
+            && ledger.room_without_lapsed(key, now) < count.value()
+    };
+    of(ask).all(|(key, _)| !wants(key)) && of(ask).any(lacks)
+}
+
+/// Whether a template may make it.
+pub(super) fn is_one(name: &SemaphoreName) -> bool {
+    name.as_str().starts_with(KEYS.trim_end_matches('*'))
+}

@@ -1,0 +1,356 @@
+//! The book of semaphores: what each of them has and holds, and the template that creates some of them.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use lockhouse::{ExternalId, SemaphoreName, Slots, Template, Timestamp};
+use lockhouse_core::{Definition, Grant as Permit, Pattern, Semaphore, TemplateDefinition};
+
+use super::ledger::{Check, ensure};
+
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    all: BTreeMap<SemaphoreName, Pool>,
+    template: Option<Template>,
+    /// At which commit which semaphore came to what capacity; 0 if an ask could not have it any more.
+    capacities: Vec<(u64, SemaphoreName, u32)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Pool {
+    capacity: u32,
+    live: u32,
+    fence: u64,
+    exists: bool,
+    /// Those that are taken, if it has slots.
+    slots: Option<Slots>,
+    origin: Origin,
+    /// When something was last granted.
+    used: Option<Timestamp>,
+}
+
+/// Who made a semaphore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    #[default]
+    Operator,
+    Template,
+    /// A template, and an operator has resized it since.
+    Resized,
+}
+
+impl Origin {
+    fn of(semaphore: &Semaphore) -> Self {
+        match &semaphore.origin {
+            None => Self::Operator,
+            Some(origin) if origin.is_resized => Self::Resized,
+            Some(_) => Self::Template,
+        }
+    }
+}
+
+impl Pool {
+    /// P1: each slot is of one live permit, and a permit gets the lowest free ones.
+    fn take(&mut self, id: &ExternalId, permit: &Permit) -> Check {
+        let name = &permit.semaphore;
+        let (taken, slots) = match (&mut self.slots, &permit.slots) {
+            (None, None) => return Ok(()),
+            (Some(taken), Some(slots)) => (taken, slots),
+            (taken, slots) => {
+                return ensure(false, "P1", || {
+                    format!("{id} is granted slots {slots:?} of {name}, which has {taken:?}")
+                });
+            }
+        };
+        let shared = taken.shared_with(slots);
+        let is_whole = shared.is_empty() && slots.len() == permit.count.value();
+        let is_within = slots.iter().all(|slot| slot < self.capacity);
+        ensure(is_whole && is_within, "P1", || {
+            format!("{id} is granted slots {slots:?} of {name}, with {taken:?} taken")
+        })?;
+        let free = (0..self.capacity).filter(|slot| !taken.contains(*slot));
+        let lowest = Slots::of(free.take(slots.len() as usize));
+        ensure(lowest.as_ref() == Ok(slots), "slots", || {
+            format!("{id} is granted slots {slots:?} of {name}, the lowest free are {lowest:?}")
+        })?;
+        taken.extend(slots);
+        Ok(())
+    }
+}
+
+impl Pools {
+    /// Enters a permit of a grant. A semaphore that does not exist is created by its template.
+    pub(super) fn grant(&mut self, id: &ExternalId, permit: &Permit, now: Timestamp) -> Check {
+        let name = &permit.semaphore;
+        self.create(name);
+        let pool = self.all.entry(name.clone()).or_default();
+        ensure(permit.fence > pool.fence, "P7", || {
+            format!(
+                "{id} is granted {name} under {}, after {}",
+                permit.fence, pool.fence
+            )
+        })?;
+        pool.fence = permit.fence;
+        pool.live += permit.count.value();
+        pool.used = Some(now);
+        ensure(pool.exists && pool.live <= pool.capacity, "P1", || {
+            format!(
+                "with {id}, {} of {} permits of {name} are live",
+                pool.live, pool.capacity
+            )
+        })?;
+        pool.take(id, permit)
+    }
+
+    fn create(&mut self, name: &SemaphoreName) {
+        let Some(capacity) = self.template_of(name).map(|t| t.capacity.value()) else {
+            return;
+        };
+        let pool = self.all.entry(name.clone()).or_default();
+        if !pool.exists {
+            pool.exists = true;
+            pool.capacity = capacity;
+            pool.slots = None;
+            pool.origin = Origin::Template;
+        }
+    }
+
+    /// A permit comes back.
+    pub(super) fn give_back(&mut self, permit: &Permit) {
+        let pool = self.all.entry(permit.semaphore.clone()).or_default();
+        pool.live -= permit.count.value();
+        if let (Some(taken), Some(slots)) = (&mut pool.slots, &permit.slots) {
+            taken.remove(slots);
+        }
+    }
+
+    pub(super) fn define(
+        &mut self,
+        commit: u64,
+        wanted: &Definition,
+        semaphore: &Semaphore,
+        created: bool,
+    ) -> Check {
+        let name = &semaphore.name;
+        let capacity = semaphore.capacity.value();
+        let of_template = self
+            .template_of(name)
+            .is_some_and(|template| wanted.if_missing && template.capacity == semaphore.capacity);
+        let pool = self.all.entry(name.clone()).or_default();
+        ensure(created != pool.exists, "answers", || {
+            format!("{name} is told to be created: {created}, it was {pool:?}")
+        })?;
+        let was_slotted = !created && pool.slots.is_some();
+        let slotted = wanted.slots.unwrap_or(was_slotted);
+        let is_switched = slotted != was_slotted;
+        ensure(!is_switched || pool.live == 0, "P1", || {
+            format!(
+                "{name} is to have slots: {slotted}, with {} live",
+                pool.live
+            )
+        })?;
+        if created {
+            pool.origin = match of_template && !slotted {
+                true => Origin::Template,
+                false => Origin::Operator,
+            };
+        } else if pool.origin == Origin::Template && (is_switched || capacity != pool.capacity) {
+            pool.origin = Origin::Resized;
+        }
+        if created || is_switched {
+            pool.slots = slotted.then(Slots::default);
+        }
+        pool.capacity = capacity;
+        pool.exists = true;
+        pool.fence = pool.fence.max(semaphore.fence);
+        self.note_capacity(commit, name);
+        self.compare(semaphore)
+    }
+
+    pub(super) fn delete(&mut self, commit: u64, name: &SemaphoreName) -> Check {
+        let pool = self.all.entry(name.clone()).or_default();
+        pool.exists = false;
+        ensure(pool.live == 0, "P2", || {
+            format!("{name} is deleted with {} live", pool.live)
+        })?;
+        self.note_capacity(commit, name);
+        Ok(())
+    }
+
+    /// A semaphore was resized with its template, was deleted as nobody used it, or stays as it is.
+    pub(super) fn follow(
+        &mut self,
+        commit: u64,
+        semaphore: &Semaphore,
+        is_resized: bool,
+        now: Timestamp,
+    ) -> Check {
+        let name = &semaphore.name;
+        let pool = self.all.get(name).cloned().unwrap_or_default();
+        let template = self
+            .template_of(name)
+            .filter(|_| pool.origin != Origin::Operator);
+        let off = || format!("{semaphore:?} follows {template:?}, it was {pool:?}");
+        if !semaphore.exists() {
+            let idle = template.map(|template| template.idle.as_duration());
+            let unused = pool.used.map(|used| now.duration_since(used));
+            let unused = unused.map(|unused| unused.try_into().unwrap_or_default());
+            ensure(pool.live == 0, "P2", off)?;
+            ensure(idle.is_some() && unused >= idle, "templates", off)?;
+            return self.delete(commit, name);
+        }
+        let capacity = template.map(|template| template.capacity.value());
+        let differs = capacity.is_some_and(|capacity| capacity != pool.capacity);
+        let is_due = differs && pool.origin == Origin::Template;
+        // What an operator was answered holds.
+        ensure(
+            is_resized == is_due,
+            if is_resized { "P9" } else { "templates" },
+            off,
+        )?;
+        if let Some(capacity) = capacity.filter(|_| is_due) {
+            let pool = self.all.entry(name.clone()).or_default();
+            pool.capacity = capacity;
+            pool.fence = pool.fence.max(semaphore.fence);
+            self.note_capacity(commit, name);
+        }
+        self.compare(semaphore)
+    }
+
+    pub(super) fn set_template(
+        &mut self,
+        commit: u64,
+        definition: &TemplateDefinition,
+        (template, created): &(Template, bool),
+    ) -> Check {
+        let before = self.template.replace(template.clone());
+        self.note_capacities(commit);
+        let is_it = template.capacity == definition.capacity
+            && template.idle == definition.idle
+            && *created == before.is_none();
+        ensure(is_it, "answers", || {
+            format!("{definition:?} is set as {template:?}, created: {created}, it was {before:?}")
+        })
+    }
+
+    pub(super) fn delete_template(&mut self, commit: u64, there_was: bool) -> Check {
+        let before = self.template.take();
+        self.note_capacities(commit);
+        ensure(there_was == before.is_some(), "answers", || {
+            format!("a template is deleted: {there_was}, it was {before:?}")
+        })
+    }
+
+    /// P2 and P7: a semaphore's row, or what is told of it.
+    pub(super) fn compare(&self, semaphore: &Semaphore) -> Check {
+        let name = &semaphore.name;
+        let pool = self.all.get(name).cloned().unwrap_or_default();
+        ensure(semaphore.in_use == pool.live, "P2", || {
+            format!(
+                "{name} counts {} in use, {} are live",
+                semaphore.in_use, pool.live
+            )
+        })?;
+        let is_it = self.capacity_of(name) == Some(semaphore.capacity.value());
+        ensure(is_it, "P1", || format!("{semaphore:?} was {pool:?}"))?;
+        ensure(semaphore.fence >= pool.fence, "P7", || {
+            format!(
+                "the fence of {name} is {}, it was {}",
+                semaphore.fence, pool.fence
+            )
+        })?;
+        if !pool.exists {
+            return Ok(());
+        }
+        ensure(semaphore.slots == pool.slots, "P2", || {
+            format!(
+                "{name} counts slots {:?}, {:?} are held",
+                semaphore.slots, pool.slots
+            )
+        })?;
+        ensure(Origin::of(semaphore) == pool.origin, "templates", || {
+            format!("{semaphore:?} was {pool:?}")
+        })
+    }
+
+    /// P2; and P5, as only a grant creates what a template makes.
+    pub(super) fn compare_row(&self, name: &SemaphoreName, row: Option<&Semaphore>) -> Check {
+        let promise = match self.template_of(name) {
+            Some(_) => "P5",
+            None => "P2",
+        };
+        ensure(row.is_some() == self.exists(name), promise, || {
+            format!("{name} is there: {}", row.is_some())
+        })?;
+        row.map_or(Ok(()), |row| self.compare(row))
+    }
+
+    pub(super) fn exists(&self, name: &SemaphoreName) -> bool {
+        self.all.get(name).is_some_and(|pool| pool.exists)
+    }
+
+    /// Whether one of many that a template makes, or would make now.
+    pub(super) fn is_keyed(&self, name: &SemaphoreName) -> bool {
+        match self.all.get(name).filter(|pool| pool.exists) {
+            Some(pool) => pool.origin != Origin::Operator,
+            None => self.template_of(name).is_some(),
+        }
+    }
+
+    /// The capacity in force for an ask, which a template may give. None if an ask is told that there is no such semaphore.
+    pub(super) fn capacity_of(&self, name: &SemaphoreName) -> Option<u32> {
+        match self.all.get(name).filter(|pool| pool.exists) {
+            Some(pool) => Some(pool.capacity),
+            None => self.template_of(name).map(|t| t.capacity.value()),
+        }
+    }
+
+    pub(super) fn live(&self, name: &SemaphoreName) -> u32 {
+        self.all.get(name).map_or(0, |pool| pool.live)
+    }
+
+    /// Those that exist, have a template and are to be deleted once nobody uses them; and after how long.
+    pub(super) fn to_be_deleted(&self) -> Option<(Vec<SemaphoreName>, Duration)> {
+        let idle = self.template.as_ref()?.idle.as_duration();
+        let made = self.all.iter().filter(|(name, pool)| {
+            pool.exists && pool.origin != Origin::Operator && self.template_of(name).is_some()
+        });
+        Some((made.map(|(name, _)| name.clone()).collect(), idle))
+    }
+
+    fn template_of(&self, name: &SemaphoreName) -> Option<&Template> {
+        let template = self.template.as_ref()?;
+        template.pattern.matches(name).then_some(template)
+    }
+
+    fn note_capacity(&mut self, commit: u64, name: &SemaphoreName) {
+        let capacity = self.capacity_of(name).unwrap_or(0);
+        self.capacities.push((commit, name.clone(), capacity));
+    }
+
+    /// Of what has no row a template decides.
+    fn note_capacities(&mut self, commit: u64) {
+        let pattern: Pattern = super::plan::KEYS.parse().expect("it is a pattern");
+        for name in super::plan::NAMES {
+            let name = SemaphoreName::parse(name).expect("it is a name");
+            if pattern.matches(&name) && !self.exists(&name) {
+                self.note_capacity(commit, &name);
+            }
+        }
+    }
+
+    /// Whether `name` could have given `count` at all times between these commits.
+    pub(super) fn could_always_give(
+        &self,
+        name: &SemaphoreName,
+        count: u32,
+        commits: RangeInclusive<u64>,
+    ) -> bool {
+        let of_it = || self.capacities.iter().filter(|(_, its, _)| its == name);
+        let at_first = of_it().rfind(|(at, ..)| at < commits.start());
+        let later = of_it().filter(|(at, ..)| commits.contains(at));
+        let mut all = at_first.into_iter().chain(later);
+        all.all(|(_, _, capacity)| *capacity >= count)
+    }
+}
