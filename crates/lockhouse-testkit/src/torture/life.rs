@@ -8,7 +8,9 @@ use tokio::time::{sleep, timeout};
 
 use super::plan::LONGEST_TTL_MS;
 use super::probe::AGAIN;
-use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment, TIMED, capacity_for};
+use super::segment::{
+    DELETED, FOUGHT, KEYED, PLAIN, RESIZED, SLOTTED, Segment, TEMPLATE, TIMED, capacity_for,
+};
 use crate::history::{Answer, Asked, Recorded, Refused};
 
 /// A call that takes longer was forgotten by somebody.
@@ -51,6 +53,9 @@ pub(super) struct Life {
     left: VecDeque<(Instant, String)>,
 }
 
+/// How long the template's semaphores are kept that nobody uses.
+pub(super) const UNUSED: Duration = Duration::from_millis(1);
+
 /// How long some wait.
 const LONG_WAIT_MS: u64 = 4_000;
 
@@ -80,12 +85,14 @@ impl Life {
             match self.random.u8(..100) {
                 0..85 if self.is_plain => self.hold_plainly().await,
                 0..85 if self.is_timed => self.hold_timed().await,
-                0..72 => self.hold_by_time().await,
+                0..54 => self.hold_by_time().await,
+                54..72 => self.hold_by_key().await,
                 72..82 => self.hold_by_owner().await,
                 82..87 => self.ask_again().await,
                 87..91 => self.ask_another_under_its_id().await,
                 91..95 => self.meddle().await,
-                95..98 => self.resize().await,
+                95..97 => self.resize().await,
+                97 => self.set_template().await,
                 _ => self.delete_and_define().await,
             }
         }
@@ -166,6 +173,36 @@ impl Life {
         self.before = Some(ask);
     }
 
+    /// One of a template's semaphores, or two; and of those without one at most one, or slots.
+    async fn hold_by_key(&mut self) {
+        let ttl_ms = *self.choose(&[150, 600]);
+        let mut ask = self.ask(&KEYED, Some(ttl_ms));
+        ask.permits.truncate(2);
+        if self.random.bool() {
+            ask.permits.truncate(1);
+        }
+        let (other, _) = *self.choose(&[SLOTTED, SLOTTED, FOUGHT[0], RESIZED]);
+        if self.random.u8(..4) > 0 {
+            ask.permits.push((self.segment.name(other), 1));
+        }
+        ask.waits = self.random.bool();
+        let wait = match self.random.u32(0..8) {
+            _ if !ask.waits => 0,
+            0 => LONG_WAIT_MS,
+            _ => self.random.u64(1..300),
+        };
+        let answer = self.until_known(&ask, Duration::from_millis(wait)).await;
+        if !matches!(answer, Answer::Granted { .. }) {
+            return self.pause(5).await;
+        }
+        self.pause(20).await;
+        if self.random.u8(..10) > 0 {
+            self.call(async |client| client.release(&ask.id).await)
+                .await;
+        }
+        self.before = Some(ask);
+    }
+
     /// Heartbeats; and a goodbye, or silence.
     async fn hold_by_owner(&mut self) {
         let owner = format!("{}o", self.id());
@@ -227,11 +264,20 @@ impl Life {
     }
 
     async fn resize(&mut self) {
-        let (name, usual) = RESIZED;
+        let (name, usual) = *self.choose(&[RESIZED, RESIZED, SLOTTED, KEYED[0]]);
         let most = 2 * capacity_for(self.who.tasks, usual);
         let capacity = self.random.u32(..=most);
         let name = self.segment.name(name);
         self.call(async |client| client.define(&name, capacity).await)
+            .await;
+    }
+
+    /// Its semaphores follow it, and those are deleted that nobody used.
+    async fn set_template(&mut self) {
+        let (pattern, usual) = TEMPLATE;
+        let capacity = self.random.u32(1..=2 * usual);
+        let pattern = self.segment.name(pattern);
+        self.call(async |client| client.template(&pattern, capacity, UNUSED).await)
             .await;
     }
 

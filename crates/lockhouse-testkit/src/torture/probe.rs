@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::plan::LONGEST_TTL_MS;
-use super::segment::{DELETED, FOUGHT, PLAIN, RESIZED, Segment, TIMED};
+use super::segment::{DELETED, FOUGHT, KEYED, PLAIN, RESIZED, SLOTTED, Segment, TIMED};
 use crate::history::{Answer, Asked, Call, Recorded, Refused, now_us};
 
 /// How often what was not answered is asked again.
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SESSIONS: &str = "owners' sessions";
 
 /// The semaphores that are asked for together: an ask for several needs them all.
-pub(super) fn kinds() -> [Vec<&'static str>; 5] {
+pub(super) fn kinds() -> [Vec<&'static str>; 7] {
     let names = |some: &[(&'static str, u32)]| some.iter().map(|(name, _)| *name).collect();
     [
         names(&PLAIN),
@@ -27,6 +27,8 @@ pub(super) fn kinds() -> [Vec<&'static str>; 5] {
         names(&[TIMED]),
         names(&[RESIZED]),
         names(&[DELETED]),
+        names(&[SLOTTED]),
+        names(&KEYED),
     ]
 }
 

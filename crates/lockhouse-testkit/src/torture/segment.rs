@@ -23,6 +23,15 @@ pub(super) const RESIZED: (&str, u32) = ("resized", 5);
 /// Deleted, and defined again.
 pub(super) const DELETED: (&str, u32) = ("deleted", 4);
 
+/// Has slots.
+pub(super) const SLOTTED: (&str, u32) = ("slotted", 3);
+
+/// The pattern of a template, and what its semaphores have at first. They are resized, and deleted when nobody uses them.
+pub(super) const TEMPLATE: (&str, u32) = ("key/*", 2);
+
+/// Semaphores of the template.
+pub(super) const KEYED: [(&str, u32); 3] = [("key/a", 2), ("key/b", 2), ("key/c", 2)];
+
 /// For how many tasks of each client the capacities are meant; of those that are fought over there is
 /// more where there are more.
 const TASKS: u32 = 8;

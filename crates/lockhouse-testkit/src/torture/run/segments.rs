@@ -11,8 +11,9 @@ use super::{Judging, Run};
 use crate::history::{Answer, Call, Moved, Operation, Recorded, now_us};
 use crate::rows;
 use crate::torture::crew::{Client, Crew};
+use crate::torture::life::UNUSED;
 use crate::torture::notes::{self, Notes};
-use crate::torture::segment::{PLAIN, Segment, TIMED, semaphores};
+use crate::torture::segment::{PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
 use crate::torture::verdict;
 
 /// How long clients may take to be done with a segment.
@@ -70,6 +71,12 @@ impl Run<'_> {
             for (name, capacity) in semaphores(self.size.tasks) {
                 ours.define(&segment.name(name), capacity).await;
             }
+            let (slotted, capacity) = SLOTTED;
+            ours.define_with_slots(&segment.name(slotted), capacity)
+                .await;
+            let (pattern, capacity) = TEMPLATE;
+            ours.template(&segment.name(pattern), capacity, UNUSED)
+                .await;
         }
     }
 
