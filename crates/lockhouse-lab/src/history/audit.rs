@@ -66,7 +66,7 @@ pub(super) fn out_of_order(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<
         }
         let capacities = Capacities::of(semaphore, changes);
         found.extend(capacity(semaphore, &capacities, &permits));
-        found.extend(slots::broken(&capacities, &permits));
+        found.extend(slots::broken(|time| capacities.at(time), &permits));
     }
     found.extend(
         by_semaphore

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use lockhouse::Slots;
 
-use super::Capacities;
 use crate::history::rows::PermitRow;
 use crate::history::{Promise, Violation};
 
-/// What the permits of a semaphore break, in the order of their fences.
-pub(super) fn broken(capacities: &Capacities<'_>, permits: &[&PermitRow]) -> Vec<Violation> {
+/// What the permits of a semaphore break, in the order of their fences; its capacity at a time is `capacity_at`.
+pub(super) fn broken(capacity_at: impl Fn(i64) -> i64, permits: &[&PermitRow]) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut last: HashMap<u32, &PermitRow> = HashMap::new();
     for permit in permits {
@@ -27,7 +26,7 @@ pub(super) fn broken(capacities: &Capacities<'_>, permits: &[&PermitRow]) -> Vec
             let what = format!("{name}: {} have slots {slots:?}", permit.count);
             break_with(what, None);
         }
-        let capacity = capacities.at(permit.granted_at);
+        let capacity = capacity_at(permit.granted_at);
         for slot in slots.iter() {
             if i64::from(slot) >= capacity {
                 break_with(format!("{name}: slot {slot} of {capacity}"), None);
@@ -47,7 +46,6 @@ pub(super) fn broken(capacities: &Capacities<'_>, permits: &[&PermitRow]) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::rows::SemaphoreRow;
 
     fn found(permits: &[(&str, i64, i64, Option<i64>)]) -> usize {
         let permit = |(fence, &(slots, count, granted_at, released_at)): (
@@ -67,16 +65,7 @@ mod tests {
             released_at,
         };
         let permits: Vec<_> = (1..).zip(permits).map(permit).collect();
-        let semaphore = SemaphoreRow {
-            name: "s".into(),
-            capacity: 3,
-            in_use: 0,
-            fence: 9,
-            created_at: 0,
-            is_deleted: false,
-        };
-        let capacities = Capacities::of(&semaphore, None);
-        broken(&capacities, &permits.iter().collect::<Vec<_>>()).len()
+        broken(|_| 3, &permits.iter().collect::<Vec<_>>()).len()
     }
 
     #[test]

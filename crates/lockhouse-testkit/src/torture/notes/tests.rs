@@ -104,7 +104,7 @@ fn what_is_noted_is_read_again() {
         .collect();
     assert_eq!(pairs, everything());
     assert!(read.iter().all(|o| o.client == 3 && o.begun <= o.ended));
-    assert_eq!(notes.answered(), 14);
+    assert_eq!(notes.answered(), 15);
 }
 
 /// A row that is locked must be seen: its semaphore is at work when who asks for it is told whether
