@@ -3,7 +3,7 @@
 use lockhouse::{Ask, Count, SemaphoreName, Timestamp};
 
 use super::ledger::Ledger;
-use super::plan::KEYS;
+use super::plan::KEY_PREFIX;
 
 /// How long a waiter lacks no key until all servers surely know of it: those that wait for others look after half a
 /// second, its own server as well.
@@ -60,5 +60,5 @@ pub(super) fn is_held_back(ask: &Ask, other: &Ask, ledger: &Ledger, now: Timesta
 
 /// Whether a template may make it.
 pub(super) fn is_one(name: &SemaphoreName) -> bool {
-    name.as_str().starts_with(KEYS.trim_end_matches('*'))
+    name.as_str().starts_with(KEY_PREFIX)
 }

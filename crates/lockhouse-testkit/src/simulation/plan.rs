@@ -15,6 +15,9 @@ pub(super) const PLAIN: usize = 3;
 /// The pattern of the template.
 pub(super) const KEYS: &str = "k/*";
 
+/// What the names begin with that it matches.
+pub(super) const KEY_PREFIX: &str = "k/";
+
 /// A run, before it begins.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -178,6 +181,21 @@ impl Plan {
             steps: steps.cloned().collect(),
             ..self.clone()
         }
+    }
+
+    /// Whether no step is a fault: then more is promised.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// How many servers share the store.
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// Whether it begins with a template.
+    pub fn has_template(&self) -> bool {
+        self.template.is_some()
     }
 
     /// The numbers of its steps.
