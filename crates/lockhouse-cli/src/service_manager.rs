@@ -1,4 +1,4 @@
-//! What systemd is told: that the server is ready, that it stops, and that it still runs.
+//! The server tells systemd when it is ready, reloads or stops, and that it still runs.
 //!
 //! Each is a message to the socket in `NOTIFY_SOCKET`; without one there is nobody to tell. See `sd_notify(3)`.
 

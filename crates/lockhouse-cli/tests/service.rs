@@ -1,4 +1,4 @@
-//! What a package has besides the program: its manual pages, and a unit for systemd, which the server tells its state.
+//! The package: its manual pages, its unit for systemd, and the messages by which the server tells systemd its state.
 
 #![allow(clippy::unwrap_used)]
 

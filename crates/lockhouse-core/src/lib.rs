@@ -45,8 +45,8 @@ pub use footprint::Footprint;
 pub use invalid::Invalid;
 pub use jiff::Timestamp;
 pub use line::{
-    Admission, Claim, Entry, Line, LineTime, MAX_LINE, MAX_LINE_BYTES, ProcessId, Seniority,
-    Standing, WINDOW,
+    Admission, Claim, Entry, HEARD_FOR, Line, LineTime, MAX_LINE, MAX_LINE_BYTES, ProcessId,
+    Seniority, Standing, WINDOW,
 };
 pub use numbers::{Capacity, Count, MAX_COUNT, MAX_TTL, Ttl};
 pub use owner::{Heard, OwnerSession};

@@ -1,5 +1,5 @@
-//! What `/metrics` says of the store: how long its calls take, which errors they end with, how large batches are, and why
-//! requests end.
+//! The metrics of the store: how long its calls take, which errors they end with, how large batches are, and why requests
+//! end.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const BATCH_SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.
 /// The call that decides and saves a batch.
 const TRANSACT: &str = "transact";
 
-/// What batches fail with on a store in use.
+/// The errors that batches meet on a store in use.
 const TRANSIENT: [Kind; 5] = [
     Kind::Conflict,
     Kind::Locked,
@@ -112,7 +112,7 @@ impl Measures {
         let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> _);
         let errors = Family::<Failed, Counter>::default();
         let ends = Family::<Ended, Counter>::default();
-        // Those are there from the start: of what appears with its first event, no rate can be had.
+        // These counters exist from the start. Prometheus has no rate for a counter that appears with its first event.
         for kind in TRANSIENT.map(kind) {
             let call = TRANSACT;
             let _ = errors.get_or_create(&Failed { call, kind });

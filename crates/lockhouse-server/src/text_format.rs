@@ -18,7 +18,7 @@ pub(crate) fn of(openmetrics: &str) -> String {
     for line in openmetrics.lines() {
         let mut words = line.splitn(4, ' ');
         match [(); 4].map(|()| words.next().unwrap_or_default()) {
-            ["#", "HELP", _, words] => help = words,
+            ["#", "HELP", _, text] => help = text,
             ["#", "TYPE", name, kind] => {
                 let suffix = if kind == "counter" { "_total" } else { "" };
                 write(&["# HELP ", name, suffix, " ", help]);

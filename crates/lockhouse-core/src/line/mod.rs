@@ -48,7 +48,7 @@ const LEFT_FOR: Duration = Duration::from_millis(700);
 const LEFT_LONGER: Duration = Duration::from_millis(600);
 
 /// The entry of a process that was not heard of for so long does not count.
-const HEARD_FOR: Duration = Duration::from_secs(60);
+pub const HEARD_FOR: Duration = Duration::from_secs(60);
 
 /// A process that uses the store: one engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,8 +152,8 @@ impl Line {
         self.entries.is_empty()
     }
 
-    /// Whether somebody waits in it when the store's clock shows `now`, as far as it is known. Its own time would not do: nobody
-    /// may have looked at it for days, which its clock takes for a store's that was set ahead.
+    /// Whether somebody waits in it when the store's clock shows `now`, as far as it is known. This does not use the line's own
+    /// time, which stands still after a pause: the line takes a pause of days for a clock that was set ahead.
     pub(crate) fn is_waited_in(&self, now: Timestamp) -> bool {
         let shown = self.clock.shown(now);
         self.entries.iter().any(|entry| entry.is_live(shown))

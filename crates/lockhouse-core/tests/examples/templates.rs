@@ -107,8 +107,8 @@ fn an_idle_semaphore_is_deleted_and_its_fences_go_on() {
     assert!(keeper.rows.semaphores[&name("k/a")].exists(), "it is held");
 }
 
-/// The line's clock does not follow the store's where that shows half a minute or more after the last look, as it may have been
-/// set ahead. An unused semaphore is looked at by the upkeep alone, every few minutes.
+/// The line's clock does not follow the store's clock after a pause of more than 30 s, as that clock may have been set ahead.
+/// Only the upkeep looks at an unused semaphore, every few minutes.
 #[test]
 fn the_entry_of_a_process_that_died_keeps_no_semaphore() {
     let mut keeper = keeper();

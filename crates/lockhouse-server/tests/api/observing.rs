@@ -5,6 +5,12 @@ use hyper::Request;
 use crate::full::full;
 use crate::server::{Server, until};
 
+#[track_caller]
+fn assert_has(text: &str, line: &str) {
+    let is_there = text.lines().any(|found| found == line);
+    assert!(is_there, "no {line} in\n{text}");
+}
+
 #[tokio::test]
 async fn a_server_with_its_store_is_alive_and_ready() {
     let server = Server::start().await;
@@ -37,10 +43,7 @@ async fn calls_are_counted_by_route_and_status_not_by_name() {
         r#"lockhouse_http_requests_total{method="other",route="/",status="405"} 1"#,
         r#"lockhouse_http_request_duration_seconds_count{method="PUT",route="/v1/semaphores/{name}"} 2"#,
     ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "no {line} in\n{text}"
-        );
+        assert_has(&text, line);
     }
     assert!(text.contains("\n# TYPE lockhouse_http_requests_total counter\n"));
     assert!(!text.contains("# EOF"));
@@ -85,10 +88,7 @@ async fn the_store_is_measured() {
         r#"lockhouse_store_batch_commands_count 5"#,
         r#"lockhouse_store_batch_commands_sum 5.0"#,
     ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "no {line} in\n{text}"
-        );
+        assert_has(&text, line);
     }
 }
 
@@ -115,10 +115,7 @@ async fn grants_holds_refusals_and_semaphores_are_measured() {
         "lockhouse_hold_seconds_count 1",
         "lockhouse_store_reachable 1",
     ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "no {line} in\n{text}"
-        );
+        assert_has(&text, line);
     }
     let grants = text
         .lines()

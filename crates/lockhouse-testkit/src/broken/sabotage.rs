@@ -74,7 +74,7 @@ impl Broken {
     }
 }
 
-/// All that `batch` touches. What a broken store has saved may hold permits of a semaphore that has no row.
+/// Loads all rows that `batch` touches. A broken store may hold permits of a semaphore that has no row.
 fn load(transaction: &MemoryTransaction<'_>, batch: &Batch) -> Loaded {
     let mut footprint = batch.footprint.clone();
     let mut loaded = transaction.load(&footprint);

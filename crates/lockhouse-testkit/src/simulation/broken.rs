@@ -73,7 +73,7 @@ pub enum Break {
     OverridesResize,
     /// A semaphore of a template is deleted while it is held.
     DeletesHeld,
-    /// What nobody uses is not found.
+    /// The upkeep finds no unused semaphore.
     KeepsUnused,
     /// A waiter that lacks a key reserves its other semaphores.
     ReservesWithoutKey,

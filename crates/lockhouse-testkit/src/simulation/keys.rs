@@ -36,7 +36,7 @@ impl Clear {
     }
 }
 
-/// What an ask wants of semaphores that a template may make.
+/// The permits of an ask on semaphores that a template may make.
 pub(super) fn of(ask: &Ask) -> impl Iterator<Item = (&SemaphoreName, Count)> {
     ask.permits().filter(|(name, _)| is_one(name))
 }

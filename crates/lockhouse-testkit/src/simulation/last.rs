@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockhouse::store::{Purge, Store as _, Upkeep as _};
 use lockhouse::{Ask, Count, ExternalId, SemaphoreName, Timestamp, Ttl};
+use lockhouse_core::HEARD_FOR;
 use tokio::time::{sleep, timeout};
 
 use super::callers::{release, sweep};
@@ -21,9 +22,6 @@ const TRIED_AGAIN: Duration = Duration::from_secs(2);
 
 /// By how much the clock is set back at most.
 const FURTHEST_JUMP: Duration = Duration::from_millis(1_500);
-
-/// How long the entry of a process in a line counts after it was last heard of.
-const HEARD_FOR: Duration = Duration::from_secs(60);
 
 /// Longer than any time to live or wait.
 const LONG: Duration = Duration::from_secs(60);
@@ -126,7 +124,7 @@ async fn want(servers: Arc<Servers>, number: usize, name: SemaphoreName, capacit
     }));
 }
 
-/// What a template made is deleted once nobody uses it.
+/// The upkeep deletes the semaphores of a template that nobody uses.
 async fn unused_semaphores_are_deleted(servers: &Servers) {
     let world = &servers.world;
     let Some((names, idle)) = world.notes().ledger.pools.to_be_deleted() else {

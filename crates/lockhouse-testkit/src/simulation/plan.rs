@@ -15,7 +15,7 @@ pub(super) const PLAIN: usize = 3;
 /// The pattern of the template.
 pub(super) const KEYS: &str = "k/*";
 
-/// What the names begin with that it matches.
+/// The prefix of the names that it matches.
 pub(super) const KEY_PREFIX: &str = "k/";
 
 /// A run, before it begins.

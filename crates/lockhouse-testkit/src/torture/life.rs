@@ -148,14 +148,8 @@ impl Life {
         let ttl_ms = *self.choose(&[150, 600, 1_500, LONGEST_TTL_MS]);
         let names: Vec<_> = FOUGHT.into_iter().chain([RESIZED, DELETED]).collect();
         let mut ask = self.ask(&names, Some(ttl_ms));
-        ask.waits = self.random.bool();
-        let wait = match self.random.u32(0..8) {
-            _ if !ask.waits => 0,
-            // Long enough to be overtaken, where that can happen.
-            0 => LONG_WAIT_MS,
-            _ => self.random.u64(1..300),
-        };
-        let answer = self.until_known(&ask, Duration::from_millis(wait)).await;
+        let wait = self.draw_wait(&mut ask);
+        let answer = self.until_known(&ask, wait).await;
         if !matches!(answer, Answer::Granted { .. }) {
             return self.pause(5).await;
         }
@@ -173,6 +167,18 @@ impl Life {
         self.before = Some(ask);
     }
 
+    /// Whether the ask waits, and how long.
+    fn draw_wait(&mut self, ask: &mut Asked) -> Duration {
+        ask.waits = self.random.bool();
+        let ms = match self.random.u32(0..8) {
+            _ if !ask.waits => 0,
+            // Long enough to be overtaken, where that can happen.
+            0 => LONG_WAIT_MS,
+            _ => self.random.u64(1..300),
+        };
+        Duration::from_millis(ms)
+    }
+
     /// One of a template's semaphores, or two; and of those without one at most one, or slots.
     async fn hold_by_key(&mut self) {
         let ttl_ms = *self.choose(&[150, 600]);
@@ -185,13 +191,8 @@ impl Life {
         if self.random.u8(..4) > 0 {
             ask.permits.push((self.segment.name(other), 1));
         }
-        ask.waits = self.random.bool();
-        let wait = match self.random.u32(0..8) {
-            _ if !ask.waits => 0,
-            0 => LONG_WAIT_MS,
-            _ => self.random.u64(1..300),
-        };
-        let answer = self.until_known(&ask, Duration::from_millis(wait)).await;
+        let wait = self.draw_wait(&mut ask);
+        let answer = self.until_known(&ask, wait).await;
         if !matches!(answer, Answer::Granted { .. }) {
             return self.pause(5).await;
         }

@@ -39,6 +39,8 @@ pub(crate) struct Watched {
     pub(crate) ends: AtomicUsize,
     /// Whether a batch of several commands is turned down.
     pub(crate) rejects: AtomicBool,
+    /// The same of a batch that only says how waiters stand in the line.
+    pub(crate) rejects_stands: AtomicBool,
     pub(crate) rings: Notify,
 }
 
@@ -96,6 +98,10 @@ impl Layer for Watched {
         }
         if self.rejects.load(Ordering::SeqCst) && batch.commands.len() > 1 {
             return Err(StoreError::new(Kind::Rejected, "too many at once"));
+        }
+        if self.rejects_stands.load(Ordering::SeqCst) && batch.commands.iter().all(|it| looks(&it))
+        {
+            return Err(StoreError::new(Kind::Rejected, "no entries now"));
         }
         let slow_us = self.slow_us.load(Ordering::SeqCst);
         if slow_us > 0 {

@@ -285,3 +285,24 @@ fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
         grant(&lockhouse, ask("waits", &[("a", 1)])).await.unwrap();
     });
 }
+
+/// Other processes count the entry of a process in the line until it is taken out, also if that failed at first and another
+/// waiter came and left before it was tried again.
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_could_not_be_taken_out_is_taken_out_later() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    let other = Lockhouse::with_store(store.beside());
+    grant(&other, ask("held", &[("a", 1)])).await.unwrap();
+    let first = Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await;
+    sleep(Duration::from_millis(400)).await;
+    assert_eq!(other.status("a").await.unwrap().waiting, 1);
+    store.rejects_stands.store(true, Ordering::SeqCst);
+    drop(first);
+    sleep(Duration::from_millis(10)).await;
+    let second = Caller::waits(&lockhouse, ask("second", &[("a", 1)]), LONG).await;
+    sleep(Duration::from_millis(10)).await;
+    drop(second);
+    store.rejects_stands.store(false, Ordering::SeqCst);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(other.status("a").await.unwrap().waiting, 0);
+}

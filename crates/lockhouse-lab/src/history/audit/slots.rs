@@ -7,7 +7,7 @@ use lockhouse::Slots;
 use crate::history::rows::PermitRow;
 use crate::history::{Promise, Violation};
 
-/// What the permits of a semaphore break, in the order of their fences; its capacity at a time is `capacity_at`.
+/// Checks the permits of one semaphore, in the order of their fences. `capacity_at` gives its capacity at a time.
 pub(super) fn broken(capacity_at: impl Fn(i64) -> i64, permits: &[&PermitRow]) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut last: HashMap<u32, &PermitRow> = HashMap::new();
@@ -31,7 +31,7 @@ pub(super) fn broken(capacity_at: impl Fn(i64) -> i64, permits: &[&PermitRow]) -
             if i64::from(slot) >= capacity {
                 break_with(format!("{name}: slot {slot} of {capacity}"), None);
             }
-            // What ended in the same microsecond may have ended in the same commit, before the grant.
+            // A permit that ended in the same microsecond may have ended in the same commit, before the grant.
             let before = last.insert(slot, permit);
             let is_held =
                 |other: &&PermitRow| other.released_at.is_none_or(|at| at > permit.granted_at);

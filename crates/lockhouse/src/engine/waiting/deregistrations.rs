@@ -32,7 +32,7 @@ impl Deregistrations {
         self.0.entry(name.clone()).or_insert(new);
     }
 
-    /// Whether it was to be told.
+    /// Nobody is told that the waits ended, as others wait. Returns whether that was still to be told.
     pub(super) fn forget(&mut self, name: &SemaphoreName) -> bool {
         self.0.remove(name).is_some()
     }
