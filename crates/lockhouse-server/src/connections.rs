@@ -3,22 +3,28 @@
 //!
 //! Each costs a descriptor, of which a process has only so many. Calls that wait may take most of
 //! them, but not all: the rest is for calls that end soon, such as releases and renewals. When all
-//! are taken, the connection that has been without a call for longest makes room. One whose caller has sent
-//! something that was not read yet goes last, as that may be a call.
+//! are taken, the connection that has been without a call for longest makes room. One that was just
+//! opened has some time for its first call. One whose caller has sent something that was not read
+//! yet goes last, as that may be a call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
 
 use crate::descriptors::Bounds;
 use crate::socket;
 
 /// How many long answers may be on their way at once. Each takes about 1 MiB.
 const MOST_LONG_ANSWERS: usize = 128;
+
+/// How long a connection stays whose first call is on its way, or whose call was not read yet.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What is counted.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +59,9 @@ struct Idle {
     stream: Arc<TcpStream>,
     /// Ends it.
     end: Arc<Notify>,
+    since: Instant,
+    /// Whether it had no call yet.
+    is_new: bool,
 }
 
 /// One of them.
@@ -96,7 +105,8 @@ impl Connections {
                     self.counts.evicted.inc();
                 }
             }
-            self.changed.notified().await;
+            // A grace that ends changes what may be evicted, and notifies nobody.
+            let _ = timeout_at(self.next_look(), self.changed.notified()).await;
         }
     }
 
@@ -107,6 +117,8 @@ impl Connections {
         let idle = Idle {
             stream: Arc::clone(&stream),
             end: Arc::clone(&end),
+            since: Instant::now(),
+            is_new: true,
         };
         let mut state = self.state();
         state.open += 1;
@@ -120,6 +132,13 @@ impl Connections {
             idle_as: Mutex::new(idle_as),
             connections: Arc::clone(self),
         })
+    }
+
+    /// When one may be evicted that may not be now, unless something changes before.
+    fn next_look(&self) -> Instant {
+        let state = self.state();
+        let first = state.idle.values().map(Idle::grace_ends);
+        first.min().unwrap_or_else(|| Instant::now() + GRACE)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -137,12 +156,26 @@ impl State {
 
     /// Takes out the one that is to make room.
     fn evict(&mut self) -> Option<Idle> {
-        let mut quiet = self.idle.iter();
-        let quiet = quiet.find(|(_, idle)| !socket::has_unread(&idle.stream));
-        match quiet.map(|(number, _)| *number) {
-            Some(number) => self.idle.remove(&number),
-            None => self.idle.pop_first().map(|(_, idle)| idle),
-        }
+        let now = Instant::now();
+        let mut idle = self.idle.iter();
+        let quiet = idle.find(|(_, idle)| idle.may_end(now) && !socket::has_unread(&idle.stream));
+        let goes = quiet.or_else(|| {
+            let first = self.idle.first_key_value();
+            first.filter(|(_, idle)| idle.grace_ends() <= now)
+        });
+        let number = *goes?.0;
+        self.idle.remove(&number)
+    }
+}
+
+impl Idle {
+    fn grace_ends(&self) -> Instant {
+        self.since + GRACE
+    }
+
+    /// Whether it may make room at `now` if nothing of it is unread.
+    fn may_end(&self, now: Instant) -> bool {
+        !self.is_new || self.grace_ends() <= now
     }
 }
 
@@ -200,6 +233,8 @@ impl Drop for Call {
             let number = state.idle(Idle {
                 stream: Arc::clone(&connection.stream),
                 end: Arc::clone(&connection.end),
+                since: Instant::now(),
+                is_new: false,
             });
             let idle_as = connection.idle_as.lock();
             *idle_as.unwrap_or_else(PoisonError::into_inner) = number;
@@ -223,9 +258,11 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
+    use tokio::time::timeout;
 
-    #[tokio::test]
-    async fn a_connection_whose_call_was_not_read_yet_goes_last() {
+    /// Three connections of a server that takes three, of which the first one's caller has sent a
+    /// part of a call.
+    async fn full() -> (Arc<Connections>, Vec<(TcpStream, Arc<Connection>)>) {
         let bounds = Bounds {
             connections: 3,
             waits: 1,
@@ -241,6 +278,12 @@ mod tests {
         }
         pairs[0].0.write_all(b"GET").await.unwrap();
         pairs[0].1.stream.readable().await.unwrap();
+        (connections, pairs)
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_call_was_not_read_yet_goes_last() {
+        let (connections, pairs) = full().await;
         for goes in [1, 2, 0] {
             let room = connections.room();
             let (_, connection) = &pairs[goes];
@@ -248,6 +291,19 @@ mod tests {
                 () = room => panic!("there is no room"),
                 () = connection.to_end() => {}
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_new_connection_has_time_for_its_first_call() {
+        let (connections, pairs) = full().await;
+        // It had a call, so it goes before those that had none.
+        drop(pairs[2].1.begin_call());
+        assert!(timeout(GRACE / 2, connections.room()).await.is_err());
+        timeout(Duration::ZERO, pairs[2].1.to_end()).await.unwrap();
+        for (_, connection) in &pairs[..2] {
+            let end = timeout(Duration::ZERO, connection.to_end()).await;
+            assert!(end.is_err(), "one that is new went");
         }
     }
 }
