@@ -62,11 +62,14 @@ impl Track {
 
     /// How long a client holds, which ends with the run.
     async fn hold(&self) {
-        let hold = self.shape.hold();
-        if !hold.is_zero() {
+        self.rest(self.shape.hold()).await;
+    }
+
+    /// For `long`, or until the run ends.
+    async fn rest(&self, long: Duration) {
+        if !long.is_zero() {
             let mut over = self.over.subscribe();
-            // Ended early or not, it is released then.
-            let _ = timeout(hold, over.wait_for(|over| *over)).await;
+            let _ = timeout(long, over.wait_for(|over| *over)).await;
         }
     }
 }
@@ -297,6 +300,7 @@ async fn go(
                 *shard.errors.entry(failure.kind).or_default() += 1;
             }
         }
+        track.rest(shape.pause()).await;
     }
     Ok(Finished {
         pairs,

@@ -23,9 +23,15 @@ pub struct Options {
     /// Capacity of each semaphore; unless said, there is room for everybody
     #[arg(long, value_name = "N")]
     capacity: Option<u32>,
+    /// Each semaphore has slots: for lockhouse only
+    #[arg(long)]
+    slots: bool,
     /// Milliseconds that permits are held
     #[arg(long, value_name = "MS", default_value_t = 0)]
     hold_ms: u64,
+    /// Milliseconds that a client rests after it has released
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pause_ms: u64,
     /// Requests that hold a permit before it begins, and go on doing so
     #[arg(long, value_name = "N", default_value_t = 0)]
     held: u32,
@@ -71,7 +77,9 @@ impl Options {
             each: self.each,
             count: self.count,
             capacity: self.capacity,
+            slots: self.slots,
             hold_ms: self.hold_ms,
+            pause_ms: self.pause_ms,
             held: self.held,
             ended: self.ended,
             warm_up_ms: ms("--warm-up", self.warm_up)?,

@@ -23,13 +23,14 @@ pub fn measured(measured: &Measured) -> String {
     line(
         "load",
         format!(
-            "{} clients on {} semaphores, {} an ask, {} permits of each, held {} ms; \
+            "{} clients on {} semaphores, {} an ask, {} permits of each, held {} ms, {} ms apart; \
              {} held and {} ended before",
             shape.clients,
             shape.semaphores,
             shape.each,
             shape.count,
             shape.hold_ms,
+            shape.pause_ms,
             shape.held,
             shape.ended
         ),

@@ -18,8 +18,14 @@ pub struct Shape {
     pub count: u32,
     /// Of each semaphore; unless said, there is room for everybody.
     pub capacity: Option<u32>,
+    /// Whether each semaphore has slots.
+    #[serde(default)]
+    pub slots: bool,
     /// How long permits are held, in milliseconds.
     pub hold_ms: u64,
+    /// How long a client rests after it has released, in milliseconds.
+    #[serde(default)]
+    pub pause_ms: u64,
     /// Requests that hold a permit before it begins, and go on doing so.
     pub held: u32,
     /// Requests that have ended before it begins.
@@ -40,7 +46,9 @@ impl Default for Shape {
             each: 1,
             count: 1,
             capacity: None,
+            slots: false,
             hold_ms: 0,
+            pause_ms: 0,
             held: 0,
             ended: 0,
             warm_up_ms: 1_000,
@@ -61,6 +69,11 @@ impl Shape {
     /// How long permits are held.
     pub fn hold(&self) -> Duration {
         Duration::from_millis(self.hold_ms)
+    }
+
+    /// How long a client rests after it has released.
+    pub fn pause(&self) -> Duration {
+        Duration::from_millis(self.pause_ms)
     }
 
     /// What goes before.

@@ -53,15 +53,16 @@ fn assert_held(report: &Report, contest: &str, sides: &[&str]) {
 #[test]
 fn a_quick_suite_runs_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    let (_, report) = suite(folder.path(), &["--only", "sqlite"]);
+    let (_, report) = suite(folder.path(), &["--only", "sqlite,noisy-file"]);
     assert_held(&report, "sqlite-64", &["lockhouse", "single"]);
+    assert_held(&report, "noisy-file", &["without", "with"]);
     let judged = report
         .rows
         .iter()
         .filter(|row| row.verdict == Verdict::NotJudged);
     let values: Vec<_> = judged.map(|row| row.value).collect();
     assert!(
-        matches!(values[..], [Some(ratio)] if ratio > 0.0),
+        matches!(values[..], [Some(ratio), Some(noisy)] if ratio > 0.0 && noisy > 0.0),
         "{values:?}"
     );
 }
@@ -74,13 +75,20 @@ fn a_quick_suite_runs_on_mysql_and_makes_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let (found, report) = suite(
         folder.path(),
-        &["--mysql", &mysql, "--only", "hot,flat,orders,two"],
+        &[
+            "--mysql",
+            &mysql,
+            "--only",
+            "hot,flat,orders,two,slots,noisy-mysql",
+        ],
     );
     for contest in ["hot-1", "hot-8", "hot-64", "hot-512", "orders"] {
         assert_held(&report, contest, &["lockhouse", "article"]);
     }
     assert_held(&report, "hot-1", &["floor"]);
     assert_held(&report, "flat", &["empty", "full"]);
+    assert_held(&report, "slots", &["plain", "slotted"]);
+    assert_held(&report, "noisy-mysql", &["without", "with"]);
     // The program is beside this one where the whole workspace is built.
     let beside = Path::new(BENCH).with_file_name("lockhouse");
     if env::var_os("LOCKHOUSE_TEST_BINARY").is_some() || beside.exists() {

@@ -18,10 +18,10 @@ use crate::measured::{Server, Work};
 use crate::shape::{Ask, Shape};
 
 /// As in the library, for a hold that says nothing else.
-const TTL: Duration = Duration::from_secs(30);
+pub(super) const TTL: Duration = Duration::from_secs(30);
 
 /// How long a client waits for room, where the capacity is short.
-const WAIT: Duration = Duration::from_secs(30);
+pub(super) const WAIT: Duration = Duration::from_secs(30);
 
 /// Commands in one transaction while what was before is made.
 const BEFORE: usize = 2_000;
@@ -33,12 +33,12 @@ const CALLS: usize = 64;
 #[derive(Debug)]
 pub struct LockhouseContender {
     name: String,
-    engines: Vec<Lockhouse>,
+    pub(super) engines: Vec<Lockhouse>,
     /// The store of an engine here, for what is faster without it.
     store: Option<Arc<dyn FullStore>>,
     count: Option<Arc<Count>>,
     /// What semaphores' names begin with, so that they are nobody else's.
-    prefix: String,
+    pub(super) prefix: String,
     server: Server,
     /// Whether no more is to be prepared.
     interrupted: AtomicBool,
@@ -119,7 +119,8 @@ impl LockhouseContender {
         let names = self.semaphores(shape)?;
         let capacity = Capacity::new(shape.capacity())?;
         let defined = names.iter().map(|name| {
-            let definition = Definition::new(name.clone(), capacity);
+            let mut definition = Definition::new(name.clone(), capacity);
+            definition.slots = Some(shape.slots);
             Ok(vec![Command::Define(definition)])
         });
         transact(store, defined.take_while(|_| self.goes_on())).await?;
@@ -145,7 +146,7 @@ impl LockhouseContender {
         let capacity = shape.capacity();
         let defined = names
             .iter()
-            .map(|name| define(lockhouse.clone(), name.clone(), capacity));
+            .map(|name| define(lockhouse.clone(), name.clone(), capacity, shape.slots));
         all(defined.take_while(|_| self.goes_on())).await?;
         let before = (0..shape.held + shape.ended).map(|i| {
             let name = names[i as usize % names.len()].clone();
@@ -268,7 +269,7 @@ impl LockhouseClient {
     }
 }
 
-fn failure(error: Error) -> Failure {
+pub(super) fn failure(error: Error) -> Failure {
     let kind = match &error {
         Error::Store(store) => format!("{} ({:?})", error.code().as_str(), store.kind()),
         other => other.code().as_str().to_owned(),
@@ -276,7 +277,7 @@ fn failure(error: Error) -> Failure {
     Failure::new(kind, error)
 }
 
-fn external_id() -> Result<ExternalId, Failed> {
+pub(super) fn external_id() -> Result<ExternalId, Failed> {
     Ok(ExternalId::parse(Uuid::now_v7().to_string())?)
 }
 
@@ -309,8 +310,17 @@ async fn decided(store: &dyn FullStore, commands: Vec<Command>) -> Result<(), Fa
     Ok(())
 }
 
-async fn define(lockhouse: Lockhouse, name: SemaphoreName, capacity: u32) -> Result<(), Failed> {
-    lockhouse.define(&name, capacity).await?;
+async fn define(
+    lockhouse: Lockhouse,
+    name: SemaphoreName,
+    capacity: u32,
+    slots: bool,
+) -> Result<(), Failed> {
+    let define = lockhouse.define(&name, capacity);
+    match slots {
+        true => define.slots().await?,
+        false => define.await?,
+    };
     Ok(())
 }
 

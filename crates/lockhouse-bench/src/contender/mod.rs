@@ -3,6 +3,7 @@
 mod advisory;
 mod article;
 mod counted;
+mod customers;
 mod database;
 mod etcd;
 mod floor;

@@ -26,6 +26,7 @@ pub(super) fn all(scale: &Scale) -> Vec<Contest> {
         many(scale),
         orders(scale),
         two(scale),
+        slots(scale),
         mariadb(scale),
     ];
     for (clients, name, about) in [
@@ -44,6 +45,25 @@ pub(super) fn all(scale: &Scale) -> Vec<Contest> {
         contests.push(postgres(scale, clients, name, about));
     }
     contests.push(sqlite(scale));
+    for (place, name, about) in [
+        (
+            Place::MySql,
+            "noisy-mysql",
+            "MySQL, 99 customers beside a noisy one",
+        ),
+        (
+            Place::Postgres,
+            "noisy-postgres",
+            "PostgreSQL, 99 customers beside a noisy one",
+        ),
+        (
+            Place::Sqlite,
+            "noisy-file",
+            "SQLite, 99 customers beside a noisy one",
+        ),
+    ] {
+        contests.push(noisy(scale, place, name, about));
+    }
     for (clients, name, about) in [
         (1, "redis-1", "Redis, one client"),
         (64, "redis-64", "Redis, one hot semaphore, 64 clients"),
@@ -135,6 +155,26 @@ fn two(scale: &Scale) -> Contest {
     }
 }
 
+/// As many permits as there are clients, so that all slots are in use.
+fn slots(scale: &Scale) -> Contest {
+    let plain = Shape {
+        capacity: Some(64),
+        ..scale.shape(64)
+    };
+    let slotted = Shape {
+        slots: true,
+        ..plain.clone()
+    };
+    Contest {
+        name: "slots",
+        about: "a hot semaphore of capacity 64 with slots, or without; 64 clients",
+        sides: vec![
+            Side::new("plain", Kind::Lockhouse, Place::MySql, &plain),
+            Side::new("slotted", Kind::Lockhouse, Place::MySql, &slotted),
+        ],
+    }
+}
+
 fn mariadb(scale: &Scale) -> Contest {
     let shape = scale.shape(64);
     Contest {
@@ -168,6 +208,24 @@ fn sqlite(scale: &Scale) -> Contest {
         sides: vec![
             Side::new("lockhouse", Kind::Lockhouse, Place::Sqlite, &shape),
             Side::new("single", Kind::Single, Place::Sqlite, &shape),
+        ],
+    }
+}
+
+/// Each of 99 customers is served every 0.1 s, so that half of the permits are in use. A customer with 1,000 waiters may
+/// have two more at all times.
+fn noisy(scale: &Scale, place: Place, name: &'static str, about: &'static str) -> Contest {
+    let shape = Shape {
+        hold_ms: 2,
+        pause_ms: 100,
+        ..scale.shape(99)
+    };
+    Contest {
+        name,
+        about,
+        sides: vec![
+            Side::new("without", Kind::Customers, place, &shape),
+            Side::new("with", Kind::CustomersNoisy, place, &shape),
         ],
     }
 }

@@ -144,6 +144,18 @@ pub(super) fn judge(report: &Report) -> Vec<Row> {
             Some(40.0),
         )
         .is(rate(("sqlite-64", "lockhouse"), ("sqlite-64", "single"))),
+        more(
+            "capacity 64 with slots: rate against without",
+            0.9,
+            Some(1.0),
+        )
+        .is(rate(("slots", "slotted"), ("slots", "plain"))),
+        noisy("MySQL").is(rate(("noisy-mysql", "with"), ("noisy-mysql", "without"))),
+        noisy("PostgreSQL").is(rate(
+            ("noisy-postgres", "with"),
+            ("noisy-postgres", "without"),
+        )),
+        noisy("SQLite").is(rate(("noisy-file", "with"), ("noisy-file", "without"))),
         less("64 clients: p99 of acquire against its p50", 4.0, None)
             .is(of(("hot-64", "lockhouse"), |measured| {
                 measured.acquire.p99_us / measured.acquire.p50_us
@@ -207,6 +219,11 @@ fn more(what: &str, at_least: f64, aim: Option<f64>) -> Row {
         aim,
         verdict: Verdict::NotMeasured,
     }
+}
+
+fn noisy(place: &str) -> Row {
+    let what = format!("{place}, a customer with 1,000 waiters: rate of 99 others against without");
+    more(&what, 0.9, Some(1.0))
 }
 
 fn less(what: &str, at_most: f64, aim: Option<f64>) -> Row {
