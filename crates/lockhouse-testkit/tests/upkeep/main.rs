@@ -4,6 +4,7 @@
 
 mod misfiled;
 mod odd;
+mod templated;
 
 use std::sync::Arc;
 use std::sync::Mutex;
