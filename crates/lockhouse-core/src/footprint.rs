@@ -53,6 +53,11 @@ impl Footprint {
             && !self.templates
     }
 
+    /// Whether it has just one row.
+    pub fn has_one_row(&self) -> bool {
+        self.semaphores.len() + self.requests.len() + self.owners.len() == 1 && !self.templates
+    }
+
     /// Whether both have a row in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         !self.semaphores.is_disjoint(&other.semaphores)

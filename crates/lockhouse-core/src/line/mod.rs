@@ -177,6 +177,11 @@ impl Line {
         }
     }
 
+    /// The line's time when it was last saved.
+    pub fn saved_at(&self) -> LineTime {
+        self.clock.latest
+    }
+
     /// The entry of `process`.
     pub fn entry(&self, process: ProcessId) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.process == process)
@@ -195,10 +200,15 @@ impl Line {
         entries.find(|entry| entry.counts(capacity, at))
     }
 
-    /// How many other processes stand ahead of `claim`, window or not.
-    pub fn rank(&self, claim: &Claim, capacity: Capacity, at: LineTime) -> usize {
-        let place = at.place(claim.seniority);
-        self.ahead(claim.process, place, capacity, at).count()
+    /// How many processes other than `process` stand ahead of `place`, window or not.
+    pub fn rank(
+        &self,
+        process: ProcessId,
+        place: LineTime,
+        capacity: Capacity,
+        at: LineTime,
+    ) -> usize {
+        self.ahead(process, place, capacity, at).count()
     }
 
     /// Whether the line lets `claim` be granted at `at`.

@@ -20,7 +20,7 @@ use crate::sql::{Driver, Pieces, rows};
 /// that. MySQL ends sessions that say nothing, whether they are in a transaction or not; so none is
 /// kept for as long.
 ///
-/// The second statement undoes global settings that would change a result or refuse a statement:
+/// The settings from completion_type on undo global ones that would change a result or refuse a statement:
 /// `docs/operations/databases.md` lists each with its reason. Numbers are written out, since DEFAULT is the
 /// global value.
 const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
@@ -29,8 +29,8 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     NO_ENGINE_SUBSTITUTION' \
     /*!50709 , range_optimizer_max_mem_size=0, wait_timeout=6 */ \
     /*M! , in_predicate_conversion_threshold=0, optimizer_max_sel_arg_weight=0, \
-    idle_transaction_timeout=5 */;\
-    SET completion_type=0, sql_select_limit=18446744073709551615, \
+    idle_transaction_timeout=5 */, \
+    completion_type=0, sql_select_limit=18446744073709551615, \
     max_join_size=18446744073709551615, sql_big_selects=1, sql_safe_updates=0, sql_auto_is_null=0, \
     max_sort_length=1024, timestamp=DEFAULT \
     /*!50709 , max_execution_time=0 */ /*M! , max_statement_time=0, sql_if_exists=0 */;\

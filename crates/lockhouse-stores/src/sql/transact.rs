@@ -41,7 +41,11 @@ pub(crate) async fn transact<D: Dialect>(
     lease.roll_back().await;
     match outcomes {
         Err(error) if error.kind() == Kind::Locked => {
-            let locked = locked::still_locked(&mut lease, &touched).await?;
+            let locked = match touched.has_one_row() {
+                // Hundreds of processes may want just this one: another look would only cost.
+                true => touched,
+                false => locked::still_locked(&mut lease, &touched).await?,
+            };
             Err(error.while_locked(locked))
         }
         Err(error) if batch.commands.len() == 1 => Err(alone(error)),

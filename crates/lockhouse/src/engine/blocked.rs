@@ -6,6 +6,10 @@
 //!
 //! One poll of the store looks at the rows of all of them, however many they are. A poll can miss a row that many processes
 //! use in turn and that is seldom free, so a semaphore is waited for in the database's own queue as well, one at a time.
+//!
+//! A poll locks the rows that it finds free for a moment, so that hundreds of processes that poll one semaphore keep it
+//! locked. So a semaphore is polled less often the longer it has been locked, and seldom where no command waits for it. An
+//! ask that waits, and that a plain read finds no room for, is not blocked at all: it [waits in line](super::waiting).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,6 +25,10 @@ const POLLED_FOR: Duration = Duration::from_millis(500);
 /// A locked row that no command has needed for so long is forgotten.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
+/// A semaphore is polled after a quarter of the time for which it has been locked, and at least so often.
+const LOOKS: u32 = 4;
+const SLOWEST: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
     Semaphore(SemaphoreName),
@@ -30,6 +38,9 @@ enum Row {
 
 #[derive(Debug)]
 struct Locked {
+    since: Instant,
+    /// When it was last polled.
+    polled: Instant,
     /// When it was found locked, or last waited for in the database's queue.
     waited_for: Instant,
     /// When a command was last set aside for it.
@@ -54,10 +65,23 @@ impl Blocked {
         self.rows.is_empty()
     }
 
-    /// The rows that are known to be locked.
-    pub(super) fn rows(&self) -> Footprint {
+    /// The locked rows that are to be polled now.
+    pub(super) fn rows_to_poll(&mut self) -> Footprint {
+        let now = Instant::now();
+        let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let mut footprint = Footprint::default();
-        for row in self.rows.keys() {
+        for (row, locked) in &mut self.rows {
+            let pause = match (row, waited_for.contains(row)) {
+                (_, false) => SLOWEST,
+                (Row::Semaphore(_), true) => {
+                    (now.duration_since(locked.since) / LOOKS).min(SLOWEST)
+                }
+                (Row::Request(_) | Row::Session(_), true) => Duration::ZERO,
+            };
+            if now.duration_since(locked.polled) < pause {
+                continue;
+            }
+            locked.polled = now;
             match row {
                 Row::Semaphore(name) => drop(footprint.semaphores.insert(name.clone())),
                 Row::Request(id) => drop(footprint.requests.insert(id.clone())),
@@ -74,9 +98,9 @@ impl Blocked {
 
     /// Sets `queued` aside until those of the rows that it names, and `also`, are free.
     pub(super) fn add(&mut self, queued: Queued, also: &Footprint) {
-        let now = Instant::now();
         let mut waits_for: BTreeSet<Row> = rows(also).collect();
         waits_for.extend(rows(&queued.needs()).filter(|row| self.rows.contains_key(row)));
+        let now = Instant::now();
         for row in &waits_for {
             if let Some(locked) = self.rows.get_mut(row) {
                 locked.needed = now;
@@ -90,6 +114,8 @@ impl Blocked {
         let now = Instant::now();
         for row in rows(locked) {
             self.rows.entry(row).or_insert(Locked {
+                since: now,
+                polled: now,
                 waited_for: now,
                 needed: now,
             });
@@ -125,11 +151,12 @@ impl Blocked {
         taken.map(|(_, (queued, _))| queued).collect()
     }
 
-    /// The semaphore to wait for next in the database's queue, if one has been locked for long.
+    /// The semaphore to wait for next in the database's queue, if commands wait for one that has been locked for long.
     pub(super) fn next_to_wait_for(&mut self) -> Option<SemaphoreName> {
         let now = Instant::now();
+        let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let semaphores = self.rows.iter_mut().filter_map(|(row, locked)| match row {
-            Row::Semaphore(name) => Some((name, locked)),
+            Row::Semaphore(name) if waited_for.contains(row) => Some((name, locked)),
             _ => None,
         });
         let (name, locked) = semaphores.min_by_key(|(_, locked)| locked.waited_for)?;
@@ -139,6 +166,11 @@ impl Blocked {
         locked.waited_for = now;
         Some(name.clone())
     }
+}
+
+/// The rows that commands wait for.
+fn waited_for(commands: &BTreeMap<Ticket, (Queued, BTreeSet<Row>)>) -> impl Iterator<Item = &Row> {
+    commands.values().flat_map(|(_, rows)| rows)
 }
 
 fn rows(footprint: &Footprint) -> impl Iterator<Item = Row> {

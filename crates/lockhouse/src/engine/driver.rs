@@ -98,8 +98,11 @@ impl State {
     fn push(&mut self, mut queued: Queued) {
         if self.blocked.concerns(&queued) {
             queued.ticket = self.queue.ticket();
-            if let ReplyTo::Waiter(place) = &queued.reply_to {
-                self.waiting.lock(*place);
+            match &queued.reply_to {
+                // It is sent again.
+                ReplyTo::Engine => return,
+                ReplyTo::Waiter(place) => self.waiting.lock(*place),
+                ReplyTo::Caller(_) => {}
             }
             self.blocked.add(queued, &Footprint::default());
             return;

@@ -1,7 +1,10 @@
 //! A lane: one batch on its way to the store and back.
 //!
 //! A batch that the store turns down is tried command by command. A batch whose lock wait timed out takes the commands out
-//! that need a locked row ([blocked](super::blocked)), and goes on with the rest at once.
+//! that need a locked row ([blocked](super::blocked)), and goes on with the rest at once. Those of them that wait, and that a
+//! plain read finds no room for, [stand in line](crowd).
+
+mod crowd;
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -118,16 +121,24 @@ impl Lane {
         self.gather().await;
     }
 
-    /// Sets those commands aside that need one of the `locked` rows; whether there were any. Nobody waits
-    /// for them in the lines of the semaphores that no other command of the batch touches.
-    fn block(&mut self, locked: &Footprint) -> bool {
+    /// Sets those commands aside that need one of the `locked` rows, or has them wait in line; whether there were any.
+    /// Nobody waits for them in the lines of the semaphores that no other command of the batch touches.
+    async fn block(&mut self, locked: &Footprint) -> bool {
+        let lacking = self.lacking(locked).await;
         let (blocked, rest): (Vec<_>, Vec<_>) = self
             .empty()
             .partition(|queued| queued.needs().overlaps(locked));
         let is_some = !blocked.is_empty();
+        let blocked = self.park(blocked, lacking);
         self.leave(blocked.into_iter().map(|queued| (queued, locked.clone())));
         self.fill_with_rest(rest);
         is_some
+    }
+
+    /// Whether nobody waits for an answer: the engine asks for itself, and will again.
+    fn is_unasked(&self) -> bool {
+        let mut asked = self.asked.iter();
+        asked.all(|asked| matches!(asked.reply_to, ReplyTo::Engine))
     }
 
     /// Where one row is locked there may be others: then a batch looks before it waits.
@@ -137,7 +148,7 @@ impl Lane {
         }
         let store = &*self.driver.store;
         match store.locked(&self.batch.footprint).await {
-            Ok(locked) => drop(self.block(&locked)),
+            Ok(locked) => drop(self.block(&locked).await),
             Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
         }
     }
@@ -237,21 +248,30 @@ impl Lane {
         let mut is_again = false;
         while !self.batch.commands.is_empty() {
             let store = &*self.driver.store;
-            let decided = retry::transact(store, &self.batch, self.made, deadline, OnLock::Report);
+            let decided = async {
+                match self.is_unasked() {
+                    true => retry::transact_once(store, &self.batch, deadline).await,
+                    false => {
+                        let on_lock = OnLock::Report;
+                        retry::transact(store, &self.batch, self.made, deadline, on_lock).await
+                    }
+                }
+            };
             let error = match decided.await {
                 Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
                 Err(error) => error,
             };
             let many = self.batch.commands.len();
             match error.kind() {
-                Kind::Locked if Instant::now() < deadline => {
+                Kind::Locked if Instant::now() < deadline && !self.is_unasked() => {
                     tracing::debug!(%error, many, "a batch met locked rows");
                     let is_named = !error.locked().is_empty();
                     // The rows may be free again, or it was a gap between rows.
                     if !is_named && !is_again {
                         is_again = true;
+                        self.step_aside().await;
                         sleep(A_MOMENT).await;
-                    } else if !is_named || !self.block(error.locked()) {
+                    } else if !is_named || !self.block(error.locked()).await {
                         return self.decide_one_by_one(deadline).await;
                     }
                 }

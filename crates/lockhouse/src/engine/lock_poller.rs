@@ -68,16 +68,10 @@ impl LockPoller {
         loop {
             // Processes that poll the same rows do not poll them in step.
             sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
-            let rows = driver.state().blocked.rows();
-            if rows.is_empty() {
+            if driver.state().blocked.is_empty() {
                 return;
             }
-            match retry::read(retry::deadline(), || driver.store.locked(&rows)).await {
-                Ok(locked) => driver.unlock(&rows, &locked),
-                Err(error) => {
-                    tracing::warn!(%error, "locked rows could not be polled, trying again")
-                }
-            }
+            driver.poll_rows().await;
             driver.give_up();
             if waits.as_ref().is_none_or(|task| task.is_finished()) {
                 let name = driver.state().blocked.next_to_wait_for();
@@ -88,6 +82,17 @@ impl LockPoller {
 }
 
 impl Driver {
+    async fn poll_rows(&self) {
+        let rows = self.state().blocked.rows_to_poll();
+        if rows.is_empty() {
+            return;
+        }
+        match retry::read(retry::deadline(), || self.store.locked(&rows)).await {
+            Ok(locked) => self.unlock(&rows, &locked),
+            Err(error) => tracing::warn!(%error, "locked rows could not be polled, trying again"),
+        }
+    }
+
     /// Answers the callers whose time is up, and forgets those that went away.
     fn give_up(&self) {
         let mut state = self.state();

@@ -1,7 +1,7 @@
 //! Publishes the list of this process's waiters, which other processes and people read.
 //!
-//! The poller writes the waiters that have waited for a second to the store, at most every 5 s, in a task of its own: a slow
-//! store delays no waiter. Readers ignore a list that is older than 15 s.
+//! The poller writes the waiters that have waited for a second to the store, after the first poll that is 5 s later than the
+//! last time, in a task of its own: a slow store delays no waiter. Readers ignore a list that is older than 15 s.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -40,9 +40,10 @@ struct Publication {
 }
 
 impl Publisher {
-    /// When it is to be looked at next, while somebody waits.
+    /// When the first list is due. Later ones go along with a poll, and so on its connection.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.due.filter(|_| !self.is_busy)
+        let is_first = self.shown.is_empty();
+        self.due.filter(|_| is_first && !self.is_busy)
     }
 
     /// What of `waiting` is to be shown now; `waiting` is empty once nobody waits any more.

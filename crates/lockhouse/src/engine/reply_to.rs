@@ -18,6 +18,20 @@ pub(super) enum ReplyTo {
     Engine,
 }
 
+impl ReplyTo {
+    /// Whether it is one that waits for room.
+    pub(super) fn waits(&self) -> bool {
+        match self {
+            ReplyTo::Caller(caller) => {
+                let ticket = caller.ticket.as_ref();
+                ticket.is_some_and(|ticket| !ticket.wait.is_over())
+            }
+            ReplyTo::Waiter(_) => true,
+            ReplyTo::Engine => false,
+        }
+    }
+}
+
 /// A call that asks for the first time.
 #[derive(Debug)]
 pub(super) struct Caller {

@@ -82,6 +82,16 @@ pub(super) async fn transact(
     }
 }
 
+/// Decides and saves `batch`, before `deadline`, and does not try again.
+pub(super) async fn transact_once(
+    store: &dyn FullStore,
+    batch: &Batch,
+    deadline: Instant,
+) -> Result<Vec<Outcome>, Error> {
+    let tried = timeout_at(deadline, store.transact(batch)).await;
+    tried.unwrap_or_else(|_| Err(too_late(Kind::Unknown, None)))
+}
+
 /// Reads, again where that can help, before `deadline`. A server that had no connection left until then is still
 /// [`Crowded`](Kind::Crowded), so that a caller with more time tries again.
 pub(super) async fn read<T, F>(

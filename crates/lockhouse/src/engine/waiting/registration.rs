@@ -20,15 +20,22 @@ const REGISTERS_AFTER: Duration = Duration::from_millis(250);
 /// How often an entry is saved again. Others ignore it after 60 s.
 pub(in crate::engine) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
 
+/// Where so many processes stand in the line, it is written often: each entry is saved half as often, and its place is put
+/// right no sooner than after `CORRECTED_EVERY`.
+const MANY: usize = 50;
+const CORRECTED_EVERY: Duration = Duration::from_secs(10);
+
 /// How often others are told of a new number of waiters.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
 /// How often a process at the head says that it cannot use the free permits. After 700 ms it would be passed over.
 const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 
-/// How often an entry is sent at most; and where the line is full, so that it may be left out.
+/// How often an entry is sent at most; and where the line is full, so that it may be left out. Where it does not get
+/// there, as hundreds of processes want the row, the pause is twice as long each time.
 const SENT_EVERY: Duration = Duration::from_millis(100);
 const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
+const MOST_DOUBLINGS: u32 = 5;
 
 /// How long a commit takes, with the time that its command was queued.
 const A_COMMIT: Duration = Duration::from_millis(50);
@@ -67,6 +74,9 @@ pub(in crate::engine) struct Registration {
     read: Option<(LineTime, Instant)>,
     /// When an entry was last sent for its own sake.
     sent: Option<Instant>,
+    /// How often it was sent since a batch last got through, and the pause after the last time, unless that was the first.
+    tries: u32,
+    pause: Duration,
     /// Whether the row may have an entry of this process: a read may be from before it was saved.
     may_be_there: bool,
     /// Until when others come first.
@@ -84,6 +94,8 @@ impl Registration {
             capacity: Capacity::CLOSED,
             read: None,
             sent: None,
+            tries: 0,
+            pause: SENT_EVERY,
             may_be_there: false,
             others_first: None,
             was_refused: false,
@@ -139,6 +151,7 @@ impl Registration {
         self.line = semaphore.line.clone();
         if when == Observed::InOrder {
             self.may_be_there = self.own().is_some();
+            self.tries = 0;
         }
         self.capacity = semaphore.capacity;
         if let Some(at) = at {
@@ -147,11 +160,20 @@ impl Registration {
         let was_refused = std::mem::take(&mut self.was_refused);
         self.others_first = None;
         self.rank = 0;
-        let (Some(head), Some(at)) = (head, self.time(now)) else {
+        let Some(head) = head else {
             return;
         };
-        let claim = self.claim(head.seniority);
-        self.rank = self.line.rank(&claim, self.capacity, at);
+        let (claim, at) = (self.claim(head.seniority), self.time(now));
+        // Of a process that has not got through to the row yet, about: the line was saved within 20 s.
+        let about = at.unwrap_or(self.line.saved_at());
+        let place = match self.own() {
+            Some(own) => own.place,
+            None => about.place(head.seniority),
+        };
+        self.rank = self.line.rank(self.process, place, self.capacity, about);
+        let Some(at) = at else {
+            return;
+        };
         self.others_first = match self.line.admission(&claim, self.capacity, at) {
             Admission::At(then) => Some(now + then.since(at).max(ASKS_AGAIN_AFTER)),
             Admission::Now if was_refused => Some(now + ASKS_AGAIN_AFTER),
@@ -172,8 +194,13 @@ impl Registration {
         if self.excuse(head, now).is_some_and(|due| due <= now) {
             return Some(Saved::Excused);
         }
+        let times = if self.line.entries().len() >= MANY {
+            2
+        } else {
+            1
+        };
         let is_stale = match self.own() {
-            Some(own) => self.is_stale(own, head, refreshed_every, now),
+            Some(own) => self.is_stale(own, head, times * refreshed_every, now),
             None => head.waited >= REGISTERS_AFTER || self.comes_before_all(head, now),
         };
         is_stale.then_some(Saved::Always)
@@ -214,6 +241,7 @@ impl Registration {
     fn sends_from(&self) -> Option<Instant> {
         let every = match self.line.entries().len() >= MAX_LINE {
             true => SENT_EVERY_WHERE_FULL,
+            false if self.tries > 1 => self.pause,
             false => SENT_EVERY,
         };
         self.sent.map(|sent| sent + every)
@@ -221,7 +249,10 @@ impl Registration {
 
     /// The entry is sent.
     pub(in crate::engine) fn send(&mut self, now: Instant) {
+        let longer = SENT_EVERY * (1 << self.tries.min(MOST_DOUBLINGS));
         self.sent = Some(now);
+        self.tries = self.tries.saturating_add(1);
+        self.pause = longer.mul_f64(0.5 + fastrand::f64());
     }
 
     fn own(&self) -> Option<&Entry> {
@@ -244,11 +275,12 @@ impl Registration {
         let off = to.since(from);
         let others = self.line.entries().iter();
         let mut others = others.filter(|other| other.process != self.process);
+        let told = at.since(own.heard);
+        let may_correct = self.line.entries().len() < MANY || told >= CORRECTED_EVERY;
         let is_off = off > 2 * WINDOW
             || off > A_COMMIT && others.any(|other| (from..=to).contains(&other.place));
-        let told = at.since(own.heard);
         let is_counted = own.waiting == head.waiting || told < COUNTED_EVERY;
-        is_off || !is_counted || told >= refreshed_every
+        is_off && may_correct || !is_counted || told >= refreshed_every
     }
 
     fn comes_before_all(&self, head: &Head, now: Instant) -> bool {

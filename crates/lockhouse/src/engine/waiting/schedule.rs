@@ -21,11 +21,16 @@ const LOOKS: u32 = 16;
 /// server it must come to less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
 
-/// A process with others before it looks less often: a quarter of the time until its turn, at most so long for each of
-/// them, and in all. The first two look for what has lapsed.
+/// A process with two or more others ahead polls after a quarter of the time until its turn, and at least so often for each
+/// of them, and in all. When a line moves that stood still, its processes know of it within that time, and are quick then.
 const FAR_BEHIND: Duration = Duration::from_millis(40);
-const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(2);
-const LAPSED_EVERY_FAR_BEHIND: Duration = Duration::from_secs(5);
+const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(8);
+
+/// With more others ahead it polls half as often: hundreds of processes are to cost few queries.
+const VERY_FAR_BEHIND: usize = 24;
+
+/// A process with more others ahead needs no notification yet, and no connection for it.
+const LISTENS_TO: usize = 16;
 
 /// When a semaphore is to be looked at.
 #[derive(Debug)]
@@ -93,7 +98,11 @@ impl Schedule {
         }
         let rank = u32::try_from(self.rank).unwrap_or(u32::MAX);
         let turns = self.pace.max(still).saturating_mul(rank - 1) / 4;
-        let most = FAR_BEHIND.saturating_mul(rank).min(SLOWEST_FAR_BEHIND);
+        let each = match self.rank > VERY_FAR_BEHIND {
+            true => 2 * FAR_BEHIND,
+            false => FAR_BEHIND,
+        };
+        let most = each.saturating_mul(rank).min(SLOWEST_FAR_BEHIND);
         turns.clamp(usual.min(most), most)
     }
 
@@ -112,11 +121,10 @@ impl Schedule {
         self.rank >= 2
     }
 
+    /// Those ahead look too, unless all of them have died.
     fn looks_for_lapsed_every(&self) -> Duration {
-        match self.is_far_behind() {
-            true => LAPSED_EVERY_FAR_BEHIND,
-            false => LAPSED_EVERY,
-        }
+        let rank = u32::try_from(self.rank.max(1)).unwrap_or(u32::MAX);
+        LAPSED_EVERY.saturating_mul(rank.saturating_mul(rank))
     }
 }
 
@@ -126,7 +134,7 @@ pub(in crate::engine) struct PollPlan {
     pub(in crate::engine) look: Vec<SemaphoreName>,
     pub(in crate::engine) look_for_lapsed: Vec<SemaphoreName>,
     pub(in crate::engine) next: Option<Instant>,
-    /// All that is waited for.
+    /// What is waited for, where it may be this process's turn soon.
     pub(in crate::engine) on: BTreeSet<SemaphoreName>,
 }
 
@@ -158,7 +166,10 @@ impl PollPlan {
         let next = all.iter().map(|(_, schedule)| schedule.look.max(rests));
         plan.next = next.min();
         plan.look_for_lapsed(&mut all, grants, now);
-        plan.on = all.into_iter().map(|(name, _)| name.clone()).collect();
+        let near = all
+            .iter()
+            .filter(|(_, schedule)| schedule.rank <= LISTENS_TO);
+        plan.on = near.map(|(name, _)| (*name).clone()).collect();
         plan
     }
 
@@ -189,7 +200,9 @@ impl PollPlan {
                 }
             }
         }
-        let next = all.iter().map(|(_, schedule)| schedule.look_for_lapsed);
+        // A process far behind does it along with a poll, and so on its connection.
+        let near = all.iter().filter(|(_, schedule)| !schedule.is_far_behind());
+        let next = near.map(|(_, schedule)| schedule.look_for_lapsed);
         self.next = self.next.into_iter().chain(next).min();
     }
 }
