@@ -33,8 +33,8 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     completion_type=0, sql_select_limit=18446744073709551615, \
     max_join_size=18446744073709551615, sql_big_selects=1, sql_safe_updates=0, sql_auto_is_null=0, \
     max_sort_length=1024, timestamp=DEFAULT \
-    /*!50709 , max_execution_time=0 */ /*M! , max_statement_time=0, sql_if_exists=0 */;\
-    SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
+    /*!50709 , max_execution_time=0, transaction_isolation='READ-COMMITTED' */ \
+    /*M! , max_statement_time=0, sql_if_exists=0, tx_isolation='READ-COMMITTED' */;\
     SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet',\
     'group_replication_group_name','group_replication_single_primary_mode','read_only',\
     'wsrep_on','wsrep_provider','innodb_flush_log_at_trx_commit','sync_binlog','log_bin')";

@@ -46,10 +46,13 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// After so long without use a connection is closed, in a process that seldom uses one, and in one that often does.
 const BRIEFLY: Duration = Duration::from_millis(250);
-const KEPT: Duration = Duration::from_millis(2_500);
+const KEPT: Duration = Duration::from_secs(5);
 
 /// A process often uses connections that did so three times within this.
-const OFTEN: Duration = Duration::from_secs(5);
+const OFTEN: Duration = Duration::from_secs(10);
+
+/// Uses within this are one: a process that polls every few seconds has several things to do then.
+const ONE_USE: Duration = Duration::from_secs(1);
 
 /// Lends connections to one database.
 pub(crate) struct Pool<D: Driver> {
@@ -78,8 +81,12 @@ impl<D: Driver> Idle<D> {
     fn push(&mut self, connection: Connection<D>) {
         let since = Instant::now();
         let is_often = self.uses[0].is_some_and(|used| since - used < OFTEN);
-        self.uses = [self.uses[1], Some(since)];
-        let until = since + if is_often { KEPT } else { BRIEFLY };
+        if self.uses[1].is_none_or(|used| since - used >= ONE_USE) {
+            self.uses = [self.uses[1], Some(since)];
+        }
+        // One is kept: another was needed for what was done at the same time.
+        let is_kept = is_often && self.connections.is_empty();
+        let until = since + if is_kept { KEPT } else { BRIEFLY };
         self.connections.push(IdleConnection {
             connection,
             since,

@@ -26,8 +26,8 @@ const LAPSED_EVERY: Duration = Duration::from_millis(400);
 const FAR_BEHIND: Duration = Duration::from_millis(40);
 const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(8);
 
-/// With more others ahead it polls half as often: hundreds of processes are to cost few queries.
-const VERY_FAR_BEHIND: usize = 24;
+/// With more others ahead it polls a third as often: hundreds of processes are to cost few queries.
+const VERY_FAR_BEHIND: usize = 12;
 
 /// A process with more others ahead needs no notification yet, and no connection for it.
 const LISTENS_TO: usize = 16;
@@ -99,7 +99,7 @@ impl Schedule {
         let rank = u32::try_from(self.rank).unwrap_or(u32::MAX);
         let turns = self.pace.max(still).saturating_mul(rank - 1) / 4;
         let each = match self.rank > VERY_FAR_BEHIND {
-            true => 2 * FAR_BEHIND,
+            true => 3 * FAR_BEHIND,
             false => FAR_BEHIND,
         };
         let most = each.saturating_mul(rank).min(SLOWEST_FAR_BEHIND);
