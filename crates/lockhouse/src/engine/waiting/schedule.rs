@@ -123,8 +123,7 @@ impl Schedule {
 
     /// Those ahead look too, unless all of them have died.
     fn looks_for_lapsed_every(&self) -> Duration {
-        let rank = u32::try_from(self.rank.max(1)).unwrap_or(u32::MAX);
-        LAPSED_EVERY.saturating_mul(rank.saturating_mul(rank))
+        LAPSED_EVERY.saturating_mul(u32::try_from(self.rank.max(1)).unwrap_or(u32::MAX))
     }
 }
 
