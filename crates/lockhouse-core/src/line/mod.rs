@@ -9,7 +9,7 @@
 //! - **Admission.** An ask is granted if no other process has an entry more than [`WINDOW`] ahead of it. Within the
 //!   window a process serves its own waiters first, so that a release and the next grant share a commit. An ask that does
 //!   not wait has no window.
-//! - **Silence.** Free permits are left to the processes ahead, for 700 ms with one ahead, and 600 ms more each time that
+//! - **Silence.** Free permits are left to the processes ahead, for 700 ms with one ahead, and 500 ms more each time that
 //!   their number doubles. Then those processes are passed over: the commit that grants removes their entries. A process
 //!   that lives registers again, at its old place.
 //! - A process at the head that cannot use the free permits says so, which starts that time anew: its first waiter
@@ -45,7 +45,7 @@ pub const MAX_LINE_BYTES: usize = 64 + MAX_LINE * (2 * 20 + 16 + 2 * 10 + 5);
 
 /// How long free permits are left to one process ahead, and how much longer for each time that their number doubles.
 const LEFT_FOR: Duration = Duration::from_millis(700);
-const LEFT_LONGER: Duration = Duration::from_millis(600);
+const LEFT_LONGER: Duration = Duration::from_millis(500);
 
 /// The entry of a process that was not heard of for so long does not count.
 pub const HEARD_FOR: Duration = Duration::from_secs(60);

@@ -94,16 +94,16 @@ fn an_entry_that_wants_more_than_the_capacity_keeps_nobody_waiting() {
     assert!(matches!(admission, Admission::At(_)));
 }
 
-/// 700 ms with one ahead, and 600 ms more each time that their number doubles.
+/// 700 ms with one ahead, and 500 ms more each time that their number doubles.
 #[test]
 fn those_ahead_are_passed_over_after_a_while() {
     for (ahead, after_ms) in [
         (1, 700),
-        (2, 1_300),
-        (3, 1_900),
-        (4, 1_900),
-        (6, 2_500),
-        (8, 2_500),
+        (2, 1_200),
+        (3, 1_700),
+        (4, 1_700),
+        (6, 2_200),
+        (8, 2_200),
     ] {
         let entries: Vec<_> = (0..ahead).map(|i| (i + 1, 5_000, 1)).collect();
         let line = line(0, &entries);
