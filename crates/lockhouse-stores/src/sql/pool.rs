@@ -51,6 +51,9 @@ const KEPT: Duration = Duration::from_secs(5);
 /// A process often uses connections that did so three times within this.
 const OFTEN: Duration = Duration::from_secs(10);
 
+/// A process that did so within this is busy.
+const BUSY: Duration = Duration::from_millis(2_500);
+
 /// Uses within this are one: a process that polls every few seconds has several things to do then.
 const ONE_USE: Duration = Duration::from_secs(1);
 
@@ -80,12 +83,13 @@ struct IdleConnection<D: Driver> {
 impl<D: Driver> Idle<D> {
     fn push(&mut self, connection: Connection<D>) {
         let since = Instant::now();
-        let is_often = self.uses[0].is_some_and(|used| since - used < OFTEN);
+        let used_within = |time| self.uses[0].is_some_and(|used| since - used < time);
+        let (is_often, is_busy) = (used_within(OFTEN), used_within(BUSY));
         if self.uses[1].is_none_or(|used| since - used >= ONE_USE) {
             self.uses = [self.uses[1], Some(since)];
         }
-        // One is kept: another was needed for what was done at the same time.
-        let is_kept = is_often && self.connections.is_empty();
+        // A process that is not busy keeps one: others were needed for what was done at the same time.
+        let is_kept = is_busy || is_often && self.connections.is_empty();
         let until = since + if is_kept { KEPT } else { BRIEFLY };
         self.connections.push(IdleConnection {
             connection,
