@@ -14,10 +14,18 @@ use super::nodes::NODES;
 use crate::history::{Answer, Asked, Recorded, Recorder, Refused};
 
 /// What all want, and how many there are of each.
-pub(super) const SEMAPHORES: [(&str, u32); 3] = [("north", 2), ("middle", 3), SOUTH];
+pub(super) const SEMAPHORES: [(&str, u32); 4] = [("north", 2), ("middle", 3), SOUTH, WEST];
 
-/// Who has a time to live, or waits, wants this one alone: on the others short windows can be judged.
+/// Who has a time to live, or waits, wants one of these two alone: on the others short windows can be judged.
 pub(super) const SOUTH: (&str, u32) = ("south", 5);
+
+/// Somebody always waits for this one, and for so long that the order can be judged (P11).
+pub(super) const WEST: (&str, u32) = ("west", 1);
+
+/// Whether short windows of what is asked of a semaphore can be judged.
+pub(super) fn has_windows(name: &str) -> bool {
+    name != SOUTH.0 && name != WEST.0
+}
 
 /// How often what was not answered is asked again, and the pause before.
 const TRIES: u32 = 400;
@@ -74,26 +82,28 @@ impl Worker {
     fn draw(&mut self, id: String) -> Asked {
         let mut others = [SEMAPHORES[0].0, SEMAPHORES[1].0];
         self.random.shuffle(&mut others);
-        let to_south = self.random.u8(..) < 100;
-        let names = match to_south {
-            true => &[SOUTH.0][..],
-            false => &others[..self.random.usize(1..=2)],
+        let (names, most, waits) = match self.random.u8(..) {
+            0..70 => (&[WEST.0][..], 1, true),
+            70..150 => (&[SOUTH.0][..], 2, self.random.bool()),
+            _ => (&others[..self.random.usize(1..=2)], 2, false),
         };
         let permits = names.iter();
         Asked {
             id,
             permits: permits
-                .map(|name| ((*name).to_owned(), self.random.i64(1..=2)))
+                .map(|name| ((*name).to_owned(), self.random.i64(1..=most)))
                 .collect(),
             owner: None,
-            ttl_us: to_south.then(|| self.random.u64(2..=6) * 1_000_000),
-            waits: to_south && self.random.bool(),
+            ttl_us: (!has_windows(names[0])).then(|| self.random.u64(2..=6) * 1_000_000),
+            waits,
         }
     }
 
     /// Acquires, holds and releases, each through its own server or another.
     async fn hold(&mut self, ask: Asked) {
+        let is_west = ask.permits[0].0 == WEST.0;
         let wait = match ask.waits {
+            true if is_west => Duration::from_secs(20),
             true => Duration::from_millis(self.random.u64(10..500)),
             false => Duration::ZERO,
         };
@@ -117,7 +127,8 @@ impl Worker {
                 return;
             }
         }
-        sleep(Duration::from_millis(self.random.u64(0..15))).await;
+        let longest = if is_west { 300 } else { 15 };
+        sleep(Duration::from_millis(self.random.u64(0..longest))).await;
         if ask.ttl_us.is_some() && self.random.u8(..) < 60 {
             self.anywhere().renew(&ask.id, ask.ttl_us).await;
         }

@@ -8,9 +8,9 @@ use std::{fmt, fs};
 use lockhouse::Lockhouse;
 use tokio::time::sleep;
 
-use super::load::{SEMAPHORES, SOUTH, is_at_work, node_of};
+use super::load::{SEMAPHORES, has_windows, is_at_work, node_of};
 use super::nodes::{NODES, Nodes};
-use crate::history::{Answer, Operation, Rows, check};
+use crate::history::{Answer, Operation, Rows, check, overtaken};
 use crate::linear::windows_with_losses;
 use crate::{answers, rows};
 
@@ -37,6 +37,8 @@ pub struct Outcome {
     pub(super) grants: usize,
     pub(super) windows: usize,
     pub(super) windows_passed_over: usize,
+    /// How many grants were held against a waiter that was served later (P11).
+    pub(super) in_turn: u64,
     pub(super) incidents: Vec<String>,
     /// The longest time from a fault until somebody was served, and from its end until all servers
     /// served.
@@ -61,7 +63,8 @@ impl Outcome {
             ..Self::default()
         };
         outcome.tell(&history, &incidents);
-        outcome.hold_against(nodes, &history).await;
+        let troubled = troubled(&history, &incidents);
+        outcome.hold_against(nodes, &history, &troubled).await;
         outcome
     }
 
@@ -91,21 +94,32 @@ impl Outcome {
 
     /// What was never done breaks nothing.
     fn have_done_something(&mut self) {
-        if self.grants == 0 || self.windows == 0 {
-            let (grants, windows) = (self.grants, self.windows);
-            let what = format!("nothing was shown, by {grants} grants and {windows} windows");
+        if self.grants == 0 || self.windows == 0 || self.in_turn == 0 {
+            let (grants, windows, in_turn) = (self.grants, self.windows, self.in_turn);
+            let what = format!(
+                "nothing was shown, by {grants} grants, {in_turn} of them in order, and {windows} windows"
+            );
             self.violations.push(what);
         }
     }
 
     /// The promises, by the history and the rows of each node, and `verify` on each.
-    async fn hold_against(&mut self, nodes: &Nodes, history: &[Operation]) {
+    async fn hold_against(
+        &mut self,
+        nodes: &Nodes,
+        history: &[Operation],
+        troubled: &[(u64, u64)],
+    ) {
         let all = alike(nodes).await;
         let broken = check(history, Some(&all[0]));
         self.violations
             .extend(broken.iter().map(ToString::to_string));
+        let (overtaken, in_turn) = overtaken(history, troubled);
+        self.in_turn = in_turn;
+        self.violations
+            .extend(overtaken.iter().map(ToString::to_string));
         self.violations.extend(answers::unexplained(history));
-        for (name, _) in SEMAPHORES.into_iter().filter(|of| *of != SOUTH) {
+        for (name, _) in SEMAPHORES.into_iter().filter(|(name, _)| has_windows(name)) {
             let windows = windows_with_losses(history, name, &all[0]);
             self.windows += windows.linearizable;
             self.windows_passed_over += windows.passed_over;
@@ -143,6 +157,16 @@ impl Outcome {
         }
         fs::write(folder.join("verdict"), self.violations.join("\n\n")).unwrap();
     }
+}
+
+/// When a server could not come for what was left to it: from a fault until all have served after its end.
+fn troubled(history: &[Operation], incidents: &[Incident]) -> Vec<(u64, u64)> {
+    let times = incidents.iter().map(|incident| {
+        let by_all = served(history, incident.mended).into_values().max();
+        let by_all = by_all.unwrap_or(incident.bound).as_micros() as u64;
+        (incident.begun, incident.mended + by_all)
+    });
+    times.collect()
 }
 
 /// Whether all servers have served calls that were begun since `from`.
@@ -198,6 +222,11 @@ impl fmt::Display for Outcome {
             f,
             "  {} operations, {} grants, {} not answered, {} windows with an order, {} passed over",
             self.operations, self.grants, self.unanswered, self.windows, self.windows_passed_over
+        )?;
+        writeln!(
+            f,
+            "  {} grants held against waiters served later",
+            self.in_turn
         )?;
         writeln!(
             f,
@@ -270,6 +299,7 @@ mod tests {
         let mut outcome = Outcome {
             grants: 1,
             windows: 1,
+            in_turn: 1,
             ..Outcome::default()
         };
         outcome.have_done_something();

@@ -2,13 +2,19 @@
 //!
 //! It is decided of waiters that ask for one semaphore, and that got there what somebody else who came later had got
 //! before: so much as that was free, and left to them. All have the same priority.
+//!
+//! P11 allows 500 ms and one commit. How long a commit took then is what the slowest call without a wait took: it has an
+//! arrival and a commit, as each of the two has.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::history::{Answer, Asked, Operation, Promise, Violation};
 
-/// How much later one may come who is served before, with a commit that is slow.
-const LATER_US: u64 = 1_500_000;
+/// How much later one may come who is served before, beside a commit.
+const LATER_US: u64 = 500_000;
+
+/// No commit counts for more: a slower one is trouble.
+const SLOWEST_COMMIT_US: u64 = 1_000_000;
 
 /// How long after something was mended processes may still be finding that out.
 const MENDING_US: u64 = 5_000_000;
@@ -35,7 +41,9 @@ pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Viol
             if let Some((_, first)) = later.peek() {
                 let first = &grants[*first];
                 decided += 1;
-                if first.count <= grant.count && came_long_before(first, grant, troubled) {
+                if first.count <= grant.count
+                    && came_long_before(first, grant, troubled, operations)
+                {
                     let what = format!(
                         "a waiter was granted under fence {} what one who came later had under {}",
                         first.fence, grant.fence
@@ -52,16 +60,34 @@ pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Viol
     (found, decided)
 }
 
-fn came_long_before(first: &Grant<'_>, grant: &Grant<'_>, troubled: &[(u64, u64)]) -> bool {
+fn came_long_before(
+    first: &Grant<'_>,
+    grant: &Grant<'_>,
+    troubled: &[(u64, u64)],
+    operations: &[Operation],
+) -> bool {
     let (came, later) = (first.operation.begun, grant.operation.begun);
-    if came.saturating_add(LATER_US) >= later {
+    let earlier = later.saturating_sub(came);
+    if earlier <= LATER_US {
         return false;
     }
     let trouble = troubled.iter().map(|(from, to)| {
         let (from, to) = (*from, to.saturating_add(MENDING_US));
         to.min(grant.operation.ended).saturating_sub(from.max(came))
     });
-    came.saturating_add(LATER_US).saturating_add(trouble.sum()) < later
+    let trouble: u64 = trouble.sum();
+    let commit = slowest_commit(operations, (came, grant.operation.ended));
+    earlier > LATER_US.saturating_add(commit).saturating_add(trouble)
+}
+
+/// How long the slowest call took that did not wait, of those between two times.
+fn slowest_commit(operations: &[Operation], (from, to): (u64, u64)) -> u64 {
+    let took = operations.iter().filter_map(|operation| {
+        let waits = operation.asked().is_some_and(|asked| asked.waits);
+        let is_between = operation.begun < to && operation.ended > from;
+        (is_between && !waits).then(|| operation.ended - operation.begun)
+    });
+    took.max().unwrap_or(0).min(SLOWEST_COMMIT_US)
 }
 
 fn by_semaphore(operations: &[Operation]) -> BTreeMap<&str, Vec<Grant<'_>>> {
@@ -129,8 +155,35 @@ mod tests {
 
     #[test]
     fn one_who_came_at_about_the_same_time_may_be_served_later() {
-        let history = [waits(4, 9, 2), waits(5, 1, 1)];
+        let history = [at(waits(0, 0, 2), 4_600, 13_000), waits(5, 1, 1)];
         assert!(overtaken(&history, &[]).0.is_empty());
+    }
+
+    /// Times in milliseconds.
+    fn at(mut operation: Operation, begun: u64, ended: u64) -> Operation {
+        (operation.begun, operation.ended) = (begun * 1_000, ended * 1_000);
+        operation
+    }
+
+    #[test]
+    fn half_a_second_and_one_commit_are_allowed() {
+        let release = |took: u64| {
+            let released = Operation {
+                call: Call::Release { id: "r".into() },
+                answer: Answer::Unknown,
+                ..waits(0, 0, 0)
+            };
+            at(released, 400, 400 + took)
+        };
+        let found = |later, commit| {
+            let first = at(waits(0, 0, 2), 0, 3_000);
+            let overtaker = at(waits(0, 0, 1), later, 2_000);
+            overtaken(&[first, overtaker, release(commit)], &[]).0.len()
+        };
+        assert_eq!((found(500, 0), found(510, 0)), (0, 1));
+        assert_eq!((found(540, 50), found(560, 50)), (0, 1));
+        // A call that took that long is trouble, which is told otherwise.
+        assert_eq!((found(1_490, 9_000), found(1_510, 9_000)), (0, 1));
     }
 
     #[test]
