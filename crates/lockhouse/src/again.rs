@@ -1,21 +1,17 @@
 //! Asking again, the same way in the engine and in the remote client.
 //!
-//! A pause grows fourfold each time and is jittered, so that those who collided don't collide
-//! again. When an answer was lost, the same command is asked again: every command is safe to
-//! repeat, and its second answer tells what the first would have said (P9).
+//! Pauses grow and are jittered, so that those who collided don't collide again. When an answer was
+//! lost, the same command is asked again: every command is safe to repeat, and its second answer
+//! tells what the first would have said (P9).
 
 use std::time::Duration;
 
 use lockhouse_core::{Command, Outcome, Refusal, Reply};
 use tokio::time::{Instant, sleep};
 
-/// How many times more what is transient is tried.
-pub(crate) const RETRIES: u32 = 3;
-
-/// Waits one to two times `first` before the first retry (0), four times that before the next; and
-/// no less than `least`. False if the deadline would pass meanwhile.
-pub(crate) async fn pause(first: Duration, least: Duration, retry: u32, deadline: Instant) -> bool {
-    let jittered = first.mul_f64(1.0 + fastrand::f64()) * 4_u32.pow(retry);
+/// Waits one to two times `shortest`, and no less than `least`. False if the deadline would pass meanwhile.
+pub(crate) async fn pause(shortest: Duration, least: Duration, deadline: Instant) -> bool {
+    let jittered = shortest.mul_f64(1.0 + fastrand::f64());
     let pause = jittered.max(least);
     // A server may say any number of seconds.
     let until = Instant::now().checked_add(pause);

@@ -15,10 +15,13 @@ use lockhouse_core::store::{Batch, Error, FullStore, Kind};
 use lockhouse_core::{Command, Outcome, Reply};
 use tokio::time::{Instant, timeout_at};
 
-use crate::again::{self, RETRIES};
+use crate::again;
 
 /// Within the 10 s that a caller is promised an answer in.
 pub(super) const PATIENCE: Duration = Duration::from_millis(9_500);
+
+/// How many times more what is transient is tried.
+const RETRIES: u32 = 3;
 
 /// When a call that begins now must have its answer.
 pub(super) fn deadline() -> Instant {
@@ -144,7 +147,8 @@ async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
     } else {
         RETRIES - 1
     };
-    again::pause(first, Duration::ZERO, retry.min(grows), deadline).await
+    let shortest = first * 4_u32.pow(retry.min(grows));
+    again::pause(shortest, Duration::ZERO, deadline).await
 }
 
 /// The time ran out; `last` says what was in the way before.

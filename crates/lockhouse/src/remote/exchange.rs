@@ -5,9 +5,10 @@
 //!   one may have been done. It is asked again, and its answer then read as the first one's (P9).
 //! - 503: the server says to try again, and after how long.
 //!
-//! All of it ends by the caller's deadline.
+//! Only the caller's deadline bounds the tries, so a restart of the server that takes some seconds is not seen.
 
 use std::error::Error as _;
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::PoisonError;
@@ -24,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use super::{Remote, tls};
-use crate::again::{RETRIES, pause};
+use crate::again::pause;
 use crate::{Error, Invalid};
 use lockhouse_wire::{CALL_ID, Problem};
 
@@ -40,8 +41,8 @@ const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many times more a server that says "try again" is asked.
-const BUSY_RETRIES: u32 = 2;
+/// Pauses double up to this, before the jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What came of a call.
 pub(super) struct Asked {
@@ -59,8 +60,10 @@ pub(super) struct Answer {
 /// An answer that says no, or none.
 struct Failure {
     error: Error,
-    /// If the server says to try again: after how long.
-    busy: Option<Duration>,
+    /// How long the server says to wait before the next try.
+    retry_after: Duration,
+    /// Another try would fail the same way, whatever the kind of `error`.
+    is_final: bool,
 }
 
 /// A client for `url` and others on the same host, which trusts the authorities of `ca_file` or of the system. It goes by the
@@ -114,10 +117,9 @@ impl Remote {
                 }
                 Err(failure) => failure,
             };
-            let most = failure.busy.map_or(RETRIES, |_| BUSY_RETRIES);
-            let least = failure.busy.unwrap_or_default();
-            let again = failure.may_do_better() && retry < most;
-            if !again || !pause(FIRST_PAUSE, least, retry, deadline).await {
+            let shortest = (FIRST_PAUSE * 2_u32.pow(retry.min(10))).min(LONGEST_PAUSE);
+            let least = failure.retry_after;
+            if !failure.may_do_better() || !pause(shortest, least, deadline).await {
                 return Asked {
                     asked_before: asked_before.then(|| began.elapsed()),
                     result: Err(failure.after(asked_before)),
@@ -151,7 +153,7 @@ impl Remote {
         };
         let request = build.header(CALL_ID, &id).build().map_err(|error| {
             let text = format!("no request can be made: {}", cause(&error.without_url()));
-            Failure::last(Error::Internal(text))
+            Failure::new(Error::Internal(text))
         })?;
         // Of a read nothing can have been applied.
         let lost = match *request.method() {
@@ -177,7 +179,10 @@ impl Remote {
             }
             Ok(Err(error)) if error.is_connect() => {
                 let what = format!("{} can't be reached", self.address.shown());
-                return Err(Failure::of(Kind::Unavailable, what, Some(&error)));
+                return Err(Failure {
+                    is_final: is_untrusted(&error),
+                    ..Failure::of(Kind::Unavailable, what, Some(&error))
+                });
             }
             Ok(Err(error)) => {
                 let what = format!("the connection to {} was lost", self.address.shown());
@@ -196,7 +201,10 @@ impl Remote {
 
     /// The error that an answer tells of.
     fn failure(&self, status: StatusCode, hint: &Hint, body: &[u8], lost: Kind) -> Failure {
-        let busy = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(hint.retry_after);
+        let retry_after = match status {
+            StatusCode::SERVICE_UNAVAILABLE => hint.retry_after,
+            _ => Duration::ZERO,
+        };
         let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
         let is_of_the_api = match status {
             // Some other server's path is not known either.
@@ -205,8 +213,8 @@ impl Remote {
         };
         if !problem.code.is_empty() && is_of_the_api {
             return Failure {
-                error: problem.into(),
-                busy,
+                retry_after,
+                ..Failure::new(Error::from(problem))
             };
         }
         // Not the words of a server: those of a proxy before it, or of something else.
@@ -214,15 +222,15 @@ impl Remote {
         let what = format!("{url} answered {status}");
         match status {
             StatusCode::SERVICE_UNAVAILABLE => Failure {
-                busy,
+                retry_after,
                 ..Failure::of(Kind::Unavailable, what, None)
             },
             StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => Failure::of(lost, what, None),
-            StatusCode::UNAUTHORIZED => Failure::last(Error::Denied {
+            StatusCode::UNAUTHORIZED => Failure::new(Error::Denied {
                 code: Code::Unauthenticated,
                 detail: what,
             }),
-            StatusCode::FORBIDDEN => Failure::last(Error::Denied {
+            StatusCode::FORBIDDEN => Failure::new(Error::Denied {
                 code: Code::Forbidden,
                 detail: what,
             }),
@@ -285,18 +293,23 @@ impl Failure {
             Some(source) => error.caused_by(cause(source)),
             None => error,
         };
-        Self::last(error)
+        Self::new(error)
     }
 
-    fn last(error: impl Into<Error>) -> Self {
+    fn new(error: impl Into<Error>) -> Self {
         Self {
             error: error.into(),
-            busy: None,
+            retry_after: Duration::ZERO,
+            is_final: false,
         }
     }
 
     /// Whether asking again can help. One who was refused for want of room asks again by waiting.
     fn may_do_better(&self) -> bool {
+        !self.is_final && self.is_transient()
+    }
+
+    fn is_transient(&self) -> bool {
         match &self.error {
             Error::Store(error) => error.is_transient(),
             Error::Overloaded => true,
@@ -306,7 +319,7 @@ impl Failure {
 
     /// The error of the last try, given that one before may have been done.
     fn after(self, asked_before: bool) -> Error {
-        if !asked_before || !self.may_do_better() || self.error.maybe_applied() {
+        if !asked_before || !self.is_transient() || self.error.maybe_applied() {
             return self.error;
         }
         let what = "the answer to a call was lost, and asking again failed";
@@ -330,6 +343,21 @@ impl Hint {
             retry_after: Duration::from_secs(seconds.unwrap_or_default()),
             location: text(LOCATION).map(str::to_owned),
         }
+    }
+}
+
+/// Whether the server's certificate is not trusted.
+fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        return matches!(error, rustls::Error::InvalidCertificate(_));
+    }
+    // An I/O error's source is not the error that it wraps, but that one's source.
+    let wrapped = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    match wrapped {
+        Some(wrapped) => is_untrusted(wrapped),
+        None => error.source().is_some_and(is_untrusted),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Semaphores behind a server: each call goes over HTTP to a `lockhouse serve`.
 //!
 //! Every command is safe to repeat, so a connection that fails, an answer that is lost and a
-//! server that says "try again" are [asked again](exchange) up to three times, within 10 s. A long
+//! server that says "try again" are [asked again](exchange) for up to 10 s. A long
 //! wait for room is [cut into calls](calls) of at most 20 s, as proxies end calls on which nothing
 //! moves.
 
