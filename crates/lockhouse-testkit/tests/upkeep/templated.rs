@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName, Upkeep};
-use lockhouse_core::store::Upkeep as _;
-use lockhouse_core::store::{Batch, Call, Error, FullStore, Layer, Migration, Purge, Templates};
+use lockhouse_core::store::{
+    self, Batch, Call, Error, FullStore, Layer, Migration, Purge, Templates,
+};
 use lockhouse_core::{Capacity, Idle, Outcome, TemplateDefinition};
 use lockhouse_testkit::database::Database;
 use lockhouse_testkit::place::{self, Place};
@@ -189,7 +190,9 @@ async fn upkeep(timed: &Arc<Timed>, place: &Place, size: u32) {
             capacity: Capacity::new(capacity).unwrap(),
             idle: Idle::from_ms(idle.as_millis() as u64).unwrap(),
         };
-        timed.define_template(&definition).await.unwrap();
+        Templates::define_template(&**timed, &definition)
+            .await
+            .unwrap();
     };
     template(3, LONG).await;
     let swept = lockhouse.sweep(&Upkeep::default()).await.unwrap();
@@ -208,12 +211,8 @@ async fn upkeep(timed: &Arc<Timed>, place: &Place, size: u32) {
 
     let age = Duration::ZERO;
     for what in [Purge::Requests { age }, Purge::Semaphores { age }] {
-        while timed
-            .purge(what, Upkeep::default().purge_batch)
-            .await
-            .unwrap()
-            > 0
-        {}
+        let batch = Upkeep::default().purge_batch;
+        while store::Upkeep::purge(&**timed, what, batch).await.unwrap() > 0 {}
     }
     let rows = "SELECT COUNT(*) FROM lockhouse_semaphore WHERE template IS NOT NULL";
     assert_eq!(database.number(rows).await, 0);
