@@ -215,6 +215,9 @@ fn reading_commands_create_no_file() {
         (&["history", "a"], 1),
         (&["holders", "a"], 1),
         (&["line", "a"], 1),
+        (&["request", "a"], 1),
+        (&["template", "list"], 0),
+        (&["token", "list"], 0),
     ] {
         let args = [&["--url", &url][..], verb].concat();
         let done = house.done(&args);
