@@ -21,6 +21,9 @@ prepare() {
     --encoding=UTF8 --locale=C.UTF-8
   # Whoever is in this group has to say a password.
   as_owner sed -i '1i host all +with_password 127.0.0.1/32 scram-sha-256' "$DATA/pg_hba.conf"
+  # Not on the command line, which a test could not change.
+  printf "ssl_cert_file='%s'\nssl_key_file='%s'\n" "$certificate" "$key" |
+    as_owner tee -a "$DATA/postgresql.conf" >/dev/null
 }
 
 start() {
@@ -45,4 +48,4 @@ if ((EUID == 0)); then owner=(setpriv --reuid=postgres --regid=postgres --init-g
 # With the certificate that Debian makes for the machine.
 certificate=/etc/ssl/certs/ssl-cert-snakeoil.pem key=/etc/ssl/private/ssl-cert-snakeoil.key
 tls=()
-if as_owner test -r "$key"; then tls=(-c ssl=on -c ssl_cert_file="$certificate" -c ssl_key_file="$key"); fi
+if as_owner test -r "$key"; then tls=(-c ssl=on); fi

@@ -2,8 +2,10 @@
 
 use std::io::{self, Write as _};
 
-/// Prints `text` on stderr.
+/// Prints `text` on stderr. A terminal obeys control characters, and a server's or a database's words may have some.
 pub(crate) fn complain(text: &str) {
+    let is_harmful = |c: char| c.is_control() && c != '\n';
+    let text = text.replace(is_harmful, "\u{fffd}");
     // With stderr gone there is nobody left to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

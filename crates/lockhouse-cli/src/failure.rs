@@ -90,6 +90,9 @@ impl fmt::Display for Failure {
 }
 
 fn tell(error: &Error, hint: Option<String>) {
+    // One line, so that no words of a server pass for another of ours.
+    let error = error.to_string();
+    let error = error.lines().collect::<Vec<_>>().join(" ");
     complain(&format!("lockhouse: {error}"));
     if let Some(hint) = hint {
         complain(&format!("  try: {hint}"));

@@ -142,9 +142,11 @@ impl Known {
             .0
             .keys()
             .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        // It may be a URL that lacks its name.
+        let shown = lockhouse::without_credentials(key);
         match nearest.filter(|known| likeness(known) >= ALIKE) {
-            Some(known) => format!("{key} is not a setting; a similar one is {known}"),
-            None => format!("{key} is not a setting; lockhouse serve --check-config lists all"),
+            Some(known) => format!("{shown} is not a setting; a similar one is {known}"),
+            None => format!("{shown} is not a setting; lockhouse serve --check-config lists all"),
         }
     }
 

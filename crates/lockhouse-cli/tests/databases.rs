@@ -9,6 +9,8 @@ use std::time::Duration;
 use house::{House, Running};
 use lockhouse_testkit::database::Database;
 use lockhouse_testkit::place::{self, Place};
+use lockhouse_testkit::private_server::PrivateServer;
+use nix::sys::signal::Signal;
 use rusqlite::Connection;
 use url::Url;
 
@@ -108,6 +110,47 @@ async fn a_fresh_database_is_migrated_without_a_warning() {
     }
 }
 
+/// The command says so too: it may be the only client there is.
+async fn a_risk_is_logged(server: &PrivateServer, setting: &str) {
+    let place = server.place().await;
+    let done = House::at(place.url()).done(&["list"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let is_warning = |line: &&str| line.contains("WARN") && line.contains(setting);
+    let warnings = done.stderr.lines().filter(is_warning).count();
+    assert_eq!(warnings, 1, "{done:?}");
+    let mut served = House::at(place.url()).start(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(served.line().starts_with("lockhouse serves "));
+    served.signal(Signal::SIGTERM);
+    let log = served.end().stderr;
+    assert_eq!(log.lines().filter(is_warning).count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_mysql_that_may_lose_commits_are_logged() {
+    let Some(server) = PrivateServer::start("mysql") else {
+        return;
+    };
+    let set = "SET GLOBAL innodb_flush_log_at_trx_commit=2, GLOBAL sync_binlog=0";
+    server.set(&[set]).await;
+    let settings = "innodb_flush_log_at_trx_commit=2 and sync_binlog=0";
+    a_risk_is_logged(&server, settings).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_postgres_that_may_lose_commits_are_logged() {
+    let Some(server) = PrivateServer::start("postgres") else {
+        return;
+    };
+    let place = server.place().await;
+    server.set(&["ALTER SYSTEM SET fsync=off"]).await;
+    server.set(&["SELECT pg_reload_conf()"]).await;
+    // New sessions have what the server has read.
+    while place::text_of(&place, "SHOW fsync").await != "off" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    a_risk_is_logged(&server, "fsync=off").await;
+}
+
 #[test]
 fn a_newer_schema_is_a_setting_to_mend() {
     let house = House::on_a_store();
@@ -148,6 +191,11 @@ fn no_error_shows_the_credentials_of_a_url() {
         "http://ann:12/s3cr3t@db",
         "http://ann:12?s3cr3t@db",
         "postgres://db/x?password=s3cr3t",
+        "redis://ann:12/s3cr3t@db",
+        "redis://:12?s3cr3t@db",
+        "rediss://:s3cr3t@db:port/0",
+        "redis://db/0?password=s3cr3t",
+        "redis://:s3cr3t@db/x",
     ] {
         let check = format!("*={url}");
         let query = format!("*={url} SELECT 1");
@@ -204,6 +252,17 @@ async fn a_ca_in_the_environment_is_not_ignored_on_postgres() {
     ];
     for (environment, why) in refused {
         let done = list(environment);
+        assert_eq!(done.code, 64, "{done:?}");
+        assert!(done.stderr.contains(why), "{done:?}");
+        // A check of owners is a client of a database, too.
+        let other = format!("*={} SELECT $1::text IS NOT NULL", place.url());
+        let mut command = house.command(&["serve", "--listen", "127.0.0.1:0", "--check", &other]);
+        command.env(
+            "LOCKHOUSE_URL",
+            format!("sqlite:{}", house.path("x.db").display()),
+        );
+        command.envs(environment.iter().copied());
+        let done = Running::new(command).end();
         assert_eq!(done.code, 64, "{done:?}");
         assert!(done.stderr.contains(why), "{done:?}");
     }

@@ -6,8 +6,9 @@ mod house;
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
+use std::thread;
 
 use house::{Done, House, Running};
 use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
@@ -215,6 +216,9 @@ fn reading_commands_create_no_file() {
         (&["history", "a"], 1),
         (&["holders", "a"], 1),
         (&["line", "a"], 1),
+        (&["request", "a"], 1),
+        (&["template", "list"], 0),
+        (&["token", "list"], 0),
     ] {
         let args = [&["--url", &url][..], verb].concat();
         let done = house.done(&args);
@@ -234,6 +238,31 @@ fn reading_commands_create_no_file() {
     house.text(&["--url", &url, "create", "a", "1"]);
     assert!(file.exists());
     assert!(house.text(&["--url", &url, "list"]).contains("\na "));
+}
+
+/// Of a server that somebody else may run, and of a database.
+#[test]
+fn the_words_of_a_server_do_nothing_to_the_terminal() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let detail = r"\u001b]0;title\u0007\u001b[2J\u009b2Jno\r\nlockhouse: all is well";
+        let body = format!(
+            r#"{{"type":"urn:lockhouse:problem:forbidden","title":"No","status":403,"code":"forbidden","detail":"{detail}"}}"#
+        );
+        let length = body.len();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let head = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/problem+json\r\nconnection: close";
+            let _ = write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+        }
+    });
+    let done = House::on_a_store().done(&["--url", &url, "list"]);
+    assert_eq!(done.code, 1, "{done:?}");
+    let line = done.stderr.strip_suffix('\n').unwrap();
+    assert!(!line.contains(char::is_control), "{done:?}");
+    assert!(line.ends_with("no lockhouse: all is well"), "{done:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use house::{House, Running, until};
-use lockhouse::{Lockhouse, SemaphoreName, Timestamp};
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName, Timestamp, Upkeep};
 use nix::sys::signal::Signal;
 use rusqlite::Connection;
 
@@ -79,6 +79,44 @@ fn a_server_logs_ends_by_the_batch() {
     assert!((1..=3).contains(&of_ends.len()), "{log}");
     assert!(of_ends.iter().all(|line| line.contains("count=")), "{log}");
     assert!(!log.contains("external_id"), "{log}");
+}
+
+/// A request of an old version may hold the reserved permit, and another with it. It is not ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upkeep_that_cannot_run_is_logged_once() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "1"]);
+    let lockhouse = Lockhouse::connect(&house.store()).await.unwrap();
+    let reserved = SemaphoreName::stored("lockhouse:upkeep").unwrap();
+    // That makes the semaphore.
+    let maintaining = lockhouse.maintain(Upkeep::default()).unwrap();
+    loop {
+        let holders = lockhouse.holders(Some(&reserved), None, 1).await;
+        if holders.is_ok_and(|holders| !holders.requests.is_empty()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    maintaining.stop().await;
+    let permits = [reserved, SemaphoreName::parse("a").unwrap()];
+    let id = ExternalId::parse("stranger").unwrap();
+    let ask = Ask::new(id, permits.map(|name| (name, Count::ONE))).unwrap();
+    lockhouse.acquire(ask, Duration::ZERO).await.unwrap();
+    let mut server = serve(&house, &[]);
+    let warning = "the upkeep can't run";
+    let line = loop {
+        let line = server.log_line();
+        assert!(!line.is_empty(), "the log has no {warning:?}");
+        if line.contains(warning) {
+            break line;
+        }
+    };
+    assert!(line.contains("WARN") && line.contains("stranger"), "{line}");
+    // Five more sweeps would be due.
+    thread::sleep(Duration::from_secs(1));
+    server.signal(Signal::SIGTERM);
+    let rest = server.end().stderr;
+    assert!(!rest.contains(warning), "{rest}");
 }
 
 #[test]

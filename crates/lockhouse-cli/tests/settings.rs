@@ -121,6 +121,7 @@ fn no_password_of_a_file_is_shown() {
         url.to_owned(),
         format!("{url}nonsense\n"),
         format!("{url}ulr = 1\n"),
+        "\"mysql://app:s3cr3t@db/x\" = 1\n".to_owned(),
     ] {
         for output in ["table", "json"] {
             let done = checked(&house, &text, &["-o", output], &[]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use lockhouse::{Cursor, Error, Lockhouse, Owner, Request, SemaphoreName};
+use lockhouse::{Code, Cursor, Error, Lockhouse, Owner, Request, SemaphoreName, Verb};
 use lockhouse_wire::{self as wire, Requests};
 
 use crate::access::{Access, Principal};
@@ -95,6 +95,10 @@ pub(crate) async fn list(
             owners.into_iter().map(Some).collect()
         }
     };
+    // Whether a semaphore exists is for those who may read it.
+    let is_hidden = on
+        .as_ref()
+        .is_some_and(|name| !principal.may(Verb::Read, name.as_str()));
     let are_several = owners.len() > 1;
     let mut owners = owners.into_iter().peekable();
     while owners
@@ -107,7 +111,11 @@ pub(crate) async fn list(
             after: after.take(),
             limit: limit - u32::try_from(requests.len()).unwrap_or(limit),
         };
-        let (part, next) = page(&lockhouse, &principal, owner.as_ref(), on.as_ref(), &rest).await?;
+        let part = page(&lockhouse, &principal, owner.as_ref(), on.as_ref(), &rest).await;
+        let (part, next) = match part {
+            Err(error) if is_hidden && error.code() == Code::UnknownSemaphore => (Vec::new(), None),
+            part => part?,
+        };
         requests.extend(part);
         let is_full = requests.len() >= limit as usize;
         let at = match (next, owners.peek()) {

@@ -41,9 +41,9 @@ use lockhouse_core::store::{Error, FullStore, Kind};
 pub use credentials::{refuse_misplaced, without_credentials};
 pub use memory::{Memory, MemoryTransaction};
 #[cfg(feature = "mysql")]
-pub use mysql::MySql;
+pub use mysql::{MySql, mysql_options};
 #[cfg(feature = "postgres")]
-pub use postgres::Postgres;
+pub use postgres::{Postgres, postgres_options};
 #[cfg(feature = "redis")]
 pub use redis::Redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const BEGIN: &str = "s3cr3t";
 const END: &str = "pa55w0rd";
 
-const SCHEMES: [&str; 9] = [
+const SCHEMES: [&str; 11] = [
     "memory",
     "mysqll",
     "sqlite",
@@ -15,6 +15,8 @@ const SCHEMES: [&str; 9] = [
     "mariadb",
     "postgres",
     "postgresql",
+    "redis",
+    "rediss",
     "http",
     "MySQL",
 ];
@@ -45,6 +47,7 @@ fn rests() -> impl Strategy<Value = String> {
         "sslmode=require",
         "sslcert=/a",
         "socket=/tmp/s",
+        "namespace=a",
         "é",
         " ",
         "\0",

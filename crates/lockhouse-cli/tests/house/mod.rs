@@ -218,6 +218,11 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// The next line of its log; empty at the end.
+    pub(crate) fn log_line(&mut self) -> String {
+        self.stderr.next().unwrap_or_default()
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }

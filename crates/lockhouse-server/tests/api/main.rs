@@ -14,6 +14,7 @@ mod concurrency;
 mod contract;
 mod documentation;
 mod ending;
+mod endless;
 mod flaky;
 mod foreign;
 mod full;

@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::hanging_up::SOON;
+use crate::server::until;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http2;
@@ -17,6 +20,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -96,6 +100,11 @@ impl Encrypted {
 
     /// A connection that offers HTTP/2, by a caller with the certificate for `name`.
     async fn connect(&self, name: Option<&str>) -> TlsStream<TcpStream> {
+        self.connect_for(b"h2", name).await
+    }
+
+    /// One that offers `protocol`.
+    async fn connect_for(&self, protocol: &[u8], name: Option<&str>) -> TlsStream<TcpStream> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -110,7 +119,7 @@ impl Encrypted {
                 builder.unwrap()
             }
         };
-        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let connector = TlsConnector::from(Arc::new(config));
@@ -167,6 +176,49 @@ async fn a_client_verifies_the_server_by_its_ca_file() {
         .unwrap();
     let error = stranger.status("a").await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+}
+
+/// P10. TLS goes by the same socket, whose end is looked for behind what it has not read.
+#[tokio::test]
+async fn a_waiter_that_hangs_up_an_encrypted_connection_is_granted_nothing() {
+    let body = r#"{"permits":[{"semaphore":"a"}],"wait_ms":86400000}"#;
+    for protocol in ["http/1.1", "h2"] {
+        let server = Encrypted::start().await;
+        let waiting = async || server.lockhouse.status("a").await.unwrap().waiting;
+        server.lockhouse.define("a", 1).await.unwrap();
+        let held = server.lockhouse.semaphore("a").acquire().await.unwrap();
+        let mut stream = server.connect_for(protocol.as_bytes(), None).await;
+        if protocol == "h2" {
+            let url = format!("{}/v1/requests/y", server.url());
+            let call = Request::put(url).header("content-type", "application/json");
+            let call = call.body(Full::<Bytes>::from(body)).unwrap();
+            let (mut sender, connection) =
+                http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                    .await
+                    .unwrap();
+            tokio::spawn(connection);
+            let answer = tokio::spawn(sender.send_request(call));
+            until("one waits", async || waiting().await == 1).await;
+            answer.abort();
+        } else {
+            let length = body.len();
+            let call = format!(
+                "PUT /v1/requests/y HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 content-length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(call.as_bytes()).await.unwrap();
+            until("one waits", async || waiting().await == 1).await;
+            // Half of another call hides the end, where somebody reads for it.
+            stream.write_all(b"\r\nGET /v1/sem").await.unwrap();
+            drop(stream);
+        }
+        let since = Instant::now();
+        until("nobody waits", async || waiting().await == 0).await;
+        assert!(since.elapsed() < SOON, "{protocol}: {:?}", since.elapsed());
+        held.release().await.unwrap();
+        let status = server.lockhouse.status("a").await.unwrap();
+        assert_eq!(status.semaphore.in_use, 0, "{protocol}");
+    }
 }
 
 #[tokio::test]
@@ -234,7 +286,7 @@ async fn files_that_change_are_read_again_without_being_told() {
     let server = Encrypted::start().await;
     let first = server.certificate().await;
     write(server.folder.path(), server.ca.issue("localhost"));
-    crate::server::until("the new certificate is shown", async || {
+    until("the new certificate is shown", async || {
         server.certificate().await != first
     })
     .await;

@@ -90,7 +90,7 @@ impl MySql {
     /// |---|---|---|
     /// | `connections` | 16 | the most connections to have at once |
     /// | `ssl-mode` | `preferred` | `disabled`, `preferred`, `required`, `verify_ca`, `verify_identity` |
-    /// | `ssl-ca`, `ssl-cert`, `ssl-key` | | PEM files: whom to trust, and who we are. With `ssl-ca` the default of `ssl-mode` is `verify_identity`, and a mode that verifies nothing is refused. `verify_ca` checks the host name too |
+    /// | `ssl-ca`, `ssl-cert`, `ssl-key` | | PEM files: whom to trust, and who we are. With `ssl-ca` the default of `ssl-mode` is `verify_identity`, and a mode that verifies nothing is refused. `verify_ca` needs `ssl-ca` and does not check the host name, where the program patches sqlx-core as Lockhouse's own programs do (ADR 1) |
     /// | `socket` | | a Unix socket to connect to instead of HOST |
     ///
     /// # Errors
@@ -99,6 +99,16 @@ impl MySql {
     pub fn open(url: &str) -> Result<Self, Error> {
         url::parse(url).map(Self::at)
     }
+}
+
+/// What the driver takes from a URL of MySQL's, by the same rules about certificates as the store's. For checks of owners.
+///
+/// # Errors
+/// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed, or its parameters
+/// contradict each other. It shows nothing of the URL.
+#[doc(hidden)]
+pub fn mysql_options(url: &str) -> Result<sqlx::mysql::MySqlConnectOptions, Error> {
+    url::options(&crate::sql::parsed(url)?)
 }
 
 impl Dialect for MySqlServer {

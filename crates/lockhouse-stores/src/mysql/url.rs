@@ -6,7 +6,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
 use super::MySqlServer;
-use crate::sql::{Location, check_files, configuration, connections, names_a};
+use crate::sql::{Location, check_files, configuration, connections, names_a, parsed};
 
 /// The parameters that the driver reads, as they are spelt there.
 const DRIVER_PARAMETERS: [&str; 9] = [
@@ -25,30 +25,12 @@ const TAKES: &str = "connections, ssl-mode, ssl-ca, ssl-cert, ssl-key and socket
 
 /// Reads `mysql://USER:PASSWORD@HOST:PORT/DATABASE?…`.
 pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
-    let url =
-        Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
+    let url = parsed(text)?;
     let connections = connections(&url, &DRIVER_PARAMETERS, TAKES)?;
     if !url.has_authority() {
         return Err(names_no_database());
     }
-    check_files(&url, &FILES)?;
-    // The driver's own error repeats values.
-    let mut driver = MySqlConnectOptions::from_url(&url).map_err(|_| {
-        configuration(
-            "the URL makes no sense; ssl-mode is disabled, preferred, required, verify_ca or \
-             verify_identity",
-        )
-    })?;
-    if names_a(&url, &CA) {
-        if !names_a(&url, &MODE) {
-            driver = driver.ssl_mode(MySqlSslMode::VerifyIdentity);
-        } else if !verifies(driver.get_ssl_mode()) {
-            return Err(configuration(
-                "the URL has ssl-ca and an ssl-mode that verifies nothing; \
-                 write ssl-mode=verify_identity or verify_ca, or leave ssl-ca out",
-            ));
-        }
-    }
+    let driver = options(&url)?;
     let database = driver.get_database().unwrap_or_default();
     if database.is_empty() || database.contains('/') {
         return Err(names_no_database());
@@ -71,8 +53,36 @@ pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
     })
 }
 
-fn verifies(mode: MySqlSslMode) -> bool {
-    matches!(mode, MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity)
+/// What the driver takes from `url`. A CA means that the server's certificate is verified.
+pub(super) fn options(url: &Url) -> Result<MySqlConnectOptions, Error> {
+    // The driver's own error repeats values.
+    let options = MySqlConnectOptions::from_url(url).map_err(|_| {
+        configuration(
+            "the URL makes no sense; ssl-mode is disabled, preferred, required, verify_ca or \
+             verify_identity",
+        )
+    })?;
+    let has_ca = names_a(url, &CA);
+    let options = match options.get_ssl_mode() {
+        // Anybody has a certificate of a public CA, for a host of their own.
+        MySqlSslMode::VerifyCa if !has_ca => {
+            return Err(configuration(
+                "ssl-mode=verify_ca needs ssl-ca; name the CA that signed the server's \
+                 certificate, or write ssl-mode=verify_identity",
+            ));
+        }
+        MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity => options,
+        _ if !has_ca => options,
+        _ if names_a(url, &MODE) => {
+            return Err(configuration(
+                "the URL has ssl-ca and an ssl-mode that verifies nothing; \
+                 write ssl-mode=verify_identity or verify_ca, or leave ssl-ca out",
+            ));
+        }
+        _ => options.ssl_mode(MySqlSslMode::VerifyIdentity),
+    };
+    check_files(url, &FILES)?;
+    Ok(options)
 }
 
 fn names_no_database() -> Error {
@@ -127,10 +137,20 @@ mod tests {
             refused("mysql://app:secret@db/permits?charset=latin1"),
             refused("mysql://app:secret@db/permits?connections=0"),
             refused("mysql://app:secret@db/permits?ssl-mode=perhaps"),
+            refused("mysql://app:secret@db/permits?ssl-mode=verify_ca"),
             refused("mysql://app:secret@db:port/permits"),
         ];
         for refusal in refusals {
             assert!(!refusal.contains("secret"), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_mode_that_ignores_the_host_needs_a_ca() {
+        let url = "mysql://app@db/permits?ssl-mode=verify_ca";
+        assert!(refused(url).contains("needs ssl-ca"));
+        let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/other_ca.pem");
+        parse(&format!("{url}&ssl-ca={ca}")).unwrap();
+        parse("mysql://app@db/permits?ssl-mode=verify_identity").unwrap();
     }
 }

@@ -93,7 +93,7 @@ impl Postgres {
     /// |---|---|---|
     /// | `connections` | 16 | the most connections to have at once |
     /// | `sslmode` | `prefer` | `disable`, `prefer`, `require`, `verify-ca`, `verify-full` |
-    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are. With `sslrootcert` the default of `sslmode` is `verify-full`, and a mode that verifies nothing is refused. `verify-ca` checks the host name too |
+    /// | `sslrootcert`, `sslcert`, `sslkey` | | PEM files: whom to trust, and who we are. With `sslrootcert` the default of `sslmode` is `verify-full`, and a mode that verifies nothing is refused. `verify-ca` needs `sslrootcert` and does not check the host name, where the program patches sqlx-core as Lockhouse's own programs do (ADR 1) |
     /// | `application_name` | `lockhouse` | what the server calls the sessions |
     ///
     /// Where the URL is silent, `PGPORT`, `PGSSLMODE`, `PGSSLROOTCERT`, `PGSSLCERT`, `PGSSLKEY` and `PGAPPNAME` of the environment
@@ -105,6 +105,17 @@ impl Postgres {
     pub fn open(url: &str) -> Result<Self, Error> {
         url::parse(url).map(Self::at)
     }
+}
+
+/// What the driver takes from a URL of PostgreSQL's and the environment, by the same rules about certificates as the
+/// store's. For checks of owners.
+///
+/// # Errors
+/// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed, or its parameters
+/// contradict each other. It shows nothing of the URL.
+#[doc(hidden)]
+pub fn postgres_options(url: &str) -> Result<sqlx::postgres::PgConnectOptions, Error> {
+    url::options(&crate::sql::parsed(url)?)
 }
 
 impl Dialect for PostgresServer {

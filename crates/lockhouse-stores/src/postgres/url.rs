@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::PostgresServer;
-use crate::sql::{Location, check_files, configuration, connections, names_a};
+use crate::sql::{Location, check_files, configuration, connections, names_a, parsed};
 
 /// The parameters that the driver reads.
 const DRIVER_PARAMETERS: [&str; 5] = [
@@ -20,8 +20,11 @@ const DRIVER_PARAMETERS: [&str; 5] = [
     "application_name",
 ];
 
-/// Those of them that name files.
-const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
+/// As the driver spells what says how much is verified, whom to trust, and which other files there are.
+const MODE: [&str; 2] = ["sslmode", "ssl-mode"];
+const CA: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
+const CERTIFICATE: [&str; 2] = ["sslcert", "ssl-cert"];
+const KEY: [&str; 2] = ["sslkey", "ssl-key"];
 
 /// What may be in a URL.
 const TAKES: &str = "connections, sslmode, sslrootcert, sslcert, sslkey and application_name";
@@ -31,8 +34,7 @@ const APPLICATION_NAME: &str = "lockhouse";
 
 /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`.
 pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
-    let url =
-        Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))?;
+    let url = parsed(text)?;
     let connections = connections(&url, &DRIVER_PARAMETERS, TAKES)?;
     let database = url.path().trim_start_matches('/');
     if !url.has_host() || database.is_empty() || database.contains('/') {
@@ -40,36 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
             "the URL names no database; it reads postgres://USER@HOST/DATABASE",
         ));
     }
-    check_files(&url, &FILES)?;
-    // The driver's own error repeats values.
-    let mut driver = PgConnectOptions::from_url(&url).map_err(|_| {
-        configuration(
-            "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
-        )
-    })?;
-    let has_mode = names_a(&url, &["sslmode"]);
-    if names_a(&url, &["sslrootcert"]) {
-        if !has_mode {
-            driver = driver.ssl_mode(PgSslMode::VerifyFull);
-        } else if !verifies(driver.get_ssl_mode()) {
-            return Err(configuration(
-                "the URL has sslrootcert and an sslmode that verifies nothing; \
-                 write sslmode=verify-full or verify-ca, or leave sslrootcert out",
-            ));
-        }
-    } else if !has_mode && is_set("PGSSLROOTCERT") {
-        if !is_set("PGSSLMODE") {
-            driver = driver.ssl_mode(PgSslMode::VerifyFull);
-        } else if !verifies(driver.get_ssl_mode()) {
-            return Err(configuration(
-                "PGSSLROOTCERT is set, and PGSSLMODE verifies nothing; set it to verify-full or \
-                 verify-ca, or write the sslmode that you want into the URL",
-            ));
-        }
-    }
-    if !matches!(driver.get_ssl_mode(), PgSslMode::Disable) {
-        check_files_of_the_environment(&url)?;
-    }
+    let driver = options(&url)?;
     let name = driver.get_application_name().unwrap_or(APPLICATION_NAME);
     let name = name.to_owned();
     // The driver looks an IPv6 address up by name while it has its brackets.
@@ -91,20 +64,69 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
     })
 }
 
+/// What the driver takes from `url` and the environment. A CA means that the server's certificate is verified.
+pub(super) fn options(url: &Url) -> Result<PgConnectOptions, Error> {
+    // The driver's own error repeats values.
+    let options = PgConnectOptions::from_url(url).map_err(|_| {
+        configuration(
+            "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
+        )
+    })?;
+    let (has_mode, has_ca) = (names_a(url, &MODE), names_a(url, &CA));
+    let ca_of_the_environment = !has_ca && is_set("PGSSLROOTCERT");
+    let options = match options.get_ssl_mode() {
+        // Anybody has a certificate of a public CA, for a host of their own.
+        PgSslMode::VerifyCa if !has_ca && !ca_of_the_environment => {
+            return Err(configuration(
+                "sslmode=verify-ca needs sslrootcert; name the CA that signed the server's \
+                 certificate, or write sslmode=verify-full",
+            ));
+        }
+        PgSslMode::VerifyCa | PgSslMode::VerifyFull => options,
+        _ if has_mode && has_ca => {
+            return Err(configuration(
+                "the URL has sslrootcert and an sslmode that verifies nothing; \
+                 write sslmode=verify-full or verify-ca, or leave sslrootcert out",
+            ));
+        }
+        _ if has_mode => options,
+        _ if ca_of_the_environment && is_set("PGSSLMODE") => {
+            return Err(configuration(
+                "PGSSLROOTCERT is set, and PGSSLMODE verifies nothing; set it to verify-full or \
+                 verify-ca, or write the sslmode that you want into the URL",
+            ));
+        }
+        _ if has_ca || ca_of_the_environment => options.ssl_mode(PgSslMode::VerifyFull),
+        _ => options,
+    };
+    check_all_files(url, &options)?;
+    Ok(options)
+}
+
 /// Whether the driver takes something from this variable of the environment.
 fn is_set(variable: &str) -> bool {
     env::var(variable).is_ok()
 }
 
-/// Checks those files that the driver takes from the environment.
-fn check_files_of_the_environment(url: &Url) -> Result<(), Error> {
-    let variables = ["PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY"];
-    for (parameter, variable) in FILES.into_iter().zip(variables) {
+/// Checks the files of the URL and, if they are read, those that the driver takes from the environment.
+fn check_all_files(url: &Url, options: &PgConnectOptions) -> Result<(), Error> {
+    for parameters in [&CA[..], &CERTIFICATE, &KEY] {
+        check_files(url, parameters)?;
+    }
+    if matches!(options.get_ssl_mode(), PgSslMode::Disable) {
+        return Ok(());
+    }
+    let of_the_environment: [(&str, &[&str]); 3] = [
+        ("PGSSLROOTCERT", &CA),
+        ("PGSSLCERT", &CERTIFICATE),
+        ("PGSSLKEY", &KEY),
+    ];
+    for (variable, parameters) in of_the_environment {
         let Ok(file) = env::var(variable) else {
             continue;
         };
         // A value may be a certificate itself.
-        if names_a(url, &[parameter]) || file.contains("-----BEGIN") {
+        if names_a(url, parameters) || file.contains("-----BEGIN") {
             continue;
         }
         File::open(&file).map_err(|error| {
@@ -112,10 +134,6 @@ fn check_files_of_the_environment(url: &Url) -> Result<(), Error> {
         })?;
     }
     Ok(())
-}
-
-fn verifies(mode: PgSslMode) -> bool {
-    matches!(mode, PgSslMode::VerifyCa | PgSslMode::VerifyFull)
 }
 
 #[cfg(test)]
@@ -172,10 +190,20 @@ mod tests {
             refused("postgres://app:secret@db/permits?options=x"),
             refused("postgres://app:secret@db/permits?connections=0"),
             refused("postgres://app:secret@db/permits?sslmode=perhaps"),
+            refused("postgres://app:secret@db/permits?sslmode=verify-ca"),
             refused("postgres://app:secret@db:port/permits"),
         ];
         for refusal in refusals {
             assert!(!refusal.contains("secret"), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_mode_that_ignores_the_host_needs_a_ca() {
+        let url = "postgres://app@db/permits?sslmode=verify-ca";
+        assert!(refused(url).contains("needs sslrootcert"));
+        let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/other_ca.pem");
+        parse(&format!("{url}&sslrootcert={ca}")).unwrap();
+        parse("postgres://app@db/permits?sslmode=verify-full").unwrap();
     }
 }

@@ -115,8 +115,8 @@ fn advice_on(certificate: &CertificateError) -> &'static str {
     match certificate {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the server's certificate is for another host; write a host that it names into the URL, \
-             or give the server a certificate that names this host (verify-ca and verify_ca check \
-             the host name too)"
+             or give the server a certificate that names this host, or verify its CA alone by \
+             sslmode=verify-ca (PostgreSQL) or ssl-mode=verify_ca (MySQL, MariaDB)"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the server's certificate has expired; renew it"
@@ -154,7 +154,7 @@ mod tests {
     use crate::postgres::PostgresServer;
 
     #[test]
-    fn a_certificate_for_another_host_says_that_verify_ca_checks_the_host_too() {
+    fn a_certificate_for_another_host_says_what_to_do() {
         let mismatch =
             rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
                 expected: ServerName::try_from("10.0.0.1").unwrap(),

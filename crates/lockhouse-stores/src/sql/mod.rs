@@ -54,7 +54,7 @@ pub(crate) use load::RowIds;
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use read::Names;
 pub(crate) use script::{Script, list};
-pub(crate) use url::{Location, check_files, configuration, connections, names_a};
+pub(crate) use url::{Location, check_files, configuration, connections, names_a, parsed};
 
 /// A store on a database server; see [`MySql`](crate::MySql).
 ///

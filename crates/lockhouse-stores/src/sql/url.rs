@@ -28,6 +28,11 @@ impl<D: Driver> fmt::Debug for Location<D> {
     }
 }
 
+/// `text` as a URL.
+pub(crate) fn parsed(text: &str) -> Result<url::Url, Error> {
+    url::Url::parse(text).map_err(|error| configuration("the URL is malformed").caused_by(error))
+}
+
 /// How many connections `url` allows. It may hold a password nowhere but before its host. The parameters that
 /// the driver reads are in `drivers`; `takes` names all that there are.
 pub(crate) fn connections(url: &url::Url, drivers: &[&str], takes: &str) -> Result<usize, Error> {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold what tools made.
-const MADE: [&str; 4] = ["target", "node_modules", "dist", "build"];
+/// Folders that hold what tools made, and other people's code.
+const NOT_OURS: [&str; 5] = ["target", "node_modules", "dist", "build", "sqlx-core"];
 
 pub(crate) struct Page {
     /// From the root of the repository, such as `docs/proof.md`.
@@ -48,7 +48,7 @@ fn walk(folder: &Path, ending: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_symlink() || name.starts_with('.') || MADE.contains(&name.as_str()) {
+        if path.is_symlink() || name.starts_with('.') || NOT_OURS.contains(&name.as_str()) {
             continue;
         }
         if path.is_dir() {

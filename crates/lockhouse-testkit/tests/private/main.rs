@@ -7,3 +7,4 @@ mod pgbouncer;
 mod queries;
 mod redis_locks;
 mod settings;
+mod tls;

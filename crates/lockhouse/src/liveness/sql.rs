@@ -159,9 +159,27 @@ mod tests {
         for (url, parameter) in [
             ("mysql://u@h/d?ssl-mode=required&ssl-ca=/ca.pem", "?"),
             ("postgres://u@h/d?sslmode=prefer&sslrootcert=/ca.pem", "$1"),
+            // The driver has other names for it.
+            ("postgres://u@h/d?ssl-mode=prefer&ssl-ca=/ca.pem", "$1"),
+            (
+                "postgres://u@h/d?sslmode=prefer&ssl-root-c%65rt=/ca.pem",
+                "$1",
+            ),
         ] {
             let refused = SqlCheck::new(url, format!("SELECT {parameter}")).unwrap_err();
-            assert!(refused.to_string().contains(asking::NO_USE), "{refused}");
+            let told = refused.to_string();
+            assert!(told.contains("verifies nothing"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_ignores_the_host_is_refused_without_a_ca() {
+        for (url, parameter) in [
+            ("mysql://u@h/d?ssl-mode=verify_ca", "?"),
+            ("postgres://u@h/d?sslmode=verify-ca", "$1"),
+        ] {
+            let refused = SqlCheck::new(url, format!("SELECT {parameter}")).unwrap_err();
+            assert!(refused.to_string().contains("needs ssl"), "{refused}");
         }
     }
 

@@ -44,6 +44,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Pauses double up to this, before the jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The longest answer that is read: a page has a thousand rows at most, and a server ends it much sooner.
+const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+
 /// What came of a call.
 pub(super) struct Asked {
     /// If it may have been done before the try that `result` is of, how long ago the first began.
@@ -55,6 +58,14 @@ pub(super) struct Asked {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     body: Vec<u8>,
+}
+
+/// What was read.
+enum Told {
+    Answer(StatusCode, Hint, Vec<u8>),
+    /// The answer to another call.
+    ToAnother,
+    TooMuch,
 }
 
 /// An answer that says no, or none.
@@ -161,18 +172,35 @@ impl Remote {
             _ => Kind::Unknown,
         };
         let exchange = async {
-            let response = self.client().execute(request).await?;
+            let mut response = self.client().execute(request).await?;
             let (status, hint) = (response.status(), Hint::of(&response));
             // A server of another version, or a proxy that answers by itself, has no id.
             let of_another = |told| told != id.as_str();
             let is_ours = !response.headers().get(CALL_ID).is_some_and(of_another);
-            let body = response.bytes().await?;
-            let answered = (status, hint, body.to_vec());
-            Ok::<_, reqwest::Error>(is_ours.then_some(answered))
+            let mut body = Vec::new();
+            while let Some(piece) = response.chunk().await? {
+                if body.len() + piece.len() > LONGEST_ANSWER {
+                    return Ok(Told::TooMuch);
+                }
+                body.extend_from_slice(&piece);
+            }
+            Ok::<_, reqwest::Error>(match is_ours {
+                true => Told::Answer(status, hint, body),
+                false => Told::ToAnother,
+            })
         };
         let (status, hint, body) = match timeout_at(deadline, exchange).await {
-            Ok(Ok(Some(answered))) => answered,
-            Ok(Ok(None)) => {
+            Ok(Ok(Told::Answer(status, hint, body))) => (status, hint, body),
+            Ok(Ok(Told::TooMuch)) => {
+                let url = self.address.shown();
+                let what =
+                    format!("{url} answers without end; is it the URL of a lockhouse server?");
+                return Err(Failure {
+                    is_final: true,
+                    ..Failure::of(lost, what, None)
+                });
+            }
+            Ok(Ok(Told::ToAnother)) => {
                 self.leave_connections();
                 let what = format!("{} answered another call", self.address.shown());
                 return Err(Failure::of(lost, what, None));

@@ -32,19 +32,6 @@ where
     }
 }
 
-/// Whether the query of `url` has one of the parameters `keys`.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(super) fn names_a(url: &str, keys: &[&str]) -> bool {
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    let mut named = query.split('&').filter_map(|pair| pair.split('=').next());
-    named.any(|key| keys.contains(&key))
-}
-
-/// A CA that verifies nothing, as the URL says that nothing is verified.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(super) const NO_USE: &str =
-    "it names a CA and verifies nothing; say verify, or leave the CA out";
-
 /// A query that has no parameter would say the same of every owner.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn takes_one(parameters: usize) -> Result<(), Trouble> {

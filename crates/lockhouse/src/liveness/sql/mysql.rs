@@ -1,15 +1,14 @@
 //! Asking MySQL and MariaDB.
 
-use std::str::FromStr;
-
 use futures_util::TryStreamExt;
 use lockhouse_core::Owner;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
+use lockhouse_stores::mysql_options;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
 use sqlx::{ConnectOptions, Either, Executor, Row, Statement, raw_sql};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::asking::{ANSWER, CONNECT, FRESH, NO_USE, Said, Trouble, names_a, takes_one, within};
+use super::asking::{ANSWER, CONNECT, FRESH, Said, Trouble, takes_one, within};
 
 /// The server gives up, too, so that a question nobody waits for any more does not stay with it.
 /// What looks like comments is SQL for one of the two.
@@ -25,16 +24,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Of a URL from its `//` on.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
-        // The driver's own error repeats values.
-        let options = MySqlConnectOptions::from_str(&format!("mysql:{rest}"));
-        let mut options = options.map_err(|_| "it is malformed")?;
-        if names_a(rest, &["ssl-ca", "sslca"]) {
-            match options.get_ssl_mode() {
-                MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity => {}
-                _ if names_a(rest, &["ssl-mode", "sslmode"]) => return Err(NO_USE.into()),
-                _ => options = options.ssl_mode(MySqlSslMode::VerifyIdentity),
-            }
-        }
+        let options = mysql_options(&format!("mysql:{rest}"))?;
         Ok(Self {
             // The session stays as the server has it: it is the asker's own SQL.
             options: options

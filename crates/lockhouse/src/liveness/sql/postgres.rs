@@ -1,15 +1,14 @@
 //! Asking PostgreSQL.
 
-use std::str::FromStr;
-
 use futures_util::TryStreamExt;
 use lockhouse_core::Owner;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
+use lockhouse_stores::postgres_options;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{ConnectOptions, Executor, Row, raw_sql};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::asking::{ANSWER, CONNECT, FRESH, NO_USE, Said, Trouble, names_a, takes_one, within};
+use super::asking::{ANSWER, CONNECT, FRESH, Said, Trouble, takes_one, within};
 
 /// The server gives up, too, so that a question nobody waits for any more does not stay with it.
 /// For the transaction only: a pooler may give the session to others after it.
@@ -24,15 +23,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(url: &str) -> Result<Self, Trouble> {
-        // The driver's own error repeats values.
-        let mut options = PgConnectOptions::from_str(url).map_err(|_| "it is malformed")?;
-        if names_a(url, &["sslrootcert"]) {
-            match options.get_ssl_mode() {
-                PgSslMode::VerifyCa | PgSslMode::VerifyFull => {}
-                _ if names_a(url, &["sslmode"]) => return Err(NO_USE.into()),
-                _ => options = options.ssl_mode(PgSslMode::VerifyFull),
-            }
-        }
+        let options = postgres_options(url)?;
         Ok(Self {
             options: options.disable_statement_logging(),
             idle: Mutex::new(None),
