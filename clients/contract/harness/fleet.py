@@ -163,7 +163,8 @@ class Fleet:
             hold = self._acquire(runner, chance)
             if hold is None:
                 continue
-            time.sleep(chance.uniform(0, 0.05))
+            # Now and then longer than it lasts without a renewal.
+            time.sleep(1.3 * TTL_MS / 1000 if chance.random() < 0.005 else chance.uniform(0, 0.05))
             if chance.random() < 0.01:
                 hold.ended_at = time.monotonic()
                 runner.close()
