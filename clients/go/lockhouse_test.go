@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -246,40 +245,5 @@ func TestATokenThatIsMalformedIsNotShown(t *testing.T) {
 	_, err := lockhouse.New("", lockhouse.WithToken("lh_s3cr3t\n"))
 	if err == nil || strings.Contains(err.Error(), "s3cr3t") {
 		t.Fatal(err)
-	}
-}
-
-// TestTheTourRunsAsPrinted builds the README's program in a fresh module, and runs it.
-func TestTheTourRunsAsPrinted(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(readme), "```go\n")
-	tour, _, found := strings.Cut(rest, "```")
-	here, err := filepath.Abs(".")
-	if !found || err != nil {
-		t.Fatal("the README has no tour")
-	}
-	folder := t.TempDir()
-	module := "github.com/lockhouse/lockhouse/clients/go"
-	files := map[string]string{
-		"main.go": tour,
-		"go.mod": fmt.Sprintf("module tour\n\ngo 1.23\n\nrequire %s v0.0.0\n\nreplace %s => %s\n",
-			module, module, here),
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	command := exec.Command("go", "run", ".")
-	command.Dir = folder
-	command.Env = append(os.Environ(), "LOCKHOUSE_URL="+server(t), "GOFLAGS=-mod=mod")
-	output, err := command.CombinedOutput()
-	for _, line := range []string{"one of ten, fence 1", "no room for ten more", "both, fences 1 1", "released 3"} {
-		if err != nil || !strings.Contains(string(output), line) {
-			t.Fatalf("%v: %s", err, output)
-		}
 	}
 }

@@ -3,8 +3,8 @@
 Each process is told to acquire and release by a thread here, which writes down what it saw: a hold lasts at least
 from when its grant was seen until its release was told, its loss was told, or its process was killed. ``problems``
 looks in that history for a moment with more permits held than there are (P1), for a slot that two held, and for fences
-that fell (P7). The proxies write down the calls of the clients and their answers, which ``broken`` holds against all
-promises, together with the rows that are left.
+that fell (P7). The proxies write down the calls of the clients and their answers, and the threads write down what the
+clients say of their holds. ``broken`` holds both against all promises, together with the rows that are left.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from .history import History
+from .history import ClientHistory, History
 from .proxy import Proxy
 from .runner import Runner
 from .server import Server
@@ -41,6 +41,8 @@ class Hold:
     ended_at: float = None
     released_at: float = None
     """When the release was answered, if it was."""
+    ask: dict = None
+    answer: dict = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Fleet:
         self.holds = []
         self.losses = 0
         self.kills = 0
+        self.restarts = 0
         self.errors = {}
         self.failures = []
 
@@ -82,10 +85,11 @@ class Fleet:
         for name, capacity in (self._plan.plain | self._plan.slotted).items():
             body = {"capacity": capacity, "slots": name in self._plan.slotted}
             self._done("PUT", f"/v1/semaphores/{name}", body)
-        (capacity,) = set(self._plan.of_template.values())
-        self._done("PUT", f"/v1/templates/{quote(self._plan.template, safe='')}", {"capacity": capacity})
-        for name, capacity in self._plan.capacities.items():
+        (capacity_of_each,) = set(self._plan.of_template.values())
+        self._done("PUT", f"/v1/templates/{quote(self._plan.template, safe='')}", {"capacity": capacity_of_each})
+        for name, capacity in (self._plan.plain | self._plan.slotted).items():
             self._own.defines(name, capacity)
+        self._own.sets_template(self._plan.template, capacity_of_each)
         threads = [
             threading.Thread(target=self._watched, args=(f"{name}{number}", language, self._random.random()))
             for name, language in self._languages.items()
@@ -125,6 +129,7 @@ class Fleet:
             self._server.kill()
             time.sleep(self._random.uniform(0, 1))
             self._server.start()
+            self.restarts += 1
             for proxy in list(self._proxies):
                 proxy.upstream = self._server.address
         for proxy in list(self._proxies):
@@ -158,7 +163,8 @@ class Fleet:
             hold = self._acquire(runner, chance)
             if hold is None:
                 continue
-            time.sleep(chance.uniform(0, 0.05))
+            # Now and then longer than it lasts without a renewal.
+            time.sleep(1.3 * TTL_MS / 1000 if chance.random() < 0.005 else chance.uniform(0, 0.05))
             if chance.random() < 0.01:
                 hold.ended_at = time.monotonic()
                 runner.close()
@@ -172,11 +178,13 @@ class Fleet:
 
     def _start(self, name, language):
         # The checker takes numbers of one thousand for one process.
-        history = History(self._notes / name, 1000 * next(self._clients))
+        number = 1000 * next(self._clients)
+        history = History(self._notes / name, number)
         proxy = Proxy(self._server.address, history=history)
         self._proxies.append(proxy)
         runner = Runner(language, self.folder, name)
         runner.history = history
+        runner.says = ClientHistory(self._notes / f"{name}-says", number + 1)
         runner.answer(runner.begin("connect", {"url": proxy.url}), CALL_S)
         return runner
 
@@ -186,28 +194,35 @@ class Fleet:
         names += chance.sample(others, chance.randint(0 if names else 1, len(others)))
         permits = {name: 1 for name in names}
         asked_at = time.monotonic()
-        ask = {"as": "p", "permits": permits, "ttl_ms": TTL_MS, "wait_ms": 5000}
-        answer = runner.answer(runner.begin("acquire", ask), CALL_S)
+        ask = {"permits": permits, "owner": runner.name, "ttl_ms": TTL_MS, "wait_ms": 5000}
+        answer = runner.answer(runner.begin("acquire", {"as": "p", **ask}), CALL_S)
         if "error" in answer:
             code = answer["error"]["code"]
             with self._lock:
                 self.errors[code] = self.errors.get(code, 0) + 1
             return None
         told = answer["ok"]
-        hold = Hold(runner.name, permits, told["fences"], told["slots"], asked_at, time.monotonic())
+        granted_at = time.monotonic()
+        runner.says.holds(ask, told, asked_at, granted_at)
+        hold = Hold(runner.name, permits, told["fences"], told["slots"], asked_at, granted_at, ask=ask, answer=told)
         with self._lock:
             self.holds.append(hold)
         return hold
 
     def _release(self, runner, hold):
+        looked_at = time.monotonic()
+        if not runner.answer(runner.begin("is_lost", {"permit": "p"}), CALL_S)["ok"]["lost"]:
+            runner.says.holds(hold.ask, hold.answer, looked_at, time.monotonic())
         hold.ended_at = time.monotonic()
         losses = [at for at, it in list(runner.seen) if it.get("event") == "lost" and at >= hold.granted_at]
         if losses:
             hold.ended_at = losses[0]
             self.losses += 1
+        noted = runner.says.releases(hold.answer["external_id"])
         answer = runner.answer(runner.begin("release", {"permit": "p"}), CALL_S)
         if answer.get("ok", {}).get("released"):
             hold.released_at = time.monotonic()
+            runner.says.released(noted)
 
 
 def problems(holds, capacities, slotted=()):

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+from .clock import Clock
 from .proxy import Proxy
 from .runner import Runner
 from .server import Server
@@ -26,6 +27,9 @@ class Scenario:
         self._language = language
         self._binary = binary
         self._folder = Path(tempfile.mkdtemp(prefix="lockhouse-contract."))
+        # Of the processes whose clocks the steps set; that of the server has no name.
+        named = {step.get("of") for step in self._steps if "clock" in step}
+        self._clocks = {name: Clock(self._folder / f"{name or 'server'}.clock") for name in named}
         self._runners = {}
         self._proxies = {}
         self._begun = {}
@@ -35,7 +39,7 @@ class Scenario:
         self._server = Server(
             self._binary,
             self._folder,
-            has_fake_clock=any("clock" in step for step in self._steps),
+            clock=self._clocks.get(None),
             asks_for_tokens=self._server_settings.get("tokens", False),
             certificates=self._certificates() if self._server_settings.get("tls") else None,
         )
@@ -152,7 +156,7 @@ class Scenario:
             proxy.upstream = self._server.address
 
     def _do_clock(self, step):
-        self._server.set_clock(step["clock"])
+        self._clocks[step.get("of")].set(step["clock"])
 
     def _do_token(self, step):
         """Makes a token; ``$NAME.secret`` is its secret."""
@@ -221,6 +225,8 @@ class Scenario:
             settings = self._resolved(self._settings.get(name, {}))
             connect = {key: value for key, value in settings.items() if key in ("timeout_ms", "token")}
             environment = dict(settings.get("environment", {}))
+            if name in self._clocks:
+                environment |= self._clocks[name].environment
             certificate = str(self._certificates() / "ca.pem") if "ca_file" in settings else None
             if settings.get("ca_file") == "environment":
                 environment["LOCKHOUSE_CA_FILE"] = certificate

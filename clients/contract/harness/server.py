@@ -11,37 +11,31 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 class Server:
-    """With ``asks_for_tokens`` callers need one, and calls of the harness have an administrator's.
+    """``clock``, if given, is the server's, and so the store's.
+
+    With ``asks_for_tokens`` callers need one, and calls of the harness have an administrator's.
 
     ``certificates`` is a folder with ``server.pem``, ``server.key`` and the authority's ``ca.pem``, for TLS.
     """
 
-    def __init__(self, binary, folder, has_fake_clock=False, asks_for_tokens=False, certificates=None):
+    def __init__(self, binary, folder, clock=None, asks_for_tokens=False, certificates=None):
         self._binary = binary
         self._folder = Path(folder)
-        self._clock = self._folder / "clock" if has_fake_clock else None
+        self._clock = clock
         self._certificates = certificates
         self._process = None
         self.address = None
         self.url = None
-        if self._clock:
-            self._clock.write_text("+0")
         self._token = self._first_token() if asks_for_tokens else None
         self.start()
 
     def start(self):
         environment = {"PATH": os.environ["PATH"], "RUST_LOG": "warn", "HOME": str(self._folder)}
         if self._clock:
-            environment |= {
-                "LD_PRELOAD": FAKETIME,
-                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-                "FAKETIME_NO_CACHE": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
+            environment |= self._clock.environment
         command = [self._binary, "serve", "-o", "json", "--listen", "127.0.0.1:0", "--url", self._database()]
         if self._certificates:
             command += ["--tls-cert", self._certificates / "server.pem", "--tls-key", self._certificates / "server.key"]
@@ -69,12 +63,6 @@ class Server:
         self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-
-    def set_clock(self, offset):
-        """Sets the server's clock, and so the store's, to ``offset`` from the machine's: ``+3600``."""
-        new = self._clock.with_suffix(".new")
-        new.write_text(offset)
-        new.replace(self._clock)
 
     def call(self, method, path, body=None):
         """The status and the JSON of a call that goes straight to the server."""

@@ -40,6 +40,10 @@ DEFECTS = {
         "import time; lockhouse._hold.give_up_at = lambda sent_at, ttl: time.monotonic() + ttl * 1.5",
         "the_holder_learns_of_the_loss_before_another_is_granted",
     ),
+    "goes by the clock of the wall": (
+        "import time; time.monotonic = time.time",
+        "the_clock_of_the_client_jumps_ahead_and_back",
+    ),
     "asks again under another id": (
         "import uuid; ask = lockhouse._ask.once\n"
         "def once(transport, call, deadline, cancel=None):\n"

@@ -31,14 +31,22 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_tour(python: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def pythons() -> list[Path]:
+    """All that are here of those that the client is for, by name or from pyenv: one of each."""
+    folders = [Path(it) for it in os.get_exec_path()] + sorted(Path.home().glob(".pyenv/versions/*/bin"))
+    names = [f"python3.{minor}" for minor in range(9, 20)]
+    found = {name: folder / name for name in names for folder in folders if (folder / name).exists()}
+    return [*found.values()]
+
+
+def run_tour(python: Path, folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     """On a server of its own, as the tour has an id of its own."""
     server = Server(binary(), folder)
     try:
         host, port = server.address
         environment = {"PATH": os.environ["PATH"], "LOCKHOUSE_URL": f"http://{host}:{port}"}
         return subprocess.run(
-            [python, "-I", "-c", tour()],
+            [python, "-I", "-c", before + tour()],
             env=environment,
             cwd=folder,
             capture_output=True,
@@ -71,3 +79,10 @@ def test_the_tour_runs_from_a_fresh_environment(packages: Path, tmp_path: Path, 
         check=True,
     )
     assert (Path(typed.stdout.strip()) / "py.typed").exists()
+
+
+@pytest.mark.parametrize("python", pythons(), ids=lambda python: python.name)
+def test_the_tour_runs_on_every_python_that_is_here(python: Path, tmp_path: Path) -> None:
+    told = run_tour(python, tmp_path, f"import sys; sys.path.insert(0, {str(PROJECT / 'src')!r})\n")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "exceeds_capacity" in told.stdout

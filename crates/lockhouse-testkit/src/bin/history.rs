@@ -2,7 +2,7 @@
 //!
 //! `history FOLDER URL`
 //!
-//! FOLDER has the notes of the clients, a file for each; URL is that of their store, which nobody uses any more. Prints a line
+//! FOLDER has the notes of the clients, in files; URL is that of their store, which nobody uses any more. Prints a line
 //! for each breach, and a last one that says how much there was to look at. Exits with 1 if a promise was broken.
 
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ async fn main() -> ExitCode {
         println!("{violation}");
     }
     println!(
-        "{} calls of {} processes, and {} permits in the rows; {} breaches",
+        "{} calls in {} files, and {} permits in the rows; {} breaches",
         operations.len(),
         files.len(),
         rows.permits.len(),
