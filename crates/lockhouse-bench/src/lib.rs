@@ -5,6 +5,7 @@
 //! [`Measured`](measured::Measured).
 
 pub mod contender;
+mod holds;
 pub mod load;
 pub mod machine;
 pub mod measured;

@@ -7,6 +7,7 @@
 //! not in what is measured. Errors count from the beginning to the end.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,7 @@ use uuid::Uuid;
 
 use crate::Failed;
 use crate::contender::{Client, Contender, Failure};
+use crate::holds::Holds;
 use crate::measured::{Measured, Times, Work};
 use crate::progress::Progress;
 use crate::shape::{Ask, Shape};
@@ -51,6 +53,7 @@ struct Track {
     /// Rings with the first pair that is measured.
     first: Notify,
     shards: Vec<Mutex<Shard>>,
+    holds: Holds,
 }
 
 impl Track {
@@ -146,11 +149,13 @@ pub async fn run(
         all_warm: Notify::new(),
         first: Notify::new(),
         shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        holds: Holds::of(shape),
     });
     let clients = connect(contender, shape.clients).await?;
     let mut running = JoinSet::new();
     for (number, client) in clients.into_iter().enumerate() {
-        running.spawn(go(Arc::clone(&track), client, number));
+        let process = contender.process_of(number);
+        running.spawn(go(Arc::clone(&track), client, number, process));
     }
     let timed = tokio::select! {
         timed = time(contender, &track, progress, stop) => timed,
@@ -258,6 +263,7 @@ async fn go(
     track: Arc<Track>,
     mut client: Box<dyn Client>,
     number: usize,
+    process: usize,
 ) -> Result<Finished, Failed> {
     let shape = &track.shape;
     let shard = &track.shards[number % SHARDS];
@@ -279,9 +285,14 @@ async fn go(
             track.one_is_warm();
         }
         match pair {
-            Ok((acquire, release)) => {
+            Ok(Pair {
+                acquire,
+                release,
+                held,
+            }) => {
                 in_a_row = 0;
                 if counts {
+                    track.holds.note(process, held);
                     pairs += 1;
                     if track.pairs.fetch_add(1, Ordering::Relaxed) == 0 {
                         track.first.notify_one();
@@ -319,18 +330,25 @@ fn draw(random: &mut fastrand::Rng, semaphores: &mut Vec<usize>, shape: &Shape) 
     }
 }
 
-async fn pair(
-    client: &mut dyn Client,
-    ask: &Ask<'_>,
-    track: &Track,
-) -> Result<(Duration, Duration), Failure> {
+/// How long both calls took, and from when to when the permits were held.
+struct Pair {
+    acquire: Duration,
+    release: Duration,
+    held: Range<Instant>,
+}
+
+async fn pair(client: &mut dyn Client, ask: &Ask<'_>, track: &Track) -> Result<Pair, Failure> {
     let begun = Instant::now();
     client.acquire(ask).await?;
-    let acquire = begun.elapsed();
+    let granted = Instant::now();
     track.hold().await;
-    let begun = Instant::now();
+    let released = Instant::now();
     client.release().await?;
-    Ok((acquire, begun.elapsed()))
+    Ok(Pair {
+        acquire: granted - begun,
+        release: released.elapsed(),
+        held: granted..released,
+    })
 }
 
 async fn measured(
@@ -368,6 +386,7 @@ async fn measured(
         retries,
         work: timed.work,
         slowest_client: if mean > 0.0 { least as f64 / mean } else { 0.0 },
+        idle: track.holds.idle(),
     })
 }
 

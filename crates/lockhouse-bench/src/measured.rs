@@ -35,6 +35,9 @@ pub struct Measured {
     pub work: Option<Work>,
     /// Pairs of the client that had the fewest, as a part of what each would have had.
     pub slowest_client: f64,
+    /// For how long the only permit was idle, when it went to a client of another process.
+    #[serde(default)]
+    pub idle: Option<Latency>,
 }
 
 /// A database's server.

@@ -44,6 +44,12 @@ pub fn measured(measured: &Measured) -> String {
     );
     line("acquire", latency(&measured.acquire));
     line("release", latency(&measured.release));
+    if let Some(idle) = &measured.idle {
+        line(
+            "idle",
+            format!("{}, when it went to another process", latency(idle)),
+        );
+    }
     if let Some(work) = &measured.work {
         line("database", database(work, measured.seconds));
     }

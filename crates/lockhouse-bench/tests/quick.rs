@@ -79,7 +79,7 @@ fn a_quick_suite_runs_on_mysql_and_makes_a_page() {
             "--mysql",
             &mysql,
             "--only",
-            "hot,flat,orders,two,slots,noisy-mysql",
+            "hot,flat,orders,two,slots,noisy-mysql,line-mysql",
         ],
     );
     for contest in ["hot-1", "hot-8", "hot-64", "hot-512", "orders"] {
@@ -94,6 +94,9 @@ fn a_quick_suite_runs_on_mysql_and_makes_a_page() {
     if env::var_os("LOCKHOUSE_TEST_BINARY").is_some() || beside.exists() {
         assert_held(&report, "hot-64", &["http"]);
         assert_held(&report, "two", &["one", "two"]);
+        for contest in ["line-mysql-1", "line-mysql-20"] {
+            assert_held(&report, contest, &["one", "two", "four"]);
+        }
     } else {
         let two = report.side("two", "two").unwrap().failed.as_deref();
         assert!(two.unwrap().contains("no lockhouse program"));
@@ -126,5 +129,22 @@ fn one_contender_alone_is_measured_as_json() {
     let output = run(&[&memory[..], &short].concat());
     let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(measured["pairs"].as_u64().unwrap() > 0, "{measured}");
+    assert_eq!(measured["errors"], serde_json::json!({}));
+}
+
+/// The clients of two engines want one permit, so that it goes from one engine to the other.
+#[test]
+fn a_permit_is_idle_for_a_moment_when_another_engine_is_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("permits.db").display());
+    let two = ["run", "--url", &url, "--engines", "2", "--clients", "4"];
+    let short = ["--capacity", "1", "--hold-ms", "1", "-o", "json"];
+    let time = ["--warm-up", "0.5", "--seconds", "1.5"];
+    let output = run(&[&two[..], &short, &time].concat());
+    let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        measured["idle"]["p50_us"].as_f64().unwrap() > 0.0,
+        "{measured}"
+    );
     assert_eq!(measured["errors"], serde_json::json!({}));
 }

@@ -1,5 +1,5 @@
-//! P11 where a process whose callers wait is stopped for less than 5 s: the others go on without it, and it has its
-//! callers' places again when it goes on.
+//! P11 where a process whose callers wait is stopped for less than 5 s, or killed: the others go on without it. One that was
+//! stopped has its callers' places again when it goes on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,6 +18,8 @@ use tokio::time::sleep;
 on_each_store!(
     a_stopped_server_neither_oversteps_nor_loses_its_callers_places,
     a_stopped_run_neither_oversteps_nor_loses_its_place,
+    a_killed_server_delays_those_behind_its_callers_once,
+    a_wait_in_several_calls_keeps_its_place_against_another_server,
 );
 
 /// Until a waiter has surely been entered in the line, and the next one stands behind it.
@@ -25,6 +27,9 @@ const APART: Duration = Duration::from_millis(700);
 
 /// From the end of the hold before to the grant, where a silent process is passed over.
 const PASSED_OVER_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// How long free permits are left to a process that does not come for them.
+const LEFT_FOR: Duration = Duration::from_millis(700);
 
 fn waits(lockhouse: &Lockhouse, id: &'static str) -> JoinHandle<(Instant, Permit)> {
     let lockhouse = lockhouse.clone();
@@ -109,5 +114,66 @@ async fn a_stopped_run_neither_oversteps_nor_loses_its_place(place: Place) {
     let whole =
         ["second", "first", "third"].map(|who| [format!("{who} begins"), format!("{who} ends")]);
     assert_eq!(log, whole.concat());
+    place.clear().await;
+}
+
+async fn a_killed_server_delays_those_behind_its_callers_once(place: Place) {
+    let house = House::at(place.url());
+    house.text(&["create", "deploy", "1"]);
+    let holder = place.client().await;
+    let held = holder.request_with_id("held").permits("deploy", 1);
+    let held = held.acquire().await.unwrap();
+    let (one, its_url) = house.serve("127.0.0.1:0");
+    let (_two, other_url) = house.serve("127.0.0.1:0");
+    let at_one = Lockhouse::connect(&its_url).await.unwrap();
+    let at_two = Lockhouse::connect(&other_url).await.unwrap();
+    let first = waits(&at_one, "first");
+    sleep(APART).await;
+    let second = waits(&at_two, "second");
+    sleep(APART).await;
+    let third = waits(&at_two, "third");
+    sleep(APART).await;
+
+    one.signal(Signal::SIGKILL);
+    first.abort();
+    let begun = Instant::now();
+    held.release().await.unwrap();
+    let (granted, second) = second.await.unwrap();
+    let paused = granted - begun;
+    assert!(paused < PASSED_OVER_WITHIN, "paused for {paused:?}");
+    let (released, fence) = (Instant::now(), second.fence("deploy"));
+    second.release().await.unwrap();
+    let (granted, third) = third.await.unwrap();
+    assert_eq!(third.fence("deploy"), fence + 1);
+    let paused = granted - released;
+    assert!(
+        paused < LEFT_FOR,
+        "paused for {paused:?}, though it died once"
+    );
+    third.release().await.unwrap();
+    place.clear().await;
+}
+
+/// A client waits in calls of 20 s.
+async fn a_wait_in_several_calls_keeps_its_place_against_another_server(place: Place) {
+    let house = House::at(place.url());
+    house.text(&["create", "deploy", "1"]);
+    let holder = place.client().await;
+    let held = holder.request_with_id("held").permits("deploy", 1);
+    let held = held.acquire().await.unwrap();
+    let (_one, its_url) = house.serve("127.0.0.1:0");
+    let (_two, other_url) = house.serve("127.0.0.1:0");
+    let at_one = Lockhouse::connect(&its_url).await.unwrap();
+    let at_two = Lockhouse::connect(&other_url).await.unwrap();
+    let first = waits(&at_one, "first");
+    sleep(APART).await;
+    let second = waits(&at_two, "second");
+    sleep(Duration::from_secs(22)).await;
+    held.release().await.unwrap();
+    let (_, first) = first.await.unwrap();
+    assert!(!second.is_finished(), "it was overtaken");
+    first.release().await.unwrap();
+    let (_, second) = second.await.unwrap();
+    second.release().await.unwrap();
     place.clear().await;
 }

@@ -152,6 +152,10 @@ impl Contender for Customers {
         }))
     }
 
+    fn process_of(&self, number: usize) -> usize {
+        self.inner.process_of(number)
+    }
+
     fn work(&self) -> Option<Work> {
         self.inner.work()
     }

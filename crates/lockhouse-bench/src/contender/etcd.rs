@@ -1,8 +1,10 @@
 //! etcd's lock service: a lock is a key on the client's lease, and every lock and unlock is agreed
-//! on and written to the disk. Each client has a connection, a lease, and a lock of its own, so
-//! nobody waits.
+//! on and written to the disk. Each client has a connection and a lease. Where there is room for everybody, each
+//! has its own lock, so nobody waits; where one at a time may hold, all want the same lock, and etcd serves them in the
+//! order in which they came.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use prost::Message;
@@ -67,6 +69,10 @@ struct StatusResponse {
 #[derive(Debug)]
 pub(super) struct Etcd {
     endpoint: Endpoint,
+    /// What the names of its locks begin with: a lock of a run that was killed is kept until its lease ends.
+    prefix: String,
+    /// Whether all clients want one lock.
+    is_shared: AtomicBool,
 }
 
 struct EtcdClient {
@@ -84,6 +90,8 @@ impl Etcd {
     pub(super) fn at(url: &str) -> Result<Self, Failed> {
         Ok(Self {
             endpoint: Endpoint::from_shared(url.to_owned())?.tcp_nodelay(true),
+            prefix: format!("bench-{:08x}", fastrand::u32(..)),
+            is_shared: AtomicBool::new(false),
         })
     }
 
@@ -111,7 +119,15 @@ impl Contender for Etcd {
         "etcd".into()
     }
 
-    async fn prepare(&self, _: &Shape) -> Result<(), Failed> {
+    async fn prepare(&self, shape: &Shape) -> Result<(), Failed> {
+        let is_shared = match shape.capacity {
+            None => false,
+            Some(1) => true,
+            Some(_) => {
+                return Err("etcd's lock has one holder: --capacity is 1, or not said".into());
+            }
+        };
+        self.is_shared.store(is_shared, Ordering::Relaxed);
         Ok(())
     }
 
@@ -120,9 +136,13 @@ impl Contender for Etcd {
         let grant = LeaseGrantRequest { ttl: LEASE_S };
         let lease: LeaseGrantResponse =
             call(&mut etcd, "/etcdserverpb.Lease/LeaseGrant", grant).await?;
+        let name = match self.is_shared.load(Ordering::Relaxed) {
+            true => self.prefix.clone(),
+            false => format!("{}-{number}", self.prefix),
+        };
         Ok(Box::new(EtcdClient {
             etcd,
-            name: format!("bench-{number}").into_bytes(),
+            name: name.into_bytes(),
             lease: lease.id,
             key: Vec::new(),
         }))

@@ -175,10 +175,14 @@ impl Contender for LockhouseContender {
 
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed> {
         Ok(Box::new(LockhouseClient {
-            lockhouse: self.engines[number % self.engines.len()].clone(),
+            lockhouse: self.engines[self.process_of(number)].clone(),
             prefix: self.prefix.clone(),
             held: None,
         }))
+    }
+
+    fn process_of(&self, number: usize) -> usize {
+        number % self.engines.len()
     }
 
     fn work(&self) -> Option<Work> {

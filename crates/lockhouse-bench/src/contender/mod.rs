@@ -40,6 +40,12 @@ pub trait Contender: Send + Sync {
     /// Client `number`, connected.
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed>;
 
+    /// Which process client `number` calls: a permit that goes from one client of it to another need not change hands in the
+    /// store. Unless said, each has its own connection and is a process.
+    fn process_of(&self, number: usize) -> usize {
+        number
+    }
+
     /// What has been asked of the database until now, where that can be counted.
     fn work(&self) -> Option<Work> {
         None

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::measured::Measured;
+use crate::machine::median;
+use crate::measured::{Latency, Measured};
 use crate::print::{ms, number};
 use crate::suite::{Contested, Footprint, Report, Row, SideMeasured};
 
@@ -114,11 +115,54 @@ fn contest(text: &mut String, contested: &Contested) {
         row(text, cells(side));
     }
     text.push('\n');
+    switches(text, contested);
     for side in &contested.sides {
         if let Some(reason) = &side.failed {
             paragraph(text, &format!("{} was left out: {reason}.", side.name));
         }
     }
+}
+
+/// For how long the only permit was idle when it went to a client of another process.
+fn switches(text: &mut String, contested: &Contested) {
+    let mut rows = Vec::new();
+    for side in &contested.sides {
+        let idle: Vec<_> = side.rounds.iter().filter_map(|round| round.idle).collect();
+        if !idle.is_empty() {
+            let middle = |of: fn(&Latency) -> f64| {
+                let all: Vec<_> = idle.iter().map(of).collect();
+                ms(median(&all))
+            };
+            rows.push([
+                name(side),
+                middle(|idle| idle.p50_us),
+                middle(|idle| idle.p90_us),
+                middle(|idle| idle.p99_us),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    row(
+        text,
+        [
+            "idle from a release to the grant of a client of another process",
+            "p50",
+            "p90",
+            "p99",
+        ],
+    );
+    row(text, ["---", "--:", "--:", "--:"]);
+    for cells in rows {
+        row(text, cells);
+    }
+    text.push('\n');
+}
+
+fn name(side: &SideMeasured) -> String {
+    let contender = side.rounds.first().map(|round| round.contender.clone());
+    contender.unwrap_or_else(|| side.name.clone()) + &apart(side)
 }
 
 fn cells(side: &SideMeasured) -> [String; 10] {
@@ -144,10 +188,7 @@ fn cells(side: &SideMeasured) -> [String; 10] {
     let errors = errors.iter().map(|(kind, count)| format!("{count} {kind}"));
     let errors = errors.collect::<Vec<_>>().join(", ");
     [
-        side.rounds
-            .first()
-            .map_or_else(|| side.name.clone(), |round| round.contender.clone())
-            + &apart(side),
+        name(side),
         rate,
         time(|round| round.acquire.p50_us),
         time(|round| round.acquire.p90_us),

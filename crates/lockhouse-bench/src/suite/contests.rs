@@ -64,6 +64,34 @@ pub(super) fn all(scale: &Scale) -> Vec<Contest> {
     ] {
         contests.push(noisy(scale, place, name, about));
     }
+    for (place, hold_ms, name, about) in [
+        (
+            Place::MySql,
+            1,
+            "line-mysql-1",
+            "MySQL, 16 clients in line for one permit, held 1 ms",
+        ),
+        (
+            Place::MySql,
+            20,
+            "line-mysql-20",
+            "MySQL, 16 clients in line for one permit, held 20 ms",
+        ),
+        (
+            Place::Postgres,
+            1,
+            "line-postgres-1",
+            "PostgreSQL, 16 clients in line for one permit, held 1 ms",
+        ),
+        (
+            Place::Postgres,
+            20,
+            "line-postgres-20",
+            "PostgreSQL, 16 clients in line for one permit, held 20 ms",
+        ),
+    ] {
+        contests.push(line(scale, place, hold_ms, name, about));
+    }
     for (clients, name, about) in [
         (1, "redis-1", "Redis, one client"),
         (64, "redis-64", "Redis, one hot semaphore, 64 clients"),
@@ -226,6 +254,32 @@ fn noisy(scale: &Scale, place: Place, name: &'static str, about: &'static str) -
         sides: vec![
             Side::new("without", Kind::Customers, place, &shape),
             Side::new("with", Kind::CustomersNoisy, place, &shape),
+        ],
+    }
+}
+
+/// The clients call one server, or as many each of several; or each has its own connection to etcd.
+fn line(
+    scale: &Scale,
+    place: Place,
+    hold_ms: u64,
+    name: &'static str,
+    about: &'static str,
+) -> Contest {
+    let shape = Shape {
+        capacity: Some(1),
+        hold_ms,
+        ..scale.shape(16)
+    };
+    let servers = |name, many| Side::new(name, Kind::Lockhouse, place, &shape).servers(many);
+    Contest {
+        name,
+        about,
+        sides: vec![
+            servers("one", 1),
+            servers("two", 2),
+            servers("four", 4),
+            Side::new("etcd", Kind::Etcd, Place::Etcd, &shape),
         ],
     }
 }

@@ -156,6 +156,16 @@ pub(super) fn judge(report: &Report) -> Vec<Row> {
             ("noisy-postgres", "without"),
         )),
         noisy("SQLite").is(rate(("noisy-file", "with"), ("noisy-file", "without"))),
+        shared("MySQL", 20, 0.85).is(rate(("line-mysql-20", "two"), ("line-mysql-20", "one"))),
+        shared("MySQL", 1, 0.7).is(rate(("line-mysql-1", "two"), ("line-mysql-1", "one"))),
+        shared("PostgreSQL", 20, 0.9).is(rate(
+            ("line-postgres-20", "two"),
+            ("line-postgres-20", "one"),
+        )),
+        shared("PostgreSQL", 1, 0.85)
+            .is(rate(("line-postgres-1", "two"), ("line-postgres-1", "one"))),
+        claimed("MySQL", 60.0).is(idle_at_a_switch(report, ("line-mysql-20", "two"))),
+        claimed("PostgreSQL", 10.0).is(idle_at_a_switch(report, ("line-postgres-20", "two"))),
         less("64 clients: p99 of acquire against its p50", 4.0, None)
             .is(of(("hot-64", "lockhouse"), |measured| {
                 measured.acquire.p99_us / measured.acquire.p50_us
@@ -224,6 +234,26 @@ fn more(what: &str, at_least: f64, aim: Option<f64>) -> Row {
 fn noisy(place: &str) -> Row {
     let what = format!("{place}, a customer with 1,000 waiters: rate of 99 others against without");
     more(&what, 0.9, Some(1.0))
+}
+
+fn shared(place: &str, hold_ms: u32, at_least: f64) -> Row {
+    let what =
+        format!("{place}, 16 clients in line, held {hold_ms} ms: rate of two servers against one");
+    more(&what, at_least, None)
+}
+
+fn claimed(place: &str, most_ms: f64) -> Row {
+    let what =
+        format!("{place}, two servers in line: a permit is idle when it goes to the other, p50");
+    less(&what, most_ms, None).unit(" ms")
+}
+
+/// In milliseconds.
+fn idle_at_a_switch(report: &Report, (contest, side): Of) -> Option<f64> {
+    let rounds = &report.side(contest, side)?.rounds;
+    let idle = rounds.iter().filter_map(|round| round.idle);
+    let idle: Vec<_> = idle.map(|idle| idle.p50_us / 1e3).collect();
+    (!idle.is_empty()).then(|| median(&idle))
 }
 
 fn less(what: &str, at_most: f64, aim: Option<f64>) -> Row {

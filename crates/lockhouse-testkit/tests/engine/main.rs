@@ -5,6 +5,7 @@
 mod batches;
 mod bell;
 mod closing;
+mod crowd;
 mod holding;
 mod hooked;
 mod listings;

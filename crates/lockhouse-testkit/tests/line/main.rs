@@ -1,5 +1,6 @@
 //! P11 over all processes: several engines on one store, as several servers or programs have.
 
+mod across;
 mod corrupt;
 mod death;
 mod order;

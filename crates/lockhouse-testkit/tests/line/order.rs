@@ -13,6 +13,7 @@ const A_MOMENT: Duration = Duration::from_millis(5);
 
 on_each_store!(
     six_processes_are_served_in_the_order_in_which_they_came,
+    sixteen_processes_that_stood_still_are_served_in_their_order,
     a_priority_of_100_comes_first_at_any_process,
     an_ask_that_does_not_wait_goes_past_nobody,
     waiters_are_counted_over_all_processes,
@@ -41,6 +42,28 @@ async fn six_processes_are_served_in_the_order_in_which_they_came(place: Place) 
         waiter.granted().await;
     }
     assert_eq!(served.ids(), ["1", "2", "3", "4", "5", "6"]);
+    place.clear().await;
+}
+
+/// Each polls seldom by then, and the line moves on every few milliseconds.
+async fn sixteen_processes_that_stood_still_are_served_in_their_order(place: Place) {
+    let holder = place.client().await;
+    holder.define("s", 1).await.unwrap();
+    hold(&holder, "held", &[("s", 1)]).await;
+    let (served, mut waiters, mut expected) = (Served::default(), Vec::new(), Vec::new());
+    for i in 1..=16 {
+        let client = place.client().await;
+        expected.push(i.to_string());
+        waiters.push(served.waits(&client, ask(&i.to_string(), &[("s", 1)]), A_MOMENT));
+        until_waiting(&place, "s", i).await;
+        sleep(Duration::from_millis(100)).await;
+    }
+    sleep(Duration::from_secs(3)).await;
+    holder.release("held").await.unwrap();
+    for waiter in waiters {
+        waiter.granted().await;
+    }
+    assert_eq!(served.ids(), expected);
     place.clear().await;
 }
 

@@ -124,7 +124,7 @@ impl Lane {
     /// Sets those commands aside that need one of the `locked` rows, or has them wait in line; whether there were any.
     /// Nobody waits for them in the lines of the semaphores that no other command of the batch touches.
     async fn block(&mut self, locked: &Footprint) -> bool {
-        let lacking = self.lacking(locked).await;
+        let lacking = self.lacking_of(locked).await;
         let (blocked, rest): (Vec<_>, Vec<_>) = self
             .empty()
             .partition(|queued| queued.needs().overlaps(locked));
@@ -166,7 +166,12 @@ impl Lane {
     }
 
     fn fill_with_rest(&mut self, rest: Vec<Queued>) {
-        let touched: HashSet<_> = rest.iter().flat_map(|queued| &queued.touches).collect();
+        let looked_at = rest.iter().filter_map(|queued| match &queued.command {
+            Command::Stand { name, .. } => Some(name),
+            _ => None,
+        });
+        let touched = rest.iter().flat_map(|queued| &queued.touches);
+        let touched: HashSet<_> = touched.chain(looked_at).collect();
         let is_freed = |name: &SemaphoreName| !touched.contains(name);
         let freed: HashSet<_> = self.semaphores.extract_if(is_freed).collect();
         self.driver.state().queue.free(&freed);
@@ -250,7 +255,7 @@ impl Lane {
             let store = &*self.driver.store;
             let decided = async {
                 match self.is_unasked() {
-                    true => retry::transact_once(store, &self.batch, deadline).await,
+                    true => retry::transact_once(store, &self.batch, self.made, deadline).await,
                     false => {
                         let on_lock = OnLock::Report;
                         retry::transact(store, &self.batch, self.made, deadline, on_lock).await

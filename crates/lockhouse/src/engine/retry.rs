@@ -8,6 +8,7 @@
 //! repeat, and the store's locks make the second wait for the first if that is still under way.
 //! The answer is then the one that the first would have had (P9).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -58,12 +59,11 @@ pub(super) async fn transact(
     let mut last = None;
     let mut retry = 0;
     loop {
-        let age = made.elapsed();
-        let newer = (age > UP_TO_DATE_FOR).then(|| batch.after(age));
-        let tried = store.transact(newer.as_ref().unwrap_or(batch));
+        let batch = up_to_date(batch, made);
+        let tried = store.transact(&batch);
         let error = match timeout_at(deadline, tried).await {
             Ok(Ok(outcomes)) if lost.is_empty() => return Ok(outcomes),
-            Ok(Ok(outcomes)) => return Ok(as_asked_before(batch, outcomes, &lost)),
+            Ok(Ok(outcomes)) => return Ok(as_asked_before(&batch, outcomes, &lost)),
             Ok(Err(error)) => error,
             Err(_) => return Err(too_late(Kind::Unknown, last)),
         };
@@ -85,14 +85,24 @@ pub(super) async fn transact(
     }
 }
 
-/// Decides and saves `batch`, before `deadline`, and does not try again.
+/// Decides and saves `batch`, which was made at `made`, before `deadline`, and does not try again.
 pub(super) async fn transact_once(
     store: &dyn FullStore,
     batch: &Batch,
+    made: Instant,
     deadline: Instant,
 ) -> Result<Vec<Outcome>, Error> {
-    let tried = timeout_at(deadline, store.transact(batch)).await;
+    let batch = up_to_date(batch, made);
+    let tried = timeout_at(deadline, store.transact(&batch)).await;
     tried.unwrap_or_else(|_| Err(too_late(Kind::Unknown, None)))
+}
+
+fn up_to_date(batch: &Batch, made: Instant) -> Cow<'_, Batch> {
+    let age = made.elapsed();
+    match age > UP_TO_DATE_FOR {
+        true => Cow::Owned(batch.after(age)),
+        false => Cow::Borrowed(batch),
+    }
 }
 
 /// Reads, again where that can help, before `deadline`. A server that had no connection left until then is still

@@ -10,37 +10,45 @@ use lockhouse_core::{Ask, ExternalId, Footprint, Refusal, Semaphore, SemaphoreNa
 
 use super::super::apply::{Decided, apply_outcomes};
 use super::super::queue::Queued;
-use super::super::reply_to::ReplyTo;
 use super::super::waiting::Observed;
 use super::Lane;
 
-/// At most so many calls are read of, to find out whether one was granted before.
+/// The store is asked of at most so many whether they were granted before. The others wait for the lock.
 const MOST_READ: usize = 16;
 
 impl Lane {
     /// A batch did not get its locks in time, and none of its rows is kept locked: many want one of them. Those wait in line
     /// that would have to.
     pub(super) async fn step_aside(&mut self) {
-        let lacking = self.lacking(&Footprint::default()).await;
+        let lacking = self.lacking(|_| true).await;
         let all = self.empty().collect();
         let rest = self.park(all, lacking);
         self.fill_with_rest(rest);
     }
 
-    /// What those asks lack that wait, as far as a plain read tells. One that may have been granted before is not among
-    /// them, nor is one that needs another row that is `locked`.
-    pub(super) async fn lacking(&self, locked: &Footprint) -> Lacking {
-        let store = &*self.driver.store;
-        let commands = self.batch.commands.iter().zip(&self.asked);
-        let waits = commands.filter(|(command, asked)| {
-            let needs = Footprint::of([(*command).clone()].as_slice(), &[]);
-            asked.reply_to.waits()
+    /// What those asks lack that wait and need one of the semaphores that are `locked`, as far as a plain read tells. One
+    /// that needs another row that is locked is not among them.
+    pub(super) async fn lacking_of(&self, locked: &Footprint) -> Lacking {
+        let needs_semaphores_of = |needs: &Footprint| {
+            !needs.semaphores.is_disjoint(&locked.semaphores)
                 && needs.requests.is_disjoint(&locked.requests)
                 && needs.owners.is_disjoint(&locked.owners)
+        };
+        self.lacking(needs_semaphores_of).await
+    }
+
+    /// The same of those asks whose rows are `among` those in question. One that may have been granted before, by a call
+    /// with the same id, is not among them.
+    async fn lacking(&self, among: impl Fn(&Footprint) -> bool) -> Lacking {
+        let store = &*self.driver.store;
+        let commands = self.batch.commands.iter().zip(&self.asked);
+        let asks = commands.filter_map(|(command, asked)| {
+            let ask = command.ask().filter(|_| asked.reply_to.waits())?;
+            let needs = Footprint::of(std::slice::from_ref(command), &[]);
+            among(&needs).then_some(ask)
         });
-        let asks = waits.filter_map(|(command, asked)| Some((command.ask()?, asked)));
         let asks: Vec<_> = asks.collect();
-        let permits = asks.iter().flat_map(|(ask, _)| ask.permits());
+        let permits = asks.iter().flat_map(|ask| ask.permits());
         let names: BTreeSet<_> = permits.map(|(name, _)| name.clone()).collect();
         let names: Vec<_> = names.into_iter().collect();
         let mut lacking = Lacking::default();
@@ -54,16 +62,12 @@ impl Lane {
                 return lacking;
             }
         }
-        let mut reads = 0;
-        for (ask, asked) in asks {
+        let lack = asks.into_iter().filter_map(|ask| {
             let lacks = lacks(ask, &lacking.semaphores);
-            if lacks.is_empty() {
-                continue;
-            }
-            let is_first = matches!(asked.reply_to, ReplyTo::Caller(_));
-            reads += usize::from(is_first);
-            let is_read = || store.request(&ask.external_id);
-            if !is_first || reads <= MOST_READ && matches!(is_read().await, Ok(None)) {
+            (!lacks.is_empty()).then_some((ask, lacks))
+        });
+        for (ask, lacks) in lack.take(MOST_READ) {
+            if let Ok(None) = store.request(&ask.external_id).await {
                 lacking.by_id.insert(ask.external_id.clone(), lacks);
             }
         }

@@ -32,10 +32,12 @@ const COUNTED_EVERY: Duration = Duration::from_secs(5);
 const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 
 /// How often an entry is sent at most; and where the line is full, so that it may be left out. Where it does not get
-/// there, as hundreds of processes want the row, the pause is twice as long each time.
+/// there, as many processes want the row, the pause is twice as long each time: up to 400 ms, and the longer the more of
+/// them have entries.
 const SENT_EVERY: Duration = Duration::from_millis(100);
 const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
 const MOST_DOUBLINGS: u32 = 5;
+const MOST_TIMES_WHERE_FEW: usize = 4;
 
 /// How long a commit takes, with the time that its command was queued.
 const A_COMMIT: Duration = Duration::from_millis(50);
@@ -249,7 +251,9 @@ impl Registration {
 
     /// The entry is sent.
     pub(in crate::engine) fn send(&mut self, now: Instant) {
-        let longer = SENT_EVERY * (1 << self.tries.min(MOST_DOUBLINGS));
+        let most = self.line.entries().len().max(MOST_TIMES_WHERE_FEW);
+        let times = (1 << self.tries.min(MOST_DOUBLINGS)).min(most as u32);
+        let longer = SENT_EVERY * times;
         self.sent = Some(now);
         self.tries = self.tries.saturating_add(1);
         self.pause = longer.mul_f64(0.5 + fastrand::f64());

@@ -21,16 +21,17 @@ const LOOKS: u32 = 16;
 /// server it must come to less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
 
-/// A process with two or more others ahead polls after a quarter of the time until its turn, and at least so often for each
-/// of them, and in all. When a line moves that stood still, its processes know of it within that time, and are quick then.
-const FAR_BEHIND: Duration = Duration::from_millis(40);
+/// A process with two or more others ahead polls after a quarter of the time until its turn, and at least so often: after
+/// `BEHIND`, and `BEHIND_EACH` more for each of them. A line that stood still may move a step every few milliseconds. So each
+/// of those knows of it before it would be passed over, which is after 700 ms.
+const BEHIND: Duration = Duration::from_millis(200);
+const BEHIND_EACH: Duration = Duration::from_millis(25);
+
+/// With more others ahead a process needs no notification yet, and no connection for it. It polls at least so often for each
+/// of them, and in all: hundreds of processes are to cost few queries.
+const NEAR: usize = 16;
+const FAR_BEHIND_EACH: Duration = Duration::from_millis(120);
 const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(8);
-
-/// With more others ahead it polls a third as often: hundreds of processes are to cost few queries.
-const VERY_FAR_BEHIND: usize = 12;
-
-/// A process with more others ahead needs no notification yet, and no connection for it.
-const LISTENS_TO: usize = 16;
 
 /// When a semaphore is to be looked at.
 #[derive(Debug)]
@@ -98,11 +99,10 @@ impl Schedule {
         }
         let rank = u32::try_from(self.rank).unwrap_or(u32::MAX);
         let turns = self.pace.max(still).saturating_mul(rank - 1) / 4;
-        let each = match self.rank > VERY_FAR_BEHIND {
-            true => 3 * FAR_BEHIND,
-            false => FAR_BEHIND,
+        let most = match self.rank > NEAR {
+            true => FAR_BEHIND_EACH.saturating_mul(rank).min(SLOWEST_FAR_BEHIND),
+            false => BEHIND + BEHIND_EACH * rank,
         };
-        let most = each.saturating_mul(rank).min(SLOWEST_FAR_BEHIND);
         turns.clamp(usual.min(most), most)
     }
 
@@ -165,9 +165,7 @@ impl PollPlan {
         let next = all.iter().map(|(_, schedule)| schedule.look.max(rests));
         plan.next = next.min();
         plan.look_for_lapsed(&mut all, grants, now);
-        let near = all
-            .iter()
-            .filter(|(_, schedule)| schedule.rank <= LISTENS_TO);
+        let near = all.iter().filter(|(_, schedule)| schedule.rank <= NEAR);
         plan.on = near.map(|(name, _)| (*name).clone()).collect();
         plan
     }
