@@ -55,14 +55,15 @@ fn a_quick_suite_runs_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let (_, report) = suite(folder.path(), &["--only", "sqlite,noisy-file"]);
     assert_held(&report, "sqlite-64", &["lockhouse", "single"]);
-    assert_held(&report, "noisy-file", &["without", "with"]);
+    assert_held(&report, "noisy-file", &["without", "with", "apart"]);
     let judged = report
         .rows
         .iter()
         .filter(|row| row.verdict == Verdict::NotJudged);
     let values: Vec<_> = judged.map(|row| row.value).collect();
     assert!(
-        matches!(values[..], [Some(ratio), Some(noisy)] if ratio > 0.0 && noisy > 0.0),
+        matches!(values[..], [Some(ratio), Some(with), Some(apart)]
+            if ratio > 0.0 && with > 0.0 && apart > 0.0),
         "{values:?}"
     );
 }
@@ -88,7 +89,7 @@ fn a_quick_suite_runs_on_mysql_and_makes_a_page() {
     assert_held(&report, "hot-1", &["floor"]);
     assert_held(&report, "flat", &["empty", "full"]);
     assert_held(&report, "slots", &["plain", "slotted"]);
-    assert_held(&report, "noisy-mysql", &["without", "with"]);
+    assert_held(&report, "noisy-mysql", &["without", "with", "apart"]);
     // The program is beside this one where the whole workspace is built.
     let beside = Path::new(BENCH).with_file_name("lockhouse");
     if env::var_os("LOCKHOUSE_TEST_BINARY").is_some() || beside.exists() {

@@ -1,6 +1,7 @@
 //! Lockhouse with a template's semaphores: each client is a customer with two permits of their own, and ten are for all.
 //!
-//! Beside the clients there may be one more customer, who always has many waiters.
+//! Beside the clients there may be one more customer, who always has many waiters: in the engine of the clients, or in
+//! another one, as if in another process.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,6 +51,11 @@ impl Customers {
         &self.inner.engines[0]
     }
 
+    /// The engine of the noisy customer: the second one, if there is one.
+    fn noisy(&self) -> &Lockhouse {
+        self.inner.engines.get(1).unwrap_or(self.lockhouse())
+    }
+
     fn pattern(&self) -> String {
         format!("{}customer/*", self.inner.prefix)
     }
@@ -68,7 +74,7 @@ impl Customers {
         {
             let mut running = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             for _ in 0..waiters {
-                let lockhouse = self.lockhouse().clone();
+                let lockhouse = self.noisy().clone();
                 running.spawn(wait_again_and_again(lockhouse, customer.clone(), hold));
             }
         }
@@ -84,7 +90,7 @@ impl Customers {
 
     /// How many wait; none before the first grant has created it.
     async fn waiting(&self, name: &SemaphoreName) -> Result<u64, Failed> {
-        match self.lockhouse().status(name.as_str()).await {
+        match self.noisy().status(name.as_str()).await {
             Ok(status) => Ok(status.waiting.into()),
             Err(Error::Refused(_)) => Ok(0),
             Err(error) => Err(error.into()),
@@ -125,10 +131,12 @@ async fn wait_again_and_again(lockhouse: Lockhouse, customer: Customer, hold: Du
 #[async_trait]
 impl Contender for Customers {
     fn name(&self) -> String {
-        match self.is_noisy {
-            true => "customers and a noisy one".to_owned(),
-            false => "customers".to_owned(),
-        }
+        let name = match (self.is_noisy, self.inner.engines.len()) {
+            (false, _) => "customers",
+            (true, 1) => "customers and a noisy one",
+            (true, _) => "customers, and a noisy one in another engine",
+        };
+        name.to_owned()
     }
 
     async fn prepare(&self, shape: &Shape) -> Result<(), Failed> {

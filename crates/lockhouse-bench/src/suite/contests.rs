@@ -241,7 +241,7 @@ fn sqlite(scale: &Scale) -> Contest {
 }
 
 /// Each of 99 customers is served every 0.1 s, so that half of the permits are in use. A customer with 1,000 waiters may
-/// have two more at all times.
+/// have two more at all times. A keyed line is kept in an engine, and by other code between two of them.
 fn noisy(scale: &Scale, place: Place, name: &'static str, about: &'static str) -> Contest {
     let shape = Shape {
         hold_ms: 2,
@@ -254,6 +254,7 @@ fn noisy(scale: &Scale, place: Place, name: &'static str, about: &'static str) -
         sides: vec![
             Side::new("without", Kind::Customers, place, &shape),
             Side::new("with", Kind::CustomersNoisy, place, &shape),
+            Side::new("apart", Kind::CustomersNoisy, place, &shape).engines(2),
         ],
     }
 }

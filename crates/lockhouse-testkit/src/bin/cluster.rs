@@ -3,8 +3,9 @@
 //! `cluster TOPOLOGY [seconds=60] [clients=4] [seed=1]`
 //!
 //! It kills nodes, so it takes those in `LOCKHOUSE_SERVICES_DIR` and no others; `lockhouse` must have
-//! been built beside it. `scripts/cluster-run` does all of that. Fails if a promise is broken, or if what is
-//! known to break on several writers does not (`cluster::lab`).
+//! been built beside it. `scripts/cluster-run` does all of that. Fails if a promise is broken, if a
+//! transaction of a caller ends a request twice or by halves (`cluster::callers`), or if what is known to break on several
+//! writers does not (`cluster::lab`).
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,6 +15,9 @@ use lockhouse_testkit::cluster::{self, Nodes, Size, Topology};
 
 const USAGE: &str =
     "usage: cluster multi-primary|single-primary|galera [seconds=60] [clients=4] [seed=1]";
+
+/// How many transactions of callers of each kind there are.
+const CALLERS_ROUNDS: u32 = 50;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -31,9 +35,10 @@ async fn main() -> ExitCode {
     if !outcome.violations.is_empty() {
         return ExitCode::FAILURE;
     }
-    let wrong = cluster::lab(&nodes, size.duration).await;
+    let mut wrong = cluster::callers(&nodes, CALLERS_ROUNDS, size.seed).await;
+    wrong.extend(cluster::lab(&nodes, size.duration).await);
     for wrong in &wrong {
-        println!("  WRONG IN THE LAB: {wrong}");
+        println!("  WRONG: {wrong}");
     }
     ExitCode::from(u8::from(!wrong.is_empty()))
 }

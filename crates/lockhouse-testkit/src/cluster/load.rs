@@ -11,16 +11,27 @@ use lockhouse::Lockhouse;
 use tokio::time::sleep;
 
 use super::nodes::NODES;
-use crate::history::{Answer, Asked, Recorded, Recorder, Refused};
+use crate::history::{Answer, Asked, Recorded, Recorder, Refused, now_us};
 
 /// What all want, and how many there are of each.
 pub(super) const SEMAPHORES: [(&str, u32); 4] = [("north", 2), ("middle", 3), SOUTH, WEST];
 
-/// Who has a time to live, or waits, wants one of these two alone: on the others short windows can be judged.
+/// Who has a time to live, or waits, wants one of these two, and of the others at most one of a template: on the others
+/// short windows can be judged.
 pub(super) const SOUTH: (&str, u32) = ("south", 5);
 
 /// Somebody always waits for this one, and for so long that the order can be judged (P11).
 pub(super) const WEST: (&str, u32) = ("west", 1);
+
+/// The pattern and the capacity of a template. All clients move on to the next of its names at once, so that several nodes
+/// create one.
+pub(super) const TEMPLATE: (&str, u32) = ("fresh/*", 2);
+
+/// Longer than any run: nobody deletes what the template has made.
+pub(super) const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a name of the template is asked for.
+const FRESH_US: u64 = 400_000;
 
 /// Whether short windows of what is asked of a semaphore can be judged.
 pub(super) fn has_windows(name: &str) -> bool {
@@ -82,9 +93,15 @@ impl Worker {
     fn draw(&mut self, id: String) -> Asked {
         let mut others = [SEMAPHORES[0].0, SEMAPHORES[1].0];
         self.random.shuffle(&mut others);
+        let fresh = format!(
+            "{}{}",
+            TEMPLATE.0.trim_end_matches('*'),
+            now_us() / FRESH_US
+        );
         let (names, most, waits) = match self.random.u8(..) {
             0..70 => (&[WEST.0][..], 1, true),
-            70..150 => (&[SOUTH.0][..], 2, self.random.bool()),
+            70..110 => (&[SOUTH.0, &fresh][..], 1, self.random.bool()),
+            110..160 => (&[SOUTH.0][..], 2, self.random.bool()),
             _ => (&others[..self.random.usize(1..=2)], 2, false),
         };
         let permits = names.iter();

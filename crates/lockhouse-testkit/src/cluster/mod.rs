@@ -4,6 +4,7 @@
 //!
 //! `scripts/cluster-run` starts a cluster for it.
 
+mod callers;
 mod lab;
 mod load;
 mod nodes;
@@ -11,6 +12,7 @@ mod report;
 mod router;
 mod servers;
 
+pub use callers::callers;
 pub use lab::lab;
 pub use nodes::{NODES, Nodes, Topology};
 pub use report::Outcome;
@@ -26,7 +28,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::history::{Answer, Recorded, Recorder, now_us};
 use crate::place::empty_database;
-use load::{SEMAPHORES, Worker};
+use load::{SEMAPHORES, TEMPLATE, UNUSED, Worker};
 use nodes::DATABASE;
 use report::{Incident, all_serve};
 use router::Router;
@@ -78,6 +80,9 @@ pub async fn run(nodes: &Nodes, program: &Path, size: Size) -> Outcome {
     for (name, capacity) in SEMAPHORES {
         assert_eq!(first.define(name, capacity).await, Answer::Done);
     }
+    let (pattern, capacity) = TEMPLATE;
+    let templated = first.template(pattern, capacity, UNUSED).await;
+    assert_eq!(templated, Answer::Done);
     let mut servers = Vec::new();
     for nth in 0..NODES {
         servers.push(Server::start(program, &store(nth)).await);

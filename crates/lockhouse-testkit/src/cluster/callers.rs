@@ -1,0 +1,369 @@
+//! *held* and *finish* on a cluster: a caller's transaction at the node that Lockhouse uses, and at another, against a
+//! release, a renewal, and an expiry that somebody waits for, at Lockhouse's node.
+//!
+//! The caller writes a row of its own in the same transaction. That row is there if and only if the request ended by
+//! the caller's commit.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockhouse::caller::{SqlDialect, finish_sql, held_sql};
+use lockhouse::{EndReason, ExternalId, Lockhouse};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::nodes::{NODES, Nodes};
+use crate::database::{Database, Value};
+
+const SEMAPHORE: &str = "callers";
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longer than a round.
+const LONG: Duration = Duration::from_secs(600);
+
+/// What expires within a round.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// The caller and the other both come within so many milliseconds.
+const AT_ONCE_MS: u64 = 12;
+
+/// The commit comes within so many milliseconds around the expiry, mostly after it.
+const AROUND_MS: u64 = 160;
+
+/// What Lockhouse does at its node while the caller's transaction is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meanwhile {
+    Release,
+    Renewal,
+    /// The request expires, and another waits for the permit.
+    Expiry,
+    /// Nothing, until after the commit.
+    Nothing,
+}
+
+/// What came of the rounds of a kind.
+#[derive(Debug, Default)]
+struct Tally {
+    rounds: u32,
+    committed: u32,
+    /// The caller's node had not applied the grant yet.
+    early: u32,
+    /// The errors of commits that failed, shortened, one of each.
+    errors: Vec<String>,
+}
+
+impl Tally {
+    fn note(&mut self, committed: &Result<(), String>) {
+        self.rounds += 1;
+        match committed {
+            Ok(()) => self.committed += 1,
+            Err(error) => {
+                let error = error.chars().take(60).collect();
+                if !self.errors.contains(&error) {
+                    self.errors.push(error);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = self.rounds - self.committed;
+        write!(
+            f,
+            "{} rounds, {} commits, {failed} failed {:?}, {} times the grant came late",
+            self.rounds, self.committed, self.errors, self.early
+        )
+    }
+}
+
+/// A caller's connection to a node.
+struct Caller {
+    database: Database,
+    dialect: SqlDialect,
+    url: String,
+}
+
+impl Caller {
+    async fn at(url: &str) -> Self {
+        let mut database = Database::open(url).await;
+        let dialect = database.dialect().await;
+        Self {
+            database,
+            dialect,
+            url: url.to_owned(),
+        }
+    }
+
+    /// Begins a transaction that pays for `id` if it is held.
+    async fn begin(&mut self, statement: &str, id: &str) -> Result<bool, String> {
+        let id = [Value::Text(id)];
+        self.database.begin().await;
+        self.database
+            .execute("INSERT INTO callers_payment VALUES (?)", &id)
+            .await?;
+        Ok(self.database.execute(statement, &id).await? == 1)
+    }
+
+    async fn end(&mut self, how: &str) -> Result<(), String> {
+        self.database.execute(how, &[]).await.map(drop)
+    }
+
+    /// The connection breaks, and another is opened.
+    async fn die(&mut self) {
+        self.database = Database::open(&self.url).await;
+    }
+
+    async fn has_paid(&mut self, id: &str) -> bool {
+        let sql = format!("SELECT COUNT(*) FROM callers_payment WHERE id='{id}'");
+        self.database.number(&sql).await == 1
+    }
+}
+
+/// The rounds, and what was wrong in them.
+struct Rounds {
+    lockhouse: Lockhouse,
+    payments: Caller,
+    random: fastrand::Rng,
+    number: u32,
+    wrong: Vec<String>,
+}
+
+/// Does `rounds` of each kind; what was wrong, in words. Where one node at a time takes writes, nothing is done.
+///
+/// # Panics
+/// If the nodes do not do as they are told.
+pub async fn callers(nodes: &Nodes, rounds: u32, seed: u64) -> Vec<String> {
+    if nodes.writers().await.len() < NODES {
+        return Vec::new();
+    }
+    let home = nodes.url(0);
+    let lockhouse = Lockhouse::connect(&home).await.unwrap();
+    lockhouse.define(SEMAPHORE, 1).await.unwrap();
+    let mut payments = Caller::at(&home).await;
+    let create = "DROP TABLE IF EXISTS callers_payment; \
+        CREATE TABLE callers_payment (id VARCHAR(64) PRIMARY KEY)";
+    payments.database.run(create).await;
+    let mut all = Rounds {
+        lockhouse,
+        payments,
+        random: fastrand::Rng::with_seed(seed),
+        number: 0,
+        wrong: Vec::new(),
+    };
+    for (node, at) in [(0, "Lockhouse's node"), (1, "another node")] {
+        let mut caller = Caller::at(&nodes.url(node)).await;
+        for meanwhile in [
+            Meanwhile::Release,
+            Meanwhile::Renewal,
+            Meanwhile::Expiry,
+            Meanwhile::Nothing,
+        ] {
+            let tally = all.finish(&mut caller, meanwhile, rounds).await;
+            println!("  finish at {at}, {meanwhile:?}: {tally}");
+        }
+        for dies in [false, true] {
+            all.give_up(&mut caller, dies, rounds).await;
+        }
+        let (tally, lost) = all.held(&mut caller, node == 0, rounds).await;
+        println!("  held at {at}, Release: {tally}; {lost} commits after the end");
+    }
+    all.wrong.extend(found(nodes).await);
+    all.wrong
+}
+
+/// What `verify` finds at each node.
+async fn found(nodes: &Nodes) -> Vec<String> {
+    let mut found = Vec::new();
+    for nth in 0..NODES {
+        let lockhouse = Lockhouse::connect(&nodes.url(nth)).await.unwrap();
+        let findings = lockhouse.verify().await.unwrap();
+        found.extend(findings.into_iter().map(|finding| finding.text));
+    }
+    found
+}
+
+impl Rounds {
+    /// The id of a request that nobody renews.
+    async fn grant(&mut self, ttl: Duration) -> String {
+        self.number += 1;
+        let id = format!("caller-{}", self.number);
+        let request = self.lockhouse.request_with_id(&id).permits(SEMAPHORE, 1);
+        let permit = request.ttl(ttl).wait(PATIENCE).acquire().await.unwrap();
+        permit.forget();
+        id
+    }
+
+    /// A transaction in which `statement` has succeeded. A node that lags does not have the request at first.
+    async fn begin(&mut self, caller: &mut Caller, statement: &str, id: &str, tally: &mut Tally) {
+        let since = Instant::now();
+        while caller.begin(statement, id).await != Ok(true) {
+            assert!(since.elapsed() < PATIENCE, "{id} does not come");
+            tally.early += 1;
+            let _ = caller.end("ROLLBACK").await;
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    async fn finish(&mut self, caller: &mut Caller, meanwhile: Meanwhile, rounds: u32) -> Tally {
+        let mut tally = Tally::default();
+        let ttl = match meanwhile {
+            Meanwhile::Expiry => SHORT,
+            _ => LONG,
+        };
+        for _ in 0..rounds {
+            let id = self.grant(ttl).await;
+            let granted = Instant::now();
+            self.begin(caller, finish_sql(caller.dialect), &id, &mut tally)
+                .await;
+            if meanwhile == Meanwhile::Expiry && granted.elapsed() >= ttl {
+                // Too late for this round: the machine has other things to do.
+                let _ = caller.end("ROLLBACK").await;
+                continue;
+            }
+            let wrong = self.one_end(caller, meanwhile, &id, &mut tally).await;
+            let wrong = wrong.map(|wrong| format!("finish, {meanwhile:?}, {id}: {wrong}"));
+            self.wrong.extend(wrong);
+        }
+        tally
+    }
+
+    /// Commits, while Lockhouse does something. What is wrong with what came of it.
+    async fn one_end(
+        &mut self,
+        caller: &mut Caller,
+        meanwhile: Meanwhile,
+        id: &str,
+        tally: &mut Tally,
+    ) -> Option<String> {
+        let lockhouse = self.lockhouse.clone();
+        let [first, second] =
+            [(); 2].map(|()| Duration::from_millis(self.random.u64(..AT_ONCE_MS)));
+        let late = match meanwhile {
+            Meanwhile::Expiry => {
+                let around = Duration::from_millis(self.random.u64(..AROUND_MS));
+                SHORT + around - Duration::from_millis(AROUND_MS / 4)
+            }
+            _ => Duration::ZERO,
+        };
+        let by_lockhouse = async {
+            sleep(first).await;
+            let done = match meanwhile {
+                Meanwhile::Release => lockhouse.release(id).await.map(|end| end.now),
+                Meanwhile::Renewal => Ok(lockhouse.renew(id, None).await.is_ok()),
+                Meanwhile::Expiry => {
+                    let semaphore = lockhouse.semaphore(SEMAPHORE);
+                    semaphore.acquire().await.map(|permit| {
+                        drop(permit);
+                        true
+                    })
+                }
+                Meanwhile::Nothing => Ok(false),
+            };
+            (done.unwrap(), Instant::now())
+        };
+        let by_caller = async {
+            sleep(late + second).await;
+            let since = Instant::now();
+            (caller.end("COMMIT").await, since)
+        };
+        let both = async { tokio::join!(by_lockhouse, by_caller) };
+        let ((did, at), (committed, since)) = timeout(PATIENCE, both).await.ok()?;
+        tally.note(&committed);
+        if committed.is_err() {
+            let _ = caller.end("ROLLBACK").await;
+        }
+        // What was finished is seen to be over when it is looked at.
+        let left = self.lockhouse.release(id).await.unwrap().now;
+        let reason = self.lockhouse.find(id).await.unwrap().end_reason();
+        let is_paid = self.is_paid(id, committed.is_ok()).await;
+        let wrong = match (meanwhile, committed.is_ok()) {
+            (_, paid) if paid != is_paid => Some("the commit was answered falsely"),
+            (_, true) if reason != Some(EndReason::Released) => Some("finished, and goes on"),
+            (Meanwhile::Release, committed) if did == committed => Some("it ended twice, or never"),
+            (Meanwhile::Renewal, committed) if did == committed => {
+                Some("it was renewed and ended, or neither")
+            }
+            (Meanwhile::Expiry, true) if at < since => Some("the permit went before the commit"),
+            (Meanwhile::Expiry, false) if reason != Some(EndReason::Expired) => {
+                Some("neither finished nor expired")
+            }
+            (Meanwhile::Nothing, false) => Some("the commit failed, and nobody was in its way"),
+            _ => None,
+        };
+        let may_be_left = meanwhile == Meanwhile::Renewal && committed.is_err();
+        let wrong = wrong.or((left != may_be_left).then_some("it was left held, or not"));
+        wrong.map(|wrong| format!("{wrong}: {committed:?}, {did}, {reason:?}, paid {is_paid}"))
+    }
+
+    /// Whether the caller's row is there, at Lockhouse's node, which may lag.
+    async fn is_paid(&mut self, id: &str, is_expected: bool) -> bool {
+        let since = Instant::now();
+        loop {
+            let paid = self.payments.has_paid(id).await;
+            if paid || !is_expected || since.elapsed() > PATIENCE {
+                return paid;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Rolls back, or dies: the request is held as before.
+    async fn give_up(&mut self, caller: &mut Caller, dies: bool, rounds: u32) {
+        let mut tally = Tally::default();
+        for _ in 0..rounds {
+            let id = self.grant(LONG).await;
+            self.begin(caller, finish_sql(caller.dialect), &id, &mut tally)
+                .await;
+            match dies {
+                true => caller.die().await,
+                false => caller.end("ROLLBACK").await.unwrap(),
+            }
+            let released = timeout(PATIENCE, self.lockhouse.release(&id)).await;
+            if !released.is_ok_and(|end| end.unwrap().now) || self.is_paid(&id, false).await {
+                self.wrong
+                    .push(format!("{id} was finished without a commit"));
+            }
+        }
+    }
+
+    /// How many commits came after the request had ended; at Lockhouse's node that is wrong. The caller commits as soon as
+    /// the release was answered, or soon.
+    async fn held(&mut self, caller: &mut Caller, at_home: bool, rounds: u32) -> (Tally, u32) {
+        let (mut tally, mut lost) = (Tally::default(), 0);
+        for _ in 0..rounds {
+            let id = self.grant(LONG).await;
+            self.begin(caller, held_sql(caller.dialect), &id, &mut tally)
+                .await;
+            let lockhouse = self.lockhouse.clone();
+            let of = ExternalId::parse(id.as_str()).unwrap();
+            let release = tokio::spawn(async move {
+                let end = lockhouse.release(of.as_str()).await.unwrap();
+                (end.now, Instant::now())
+            });
+            let mut release = release;
+            let early = timeout(Duration::from_millis(300), &mut release).await;
+            let since = Instant::now();
+            let committed = caller.end("COMMIT").await;
+            tally.note(&committed);
+            if committed.is_err() {
+                let _ = caller.end("ROLLBACK").await;
+            }
+            let ended_before = early.is_ok();
+            if !ended_before {
+                let (now, at) = timeout(PATIENCE, release).await.unwrap().unwrap();
+                assert!(now && at >= since, "{id}");
+            }
+            let is_lost = ended_before && committed.is_ok();
+            lost += u32::from(is_lost);
+            if at_home && (ended_before || committed.is_err()) {
+                self.wrong.push(format!(
+                    "held at Lockhouse's node, {id}: {committed:?}, ended before: {ended_before}"
+                ));
+            }
+        }
+        (tally, lost)
+    }
+}
