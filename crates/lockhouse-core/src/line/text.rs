@@ -60,6 +60,9 @@ fn parse(text: &str) -> Option<Line> {
     let mut entries = parts.map(entry).collect::<Option<Vec<_>>>()?;
     entries.sort_by_key(|entry| (entry.place, entry.process));
     entries.truncate(MAX_LINE);
+    if entries.is_empty() {
+        return None;
+    }
     Some(Line {
         entries,
         clock,

@@ -9,6 +9,7 @@ mod causes;
 mod check;
 mod commit;
 mod kinds;
+mod line;
 mod log;
 mod model;
 mod mutants;
