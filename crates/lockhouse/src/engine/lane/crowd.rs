@@ -1,8 +1,9 @@
-//! Asks that meet a locked semaphore wait in line where a plain read finds no room for them.
+//! Asks with a wait that meet a locked semaphore stand in line if a plain read finds no room for
+//! them.
 //!
-//! A transaction that is refused locks the semaphore's row too. In a crowd of processes that want one semaphore, the asks of
-//! those far behind would keep it locked for the one whose turn it is: so only those wait for the lock that may be granted
-//! something.
+//! A transaction that ends in a refusal locks the semaphore's row too. Where many processes want
+//! one semaphore, the asks of those far behind would keep the row locked for the process whose turn
+//! it is. So only asks that may be granted wait for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +15,12 @@ use super::super::reply_to::ReplyTo;
 use super::super::waiting::Observed;
 use super::Lane;
 
-/// At most so many calls are read of, to find out whether one was granted before.
+/// How many requests are read at most, to find out whether they were granted before.
 const MOST_READ: usize = 16;
 
 impl Lane {
-    /// A batch did not get its locks in time, and none of its rows is kept locked: many want one of them. Those wait in line
-    /// that would have to.
+    /// Handles a batch that did not get its locks in time though no transaction keeps its rows
+    /// locked: many processes want one of them. Has the asks without room stand in line.
     pub(super) async fn step_aside(&mut self) {
         let lacking = self.lacking(&Footprint::default()).await;
         let all = self.empty().collect();
@@ -27,8 +28,8 @@ impl Lane {
         self.fill_with_rest(rest);
     }
 
-    /// What those asks lack that wait, as far as a plain read tells. One that may have been granted before is not among
-    /// them, nor is one that needs another row that is `locked`.
+    /// The semaphores that each ask with a wait lacks, by a plain read. Leaves out asks that may
+    /// have been granted before, and asks that need another `locked` row.
     pub(super) async fn lacking(&self, locked: &Footprint) -> Lacking {
         let store = &*self.driver.store;
         let commands = self.batch.commands.iter().zip(&self.asked);
@@ -70,8 +71,8 @@ impl Lane {
         lacking
     }
 
-    /// Has those of `commands` wait in line that are `lacking` something, as if the store had refused them; gives back the
-    /// others, in their order.
+    /// Has the `commands` that are `lacking` something stand in line, as if the store had refused
+    /// them. Returns the others in their order.
     pub(super) fn park(&self, commands: Vec<Queued>, lacking: Lacking) -> Vec<Queued> {
         let Lacking { semaphores, by_id } = lacking;
         let (mut parked, mut rest) = (Vec::new(), Vec::new());
@@ -99,14 +100,15 @@ impl Lane {
     }
 }
 
-/// What some asks lack, and the semaphores that say so.
+/// The semaphores that some asks lack, and the rows by which they do.
 #[derive(Default)]
 pub(super) struct Lacking {
     semaphores: Vec<Semaphore>,
     by_id: BTreeMap<ExternalId, Vec<SemaphoreName>>,
 }
 
-/// The semaphores that have too few free permits for `ask`, if all that it wants exist and are large enough.
+/// The semaphores that have too few free permits for `ask`, if all of its semaphores exist and are
+/// large enough.
 fn lacks(ask: &Ask, semaphores: &[Semaphore]) -> Vec<SemaphoreName> {
     let mut lacks = Vec::new();
     for (name, count) in ask.permits() {
