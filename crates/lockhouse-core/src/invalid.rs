@@ -1,4 +1,4 @@
-//! What is wrong with a value that a caller gave.
+//! Errors in values that a caller passed.
 
 use std::borrow::Cow;
 
