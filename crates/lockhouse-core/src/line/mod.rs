@@ -8,8 +8,8 @@
 //!   line's [time](LineTime), which goes on evenly when the store's clock is set.
 //! - **Admission.** An ask is granted if no other process has an entry more than [`WINDOW`] ahead
 //!   of it. Within the window a process serves its own waiters first, so that a release and the
-//!   next grant share a commit. The promise (P11) is 500 ms, twice the window. An ask without a
-//!   wait has no window.
+//!   next grant share a commit. The promise (P11) is 500 ms, which leaves 250 ms for an entry that
+//!   waits for a connection or a lock before it is saved. An ask without a wait has no window.
 //! - **Silence.** Free permits are left to the processes ahead: for 700 ms with one ahead, and 500
 //!   ms more each time that their number doubles. After that those processes are passed over: the
 //!   commit that grants removes their entries. A process that is alive registers again, at its old
