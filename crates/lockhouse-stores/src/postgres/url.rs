@@ -1,4 +1,5 @@
-//! What a `postgres://` URL says, and the environment where the URL is silent: the driver reads `PGSSLMODE` and others.
+//! Parses `postgres://` URLs. Where the URL is silent, the environment counts: the driver reads
+//! `PGSSLMODE` and others.
 
 use std::env;
 use std::fs::File;
@@ -20,13 +21,13 @@ const DRIVER_PARAMETERS: [&str; 5] = [
     "application_name",
 ];
 
-/// Those of them that name files.
+/// The parameters that name files.
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
-/// What may be in a URL.
+/// The parameters of a URL, for messages.
 const TAKES: &str = "connections, sslmode, sslrootcert, sslcert, sslkey and application_name";
 
-/// What the server calls the sessions, unless the URL says.
+/// The default name of the sessions on the server.
 const APPLICATION_NAME: &str = "lockhouse";
 
 /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`.
@@ -41,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         ));
     }
     check_files(&url, &FILES)?;
-    // The driver's own error repeats values.
+    // The driver's own error would repeat values, such as a password.
     let mut driver = PgConnectOptions::from_url(&url).map_err(|_| {
         configuration(
             "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
@@ -78,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         Some(folder) => format!("{}/{database}", folder.display()),
         None => format!("{}:{}/{database}", driver.get_host(), driver.get_port()),
     };
-    // PgBouncer refuses a session that sets what it does not know, as this.
+    // PgBouncer refuses a session with a setting that it does not know, such as this one.
     let driver = driver
         .host(&host)
         .application_name(&name)
@@ -91,12 +92,12 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
     })
 }
 
-/// Whether the driver takes something from this variable of the environment.
+/// Whether the driver reads this environment variable.
 fn is_set(variable: &str) -> bool {
     env::var(variable).is_ok()
 }
 
-/// Checks those files that the driver takes from the environment.
+/// Checks the files that the driver takes from the environment.
 fn check_files_of_the_environment(url: &Url) -> Result<(), Error> {
     let variables = ["PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY"];
     for (parameter, variable) in FILES.into_iter().zip(variables) {

@@ -1,4 +1,4 @@
-//! The waiters that processes show.
+//! The published lists of waiters.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ impl WaitingList for Redis {
         gone: &[SemaphoreName],
     ) -> Result<(), Error> {
         let mut pieces = shown::pieces(waiting);
-        // What is gone goes with the last.
+        // The last piece also deletes the lists that are gone.
         let last = pieces.pop().unwrap_or_default();
         let pieces = pieces.into_iter().map(|piece| (piece, &[][..]));
         for (piece, gone) in pieces.chain([(last, gone)]) {

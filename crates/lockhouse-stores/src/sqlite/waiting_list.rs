@@ -1,4 +1,4 @@
-//! The waiters that processes show.
+//! The published lists of waiters.
 
 use std::time::Duration;
 

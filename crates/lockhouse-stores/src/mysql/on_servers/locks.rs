@@ -22,8 +22,8 @@ async fn mariadb_finds_what_it_locks_by_the_unique_indexes() {
     finds_what_it_locks_by_the_unique_indexes(MARIADB).await;
 }
 
-/// A scan would lock what is not asked for; a sort would mean that rows are locked in another
-/// order than theirs. At last the statistics are behind.
+/// A scan would lock other rows; a sort would mean that rows are locked in another order. The last
+/// round has outdated statistics.
 async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;

@@ -1,4 +1,4 @@
-//! What is SQLite's own. What every store must do is in the conformance suite.
+//! Tests of SQLite's particulars. The conformance suite has the tests for all stores.
 
 mod data;
 mod due;
