@@ -4,6 +4,6 @@ use std::io::{self, Write as _};
 
 /// Prints `text` on stderr.
 pub(crate) fn complain(text: &str) {
-    // With stderr gone there is nobody left to tell.
+    // If stderr is closed, there is nowhere to report that.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
