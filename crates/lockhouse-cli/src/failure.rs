@@ -122,7 +122,7 @@ fn is_setting(error: &Error) -> bool {
         if matches!(error.kind(), Kind::Configuration | Kind::Schema))
 }
 
-/// What to do about the error, if there is something.
+/// A hint on what to do about the error, if there is one.
 fn hint(error: &Error) -> Option<String> {
     let Error::Refused(refusal) = error else {
         return match error.code() {

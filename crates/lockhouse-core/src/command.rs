@@ -97,7 +97,7 @@ pub struct Definition {
     pub if_missing: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
-    /// Who changes the capacity, for the history.
+    /// The author of the change, for the history.
     pub changed_by: Option<Owner>,
     /// Why the capacity changes, for the history.
     pub note: Option<Note>,
@@ -124,7 +124,7 @@ impl Definition {
     }
 }
 
-/// What a process records about its waiters for a semaphore. Asks that were refused earlier in the
+/// The record of a process about its waiters for a semaphore. Asks that were refused earlier in the
 /// same batch count as waiters too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stand {

@@ -27,7 +27,7 @@ impl Invalid {
         }
     }
 
-    /// What is wrong with the field.
+    /// The problem with the field.
     pub fn problem(&self) -> &str {
         &self.problem
     }

@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// What a request holds on one semaphore.
+/// The permits that a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Grant {
     /// The semaphore.

@@ -100,7 +100,7 @@ pub struct CapacityChange {
     pub old_capacity: Capacity,
     /// The capacity after.
     pub new_capacity: Capacity,
-    /// Who changed it, if the caller said so.
+    /// The author of the change, if the caller named one.
     pub changed_by: Option<Owner>,
     /// Why it was changed, if the caller said so.
     pub note: Option<Note>,

@@ -104,7 +104,7 @@ pub struct Request {
     pub token: Option<String>,
 }
 
-/// What a request holds on one semaphore.
+/// The permits that a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The semaphore.

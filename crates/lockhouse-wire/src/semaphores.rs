@@ -25,7 +25,7 @@ pub struct Define {
         deserialize_with = "perhaps_whole"
     )]
     pub expected_capacity: Option<i64>,
-    /// Who changes it, for the history.
+    /// The author of the change, for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
     /// Why it changes, for the history.
@@ -79,7 +79,7 @@ pub struct CapacityChange {
     pub old_capacity: u32,
     /// The capacity after.
     pub new_capacity: u32,
-    /// Who changed it, if the caller said so.
+    /// The author of the change, if the caller named one.
     pub changed_by: Option<String>,
     /// Why it was changed, if the caller said so.
     pub note: Option<String>,

@@ -92,7 +92,7 @@ impl Default for Upkeep {
 /// may be set back.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What one round of upkeep did; see [`Lockhouse::sweep`].
+/// The result of one round of upkeep; see [`Lockhouse::sweep`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Requests ended as `expired`, as `released` because their holder had finished them in a transaction, or as

@@ -87,7 +87,7 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     });
     thread::spawn(move || listen_to_keys(&sender, &leaving));
     let ask = || {
-        // Who is stopped goes on, so as to hear it.
+        // SIGCONT lets stopped processes handle the signal.
         for signal in [Signal::SIGTERM, Signal::SIGCONT] {
             let _ = killpg(group, signal);
             tree.signal_outside(signal);

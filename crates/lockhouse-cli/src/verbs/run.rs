@@ -62,7 +62,7 @@ pub(crate) struct Run {
     /// How long to wait for room at most: 30s, 5m, 1h30m or forever; by default forever, with --on-busy skip 0s
     #[arg(long, value_name = "DURATION", value_parser = patience)]
     wait: Option<Duration>,
-    /// What to do if there was no room within the wait: fail with exit code 75, or skip the command, say so on
+    /// The action if there was no room within the wait: fail with exit code 75, or skip the command, say so on
     /// stderr and exit with 0, as suits cron
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_busy: OnBusy,

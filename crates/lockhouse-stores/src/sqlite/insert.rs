@@ -54,7 +54,7 @@ pub(super) fn rows<R>(
     Ok(())
 }
 
-/// What `sql` does for one row, for `size` of them.
+/// Prepares `sql`, which is for one row, for `size` rows.
 fn prepare<'c>(
     connection: &'c Connection,
     sql: &str,

@@ -58,7 +58,7 @@ impl Secret {
         &self.0
     }
 
-    /// What a store keeps of it.
+    /// The digest that a store keeps.
     pub fn digest(&self) -> Digest {
         Digest::new(Sha256::digest(self.0.as_bytes()).into())
     }

@@ -24,7 +24,7 @@ const PERMIT_BYTES: usize = 128;
 /// The clocks of processes tell milliseconds at best.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What is known of a request.
+/// The entry of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) permits: Vec<(SemaphoreName, Count)>,

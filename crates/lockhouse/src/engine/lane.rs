@@ -43,7 +43,7 @@ pub(super) struct Lane {
     asked: Vec<Asked>,
 }
 
-/// What the lane keeps of a queued command beside the command itself, which is in the batch.
+/// The parts of a queued command beside the command itself, which is in the batch.
 struct Asked {
     ticket: Ticket,
     touches: Vec<SemaphoreName>,

@@ -121,7 +121,7 @@ impl Engine {
         self.publish_waiters();
     }
 
-    /// What to poll next. `None` once no call waits.
+    /// The next poll. `None` once no call waits.
     fn plan(&self, poller: &mut Poller) -> Option<PollPlan> {
         let mut state = self.driver.state();
         if state.waiting.is_empty() {

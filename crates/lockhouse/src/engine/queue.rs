@@ -56,7 +56,7 @@ impl Queued {
 /// A command's place in the order of arrival.
 pub(super) type Ticket = u64;
 
-/// What a lane is for.
+/// The kind of commands in a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LaneKind {
     /// Commands on semaphores.

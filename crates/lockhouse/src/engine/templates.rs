@@ -20,7 +20,7 @@ const PIECE: u32 = 200;
 /// resized in the background.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was done to the semaphores of templates.
+/// How many semaphores of templates were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Followed {
     /// How many were resized.

@@ -112,7 +112,8 @@ async fn fill_with_holders(store: &MySql, variable: &str) {
     }
 }
 
-/// What pages of three rows are read by, how many entries of the index each finds, and how many rows reading them may cost.
+/// The statements that read pages of three rows, how many entries of the index each finds, and how
+/// many rows reading them may cost.
 fn pages() -> Vec<(String, usize, u64)> {
     let many = Owner::parse("many").unwrap();
     let nobody = Owner::parse("nobody").unwrap();

@@ -50,7 +50,7 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
                 let statement = &statement[at.unwrap_or_default()..];
                 let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
                 for step in plan {
-                    // What the statement itself names is no table, and nobody else's.
+                    // A name from the statement itself is no table, and not another session's.
                     if column(&step, "table").starts_with('<') {
                         continue;
                     }

@@ -105,7 +105,8 @@ async fn fill_with_holders(store: &Postgres) {
     }
 }
 
-/// What pages of three rows are read by, how many entries of the index each finds, and how many rows reading them may cost.
+/// The statements that read pages of three rows, how many entries of the index each finds, and how
+/// many rows reading them may cost.
 fn pages() -> Vec<(String, usize, f64)> {
     let many = Owner::parse("many").unwrap();
     let nobody = Owner::parse("nobody").unwrap();

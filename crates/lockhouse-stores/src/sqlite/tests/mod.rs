@@ -122,7 +122,7 @@ async fn run_all(store: &Sqlite, commands: impl IntoIterator<Item = Command>) {
     }
 }
 
-/// What a command that was granted says.
+/// The request of a granted command.
 fn granted(outcome: Result<Outcome, Error>) -> Request {
     match outcome.unwrap().unwrap() {
         Reply::Granted { request, .. } => request,

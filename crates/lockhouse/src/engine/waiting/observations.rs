@@ -1,5 +1,5 @@
-//! What the waiting line learns about its semaphores: grants, releases, refusals, new capacities,
-//! and rows that were read.
+//! The waiting line learns about its semaphores from these events: grants, releases, refusals, new
+//! capacities, and rows that were read.
 
 use std::collections::BTreeSet;
 

@@ -66,7 +66,7 @@ pub(in crate::engine) struct Head {
     pub(in crate::engine) waiting: u32,
 }
 
-/// What this process knows about the line of a semaphore.
+/// This process's knowledge about the line of a semaphore.
 #[derive(Debug)]
 pub(in crate::engine) struct Registration {
     process: ProcessId,

@@ -132,7 +132,7 @@ impl Schedule {
     }
 }
 
-/// What to poll now, and when to poll next.
+/// The semaphores to poll now, and when to poll next.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct PollPlan {
     pub(in crate::engine) look: Vec<SemaphoreName>,
