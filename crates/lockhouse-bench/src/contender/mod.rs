@@ -1,4 +1,5 @@
-//! Who can be put under load: Lockhouse, and what it is held against, a file each.
+//! The contenders that can be put under load: Lockhouse, and the systems that it is compared with,
+//! one file each.
 
 mod advisory;
 mod article;
@@ -28,7 +29,7 @@ pub use lockhouse::LockhouseContender;
 /// A way to acquire and release, with clients on it.
 #[async_trait]
 pub trait Contender: Send + Sync {
-    /// What it is called in tables.
+    /// Its name in tables.
     fn name(&self) -> String;
 
     /// Makes what `shape` needs: tables, semaphores, and what is held and has ended before.
@@ -40,7 +41,7 @@ pub trait Contender: Send + Sync {
     /// Client `number`, connected.
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed>;
 
-    /// What has been asked of the database until now, where that can be counted.
+    /// The work of the database so far, if it can be counted.
     fn work(&self) -> Option<Work> {
         None
     }
@@ -61,7 +62,7 @@ pub trait Client: Send {
     /// Gives back what was acquired last.
     async fn release(&mut self) -> Result<(), Failure>;
 
-    /// What went wrong and was tried again by the client itself, by kind.
+    /// The errors that the client itself retried, by kind.
     fn retries(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
@@ -70,7 +71,7 @@ pub trait Client: Send {
 /// An error as a caller sees it.
 #[derive(Debug)]
 pub struct Failure {
-    /// What kind, to be counted by.
+    /// The kind by which to count it.
     pub kind: String,
     /// All of it.
     pub text: String,
