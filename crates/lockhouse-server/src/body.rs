@@ -102,7 +102,7 @@ fn refuse_encodings(headers: &HeaderMap) -> Result<(), Failure> {
     match given.all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         true => Ok(()),
         false => {
-            let problem = "is not taken; send the body as it is";
+            let problem = "is not supported; send the body without compression";
             let failure = Failure::malformed("content-encoding", problem);
             Err(failure.under(StatusCode::UNSUPPORTED_MEDIA_TYPE))
         }

@@ -108,7 +108,7 @@ pub async fn transact<T: Transaction>(
             Err(error) => return Err(error.after_deciding(decision.outcomes)),
         }
     }
-    let problem = "what the batch touches keeps changing; try again";
+    let problem = "the rows of the batch keep changing; try again";
     Err(Error::new(Kind::Conflict, problem))
 }
 

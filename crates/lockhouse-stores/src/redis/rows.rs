@@ -121,7 +121,7 @@ pub(super) fn time(us: i64) -> Result<Timestamp, Error> {
 }
 
 pub(super) fn unreadable(why: impl std::error::Error + Send + Sync + 'static) -> Error {
-    let problem = "what is kept on the server makes no sense";
+    let problem = "a row on the server is malformed";
     Error::new(Kind::Rejected, problem).caused_by(why)
 }
 

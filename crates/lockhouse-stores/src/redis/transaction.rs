@@ -103,7 +103,7 @@ impl Transaction for RedisTransaction<'_> {
 
     async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error> {
         if Instant::now() > self.deadline {
-            let problem = "other processes kept changing what the batch touches; try again";
+            let problem = "other processes kept changing the rows of the batch; try again";
             return Err(Error::new(Kind::Conflict, problem));
         }
         let Footprint {

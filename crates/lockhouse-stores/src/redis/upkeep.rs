@@ -105,7 +105,7 @@ impl Redis {
         let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
         let mut script = PURGE.key(self.keys.of(set));
         script.arg(self.keys.of("")).arg(set).arg(age).arg(limit);
-        let context = "deleting what is past";
+        let context = "deleting old rows";
         self.connections.write(&script, context).await
     }
 

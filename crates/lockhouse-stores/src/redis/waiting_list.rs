@@ -48,7 +48,7 @@ impl WaitingList for Redis {
         let oldest = now.saturating_sub(SHOWN_FOR).unwrap_or(now);
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.each("waiting", name.as_str()));
-        let context = "reading who waits";
+        let context = "reading the lists of waiters";
         let found: BTreeMap<String, String> = self.connections.ask(&command, context).await?;
         let lists = found.into_iter().filter_map(|(process, list)| {
             let (written, waiters) = list.split_once(' ')?;

@@ -13,7 +13,7 @@ use super::rows;
 use super::script::Script;
 use crate::lapsed::FEW_SESSIONS;
 
-const CONTEXT: &str = "looking for what is due";
+const CONTEXT: &str = "finding due requests";
 
 /// An owned [`Due`].
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub(crate) async fn stale<D: Dialect>(
     let Some(last) = page.limit.checked_sub(1) else {
         return Ok(Stale::default());
     };
-    let context = "looking for what is stale";
+    let context = "finding stale requests";
     let mut lease = store.pool.lend(READ).await?;
     let now = clock(&mut lease, context).await?;
     let after = page.after.unwrap_or(Timestamp::UNIX_EPOCH);

@@ -25,7 +25,7 @@ const TORN: usize = 1000;
 pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Error> {
     let mut lease = store.pool.lend(READ).await?;
     lease.extend(COUNTING);
-    let mut answers = lease.run(&D::recount(TORN), "counting anew").await?;
+    let mut answers = lease.run(&D::recount(TORN), "recounting").await?;
     // The last answer is that of the COMMIT.
     answers.pop();
     let mut last = || answers.pop().unwrap_or_default();

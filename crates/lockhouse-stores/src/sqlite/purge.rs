@@ -70,7 +70,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         Purge::Semaphores { age } => return semaphores(connection, age, limit),
     };
     let cutoff = before(load::now()?, age);
-    let cannot = cannot("delete what is past");
+    let cannot = cannot("delete old rows");
     let mut list = connection.prepare_cached(list).map_err(&cannot)?;
     let keys = list
         .query_map(params![cutoff, limit], |row| row.get(0))
@@ -89,7 +89,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
 fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
     let (now, epoch) = (load::now()?, Epoch::semaphore());
     let cutoff = before(now, age);
-    let cannot = cannot("delete what is past");
+    let cannot = cannot("delete old rows");
     let is_kept = connection
         .prepare_cached(LIST_REQUESTS)
         .and_then(|mut requests| requests.exists(params![cutoff, 1]))

@@ -99,7 +99,7 @@ pub(super) fn list<T>(
     key: impl Params,
     parse: impl Fn(&Row<'_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
-    let cannot = cannot("list what it keeps");
+    let cannot = cannot("list rows");
     let mut select = connection.prepare_cached(sql).map_err(&cannot)?;
     let mut found = select.query(key).map_err(&cannot)?;
     let mut list = Vec::new();

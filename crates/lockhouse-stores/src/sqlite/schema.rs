@@ -114,7 +114,7 @@ fn refuse_utf_16(connection: &Connection) -> Result<(), Error> {
         .pragma_query_value(None, "encoding", |row| row.get(0))
         .map_err(cannot("read the file's encoding"))?;
     if encoding != "UTF-8" {
-        let problem = format!("the file's encoding is {encoding}; use a file of its own, in UTF-8");
+        let problem = format!("the file's encoding is {encoding}; use a separate file in UTF-8");
         return Err(Error::new(Kind::Configuration, problem));
     }
     Ok(())

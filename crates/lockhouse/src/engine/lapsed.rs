@@ -201,7 +201,7 @@ impl Engine {
         if is_over || names.is_empty() {
             return Ok(is_over || free.len() == all);
         }
-        let late = "what has lapsed was not found in time";
+        let late = "lapsed requests were not found in time; try again";
         Err(StoreError::new(Kind::Unavailable, late).into())
     }
 
@@ -242,7 +242,7 @@ impl Engine {
             let ends = tokio::spawn(async move {
                 let _until_it_ended = ending;
                 if let Err(error) = engine.end_each(due, lapse, deadline).await {
-                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                    tracing::warn!(%error, "lapsed requests could not be ended, trying again");
                 }
             });
             let in_time = timeout(A_MOMENT, ends).await.is_ok();

@@ -66,7 +66,7 @@ impl Engine {
                 Ok(true) => engine.shared.sweep_timer.go_on(),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "what has lapsed was not ended, trying later")
+                    tracing::debug!(%error, "lapsed requests were not ended, trying later")
                 }
             }
         });

@@ -95,7 +95,7 @@ impl Engine {
             }
             for names in plan.look_for_lapsed.chunks(PIECE) {
                 if let Err(error) = self.end_lapsed_soon(names).await {
-                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                    tracing::warn!(%error, "lapsed requests could not be ended, trying again");
                 }
             }
             self.driver.save_due();
@@ -140,7 +140,7 @@ impl Engine {
         let semaphores = match seen {
             Ok(semaphores) => semaphores,
             Err(error) => {
-                tracing::warn!(%error, "what is waited for could not be read, trying again");
+                tracing::warn!(%error, "the semaphores with waiters could not be read, trying again");
                 return;
             }
         };

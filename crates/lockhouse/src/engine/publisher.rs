@@ -100,7 +100,7 @@ impl Engine {
         tokio::spawn(async move {
             let Publication { waiting, gone } = publication;
             if let Err(error) = engine.store.show(process, &waiting, &gone).await {
-                tracing::debug!(%error, "who waits could not be shown, trying again");
+                tracing::debug!(%error, "the list of waiters could not be written, trying again");
                 engine.driver.state().publisher.shown.extend(gone);
             }
             drop(writing);

@@ -53,7 +53,7 @@ impl Health {
             return;
         }
         if let UpkeepState::Failing(why) = &turn {
-            tracing::warn!(why, "the upkeep can't run: what has expired is not ended");
+            tracing::warn!(why, "the upkeep cannot run: expired requests are not ended");
         }
         if turn != UpkeepState::Working {
             self.failed.clear();
