@@ -125,7 +125,7 @@ pub struct Released {
     pub released: bool,
     /// When this was decided, by the store's clock.
     pub decided_at: Timestamp,
-    /// The request as it is now.
+    /// The request after the call.
     #[serde(flatten)]
     pub request: Request,
 }

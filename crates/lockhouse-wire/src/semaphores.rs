@@ -15,7 +15,8 @@ pub struct Define {
     /// The capacity from now on.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
-    /// Whether its permits have slots; without it, a semaphore that exists stays as it is, and a new one has none.
+    /// Whether its permits have slots. Without it, an existing semaphore keeps its mode, and a new
+    /// one has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<bool>,
     /// Change it only if this is the capacity now, or the new one already.
@@ -95,7 +96,7 @@ pub struct History {
 }
 
 impl From<&Definition> for Define {
-    /// Whether the semaphore must exist, and whether it is to stay as it is, is said by headers.
+    /// Headers say whether the semaphore must exist, and whether it may be changed.
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),

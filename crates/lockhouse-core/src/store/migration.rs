@@ -11,7 +11,8 @@ use super::Error;
 /// # Contract
 /// - Any number of processes may migrate at once. Each call returns when the schema is up to date.
 /// - The next migration finishes one that was interrupted.
-/// - A schema that is newer than this version stays as it is, and the call fails with [`Kind::Schema`](super::Kind::Schema).
+/// - A schema that is newer than this version is not changed, and the call fails with
+///   [`Kind::Schema`](super::Kind::Schema).
 /// - The duration may grow with the number of rows.
 #[async_trait]
 pub trait Migration: fmt::Debug + Send + Sync + 'static {

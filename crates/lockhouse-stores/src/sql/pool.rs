@@ -286,7 +286,7 @@ pub struct Lease<D: Driver> {
     pool: Arc<Pool<D>>,
     /// `None` after it turned out to be broken.
     connection: Option<Connection<D>>,
-    /// Whether the next call may have it as it is.
+    /// Whether the next call may use the connection.
     clean: bool,
     deadline: Instant,
     _place: OwnedSemaphorePermit,

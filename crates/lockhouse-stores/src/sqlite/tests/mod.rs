@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::Sqlite;
 
-/// A folder of its own, and the file in it.
+/// A separate folder, and the file in it.
 struct Place {
     folder: TempDir,
     file: PathBuf,
