@@ -1,7 +1,7 @@
 //! How fast Lockhouse is on a database, and what it is held against.
 //!
 //! [`load`] has a number of clients acquire and release as fast as they are answered, through a
-//! [`Contender`](contender::Contender): Lockhouse itself, or a yardstick. What came of it is
+//! [`Contender`](contender::Contender): Lockhouse itself, or a yardstick. The result is a
 //! [`Measured`](measured::Measured).
 
 pub mod contender;
@@ -18,5 +18,5 @@ pub mod suite;
 
 use std::error::Error;
 
-/// What keeps a benchmark from running. It is for people to read, so it says what was being done.
+/// An error that keeps a benchmark from running. People read it, so it names the failed step.
 pub type Failed = Box<dyn Error + Send + Sync>;

@@ -40,7 +40,7 @@ const FIRST_PAIR: Duration = Duration::from_secs(10);
 /// How much longer than it should the warm-up may take until every client has had a first pair.
 const ALL_WARM: Duration = Duration::from_secs(20);
 
-/// What the clients share.
+/// State that the clients share.
 struct Track {
     shape: Shape,
     measuring: AtomicBool,
@@ -84,7 +84,7 @@ struct Shard {
     errors: BTreeMap<String, u64>,
 }
 
-/// What one client had at its end.
+/// The result of one client.
 struct Finished {
     pairs: u64,
     retries: BTreeMap<String, u64>,
@@ -107,7 +107,8 @@ pub async fn bench(
         progress.say(&format!("making {before} requests first"));
     }
     let mut preparing = contender.prepare(shape);
-    // What is under way is waited for: it would be there after all has been removed.
+    // Wait for calls under way: their rows would otherwise appear after everything has been
+    // removed.
     let prepared = tokio::select! {
         prepared = &mut preparing => prepared.map(|()| true),
         _ = &mut stop => {
@@ -211,7 +212,7 @@ async fn time(
 
 async fn warm_up(track: &Track) {
     sleep(track.shape.warm_up()).await;
-    // Who is not warm by then is measured as it is.
+    // A client that is not warm by then is measured all the same.
     let _ = timeout(ALL_WARM, track.all_warm.notified()).await;
 }
 

@@ -1,4 +1,4 @@
-//! What it was measured on, as far as it matters.
+//! A description of the machine that was measured on.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::Failed;
 /// How often the disk is asked.
 const SYNCS: usize = 200;
 
-/// What a database writes at least.
+/// The smallest write of a database.
 const BLOCK: [u8; 4096] = [7; 4096];
 
 /// A machine.

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::shape::Shape;
 /// All that one run has shown.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Who was under load.
+    /// The contender under load.
     pub contender: String,
-    /// What load it was.
+    /// The shape of the load.
     pub shape: Shape,
     /// On which server.
     pub server: Server,
@@ -31,7 +31,7 @@ pub struct Measured {
     pub errors: BTreeMap<String, u64>,
     /// Errors that clients tried again by themselves, by kind.
     pub retries: BTreeMap<String, u64>,
-    /// What was asked of the database, where that can be counted.
+    /// The work of the database, if it can be counted.
     pub work: Option<Work>,
     /// Pairs of the client that had the fewest, as a part of what each would have had.
     pub slowest_client: f64,
@@ -43,7 +43,7 @@ pub struct Measured {
 /// A database's server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Server {
-    /// What it says it is.
+    /// The server's version.
     pub version: String,
     /// The settings on which it depends whether what is committed survives.
     pub durability: BTreeMap<String, String>,
@@ -73,7 +73,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// What was done since `before`.
+    /// The work since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             batches: self.batches - before.batches,
@@ -107,7 +107,7 @@ impl Times {
         let _ = self.0.add(&other.0);
     }
 
-    /// What they come to.
+    /// The percentiles of the times.
     pub fn latency(&self) -> Latency {
         let us = |ns: u64| ns as f64 / 1e3;
         let at = |quantile| us(self.0.value_at_quantile(quantile));

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::Failed;
 use crate::shape::Shape;
 
-/// What load there is to be.
+/// The shape of the load.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// How many clients acquire and release at once, each as fast as it is answered
@@ -44,7 +44,7 @@ pub struct Options {
     /// Seconds that are measured
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
-    /// What the clients' choices begin with
+    /// The seed of the clients' choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }

@@ -1,4 +1,4 @@
-//! What came of runs, for people.
+//! Prints the results of runs for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What is told while it runs.
+//! Progress messages during a run.
 
 use std::io::{self, IsTerminal, Write};
 

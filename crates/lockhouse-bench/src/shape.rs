@@ -1,4 +1,4 @@
-//! What load there is to be.
+//! The shape of a load.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Shape {
     pub warm_up_ms: u64,
     /// Milliseconds that are measured.
     pub time_ms: u64,
-    /// What the clients' choices begin with.
+    /// The seed of the clients' choices.
     pub seed: u64,
 }
 
@@ -76,12 +76,12 @@ impl Shape {
         Duration::from_millis(self.pause_ms)
     }
 
-    /// What goes before.
+    /// The time of the warm-up.
     pub fn warm_up(&self) -> Duration {
         Duration::from_millis(self.warm_up_ms)
     }
 
-    /// What is measured.
+    /// The time that is measured.
     pub fn time(&self) -> Duration {
         Duration::from_millis(self.time_ms)
     }

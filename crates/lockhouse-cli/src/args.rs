@@ -51,7 +51,7 @@ pub(crate) enum Task {
     Manual(Manual),
 }
 
-/// The output that `args` ask for, though they are not understood as a whole.
+/// The output format that `args` ask for, even if they cannot be parsed.
 pub(crate) fn output_in(args: impl IntoIterator<Item = OsString>) -> Format {
     let mut args = args.into_iter().take_while(|arg| arg != "--");
     while let Some(arg) = args.next() {
@@ -67,8 +67,8 @@ pub(crate) fn output_in(args: impl IntoIterator<Item = OsString>) -> Format {
     Format::Table
 }
 
-/// `text`, which may repeat some of `args`, without the credentials of URLs among them. An argument that is not UTF-8 is
-/// repeated as clap repeats it.
+/// `text`, which may repeat some of `args`, without the credentials of their URLs. An argument that
+/// is not UTF-8 stays as clap shows it.
 pub(crate) fn without_credentials(text: &str, args: impl IntoIterator<Item = OsString>) -> String {
     let args = args
         .into_iter()

@@ -22,7 +22,7 @@ pub(crate) struct Completions {
 impl Completions {
     /// Prints the script for the arguments of `command`.
     pub(crate) fn perform(self, mut command: Command) -> Result<Exit, Failure> {
-        // Into memory first: it panics when what it writes to is gone.
+        // Into memory first: clap panics if its output is closed.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "lockhouse", &mut script);
         output::bytes(&script)?;

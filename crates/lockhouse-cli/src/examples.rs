@@ -34,7 +34,7 @@ fn the_arguments_hang_together() {
     Cli::command().debug_assert();
 }
 
-/// From `lockhouse` on, up to where the shell goes on with something else.
+/// The parts from `lockhouse` on, up to where another shell command begins.
 fn examples(command: &Command) -> Vec<String> {
     let help = command.get_after_help().map(ToString::to_string);
     let lines = help.unwrap_or_default();
@@ -48,7 +48,7 @@ fn examples(command: &Command) -> Vec<String> {
         .collect()
 }
 
-/// The words of a line as a shell would have them.
+/// The words of a line, split as a shell splits them.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;

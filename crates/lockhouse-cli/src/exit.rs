@@ -6,7 +6,7 @@ use std::process::{ExitCode, ExitStatus};
 use lockhouse::Code;
 use nix::sys::signal::Signal;
 
-/// How the process ends.
+/// The exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(u8);
 
@@ -20,12 +20,12 @@ impl Exit {
     pub(crate) const NOT_EXECUTABLE: Exit = Exit(126);
     pub(crate) const NOT_FOUND: Exit = Exit(127);
 
-    /// As a shell says that a signal ended something.
+    /// The code that a shell reports for a process that a signal ended.
     pub(crate) fn of_signal(signal: Signal) -> Self {
         Self::of_signal_number(signal as i32)
     }
 
-    /// As a shell says how a command ended.
+    /// The code that a shell reports for a command.
     pub(crate) fn of_command(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self(u8::try_from(code).unwrap_or(u8::MAX)),

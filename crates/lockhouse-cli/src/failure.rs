@@ -1,4 +1,4 @@
-//! What went wrong, told on stderr with what to do about it.
+//! Failures, which stderr reports together with what to do.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use crate::complaint::complain;
 use crate::exit::Exit;
 use crate::format::Format;
 
-/// Why a verb did not do what it should.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The library, or who it talked to, said no.
+    /// An error of the library, a store or a server.
     Lockhouse(Error),
-    /// The same, where this verb knows better what to do.
+    /// The same, with a better hint from this verb.
     Hinted { error: Error, hint: String },
-    /// A signal asked to end. Nothing was left behind.
+    /// A signal ended the command. Nothing stays held.
     Interrupted(Signal),
-    /// Something of this process's own.
+    /// An error of this process.
     Other { exit: Exit, message: String },
 }
 
@@ -45,7 +45,8 @@ impl Failure {
         }
     }
 
-    /// Tells people, or programs. Whoever interrupts knows.
+    /// Reports the failure to people or to programs. An interrupt is not reported, since the user
+    /// sent it.
     pub(crate) fn report(&self, output: Format) {
         match (self, output) {
             (Failure::Interrupted(_), _) => {}
@@ -62,7 +63,7 @@ impl Failure {
     fn problem(&self) -> String {
         let problem = match self {
             Failure::Lockhouse(error) if is_setting(error) => {
-                // A server would be to blame for its URL; here it is who typed it.
+                // The user typed the URL, so this is the user's error and not a server's.
                 Problem::new(Code::InvalidRequest, error.to_string())
             }
             Failure::Lockhouse(error) | Failure::Hinted { error, .. } => Problem::from(error),
@@ -99,7 +100,7 @@ fn tell(error: &Error, hint: Option<String>) {
     }
 }
 
-/// The problem document of what this process found wrong, with the code and status of a server's.
+/// A problem document of this process, with the code and status that a server would use.
 fn own_problem(code: Code, status: u16, detail: &str) -> Problem {
     let title = match code {
         Code::Internal => "The command failed".to_owned(),
@@ -118,13 +119,13 @@ impl From<Error> for Failure {
     }
 }
 
-/// Whether it stays so until somebody sets something right: the URL, the database, this program.
+/// Whether the error remains until an operator corrects the URL, the database or this program.
 fn is_setting(error: &Error) -> bool {
     matches!(error, Error::Store(error)
         if matches!(error.kind(), Kind::Configuration | Kind::Schema))
 }
 
-/// What to do, where there is something.
+/// A hint on what to do about the error, if there is one.
 fn hint(error: &Error) -> Option<String> {
     let Error::Refused(refusal) = error else {
         return match error.code() {

@@ -14,7 +14,8 @@ use crate::place::Place;
 
 #[derive(Args, Debug)]
 pub(crate) struct Global {
-    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://…, redis://… or a server's http(s)://…; by
+    /// Where the permits live: sqlite:PATH, mysql://…, mariadb://…, postgres://…, redis://… or a
+    /// server's http(s)://…; by
     /// default an SQLite file in your state folder [env: LOCKHOUSE_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
@@ -41,14 +42,14 @@ impl Global {
         let place = Place::new(self.url.clone(), env::var("LOCKHOUSE_URL"))?;
         match place.is_server() {
             true => Ok(place.with(self.options()?)),
-            // A database's URL has all that it needs.
+            // A database's URL has all that is needed.
             false => Ok(place),
         }
     }
 
     fn options(&self) -> Result<ConnectOptions, Failure> {
         let mut options = match &self.token_file {
-            // The variable may then be anything.
+            // The environment variable is ignored then.
             Some(file) => ConnectOptions::new().token(token_in(file)?),
             None => ConnectOptions::from_env()?,
         };

@@ -1,8 +1,8 @@
 //! The `lockhouse` command: N workers, on any number of machines, may do a thing at once, and no
 //! more.
 //!
-//! [`args`] says what may be typed; [`verbs`] has one file for each verb; [`hold`] runs a command
-//! for as long as its permits are held.
+//! [`args`] has the arguments; [`verbs`] has one file for each verb; [`hold`] runs a command for as
+//! long as its permits are held.
 
 mod args;
 mod complaint;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// The arguments were not understood, or ask for help.
+/// Handles arguments that cannot be parsed, or that ask for help.
 fn misread(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         // A reader that went away is no error.
@@ -83,7 +83,7 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
     let serves = matches!(verb, Verb::Serve(_));
     let level = match global.output {
         _ if serves => "info",
-        // Each request that it ends is told there.
+        // A sweep logs each request that it ends.
         Format::Table if matches!(verb, Verb::Sweep(_)) => "info",
         Format::Table => "warn",
         // Programs read one thing on stderr: what went wrong.
@@ -91,7 +91,7 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
     };
     let logs_json = matches!(&verb, Verb::Serve(serve) if serve.logs_json());
     log(level, logs_json);
-    // A verb does one thing; and the hold's renewals must not depend on a second core.
+    // A verb does one thing, and the renewals of a hold must not depend on a second core.
     let mut runtime = if serves {
         runtime::Builder::new_multi_thread()
     } else {
@@ -102,7 +102,7 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::other(format!("cannot start: {error}")))?;
     let done = runtime.block_on(verb.perform(global));
-    // What is still under way was given up: don't wait for it.
+    // Do not wait for calls that were given up.
     runtime.shutdown_background();
     done
 }

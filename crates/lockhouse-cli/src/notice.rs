@@ -1,4 +1,4 @@
-//! Tells a terminal what a command waits for.
+//! Shows on a terminal what a command waits for.
 
 use std::io::{self, IsTerminal};
 use std::pin::pin;
@@ -11,17 +11,17 @@ use crate::complaint::complain;
 use crate::failure::word;
 use crate::format::Format;
 
-/// Shorter waits go unsaid.
+/// Shorter waits are not reported.
 const UNSAID: Duration = Duration::from_millis(500);
 
-/// After so long more, the waiters of other processes are listed.
+/// After this much longer, the waiters of other processes are listed.
 const LISTED: Duration = Duration::from_secs(1);
 
-/// How often a new place in the line is said at most.
+/// How often a new place in the line is reported at most.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What `acquiring` comes to. If it takes a while, and a person may be looking, says on stderr what
-/// it waits for, and how many are ahead.
+/// The result of `acquiring`. If it takes a while and stderr is a terminal, reports there what it
+/// waits for, and how many waiters are ahead.
 pub(crate) async fn while_waiting<T>(
     acquiring: impl Future<Output = T>,
     lockhouse: &Lockhouse,
@@ -49,7 +49,7 @@ async fn keep_telling(lockhouse: &Lockhouse, ask: &Ask) {
     loop {
         sleep(pause).await;
         pause = AGAIN;
-        // If it cannot be found out, there is nothing new to say.
+        // If the places cannot be read, nothing new is reported.
         let Ok(Some(places)) = places(lockhouse, ask).await else {
             continue;
         };
@@ -70,7 +70,7 @@ async fn keep_telling(lockhouse: &Lockhouse, ask: &Ask) {
     }
 }
 
-/// The semaphores of `ask`, each with how many waiters are ahead; none if that is not known.
+/// The semaphores of `ask`, each with the number of waiters ahead. `None` if that is not known.
 async fn places(
     lockhouse: &Lockhouse,
     ask: &Ask,
@@ -88,8 +88,8 @@ async fn places(
     Ok(Some(places))
 }
 
-/// Says where the permits are lacking. If that cannot be found out, the wait alone is said. What was said by that of
-/// how many are ahead: none are where nobody else waits.
+/// Reports which semaphores lack permits, or only the wait if they cannot be read. Returns the
+/// reported numbers of waiters ahead, if they are known to be 0.
 async fn tell(lockhouse: &Lockhouse, ask: &Ask) -> Option<Vec<usize>> {
     let (mut lacking, mut ahead) = (Vec::new(), Some(Vec::new()));
     for (name, _) in ask.permits() {
@@ -97,7 +97,7 @@ async fn tell(lockhouse: &Lockhouse, ask: &Ask) -> Option<Vec<usize>> {
             ahead = None;
             break;
         };
-        // Which of them come first is not known here.
+        // It is not known here which of them come first.
         let others = match status.waiting.saturating_sub(1) {
             0 => String::new(),
             1 => ", 1 other waits".into(),

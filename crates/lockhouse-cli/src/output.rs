@@ -1,6 +1,7 @@
-//! What goes to stdout: one line of JSON for programs, or words and tables for people.
+//! The output on stdout: one line of JSON for programs, or words and tables for people.
 //!
-//! A reader that goes away, such as `head`, is no error, but for what nobody else can tell it.
+//! A reader that goes away, such as `head`, is no error, unless the output cannot be read in any
+//! other way.
 
 use std::io::{self, ErrorKind, Write as _};
 
@@ -10,7 +11,7 @@ use crate::failure::Failure;
 use crate::format::Format;
 
 impl Format {
-    /// Prints what was answered: `json` to programs, `text` to people.
+    /// Prints a result: `json` to programs, `text` to people.
     pub(crate) fn print<J: Serialize>(
         self,
         json: impl FnOnce() -> J,
@@ -19,7 +20,7 @@ impl Format {
         line(&self.said(json, text)?)
     }
 
-    /// The same, where a reader that went away has missed something.
+    /// The same, but a reader that went away is an error.
     pub(crate) fn deliver<J: Serialize>(
         self,
         json: impl FnOnce() -> J,
@@ -41,8 +42,8 @@ impl Format {
         }
     }
 
-    /// Prints `text` to people. Programs learn all there is from the exit code, as from an HTTP
-    /// answer without content.
+    /// Prints `text` to people. For programs, the exit code says everything, as an HTTP answer
+    /// without content does.
     pub(crate) fn say(self, text: impl FnOnce() -> String) -> Result<(), Failure> {
         match self {
             Format::Table => line(&text()),
@@ -51,12 +52,12 @@ impl Format {
     }
 }
 
-/// Prints one line, or several, and sees to it that they leave.
+/// Prints one or more lines, and flushes them.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     bytes(format!("{text}\n").as_bytes())
 }
 
-/// Prints `bytes` as they are.
+/// Prints `bytes` unchanged.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     match write(bytes) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_write(&error)),

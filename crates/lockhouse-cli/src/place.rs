@@ -24,7 +24,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place that `url` or the `variable` names, else a file in the user's state folder.
+    /// The place that `url` or the `variable` names, or else a file in the user's state folder.
     pub(crate) fn new(
         url: Option<String>,
         variable: Result<String, VarError>,
@@ -37,7 +37,7 @@ impl Place {
         if let Err(VarError::NotUnicode(_)) = variable {
             return Err(invalid("of LOCKHOUSE_URL is not UTF-8"));
         }
-        // As with most variables, an empty one is as good as none.
+        // An empty variable counts as unset, as is usual.
         let variable = variable.ok().filter(|url| !url.is_empty());
         if let Some(url) = url.or(variable) {
             return Ok(Self::at(url));
@@ -58,7 +58,7 @@ impl Place {
         }
     }
 
-    /// The same, where a server is shown what `options` say.
+    /// The same place, with the `options` for a server.
     pub(crate) fn with(self, options: ConnectOptions) -> Self {
         Self { options, ..self }
     }
@@ -72,7 +72,7 @@ impl Place {
             .chain(token)
     }
 
-    /// For a command that ends: a store in its memory would end with it.
+    /// Connects for a short command. Refuses a store in memory, which would end with the command.
     pub(crate) async fn connect(&self) -> Result<Lockhouse, Failure> {
         if self.url == MEMORY {
             return Err(invalid(
@@ -84,13 +84,13 @@ impl Place {
         Ok(Lockhouse::connect_with(&self.url, options).await?)
     }
 
-    /// For a command that only reads. An SQLite file that does not exist is not created: it is read
-    /// as an empty store, and people are told.
+    /// Connects for a command that only reads. It does not create a missing SQLite file, but reads
+    /// it as an empty store and warns people.
     pub(crate) async fn connect_to_read(&self, output: Format) -> Result<Lockhouse, Failure> {
         let Some(file) = self.file().filter(|file| !file.exists()) else {
             return self.connect().await;
         };
-        // A URL that makes no sense is refused, whether there is such a file or not.
+        // Refuse a malformed URL, whether such a file exists or not.
         self.open()?;
         if output == Format::Table {
             complain(&format!(
@@ -101,7 +101,7 @@ impl Place {
         Ok(Lockhouse::connect(MEMORY).await?)
     }
 
-    /// The store itself, not yet migrated.
+    /// Opens the store, without migrating it.
     pub(crate) fn open(&self) -> Result<Arc<dyn FullStore>, Failure> {
         Ok(lockhouse_stores::open(&self.url).map_err(Error::from)?)
     }
@@ -117,7 +117,8 @@ impl Place {
         (!path.is_empty() && !path.contains('?')).then(|| Path::new(path))
     }
 
-    /// As [`connect`](Self::connect), and tries for as long as `wait` while others keep the database busy.
+    /// [`connect`](Self::connect), with retries for up to `wait` while other processes keep the
+    /// database busy.
     pub(crate) async fn connect_within(&self, wait: Duration) -> Result<Lockhouse, Failure> {
         let begun = Instant::now();
         loop {
@@ -145,7 +146,7 @@ pub(crate) fn invalid(problem: impl Into<std::borrow::Cow<'static, str>>) -> Fai
     lockhouse::Error::from(Invalid::new("--url", problem)).into()
 }
 
-/// As the XDG Base Directory Specification has it: a relative path counts as none.
+/// By the XDG Base Directory Specification, a relative path counts as none.
 fn state_folder(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| var(name).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))

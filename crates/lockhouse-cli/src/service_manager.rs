@@ -1,13 +1,15 @@
-//! The server tells systemd when it is ready, reloads or stops, and that it still runs.
+//! Notifies systemd when the server is ready, reloads or stops, and that it still runs.
 //!
-//! Each is a message to the socket in `NOTIFY_SOCKET`; without one there is nobody to tell. See `sd_notify(3)`.
+//! Each is a message to the socket in `NOTIFY_SOCKET`. Without the variable nothing is sent. See
+//! `sd_notify(3)`.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// The server takes connections. Until it ends, systemd is told so as often as the unit's `WatchdogSec=` wants it.
+/// The server accepts connections. Until it ends, it sends keep-alives as often as the unit's
+/// `WatchdogSec=` requires.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready]);
     if let Some(at_most) = sd_notify::watchdog_enabled() {
@@ -15,7 +17,7 @@ pub(crate) fn ready() {
     }
 }
 
-/// The files that can be read again are about to be; then the server is [`ready`] again.
+/// The server is about to reload its files. After that it is [`ready`] again.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -23,7 +25,7 @@ pub(crate) fn reloading() {
     }
 }
 
-/// They were read.
+/// The files were reloaded.
 pub(crate) fn reloaded() {
     tell(&[NotifyState::Ready]);
 }
@@ -33,7 +35,7 @@ pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// A runtime that hangs tells nothing, and is restarted.
+/// If the runtime hangs, it sends nothing, and systemd restarts the server.
 async fn keep_telling(every: Duration) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

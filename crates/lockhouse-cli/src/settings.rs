@@ -1,6 +1,7 @@
 //! The settings of `serve`: from flags, from the environment, and from a file such as `lockhouse.toml`.
 //!
-//! A key of the file is the name of a flag with `_` for `-`. [`parse`] appends a key as a flag to the arguments, unless a flag or a
+//! A key of the file is the name of a flag with `_` for `-`. [`parse`] appends a key as a flag to
+//! the arguments, unless a flag or a
 //! variable sets it already, and reads the arguments again. So clap checks every value in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,8 @@ use toml::{Table, Value};
 use crate::args::{Cli, Task};
 use crate::verbs::Verb;
 
-/// The flags that are no settings: they say what to do with the settings, how to print, or are for clients of a server.
+/// The flags that are no settings: they control what to do with the settings or how to print, or
+/// are for clients of a server.
 const NO_SETTINGS: [&str; 7] = [
     "config",
     "check-config",
@@ -32,10 +34,10 @@ const NO_SETTINGS: [&str; 7] = [
 /// The variable that clap does not read itself.
 const URL_VARIABLE: &str = "LOCKHOUSE_URL";
 
-/// How alike a key and a known one must be for the latter to be offered, of 1.
+/// How similar an unknown key and a known one must be, from 0 to 1, to suggest the known one.
 const ALIKE: f64 = 0.75;
 
-/// A setting as it is in effect.
+/// A setting that is in effect.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setting {
     /// Its key in the file.
@@ -44,7 +46,7 @@ pub(crate) struct Setting {
     pub(crate) values: Vec<String>,
     /// Where it is from.
     pub(crate) from: From,
-    /// Whether it is on or off, by its flag alone.
+    /// Whether it is a switch, which its flag alone turns on.
     pub(crate) is_switch: bool,
     flag: String,
     variable: Option<String>,
@@ -117,7 +119,7 @@ impl Known {
     /// The keys that the file at `path` sets, and the flags that set the same.
     fn flags(&self, path: &Path) -> Result<Vec<(String, Vec<OsString>)>, String> {
         let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-        // Its own text shows the line, which may have a password in it.
+        // The parser's message shows the line, which may contain a password.
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let before = error
                 .span()
@@ -199,7 +201,7 @@ fn is_switch(flag: &Arg) -> bool {
     matches!(flag.get_action(), ArgAction::SetTrue)
 }
 
-/// `value` as it is typed, or what the flag takes.
+/// `value` as arguments, or an error that says what the flag takes.
 fn words(flag: &Arg, value: Value) -> Result<Vec<OsString>, &'static str> {
     let name = flag.get_long().unwrap_or_default();
     let word = |value: Value| match value {
@@ -225,7 +227,7 @@ fn words(flag: &Arg, value: Value) -> Result<Vec<OsString>, &'static str> {
     }
 }
 
-/// The settings as a file that sets them, with where each is from.
+/// The settings as a file, with the source of each.
 pub(crate) fn as_file(settings: &[Setting]) -> String {
     let lines = settings.iter().map(|setting| {
         let Setting {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use comfy_table::{ContentArrangement, Table, presets};
 use lockhouse::{Owner, Request, Slots, Timestamp};
 
-/// What stands where there is nothing.
+/// The text of an empty cell.
 pub(crate) const NOTHING: &str = "-";
 
 /// The longest owner in a column on a terminal, in characters.
@@ -25,7 +25,7 @@ pub(crate) fn rows<const N: usize>(
     finished(table)
 }
 
-/// One thing a line, each under its name.
+/// One fact on each line, after its name.
 pub(crate) fn facts<const N: usize>(facts: [(&str, String); N]) -> String {
     let mut table = bare();
     for (name, value) in facts {
@@ -34,7 +34,7 @@ pub(crate) fn facts<const N: usize>(facts: [(&str, String); N]) -> String {
     finished(table)
 }
 
-/// A request, one row a permit.
+/// Requests, one row for each permit.
 pub(crate) fn requests<'a>(requests: impl IntoIterator<Item = &'a Request>) -> String {
     let now = Timestamp::now();
     let permits = requests.into_iter().flat_map(|request| {
@@ -147,7 +147,7 @@ fn finished(mut table: Table) -> String {
     table.trim_fmt()
 }
 
-/// A note may have lines and tabs; a row has none.
+/// A note may contain line breaks and tabs, which a row must not.
 fn one_line(text: String) -> String {
     text.replace(['\n', '\r', '\t'], " ")
 }

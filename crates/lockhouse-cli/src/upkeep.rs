@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The longest interval, and the greatest age.
 const MOST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
-/// How often what is done, and which owners are checked.
+/// The intervals of the tasks, and the checks of owners.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Intervals {
@@ -66,11 +66,11 @@ pub(crate) struct Intervals {
         value_name = "PATTERN=URL [QUERY]",
         value_delimiter = '\n'
     )]
-    // Read later: clap's errors repeat what was typed, which may have a password in it.
+    // Parsed later: clap's errors would repeat the argument, which may contain a password.
     checks: Vec<String>,
 }
 
-/// What is old enough for what, and how it is deleted.
+/// The ages at which rows are ended or deleted, and the sizes of purges.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Upkeep")]
 pub(crate) struct Ages {
@@ -173,7 +173,7 @@ struct Check {
     query: Option<String>,
 }
 
-/// What ends a pattern: the begin of a URL that can be checked.
+/// The URL prefixes that end a pattern.
 const BEGINS: [&str; 7] = [
     "=http://",
     "=https://",
@@ -201,7 +201,7 @@ fn invalid(problem: &'static str) -> Failure {
 impl FromStr for Check {
     type Err = &'static str;
 
-    /// Either part may have an `=` in it.
+    /// Either part may contain an `=`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let at = BEGINS.iter().filter_map(|begin| text.find(begin)).min();
         let Some((pattern, url)) = at.map(|at| (&text[..at], &text[at + 1..])) else {

@@ -1,4 +1,4 @@
-//! What `acquire` and `run` ask for.
+//! The ask of `acquire` and `run`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub(crate) fn patience(text: &str) -> Result<Duration, humantime::DurationError>
     }
 }
 
-/// `NAME[=COUNT]`, not yet checked.
+/// `NAME[=COUNT]`, not yet validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Want {
     name: String,

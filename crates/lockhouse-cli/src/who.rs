@@ -1,4 +1,4 @@
-//! Who types: for histories, and as the owner of what `run` holds.
+//! The name of the user: for histories, and as the owner of the permits of `run`.
 
 use std::env;
 use std::ffi::OsString;
@@ -25,11 +25,11 @@ pub(crate) fn user_and_host() -> String {
     valid(who, "somebody")
 }
 
-/// `ann@build-7:4711:1f0c9a3e restic backup /home`: this process, which runs `command`. It is no
-/// other process's: containers on one host, and those that start again, may have the same pids.
+/// `ann@build-7:4711:1f0c9a3e restic backup /home`: this process, which runs `command`. The random
+/// part makes it unique, since containers on one host may have the same pids.
 pub(crate) fn runs(command: &[OsString]) -> String {
     let pid = process::id();
-    // Of 74 random bits the last 32.
+    // The last 32 of 74 random bits.
     let unique = uuid::Uuid::now_v7().as_u128() as u32;
     let own = format!("{pid}:{unique:08x}");
     let process = valid(format!("{}:{own}", user_and_host()), &format!("pid:{own}"));
@@ -54,7 +54,7 @@ fn with_command(process: String, command: &[OsString]) -> String {
     }
 }
 
-/// Environments can have anything in them.
+/// The environment may hold any text.
 fn valid(who: String, otherwise: &str) -> String {
     Owner::parse(&who).map_or_else(|_| otherwise.to_owned(), |_| who)
 }

@@ -1,4 +1,4 @@
-//! What a caller asks for.
+//! Asks: the permits that a caller wants.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,21 @@ pub const MAX_SEMAPHORES_A_REQUEST: usize = 64;
 pub struct Ask {
     /// The idempotency key.
     pub external_id: ExternalId,
-    /// Who will hold.
+    /// The owner of the permits.
     pub owner: Option<Owner>,
-    /// How long the hold lasts unless renewed; without it, until released.
+    /// How long the hold lasts after a grant or a renewal. Without it, the hold lasts until it is
+    /// released.
     pub ttl: Option<Ttl>,
-    /// How much it is preferred to others that wait.
+    /// The priority among waiters.
     pub priority: Priority,
     permits: BTreeMap<SemaphoreName, Count>,
 }
 
 impl Ask {
-    /// An ask for `permits`, in any order, with neither owner nor time to live nor priority.
+    /// An ask for `permits`, in any order, without owner, TTL or priority.
     ///
     /// # Errors
-    /// [`Invalid`] on `permits` when they name no semaphore, more than 64, or one of them twice.
+    /// [`Invalid`] on `permits` if they name no semaphore, more than 64, or one of them twice.
     pub fn new(
         external_id: ExternalId,
         permits: impl IntoIterator<Item = (SemaphoreName, Count)>,
@@ -56,13 +57,13 @@ impl Ask {
         })
     }
 
-    /// What is asked for, in byte order of the names.
+    /// The permits that are asked for, in byte order of the names.
     pub fn permits(&self) -> impl ExactSizeIterator<Item = (&SemaphoreName, Count)> {
         self.permits.iter().map(|(name, count)| (name, *count))
     }
 
-    /// Whether `request` was granted to this very ask (P5): the same permits and the same owner.
-    /// How long it lasts and how much it is preferred don't count.
+    /// Whether `request` was granted to the same ask (P5): the same permits and the same owner. TTL
+    /// and priority do not count.
     pub fn is_that_of(&self, request: &Request) -> bool {
         self.owner == request.owner
             && self.permits().len() == request.permits.len()

@@ -1,4 +1,4 @@
-//! What a store loads, and what it must save.
+//! The rows that a store loads, and the changes that it must save.
 
 use std::collections::BTreeMap;
 
@@ -7,48 +7,49 @@ use crate::{
     Semaphore, SemaphoreName, State, Template, Timestamp, Ttl,
 };
 
-/// What a store has locked and read.
+/// The rows that a store has locked and read.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The store's clock, read after the locks were held (P8).
     pub now: Timestamp,
-    /// The semaphores of the footprint that there are, deleted ones too.
+    /// The semaphores of the footprint that have a row, including deleted ones.
     pub semaphores: BTreeMap<SemaphoreName, Semaphore>,
-    /// The requests of the footprint that there are, ended ones too.
+    /// The requests of the footprint that have a row, including ended ones.
     pub requests: BTreeMap<ExternalId, Request>,
-    /// The sessions of the footprint's owners that there are, lapsed ones too.
+    /// The sessions of the footprint's owners that have a row, including lapsed ones.
     pub owners: BTreeMap<Owner, OwnerSession>,
     /// All templates, if the footprint asks for them.
     pub templates: Vec<Template>,
 }
 
-/// What to answer and what to save.
+/// The result of [`decide`](crate::decide()): the answers, and the changes to save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// One answer a command, in their order.
+    /// One outcome for each command, in their order.
     pub outcomes: Vec<Outcome>,
-    /// What to save before any answer is given.
+    /// The changes to save before any answer is sent.
     pub changes: Changes,
 }
 
-/// What to save, in one commit, each list in byte order of its keys.
+/// The changes to save in one commit, each list in byte order of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Semaphores to write as they are here. One that was not loaded has no row yet.
+    /// Semaphores to write as they are here. A semaphore that was not loaded has no row yet.
     pub semaphores: Vec<Semaphore>,
     /// Requests to insert, with their permits. Some may have ended already.
     pub granted: Vec<Request>,
-    /// Requests whose expiry was pushed.
+    /// Requests that were renewed.
     pub renewed: Vec<Renewed>,
-    /// Requests to end, with their permits, after they were renewed: one may be in both lists.
+    /// Requests to end, with their permits. Save these after the renewals: a request may be in both
+    /// lists.
     pub ended: Vec<Ended>,
-    /// Rows to add to the audit, in the order in which they were made.
+    /// Rows to add to the history of capacities, in order.
     pub capacity_changes: Vec<CapacityChange>,
-    /// Sessions of owners to write as they are here, whether there was one or not.
+    /// Sessions of owners to write as they are here, whether they have a row or not.
     pub heartbeats: Vec<OwnerSession>,
-    /// Owners whose sessions to delete, whether there was one or not.
+    /// Owners whose sessions to delete, whether they have a row or not.
     pub goodbyes: Vec<Owner>,
-    /// Nothing to write: those of the semaphores that waiters at other processes may want to look at.
+    /// Nothing to write: the semaphores that waiters at other processes may want to read.
     pub freed: Vec<Freed>,
 }
 
@@ -59,7 +60,7 @@ impl Changes {
     }
 }
 
-/// A semaphore of which permits came free or are left to the first in its line; or that was deleted.
+/// A semaphore whose permits became free or are left to the first in its line, or that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freed {
     /// The semaphore.
@@ -68,12 +69,12 @@ pub struct Freed {
     pub left_to: Option<ProcessId>,
 }
 
-/// A request whose expiry was pushed.
+/// A request that was renewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
     /// The request.
     pub external_id: ExternalId,
-    /// Its new time to live.
+    /// Its new TTL.
     pub ttl: Ttl,
     /// When it expires now.
     pub expires_at: Timestamp,
@@ -92,9 +93,9 @@ impl Renewed {
 pub struct Ended {
     /// The request.
     pub external_id: ExternalId,
-    /// Why.
+    /// Why it ended.
     pub reason: EndReason,
-    /// When.
+    /// When it ended, by the store's clock.
     pub at: Timestamp,
     /// The caller that asked for its end.
     pub by: Option<Owner>,

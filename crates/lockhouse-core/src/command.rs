@@ -1,4 +1,4 @@
-//! What can be asked of a store, and how it answers.
+//! The commands of a store, and their outcomes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{
     Refusal, Request, Semaphore, SemaphoreName, Standing, Timestamp, Ttl, Turn,
 };
 
-/// One thing to do. Each is safe to do again.
+/// A command. Each is safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {
@@ -20,65 +20,68 @@ pub enum Command {
     },
     /// Grant all of an ask, or none.
     Acquire {
-        /// What is asked for.
+        /// The permits, owner, TTL and priority.
         ask: Ask,
-        /// Its turn among the asks that wait for the same semaphores. The default one comes first in its batch.
+        /// Its turn among the asks that wait for the same semaphores. The default turn comes first
+        /// in its batch.
         turn: Turn,
     },
-    /// Do to a semaphore what the template says that made it: set its capacity, or delete it as nobody uses it.
+    /// Update a semaphore from the template that created it: set its capacity, or delete it if it
+    /// is idle.
     Follow {
         /// The semaphore.
         name: SemaphoreName,
     },
-    /// Say how a semaphore is, and take note of who waits for it at a process.
+    /// Read a semaphore, and record in its line the waiters of a process.
     Stand {
         /// The semaphore.
         name: SemaphoreName,
-        /// Who waits.
+        /// The waiters of the process.
         stand: Stand,
     },
-    /// Push a live request's expiry to now plus a time to live.
+    /// Renew a live request: it expires one TTL from now.
     Renew {
         /// The request.
         external_id: ExternalId,
-        /// The new time to live; without it, the one last given.
+        /// The new TTL. Without it, the last one is used.
         ttl: Option<Ttl>,
-        /// Who. If that is a token's, only what the same token made is renewed.
+        /// The caller. If it belongs to a token, only requests of the same token are renewed.
         by: Option<Owner>,
     },
     /// End a live request.
     End {
         /// The request.
         external_id: ExternalId,
-        /// Why. Where the cause does not hold, nothing is ended.
+        /// Why it ends. If the cause does not hold, nothing ends.
         cause: Cause,
     },
-    /// Say that an owner lives, and will say so again within a time.
+    /// Begin or renew an owner's session.
     Heartbeat {
         /// The owner.
         owner: Owner,
-        /// After so long in silence, all that it holds is freed.
+        /// The session lapses after this long without a heartbeat, and all requests that it keeps
+        /// end.
         ttl: Ttl,
-        /// Refuse if no session goes on, instead of beginning one. Asked again, as its answer was
-        /// lost, it says the same.
+        /// Refuse if the owner has no session, instead of beginning one. A repeated call gets the
+        /// same answer.
         must_exist: bool,
     },
-    /// Raise a semaphore's fence to that of an epoch, unless it is there or beyond. One that is deleted,
-    /// or was never there, is raised too, and stays deleted.
+    /// Raise a semaphore's fence to that of an epoch, unless it is as high already. This includes
+    /// semaphores that are deleted or never existed; they stay deleted.
     RaiseFence {
         /// The semaphore.
         name: SemaphoreName,
         /// The epoch.
         epoch: Epoch,
     },
-    /// Forget an owner's session. What it holds is ended before, by commands of their own.
+    /// Delete an owner's session. Other commands end its requests before.
     Goodbye {
         /// The owner.
         owner: Owner,
     },
 }
 
-/// What a semaphore shall be.
+/// The definition of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// The semaphore.
@@ -87,20 +90,21 @@ pub struct Definition {
     pub capacity: Capacity,
     /// Refuse if it does not exist, instead of creating it.
     pub must_exist: bool,
-    /// Whether its permits have slots. Without it, an existing semaphore stays as it is, and a new one has none.
+    /// Whether its permits have slots. Without it, an existing semaphore keeps its mode, and a new
+    /// one has none.
     pub slots: Option<bool>,
     /// Refuse if it exists with another capacity, or differs in having slots, instead of changing it.
     pub if_missing: bool,
     /// Refuse unless this is its capacity now, or it has the new one already.
     pub expected: Option<Capacity>,
-    /// Who says so, for the audit.
+    /// The author of the change, for the history.
     pub changed_by: Option<Owner>,
-    /// Why, for the audit.
+    /// Why the capacity changes, for the history.
     pub note: Option<Note>,
 }
 
 impl Definition {
-    /// A definition without conditions, said by nobody.
+    /// A definition without conditions, author or note.
     pub fn new(name: SemaphoreName, capacity: Capacity) -> Self {
         Self {
             name,
@@ -120,15 +124,15 @@ impl Definition {
     }
 }
 
-/// What a process says of its callers that wait for a semaphore. Those who were refused before, in the same batch, count
-/// as well.
+/// The record of a process about its waiters for a semaphore. Asks that were refused earlier in the
+/// same batch count as waiters too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stand {
     /// The process.
     pub process: ProcessId,
-    /// How its waiters stand; none without.
+    /// Its waiters. `None` if it has none.
     pub standing: Option<Standing>,
-    /// When this is saved.
+    /// When the entry is saved.
     pub saved: Saved,
 }
 
@@ -140,46 +144,48 @@ pub enum Saved {
     Along,
     /// In any case.
     Always,
-    /// In any case; and the free permits are left to the first in the line from now on, who cannot use them yet.
+    /// In any case. The time for which free permits are left to the first in the line begins again,
+    /// since the first cannot use them yet.
     Excused,
 }
 
-/// Why a request shall end. All but the first and the last are looked at again under the locks.
+/// Why a request is to end. [`decide`](crate::decide()) checks the cause again under the locks,
+/// except the first and the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its holder gives it back, or somebody else who knows its id.
+    /// Its holder releases it, or another caller that knows its id.
     Released {
-        /// Who. If that is a token's, only what the same token made is released.
+        /// The caller. If it belongs to a token, only requests of the same token are released.
         by: Option<Owner>,
     },
-    /// Its time has passed.
+    /// Its TTL has passed.
     Expired,
     /// Its owner's session has lapsed.
     OwnerSilent {
-        /// Whose it must be.
+        /// The owner that the request must have.
         owner: Owner,
     },
     /// Its owner is known to be gone.
     OwnerGone {
-        /// Whose it must be.
+        /// The owner that the request must have.
         owner: Owner,
     },
-    /// It has no time to live, has been held for so long, and no session of its owner keeps it.
+    /// It has no TTL, has been held for `age`, and no session of its owner keeps it.
     Stale {
-        /// How long.
+        /// How long it must have been held.
         age: Duration,
-        /// Whose it must be; nobody's without.
+        /// The owner that the request must have. `None` if it must have no owner.
         owner: Option<Owner>,
     },
-    /// An operator says so.
+    /// An operator ends it by force.
     Forced {
-        /// Who.
+        /// The caller.
         by: Option<Owner>,
     },
 }
 
 impl Cause {
-    /// The reason that is kept.
+    /// The end reason that the store keeps.
     pub fn reason(&self) -> EndReason {
         match self {
             Cause::Released { .. } => EndReason::Released,
@@ -201,14 +207,14 @@ impl Cause {
         }
     }
 
-    /// Whether it looks for what is due by itself, so that an expiry found on the way counts too.
+    /// Whether the cause is that of a sweep, for which an expiry found on the way counts too.
     pub(crate) fn finds_what_is_due(&self) -> bool {
         !matches!(self, Cause::Released { .. } | Cause::Forced { .. })
     }
 }
 
 impl Command {
-    /// An acquire that does not wait and has nobody before it in its batch.
+    /// An acquire without a wait and with no ask before it in its batch.
     pub fn acquire(ask: Ask) -> Self {
         Command::Acquire {
             ask,
@@ -216,7 +222,7 @@ impl Command {
         }
     }
 
-    /// A look at a semaphore by a process that nobody waits at.
+    /// A read of a semaphore by a process without waiters.
     pub fn look(name: SemaphoreName) -> Self {
         Command::Stand {
             name,
@@ -224,7 +230,7 @@ impl Command {
         }
     }
 
-    /// A release by nobody that is named.
+    /// A release by an unnamed caller.
     pub fn release(external_id: ExternalId) -> Self {
         Command::End {
             external_id,
@@ -232,7 +238,7 @@ impl Command {
         }
     }
 
-    /// What it asks to be granted, if it asks for that.
+    /// The ask of an acquire.
     pub fn ask(&self) -> Option<&Ask> {
         match self {
             Command::Acquire { ask, .. } => Some(ask),
@@ -240,7 +246,7 @@ impl Command {
         }
     }
 
-    /// The request that it is about, if it is about one.
+    /// The request that the command names, if any.
     pub fn external_id(&self) -> Option<&ExternalId> {
         match self {
             Command::Define(_)
@@ -257,7 +263,7 @@ impl Command {
         }
     }
 
-    /// The owner whose session it reads or writes.
+    /// The owner whose session the command reads or writes.
     pub fn session_of(&self) -> Option<&Owner> {
         match self {
             Command::Heartbeat { owner, .. }
@@ -274,7 +280,7 @@ impl Command {
         }
     }
 
-    /// Whether a semaphore that it names and that does not exist may be made by a template.
+    /// Whether a template may create a semaphore that the command names.
     pub(crate) fn may_use_a_template(&self) -> bool {
         match self {
             Command::Define(definition) => definition.if_missing && definition.creates(),
@@ -283,8 +289,8 @@ impl Command {
         }
     }
 
-    /// The semaphores that it names itself. A command on a request also touches the semaphores
-    /// that the request holds.
+    /// The semaphores that the command names. A command on a request also touches the semaphores of
+    /// that request.
     pub fn semaphores(&self) -> impl Iterator<Item = &SemaphoreName> {
         let one = match self {
             Command::Define(Definition { name, .. })
@@ -299,65 +305,65 @@ impl Command {
     }
 }
 
-/// How a command was answered. A refused command changed nothing, except that a request which it
-/// names and whose time had passed is ended.
+/// The answer to a command. A refused command changed nothing, except that it ended a request that
+/// it names and whose TTL had passed.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// How a command that was not refused was answered.
+/// The answer to a command that was not refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// The semaphore has the capacity.
+    /// The semaphore was defined.
     Defined {
-        /// As it is now.
+        /// Its state after the command.
         semaphore: Semaphore,
         /// Whether it did not exist before.
         created: bool,
     },
-    /// The semaphore is gone.
+    /// The semaphore was deleted.
     Deleted,
-    /// The semaphore is as its template says.
+    /// The semaphore was updated from its template.
     Followed {
-        /// As it is now, which may be deleted.
+        /// Its state after the command. It may be deleted.
         semaphore: Semaphore,
-        /// Whether its capacity was set by this.
+        /// Whether this command set its capacity.
         is_resized: bool,
     },
-    /// A semaphore was looked at.
+    /// The semaphore was read.
     Seen {
-        /// As it is now, with the line as it is if this batch is saved.
+        /// Its state after the command, with the line that it has if this batch is saved.
         semaphore: Semaphore,
-        /// The time of its line.
+        /// The current time of its line.
         at: LineTime,
     },
-    /// The semaphore, deleted or not, whose fence is at least that of the epoch.
+    /// The fence of this semaphore, which may be deleted, is at least that of the epoch.
     Raised(Semaphore),
     /// The request holds its permits.
     Granted {
-        /// As it is now.
+        /// Its state after the command.
         request: Request,
-        /// Whether it was granted by this command; if not, it was granted before to the same ask.
+        /// Whether this command granted it. If not, it was granted before to the same ask.
         now: bool,
-        /// How long it lasts from the decision on, if it has a time to live.
+        /// How long it lasts from the decision on, if it has a TTL.
         lasts: Option<Duration>,
     },
-    /// The request's expiry was pushed.
+    /// The request was renewed.
     Renewed(Request),
-    /// The request is over, or the cause to end it did not hold.
+    /// The request has ended, or the cause to end it did not hold.
     Ended {
-        /// As it is now.
+        /// Its state after the command.
         request: Request,
         /// Whether this command ended it.
         now: bool,
         /// When this was decided, by the store's clock.
         decided_at: Timestamp,
     },
-    /// The owner's heartbeat was heard.
+    /// The owner's session goes on.
     Heard {
-        /// Its session as it is now.
+        /// Its session after the heartbeat.
         session: OwnerSession,
-        /// Whether this command began it: none went on until now, so what the owner held under an
-        /// earlier one may have been freed.
+        /// Whether this command began the session. An earlier session had then lapsed or was ended,
+        /// so its requests may have ended.
         began: bool,
     },
     /// The owner has no session.

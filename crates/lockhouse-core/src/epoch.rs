@@ -1,12 +1,12 @@
-//! Epochs: a part of the fences that an operator raises, where grants may have been lost.
+//! Epochs: an operator raises all fences to a new epoch after grants may have been lost.
 //!
-//! A database that fails over to a copy which lacked the last commits has forgotten the grants in
-//! them, fences and all, though their holders go on with them. Fences that begin a new epoch are
-//! above every fence that can have been handed out in an earlier one.
+//! A database that fails over to a replica without the last commits has lost the grants in those
+//! commits, while their holders go on. The fences of a new epoch are above every fence of an
+//! earlier one.
 //!
-//! The epoch of the store is that of the fence in a row of its own, [`Epoch::semaphore`], which looks
-//! like a deleted semaphore. A semaphore begins with that fence, since its name may have been in what
-//! was lost.
+//! The epoch of the store is that of the fence in a separate row, [`Epoch::semaphore`], which looks
+//! like a deleted semaphore. A new semaphore begins with that fence, since a semaphore of its name
+//! may have been lost.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ const SEMAPHORE: &str = "lockhouse:epoch";
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// The last one.
+    /// The last epoch.
     pub const LAST: Epoch = Epoch(LAST);
 
     /// Checks that `epoch` is in bounds.
     ///
     /// # Errors
-    /// [`Invalid`] on `epoch` when it is not 0 to 2²¹−1.
+    /// [`Invalid`] on `epoch` if it is not 0 to 2²¹−1.
     pub fn new(epoch: impl Into<i128>) -> Result<Self, Invalid> {
         let epoch = epoch.into();
         u64::try_from(epoch)
@@ -42,20 +42,20 @@ impl Epoch {
             .ok_or_else(|| Invalid::new("epoch", format!("is {epoch}, it goes from 0 to {LAST}")))
     }
 
-    /// The one that `fence` is in; the last for those beyond.
+    /// The epoch of `fence`. A fence beyond the last epoch counts as in the last.
     pub fn of(fence: u64) -> Self {
         Self((fence / FENCES).min(LAST))
     }
 
-    /// The one after it.
+    /// The next epoch.
     ///
     /// # Errors
-    /// [`Invalid`] on `epoch` after the last.
+    /// [`Invalid`] on `epoch` if this is the last.
     pub fn next(self) -> Result<Self, Invalid> {
         Self::new(i128::from(self.0) + 1)
     }
 
-    /// The fence that it begins with. The first grant takes the one after it.
+    /// The fence with which the epoch begins. The first grant takes the next one.
     pub const fn fence(self) -> u64 {
         self.0 * FENCES
     }
@@ -65,7 +65,7 @@ impl Epoch {
         self.0
     }
 
-    /// The name of the row that keeps the store's.
+    /// The name of the row that keeps the store's epoch.
     pub fn semaphore() -> SemaphoreName {
         SemaphoreName::stored(SEMAPHORE).expect("it is a name")
     }

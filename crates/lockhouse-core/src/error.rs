@@ -28,7 +28,7 @@ pub enum Error {
     Denied {
         /// [`Code::Unauthenticated`] or [`Code::Forbidden`].
         code: Code,
-        /// What to do.
+        /// Advice on what to do.
         detail: String,
     },
     /// A defect in Lockhouse, or in what is between the client and the server.

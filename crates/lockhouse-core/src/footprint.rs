@@ -1,38 +1,39 @@
-//! What a store must lock and load before it decides.
+//! Footprints: the rows that a store must lock and load before it decides.
 
 use std::collections::{BTreeSet, HashSet};
 
 use crate::{Command, Epoch, ExternalId, Loaded, Owner, Semaphore, SemaphoreName};
 
-/// The semaphores and requests that a list of commands touches, each in the order to lock it in:
-/// semaphores first, then requests, then owners' sessions, each by bytes.
+/// The rows that a list of commands touches, in the order in which to lock them: semaphores, then
+/// requests, then owners' sessions, each by bytes.
 ///
-/// A command that ends a request touches the semaphores that the request holds, and those are known
-/// only once the request is loaded. So a store loads, asks [`Footprint::grow`], and begins again with
-/// the larger footprint if something was missing. A request's permits never change, so once is mostly
-/// enough.
+/// A command that ends a request touches the semaphores of the request, which are known only once
+/// the request is loaded. So a store loads, calls [`Footprint::grow`], and begins again with the
+/// larger footprint if a row was missing. A request's permits never change, so one more load is
+/// mostly enough.
 ///
-/// Nor is it known before whether a definition creates the semaphore. Then the row of the store's
-/// [`Epoch`] is touched as well. The same goes for an ask that names a semaphore which does not exist: a
-/// [`Template`](crate::Template) may create it.
+/// Only the rows tell whether a definition creates its semaphore. If it does, it also touches the
+/// row of the store's [`Epoch`]. The same is true of an ask that names a semaphore which does not
+/// exist, since a [`Template`](crate::Template) may create it.
 ///
-/// A renewal needs no semaphore, unless it comes too late: many holders that renew are not in each
-/// other's way.
+/// A renewal touches no semaphore, unless it comes too late. So holders that renew do not block
+/// each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// To lock first.
+    /// Semaphores, to lock first.
     pub semaphores: BTreeSet<SemaphoreName>,
-    /// To lock then.
+    /// Requests, to lock next.
     pub requests: BTreeSet<ExternalId>,
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
-    /// Whether all templates are read too, and locked against changes, after those. Only a batch reads them that
-    /// names a semaphore which does not exist, or has one follow its template.
+    /// Whether to read all templates too, and lock them against changes, last. A batch needs them
+    /// if it names a semaphore that does not exist, or updates one from its template.
     pub templates: bool,
 }
 
 impl Footprint {
-    /// What `commands` name, and `also` the semaphores that their requests are known to hold.
+    /// The rows that `commands` name, and the semaphores `also`, which their requests are known to
+    /// hold.
     pub fn of<'a>(commands: &[Command], also: impl IntoIterator<Item = &'a SemaphoreName>) -> Self {
         let mut footprint = Self::default();
         footprint.semaphores.extend(also.into_iter().cloned());
@@ -45,7 +46,7 @@ impl Footprint {
         footprint
     }
 
-    /// Whether it has no row.
+    /// Whether the footprint has no row.
     pub fn is_empty(&self) -> bool {
         self.semaphores.is_empty()
             && self.requests.is_empty()
@@ -53,7 +54,7 @@ impl Footprint {
             && !self.templates
     }
 
-    /// Whether it has just one row.
+    /// Whether the footprint has exactly one row.
     pub fn has_one_row(&self) -> bool {
         self.semaphores.len() + self.requests.len() + self.owners.len() == 1 && !self.templates
     }
@@ -73,7 +74,7 @@ impl Footprint {
         self.templates |= other.templates;
     }
 
-    /// Keeps those rows that `other` has too.
+    /// Keeps only the rows that `other` has too.
     pub fn intersect(&mut self, other: &Self) {
         self.semaphores
             .retain(|name| other.semaphores.contains(name));
@@ -82,9 +83,9 @@ impl Footprint {
         self.templates &= other.templates;
     }
 
-    /// Adds the semaphores that `commands` may give permits back to, and the store's epoch if they
-    /// create one; whether one of them is missing in `loaded`. Those are what live requests hold which
-    /// a command ends, or that are over.
+    /// Adds the rows that `commands` turn out to touch: the semaphores of live requests that a
+    /// command ends or that have expired, and the store's epoch if a command creates a semaphore.
+    /// Returns whether one of them is missing in `loaded`.
     pub fn grow(&mut self, commands: &[Command], loaded: &Loaded) -> bool {
         let ended: HashSet<&ExternalId> = commands
             .iter()
@@ -104,7 +105,8 @@ impl Footprint {
             }
         }
         if creates(commands, loaded) {
-            // It has no row before the first time that it is raised: looked for once, it is not missing.
+            // The epoch has no row before it is first raised. Once it was in the footprint, it is
+            // not missing.
             is_missing |= self.semaphores.insert(Epoch::semaphore());
         }
         if !self.templates && may_use_a_template(commands, loaded) {
@@ -116,7 +118,7 @@ impl Footprint {
     }
 }
 
-/// Whether one of `commands` names a semaphore that does not exist, unless a template makes it.
+/// Whether one of `commands` names a semaphore that a template may have to create.
 fn may_use_a_template(commands: &[Command], loaded: &Loaded) -> bool {
     let deletes = commands
         .iter()

@@ -1,4 +1,4 @@
-//! What is wrong with a value that a caller gave.
+//! Errors in values that a caller passed.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ impl Invalid {
         }
     }
 
-    /// What is wrong with the field.
+    /// The problem with the field.
     pub fn problem(&self) -> &str {
         &self.problem
     }

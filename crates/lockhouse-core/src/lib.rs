@@ -1,11 +1,11 @@
-//! The words and the rules of Lockhouse, a distributed counting semaphore.
+//! The terms and the rules of Lockhouse, a distributed counting semaphore.
 //!
-//! Everything that decides who gets permits is here, in one pure function: [`decide()`] takes what a
-//! store has [`Loaded`] and a list of [`Command`]s, and says what each command is answered and
-//! which [`Changes`] the store must save. It does no I/O and reads no clock, so every store that
-//! runs it under its locks obeys the same rules.
+//! One pure function has all the rules about who gets permits. [`decide()`] takes the rows that a
+//! store has [`Loaded`] and a list of [`Command`]s. It returns the outcome of each command and the
+//! [`Changes`] that the store must save. It does no I/O and reads no clock, so every store that
+//! calls it under its locks obeys the same rules.
 //!
-//! A new kind of store implements [`Store`](store::Store) and keeps its contract.
+//! A new kind of store implements the traits in [`store`] and keeps their contracts.
 
 mod access;
 mod ask;

@@ -1,4 +1,4 @@
-//! Counts, capacities and times to live: numbers that are in bounds once you hold them.
+//! Counts, capacities and TTLs: numbers whose bounds are checked when they are made.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::Invalid;
 /// The largest count and the largest capacity: 2³¹−1.
 pub const MAX_COUNT: u32 = i32::MAX as u32;
 
-/// The longest time to live: 366 days.
+/// The longest TTL: 366 days.
 pub const MAX_TTL: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The shortest time to live.
+/// The shortest TTL.
 const MIN_TTL: Duration = Duration::from_millis(1);
 
 /// How many permits of one semaphore a request asks for: 1 to 2³¹−1.
@@ -25,7 +25,7 @@ impl Count {
     /// Checks that `count` is in bounds.
     ///
     /// # Errors
-    /// [`Invalid`] on `count` when it is not 1 to 2³¹−1.
+    /// [`Invalid`] on `count` if it is not 1 to 2³¹−1.
     pub fn new(count: impl Into<i128>) -> Result<Self, Invalid> {
         in_bounds("count", count.into(), 1).map(Self)
     }
@@ -53,7 +53,7 @@ impl Capacity {
     /// Checks that `capacity` is in bounds.
     ///
     /// # Errors
-    /// [`Invalid`] on `capacity` when it is not 0 to 2³¹−1.
+    /// [`Invalid`] on `capacity` if it is not 0 to 2³¹−1.
     pub fn new(capacity: impl Into<i128>) -> Result<Self, Invalid> {
         in_bounds("capacity", capacity.into(), 0).map(Self)
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Capacity {
     }
 }
 
-/// A time to live, in whole milliseconds: 1 ms to 366 days.
+/// A time to live (TTL), in whole milliseconds: 1 ms to 366 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl {
     ms: u64,
@@ -80,7 +80,7 @@ impl Ttl {
     /// Checks that `ms` is in bounds.
     ///
     /// # Errors
-    /// [`Invalid`] on `ttl_ms` when it is not 1 ms to 366 days.
+    /// [`Invalid`] on `ttl_ms` if it is not 1 ms to 366 days.
     pub fn from_ms(ms: impl Into<i128>) -> Result<Self, Invalid> {
         let ms = ms.into();
         let most = MAX_TTL.as_millis();
@@ -96,10 +96,11 @@ impl Ttl {
             })
     }
 
-    /// Checks that `ttl` is in bounds; a fraction of a millisecond beyond the first is rounded up.
+    /// Checks that `ttl` is in bounds. A fraction of a millisecond is rounded up, except below 1
+    /// ms.
     ///
     /// # Errors
-    /// [`Invalid`] on `ttl_ms` when it is not 1 ms to 366 days.
+    /// [`Invalid`] on `ttl_ms` if it is not 1 ms to 366 days.
     pub fn new(ttl: Duration) -> Result<Self, Invalid> {
         if !ttl.is_zero() && ttl < MIN_TTL {
             let problem = format!("is {ttl:?}, less than a millisecond; give at least 1 ms");
@@ -109,12 +110,12 @@ impl Ttl {
         Self::from_ms(i128::try_from(ms).unwrap_or(i128::MAX))
     }
 
-    /// Milliseconds.
+    /// The TTL in milliseconds.
     pub const fn as_ms(self) -> u64 {
         self.ms
     }
 
-    /// As a duration.
+    /// The TTL as a duration.
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.ms)
     }

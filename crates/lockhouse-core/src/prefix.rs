@@ -1,12 +1,12 @@
-//! The beginnings of names, by which listings are narrowed.
+//! Prefixes of names, which narrow listings.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Invalid, MAX_TEXT_BYTES};
 
-/// How the names of some semaphores begin: at most 255 bytes of UTF-8 without control characters. The empty prefix is
-/// that of all.
+/// A prefix of semaphores' names: at most 255 bytes of UTF-8 without control characters. The empty
+/// prefix matches all names.
 ///
 /// ```
 /// use lockhouse_core::NamePrefix;
@@ -22,7 +22,7 @@ impl NamePrefix {
     /// Checks `text` and keeps it.
     ///
     /// # Errors
-    /// [`Invalid`] when the text is longer than any name, or has a control character.
+    /// [`Invalid`] if the text is longer than any name, or has a control character.
     pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
         let text = text.as_ref();
         if text.len() > MAX_TEXT_BYTES {
@@ -40,14 +40,15 @@ impl NamePrefix {
         &self.0
     }
 
-    /// The first text, in byte order, that is beyond all that begin with the prefix; none if there is none beyond.
+    /// The first text, in byte order, that comes after all texts with this prefix. `None` if there
+    /// is none.
     ///
-    /// The bytes of UTF-8 are in the order of its characters, so that is the prefix with its last character
-    /// replaced by the next, without those at the end that have no next.
+    /// UTF-8 bytes sort as their characters do. So this is the prefix with its last character
+    /// replaced by the next one, after dropping trailing characters that have no next.
     pub fn end(&self) -> Option<String> {
         let last = self.0.trim_end_matches(char::MAX);
         let (at, last) = last.char_indices().next_back()?;
-        // A range of characters leaves out the surrogates.
+        // A range of `char` skips the surrogates.
         let next = (last..=char::MAX).nth(1)?;
         Some(format!("{}{next}", &self.0[..at]))
     }

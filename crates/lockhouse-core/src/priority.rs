@@ -1,4 +1,4 @@
-//! How much an ask is preferred to others.
+//! Priorities of asks.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::Invalid;
 /// The least and the greatest priority are this far from 0.
 pub const MAX_PRIORITY: i32 = 100;
 
-/// A step of priority outweighs this much waiting.
+/// The waiting time that one step of priority is worth.
 const STEP: Duration = Duration::from_secs(10);
 
-/// How much an ask is preferred to others that wait: −100 to 100, 0 unless said. Each step puts it
-/// ahead of those who came up to ten seconds before it.
+/// The priority of an ask among waiters: −100 to 100, by default 0. Each step puts it ahead of
+/// waiters that arrived up to ten seconds before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(i32);
 
@@ -20,7 +20,7 @@ impl Priority {
     /// Checks that `priority` is in bounds.
     ///
     /// # Errors
-    /// [`Invalid`] on `priority` when it is not −100 to 100.
+    /// [`Invalid`] on `priority` if it is not −100 to 100.
     pub fn new(priority: impl Into<i128>) -> Result<Self, Invalid> {
         let priority = priority.into();
         i32::try_from(priority)
@@ -39,7 +39,7 @@ impl Priority {
         self.0
     }
 
-    /// How far it moves a place to the front, in microseconds.
+    /// How far the priority moves a place to the front, in microseconds.
     pub(crate) fn worth_us(self) -> i64 {
         i64::from(self.0) * STEP.as_micros() as i64
     }

@@ -1,31 +1,31 @@
-//! Whether a store's rows keep the promises, by counting them anew.
+//! Verification: checks the promises by counting a store's rows again.
 
 use std::fmt;
 
 use crate::{ExternalId, Semaphore, SemaphoreName, Slots};
 
-/// What a store's rows come to, in one consistent read.
+/// The totals of a store's rows, from one consistent read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recount {
-    /// Every semaphore, deleted ones too.
+    /// Every semaphore, including deleted ones.
     pub semaphores: Vec<Recounted>,
     /// Requests whose state, end and permits contradict each other, in byte order; at most 1000.
     pub torn: Vec<ExternalId>,
 }
 
-/// What the permits of one semaphore come to.
+/// The totals of the permits of one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recounted {
     /// Its row.
     pub semaphore: Semaphore,
     /// The sum of its live permits.
     pub live: u64,
-    /// The greatest fence of its permits; 0 without any.
+    /// The greatest fence of its permits; 0 if there are none.
     pub last_fence: u64,
     /// How many of its fences were handed out more than once.
     pub repeated_fences: u64,
-    /// How many live requests that hold its permits are filed under another semaphore, so that a refusal does not find
-    /// them once they have lapsed.
+    /// How many live requests that hold its permits are indexed under another semaphore. A refusal
+    /// would not find them once they have lapsed.
     pub misfiled: u64,
     /// The slots of its live permits.
     pub slots: HeldSlots,
@@ -34,16 +34,16 @@ pub struct Recounted {
 /// The slots of the live permits of one semaphore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldSlots {
-    /// All of them.
+    /// All slots.
     pub held: Slots,
-    /// Those that more than one permit holds.
+    /// The slots that more than one permit holds.
     pub shared: Slots,
-    /// How many there are, those that are shared counted for each permit.
+    /// How many slots there are. A shared slot counts once for each permit.
     pub count: u64,
 }
 
 impl HeldSlots {
-    /// Adds those of a live permit.
+    /// Adds the slots of a live permit.
     pub fn add(&mut self, slots: &Slots) {
         self.shared.extend(&self.held.shared_with(slots));
         self.held.extend(slots);
@@ -51,16 +51,16 @@ impl HeldSlots {
     }
 }
 
-/// Something that is off.
+/// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The promise that is not kept: `P1`, `P2`, `P3`, `P7` or `P10`.
+    /// The promise that is broken: `P1`, `P2`, `P3`, `P7` or `P10`.
     pub promise: &'static str,
-    /// The semaphore, if it is about one.
+    /// The semaphore, if the finding is about one.
     pub semaphore: Option<SemaphoreName>,
-    /// What is off, in words.
+    /// A description.
     pub text: String,
-    /// Whether [`Upkeep::repair`](crate::store::Upkeep::repair) mends it.
+    /// Whether [`Upkeep::repair`](crate::store::Upkeep::repair) repairs it.
     pub can_be_repaired: bool,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Finding {
 }
 
 impl Recount {
-    /// What is off; empty if nothing is.
+    /// The inconsistencies. Empty if the rows are consistent.
     pub fn findings(&self) -> Vec<Finding> {
         let torn = self.torn.iter().map(|external_id| Finding {
             promise: "P3",
@@ -107,8 +107,9 @@ impl Recounted {
                 can_be_repaired,
             });
         };
-        // After a resize below what was held, more may be live; but then nothing was granted since,
-        // and the resize has the last fence. Clocks, which may be set back, have no say.
+        // After a resize below the permits in use, more may be live than the capacity. Then nothing
+        // was granted since, and the resize has the last fence. This does not compare clocks, which
+        // may be set back.
         let granted_since = self.last_fence == *fence;
         let live = self.live;
         if live > u64::from(capacity.value()) && granted_since {

@@ -1,4 +1,4 @@
-//! Requests: what was granted, and how it ended.
+//! Requests: granted asks, and how they ended.
 
 use std::fmt;
 
@@ -11,18 +11,19 @@ use crate::{Count, ExternalId, Owner, SemaphoreName, Slots, Timestamp, Ttl};
 pub struct Request {
     /// The idempotency key.
     pub external_id: ExternalId,
-    /// Who holds, if they said.
+    /// The owner, if the caller named one.
     pub owner: Option<Owner>,
     /// Live or ended.
     pub state: State,
-    /// What was granted, in byte order of the semaphores' names.
+    /// The permits that were granted, in byte order of the semaphores' names.
     pub permits: Vec<Grant>,
-    /// The time to live that it was last given.
+    /// The TTL that it was last given.
     pub ttl: Option<Ttl>,
     /// When it expires, by the store's clock.
     pub expires_at: Option<Timestamp>,
-    /// When its holder finished it in a transaction of its own, by the store's clock. Such a request is over, though it is
-    /// live until a command ends it as [`Released`](EndReason::Released).
+    /// When its holder finished it in the holder's own transaction, by the store's clock. Its state
+    /// stays live until a command ends it as [`Released`](EndReason::Released), but it holds
+    /// nothing any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// When it was granted, by the store's clock.
@@ -32,13 +33,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether it still counts against its semaphores.
+    /// Whether the request still counts in its semaphores' `in_use`.
     pub fn is_live(&self) -> bool {
         self.state == State::Acquired
     }
 
-    /// Why it is over at `now`, if it is live and still to be ended, swept or not: its holder finished it, or its time has
-    /// passed (P4).
+    /// Why a live request has lapsed at `now`, though no command has ended it yet: its holder
+    /// finished it, or its TTL has passed (P4).
     pub fn lapse(&self, now: Timestamp) -> Option<EndReason> {
         let has_passed = |expires_at| expires_at <= now;
         match self.state {
@@ -66,7 +67,7 @@ impl Request {
     }
 }
 
-/// What a request holds on one semaphore.
+/// The permits that a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Grant {
     /// The semaphore.
@@ -75,22 +76,22 @@ pub struct Grant {
     pub count: Count,
     /// A number that rises with every grant on the semaphore (P7).
     pub fence: u64,
-    /// If the semaphore is slotted: as many slots as the count, which nobody else holds until this ends.
+    /// If the semaphore is slotted: as many slots as the count. No other live permit holds them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Slots>,
 }
 
-/// Live, then ended. Never back.
+/// The state of a request: live, then ended. It never becomes live again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Held.
+    /// The request holds its permits.
     Acquired,
-    /// Ended, and its permits are back.
+    /// The request has ended, and its permits are free.
     Released {
-        /// Why.
+        /// Why it ended.
         reason: EndReason,
-        /// When, by the store's clock.
+        /// When it ended, by the store's clock.
         at: Timestamp,
     },
 }
@@ -108,20 +109,20 @@ impl State {
 /// Why a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
-    /// Its holder gave it back.
+    /// Its holder released it.
     Released,
-    /// Its time to live passed.
+    /// Its TTL passed.
     Expired,
-    /// Its owner is gone.
+    /// Its owner's session lapsed, or a check found the owner gone.
     OwnerDead,
-    /// It was held too long without a time to live.
+    /// It was held too long without a TTL.
     Stale,
-    /// An operator ended it.
+    /// An operator ended it by force.
     Forced,
 }
 
 impl EndReason {
-    /// All of them.
+    /// All end reasons.
     pub const ALL: [EndReason; 5] = [
         EndReason::Released,
         EndReason::Expired,

@@ -1,4 +1,4 @@
-//! Semaphores and the audit of their capacities.
+//! Semaphores, and the history of their capacities.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,28 +6,28 @@ use crate::{Capacity, Line, Note, Origin, Owner, SemaphoreName, Slots, Timestamp
 
 /// A named pool of permits, as a store keeps it.
 ///
-/// A deleted semaphore stays, so that its fence goes on when the name comes back (P7). A name that
-/// was only just made ready for its first definition looks the same: deleted, with nothing in it.
+/// The row of a deleted semaphore stays, so that its fence goes on when the name is used again
+/// (P7). A row that was prepared for a first definition looks the same: deleted and empty.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Semaphore {
     /// Its name.
     pub name: SemaphoreName,
     /// How many permits it has.
     pub capacity: Capacity,
-    /// How many of them are held. More than the capacity after a resize below what was held.
+    /// How many permits are held. After a resize below that number it is more than the capacity.
     pub in_use: u32,
-    /// The last fence that was taken: by a grant, or by a change of the capacity. 0 before the
-    /// first.
+    /// The last fence that a grant or a change of the capacity took. 0 before the first.
     pub fence: u64,
-    /// When it was first defined, by the store's clock; anew when it comes back.
+    /// When it was created, by the store's clock. Set again when a deleted semaphore is defined
+    /// again.
     pub created_at: Timestamp,
     /// When its capacity was last set, by the store's clock.
     pub updated_at: Timestamp,
     /// When it was deleted.
     pub deleted_at: Option<Timestamp>,
-    /// The processes whose callers wait for it.
+    /// The line of the processes that have waiters for it.
     pub line: Line,
-    /// The template that made it, if one did.
+    /// The template that created it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The slots that its live permits hold, if it is slotted.
@@ -36,8 +36,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A name that was never defined, as a row: deleted, with nothing in it. Stores that lock rows make one ready before a definition
-    /// locks it.
+    /// The row of a name that was never defined: deleted and empty. Stores that lock rows insert
+    /// one before a definition locks it.
     pub fn made_ready(name: SemaphoreName, now: Timestamp) -> Self {
         Self {
             name,
@@ -53,13 +53,13 @@ impl Semaphore {
         }
     }
 
-    /// Whether it is there for callers.
+    /// Whether callers see it: it is not deleted.
     pub fn exists(&self) -> bool {
         self.deleted_at.is_none()
     }
 
-    /// Whether it is one of many that a template made, one for each key. A waiter that it has no room for holds up
-    /// nobody on other semaphores (P11).
+    /// Whether a template created it. A waiter that lacks room on a keyed semaphore holds up nobody
+    /// on its other semaphores (P11).
     pub fn is_keyed(&self) -> bool {
         self.origin.is_some()
     }
@@ -71,8 +71,8 @@ impl Semaphore {
 
     /// How many permits could be granted now. Never below 0.
     ///
-    /// A slot above the capacity, which a shrink left, counts against the capacity until its permit ends. So where the
-    /// rows agree, there are as many free slots.
+    /// After a shrink, a slot above the capacity counts as in use until its permit ends. So there
+    /// are as many free slots, if the rows are consistent.
     pub fn available(&self) -> u32 {
         let room = self.capacity.value().saturating_sub(self.in_use);
         match &self.slots {
@@ -87,7 +87,7 @@ impl Semaphore {
 pub struct SemaphoreStatus {
     /// The semaphore as the store has it.
     pub semaphore: Semaphore,
-    /// How many calls wait for it, at all processes.
+    /// How many calls of all processes wait for it.
     pub waiting: u32,
 }
 
@@ -96,14 +96,14 @@ pub struct SemaphoreStatus {
 pub struct CapacityChange {
     /// The semaphore.
     pub semaphore: SemaphoreName,
-    /// What it was.
+    /// The capacity before.
     pub old_capacity: Capacity,
-    /// What it became.
+    /// The capacity after.
     pub new_capacity: Capacity,
-    /// Who changed it, if they said.
+    /// The author of the change, if the caller named one.
     pub changed_by: Option<Owner>,
-    /// Why, if they said.
+    /// Why it was changed, if the caller said so.
     pub note: Option<Note>,
-    /// When, by the store's clock.
+    /// When it was changed, by the store's clock.
     pub changed_at: Timestamp,
 }

@@ -1,7 +1,8 @@
 //! Slots: the indexes of a slotted semaphore.
 //!
-//! A slotted semaphore numbers its permits from 0 to its capacity − 1. A grant of a count takes that many of the lowest
-//! free ones, and the permit keeps them until it ends. Its row says which are taken, so that a grant reads no permits.
+//! A slotted semaphore numbers its permits from 0 to its capacity − 1. A grant takes as many of the
+//! lowest free slots as its count, and the permit keeps them until it ends. The semaphore's row has
+//! the set of taken slots, so that a grant reads no permits.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -13,16 +14,16 @@ pub const MAX_SLOTTED_CAPACITY: u32 = 4_096;
 
 const WORD: u32 = u64::BITS;
 
-/// Hexadecimal digits of a word.
+/// Hexadecimal digits in a word.
 const DIGITS: usize = 16;
 
-/// A set of slots, each from 0 to 4,095: those of a semaphore that are taken, or those that a permit holds.
+/// A set of slots, each from 0 to 4,095: the taken slots of a semaphore, or the slots of a permit.
 ///
 /// As text it is hexadecimal digits. The first digit stands for slots 0 to 3, its lowest bit for slot 0; zeros at the end
 /// are left out. So slots 0, 1 and 4 are `31`.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Slots {
-    /// 64 slots a word, the lowest bit first; the last word is not 0.
+    /// 64 slots in a word, the lowest bit first. The last word is not 0.
     words: Vec<u64>,
 }
 
@@ -30,7 +31,7 @@ impl Slots {
     /// The set of `slots`, in any order.
     ///
     /// # Errors
-    /// [`Invalid`] on `slots` when one of them is beyond 4,095 or comes twice.
+    /// [`Invalid`] on `slots` if one of them is above 4,095 or comes twice.
     pub fn of(slots: impl IntoIterator<Item = u32>) -> Result<Self, Invalid> {
         let mut set = Self::default();
         for slot in slots {
@@ -49,22 +50,22 @@ impl Slots {
         Ok(set)
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// How many there are.
+    /// How many slots the set has.
     pub fn len(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Whether `slot` is one of them.
+    /// Whether the set has `slot`.
     pub fn contains(&self, slot: u32) -> bool {
         self.word((slot / WORD) as usize) & bit(slot) != 0
     }
 
-    /// All of them, from the lowest on.
+    /// The slots, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.words).flat_map(|(at, word)| {
             let bits = (0..WORD).filter(move |bit| word & (1 << bit) != 0);
@@ -72,13 +73,13 @@ impl Slots {
         })
     }
 
-    /// Those that are in both.
+    /// The slots that are in both sets.
     pub fn shared_with(&self, other: &Self) -> Self {
         let words = self.words.iter().zip(&other.words);
         Self::trimmed(words.map(|(a, b)| a & b).collect())
     }
 
-    /// Adds those of `other`.
+    /// Adds the slots of `other`.
     pub fn extend(&mut self, other: &Self) {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -88,7 +89,7 @@ impl Slots {
         }
     }
 
-    /// Takes out those of `other`.
+    /// Removes the slots of `other`.
     pub fn remove(&mut self, other: &Self) {
         for (word, less) in self.words.iter_mut().zip(&other.words) {
             *word &= !less;
@@ -96,15 +97,15 @@ impl Slots {
         self.trim();
     }
 
-    /// How many of the slots of `capacity` are not in it.
+    /// How many of the slots below `capacity` are not in the set.
     pub(crate) fn free(&self, capacity: Capacity) -> u32 {
         let capacity = capacity.value().min(MAX_SLOTTED_CAPACITY);
         let words = (0..capacity.div_ceil(WORD)).map(|at| self.free_in(at, capacity));
         words.map(u64::count_ones).sum()
     }
 
-    /// Adds the `count` lowest slots of `capacity` that are not in it, and says which they are. Fewer, if there are
-    /// not so many.
+    /// Adds the `count` lowest slots below `capacity` that are not in the set, or as many as there
+    /// are. Returns them.
     pub(crate) fn take(&mut self, count: u32, capacity: Capacity) -> Self {
         let capacity = capacity.value().min(MAX_SLOTTED_CAPACITY);
         let mut left = count;
@@ -134,7 +135,7 @@ impl Slots {
         self.words.get(at).copied().unwrap_or(0)
     }
 
-    /// The bits of a word that are of slots below `capacity` and not in it.
+    /// The bits of the word `at` whose slots are below `capacity` and not in the set.
     fn free_in(&self, at: u32, capacity: u32) -> u64 {
         let slots = capacity - at * WORD;
         let all = match slots {
@@ -157,7 +158,7 @@ impl Slots {
     }
 }
 
-/// The `count` lowest bits of `word` that are 1; all of them, if they are fewer.
+/// The `count` lowest set bits of `word`, or all of them if there are fewer.
 fn lowest(word: u64, count: u32) -> u64 {
     if word.count_ones() <= count {
         return word;
@@ -204,7 +205,7 @@ impl fmt::Debug for Slots {
 impl FromStr for Slots {
     type Err = Invalid;
 
-    /// As it is displayed.
+    /// Parses the displayed form.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let senseless = || Invalid::new("slots", "are not hexadecimal digits, at most 1,024");
         let digits = text.as_bytes();
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(taken.free(capacity(4_096)), 0);
     }
 
-    /// What a shrink left above the capacity takes no room below it.
+    /// Slots that a shrink left above the capacity take no room below it.
     #[test]
     fn free_slots_are_counted_below_the_capacity() {
         let taken = set([0, 70]);

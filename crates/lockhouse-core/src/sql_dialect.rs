@@ -16,7 +16,7 @@ pub enum SqlDialect {
 }
 
 impl SqlDialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [SqlDialect; 4] = [
         SqlDialect::MySql,
         SqlDialect::MariaDb,

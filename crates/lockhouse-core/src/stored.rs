@@ -1,6 +1,7 @@
-//! Texts, numbers and times in rows that a store keeps as a whole, such as JSON. Reading a row checks them.
+//! Texts, numbers and times in rows that a store keeps as one value, such as JSON. Reading a row
+//! checks them.
 //!
-//! This is the form of rows on a store without columns, not that of the HTTP API.
+//! This form is for stores without columns. The HTTP API has its own.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,7 +1,8 @@
 //! Templates: rules that create semaphores on first use.
 //!
-//! A template `customer/*` of capacity 2 gives every name that begins with `customer/` a semaphore of capacity 2, as soon
-//! as it is granted for the first time. Of several that match, the one with the longest prefix counts.
+//! A template `customer/*` of capacity 2 creates a semaphore of capacity 2 for every name that
+//! begins with `customer/`, with the first grant on it. Of several templates that match, the one
+//! with the longest prefix applies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,13 +14,14 @@ use serde::{Deserialize, Serialize};
 use crate::text::is_reserved;
 use crate::{Capacity, Invalid, MAX_TEXT_BYTES, NamePrefix, SemaphoreName, Timestamp};
 
-/// The most templates of a store. A batch that creates a semaphore reads all of them.
+/// The most templates in a store. A batch that creates a semaphore reads all of them.
 pub const MAX_TEMPLATES: usize = 1_000;
 
 /// The longest idle time of a template: 366 days.
 const MAX_IDLE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Which names a template is for: a literal prefix and one `*` at its end. `*` alone is for all names.
+/// The names that a template matches: a literal prefix and one `*` at its end. `*` alone matches
+/// all names.
 ///
 /// ```
 /// use lockhouse_core::{Pattern, SemaphoreName};
@@ -36,8 +38,8 @@ impl Pattern {
     /// Checks `text` and keeps it.
     ///
     /// # Errors
-    /// [`Invalid`] on `pattern` when the text does not end with its only `*`, is longer than 255 bytes, has a control
-    /// character or white space at its beginning, or begins with `lockhouse:`.
+    /// [`Invalid`] on `pattern` if the text does not end with its only `*`, is longer than 255
+    /// bytes, has a control character, begins with white space, or begins with `lockhouse:`.
     pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
         let text = text.as_ref();
         let invalid = |problem: &'static str| Err(Invalid::new("pattern", problem));
@@ -68,17 +70,17 @@ impl Pattern {
         &self.0
     }
 
-    /// What the names begin with.
+    /// The prefix of the names.
     pub fn prefix(&self) -> &str {
         &self.0[..self.0.len() - 1]
     }
 
-    /// The same, to list the names by.
+    /// The prefix of the names, for listings.
     pub fn name_prefix(&self) -> NamePrefix {
         NamePrefix::parse(self.prefix()).expect("a pattern's prefix is one")
     }
 
-    /// Whether it is for `name`. Lockhouse's own semaphores are made by no template.
+    /// Whether it matches `name`. No template matches Lockhouse's own semaphores.
     pub fn matches(&self, name: &SemaphoreName) -> bool {
         name.as_str().starts_with(self.prefix()) && !name.is_reserved()
     }
@@ -104,15 +106,15 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// How long a semaphore of a template is kept that nobody uses: 1 ms to 366 days, 7 days unless said.
+/// How long an unused semaphore of a template is kept: 1 ms to 366 days, by default 7 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Idle(Duration);
 
 impl Idle {
-    /// Of so many milliseconds.
+    /// An idle time in milliseconds.
     ///
     /// # Errors
-    /// [`Invalid`] on `idle_ms` when it is not 1 ms to 366 days.
+    /// [`Invalid`] on `idle_ms` if it is not 1 ms to 366 days.
     pub fn from_ms(ms: impl Into<i128>) -> Result<Self, Invalid> {
         let ms = ms.into();
         let idle = u64::try_from(ms).ok().map(Duration::from_millis);
@@ -124,12 +126,12 @@ impl Idle {
             })
     }
 
-    /// In milliseconds.
+    /// The idle time in milliseconds.
     pub fn as_ms(self) -> u64 {
         u64::try_from(self.0.as_millis()).expect("it is at most 366 days")
     }
 
-    /// The time.
+    /// The idle time.
     pub const fn as_duration(self) -> Duration {
         self.0
     }
@@ -144,12 +146,11 @@ impl Default for Idle {
 /// A rule that creates semaphores on first use.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Template {
-    /// For which names.
+    /// The names that it matches.
     pub pattern: Pattern,
     /// The capacity of its semaphores, except of those that were resized by hand.
     pub capacity: Capacity,
-    /// After how long a semaphore of it is deleted that holds nothing, that nobody waits for and that nothing was
-    /// granted on.
+    /// How long a semaphore stays without a holder, a waiter or a new grant before it is deleted.
     pub idle: Idle,
     /// When it was first set, by the store's clock.
     pub created_at: Timestamp,
@@ -157,19 +158,19 @@ pub struct Template {
     pub updated_at: Timestamp,
 }
 
-/// What a template shall be.
+/// The definition of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateDefinition {
-    /// For which names.
+    /// The names that it matches.
     pub pattern: Pattern,
     /// The capacity of its semaphores from now on.
     pub capacity: Capacity,
-    /// After how long an unused semaphore is deleted.
+    /// How long an unused semaphore is kept.
     pub idle: Idle,
 }
 
 impl TemplateDefinition {
-    /// The template as it is after this, where it was `before` if it was there.
+    /// The template after this definition; `before` is the existing one, if any.
     pub fn applied_to(&self, before: Option<&Template>, now: Timestamp) -> Template {
         let Self {
             pattern,
@@ -189,22 +190,24 @@ impl TemplateDefinition {
     }
 }
 
-/// Who made a semaphore: a template.
+/// The template that created a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Origin {
-    /// The template's pattern, whether there is such a template now or not.
+    /// The template's pattern. The template may have been deleted since.
     pub template: Pattern,
-    /// Whether an operator has resized the semaphore, so that it follows its template no more.
+    /// Whether an operator has resized the semaphore, so that it no longer follows its template.
     pub is_resized: bool,
-    /// When something was last granted, to the second: a later grant within [`USED_EVERY`] is not noted.
+    /// When a permit was last granted, to the second: a later grant within [`USED_EVERY`] is not
+    /// recorded.
     pub used_at: Timestamp,
 }
 
-/// How often it is noted that a semaphore is used, at most. So a busy one seldom moves in the index of the idle.
+/// How often a use of a semaphore is recorded at most, so that a busy one seldom moves in the index
+/// of idle semaphores.
 pub const USED_EVERY: Duration = Duration::from_secs(1);
 
 impl Template {
-    /// The one of `templates` that `name` is made by: that with the longest prefix.
+    /// The template of `templates` that applies to `name`: the one with the longest prefix.
     pub fn of<'a>(
         name: &SemaphoreName,
         templates: impl IntoIterator<Item = &'a Template>,
@@ -215,7 +218,7 @@ impl Template {
         matching.max_by_key(|template| template.pattern.prefix().len())
     }
 
-    /// Nothing may have been granted since then on a semaphore that is idle at `now`.
+    /// A semaphore is idle at `now` if nothing was granted on it since the returned time.
     pub fn idle_since(&self, now: Timestamp) -> Timestamp {
         let idle = self.idle.as_duration() + USED_EVERY;
         let since = now.checked_sub(idle).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -1,7 +1,7 @@
-//! Names, ids and owners: short text that is valid once you hold it.
+//! Names, ids and owners: short text that is checked when it is made.
 //!
 //! All three share one rule: 1 to 255 bytes of UTF-8, no control characters, no white space at
-//! either end. They are compared byte by byte, so `Job-1` and `job-1` are two.
+//! either end. They are compared byte by byte, so `Job-1` and `job-1` differ.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -32,7 +32,7 @@ macro_rules! text {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks `text` and keeps it.
+            /// Parses `text`.
             ///
             /// # Errors
             /// [`Invalid`] names the field and the bound that the text breaks.
@@ -101,9 +101,10 @@ text!(
 text!(
     /// Free text that says who holds: a job id, a host and pid.
     ///
-    /// Behind a server that asks for tokens, each token has owners of its own: the owner then has the token's name in
-    /// it. [`as_str`](Owner::as_str) is all of it, by which owners are told apart and kept;
-    /// [`name`](Owner::name) is the text that the caller chose, which `Display` shows.
+    /// Behind a server that asks for tokens, each token has separate owners: the owner then
+    /// includes the token's name. [`as_str`](Owner::as_str) is the whole text, by which stores
+    /// compare owners. [`name`](Owner::name) is the text that the caller chose, which `Display`
+    /// shows.
     Owner,
     "owner",
     check
@@ -117,36 +118,35 @@ text!(
 shown_as_it_is!(SemaphoreName ExternalId TokenName);
 
 impl SemaphoreName {
-    /// The name in a store's row, which may be one of Lockhouse's own. Never use it for what a
-    /// caller says.
+    /// The name in a store's row, which may be reserved. Never use it for a name from a caller.
     ///
     /// # Errors
-    /// As [`parse`](SemaphoreName::parse), reserved names apart.
+    /// As [`parse`](SemaphoreName::parse), except for reserved names.
     pub fn stored(text: impl AsRef<str>) -> Result<Self, Invalid> {
         check("semaphore", text.as_ref()).map(|text| Self(text.into()))
     }
 
-    /// Whether it names one of Lockhouse's own semaphores. Listings leave those out.
+    /// Whether the name is reserved for Lockhouse. Listings leave such semaphores out.
     pub fn is_reserved(&self) -> bool {
         is_reserved(&self.0)
     }
 }
 
-/// Whether names that begin with `text` are those of Lockhouse's own semaphores.
+/// Whether names that begin with `text` are reserved.
 pub(crate) fn is_reserved(text: &str) -> bool {
     text.starts_with(RESERVED_PREFIX)
 }
 
-/// Why a capacity was changed, in the words of who changed it: at most 1024 bytes, may be empty.
+/// A caller's note on a change of a capacity: at most 1024 bytes, may be empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note(Arc<str>);
 
 impl Note {
-    /// Checks `text` and keeps it.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// [`Invalid`] when the text is longer than 1024 bytes or has control characters other than
-    /// line breaks and tabs.
+    /// [`Invalid`] if the text is longer than 1024 bytes, or has control characters other than line
+    /// breaks and tabs.
     pub fn parse(text: impl AsRef<str>) -> Result<Self, Invalid> {
         let text = text.as_ref();
         if text.len() > MAX_NOTE_BYTES {
@@ -169,13 +169,15 @@ impl Note {
 }
 
 impl Owner {
-    /// The character between the name of a token and that of its owner. Texts of callers never have it.
+    /// The character between the name of a token and that of its owner. Names from callers never
+    /// contain it.
     const SEPARATOR: char = '\u{1f}';
 
-    /// The owner that the token called `token` calls `owner`; without one, the owner of what it makes in nobody's name.
+    /// The owner that the token `token` calls `owner`. Without an `owner`, the owner of the token's
+    /// requests that name none.
     ///
     /// # Errors
-    /// [`Invalid`] when both together have more than 254 bytes.
+    /// [`Invalid`] if both together have more than 254 bytes.
     pub fn of_token(token: &TokenName, owner: Option<&Owner>) -> Result<Self, Invalid> {
         let name = owner.map_or("", Owner::name);
         let most = MAX_TEXT_BYTES - 1 - token.as_str().len();
@@ -189,10 +191,11 @@ impl Owner {
         Ok(Self(format!("{token}{}{name}", Self::SEPARATOR).into()))
     }
 
-    /// The owner in a store's row, which may have the name of a token in it. Never use it for what a caller says.
+    /// The owner in a store's row, which may include the name of a token. Never use it for a name
+    /// from a caller.
     ///
     /// # Errors
-    /// As [`parse`](Owner::parse), and when one of the two names is not one.
+    /// As [`parse`](Owner::parse), and if one of the two names is invalid.
     pub fn stored(text: impl AsRef<str>) -> Result<Self, Invalid> {
         let text = text.as_ref();
         let Some((token, name)) = text.split_once(Self::SEPARATOR) else {
@@ -205,13 +208,13 @@ impl Owner {
         Ok(Self(text.into()))
     }
 
-    /// The name of the token whose owner it is, if it is a token's.
+    /// The name of the token that the owner belongs to, if any.
     pub fn token(&self) -> Option<&str> {
         let (token, _) = self.0.split_once(Self::SEPARATOR)?;
         Some(token)
     }
 
-    /// The text that the caller chose; empty where a token named no owner.
+    /// The text that the caller chose. Empty if a token named no owner.
     pub fn name(&self) -> &str {
         self.0
             .split_once(Self::SEPARATOR)

@@ -1,8 +1,8 @@
-//! Turns: who comes before whom among asks for the same semaphores.
+//! Turns: the order among asks for the same semaphores.
 //!
-//! Those who wait stand in one line by their [`Place`], in the order in which they came; a step of
-//! [`Priority`] is worth ten seconds of it. So the order of any two never changes while they wait,
-//! and nobody is overtaken for ever: who comes later than a priority is worth comes behind.
+//! Waiters stand in one line by their [`Place`], in the order of arrival; a step of [`Priority`] is
+//! worth ten seconds. So the order of any two waiters never changes while they wait, and no waiter
+//! starves: an ask that arrives later than its priority is worth comes behind.
 //!
 //! A `Place` orders the waiters of one process. The [`Line`](crate::Line) orders the processes.
 
@@ -14,9 +14,9 @@ use crate::{Ask, Claim, Priority, ProcessId, SemaphoreName, Seniority, Standing}
 /// A place in a line. The lower place comes first; the default place comes before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// When its holder came, moved by what its priority is worth, in microseconds.
+    /// The waiter's time of arrival, moved by the worth of its priority, in microseconds.
     came_us: i64,
-    /// Tells those apart who came at once.
+    /// Distinguishes waiters that arrived at the same time.
     number: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// The place of the ask that came `came` after the line began, as the one of `number`.
+    /// The place of an ask that arrived `came` after the line began, and got `number`.
     pub fn new(came: Duration, priority: Priority, number: u64) -> Self {
         let came_us = i64::try_from(came.as_micros()).unwrap_or(i64::MAX);
         Self {
@@ -40,25 +40,25 @@ impl Place {
     }
 }
 
-/// An ask's turn among others for the same semaphores. The default is that of an ask that comes just now,
-/// does not wait and has nobody before it.
+/// An ask's turn among others for the same semaphores. The default is the turn of an ask that
+/// arrives now, does not wait, and has no ask before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Where it stands.
+    /// Its place in the line of its process.
     pub place: Place,
-    /// Whether it goes on waiting if it is refused for want of room. Then those in its batch that
-    /// stand behind it are not granted what it wants either.
+    /// Whether it goes on waiting if it is refused for lack of room. Then asks behind it in its
+    /// batch are refused permits of its semaphores too.
     pub waits: bool,
-    /// The semaphores for which others wait ahead of it that are not in its batch.
+    /// The semaphores for which asks outside its batch wait ahead of it.
     pub behind: BTreeSet<SemaphoreName>,
-    /// The process that it waits at.
+    /// The process at which it waits.
     pub process: ProcessId,
     /// How long it has waited.
     pub waited: Duration,
 }
 
 impl Turn {
-    /// The claim of `ask`, whose turn it is.
+    /// The claim of `ask`, which has this turn.
     pub fn claim(&self, ask: &Ask) -> Claim {
         Claim {
             process: self.process,
@@ -74,7 +74,7 @@ pub(crate) struct StillWaiting {
     on: BTreeMap<SemaphoreName, Refused>,
 }
 
-/// Those of them that want one semaphore.
+/// The refused asks for one semaphore.
 #[derive(Debug)]
 struct Refused {
     first: Place,
@@ -82,7 +82,8 @@ struct Refused {
 }
 
 impl StillWaiting {
-    /// One that lacks some of the `keys` waits for those, and is in nobody's way on its other semaphores.
+    /// Adds a refused ask. If it lacks some `keys`, it waits for those only, and holds up nobody on
+    /// its other semaphores.
     pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
         let seniority = turn.claim(ask).seniority;
         let permits = ask.permits();
@@ -106,7 +107,7 @@ impl StillWaiting {
         }
     }
 
-    /// The semaphores of `ask` for which others wait ahead of it, in its batch or outside.
+    /// The semaphores of `ask` for which other asks wait ahead of it, in its batch or outside.
     pub(crate) fn ahead_of(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_taken = |name: &&SemaphoreName| {
             let refused = self.on.get(*name);
@@ -116,7 +117,7 @@ impl StillWaiting {
         names.filter(is_taken).cloned().collect()
     }
 
-    /// How those stand that want `name`.
+    /// The standing of the refused asks for `name`.
     pub(crate) fn on(&self, name: &SemaphoreName) -> Option<Standing> {
         self.on.get(name).map(|refused| refused.standing)
     }
@@ -139,7 +140,7 @@ mod tests {
         assert!(place(1, 7, 1) < place(1, 7, 2));
     }
 
-    /// P11: nothing waits for ever.
+    /// P11: no waiter starves.
     #[test]
     fn a_step_of_priority_is_worth_ten_seconds() {
         assert!(place(9, 1, 2) < place(0, 0, 1));

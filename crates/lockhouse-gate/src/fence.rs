@@ -1,11 +1,12 @@
-//! [`Fence`]: what a writer shows, as the value of a request header.
+//! [`Fence`]: the fence that a writer sends, as the value of a request header.
 
 use std::fmt;
 use std::str::FromStr;
 
 use lockhouse_core::MAX_SLOTTED_CAPACITY;
 
-/// What a writer shows at the gate of a resource: `RESOURCE;SLOT;FENCE`, such as `reports;0;42`.
+/// The fence that a writer sends to the gate of a resource: `RESOURCE;SLOT;FENCE`, such as
+/// `reports;0;42`.
 ///
 /// ```
 /// use lockhouse_gate::Fence;
@@ -66,7 +67,7 @@ impl FromStr for Fence {
     }
 }
 
-/// Of digits only, without the sign that `parse` would take.
+/// A number of digits only, without the sign that `parse` would accept.
 fn number(text: &str) -> Option<u64> {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_digits)

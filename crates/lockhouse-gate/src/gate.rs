@@ -1,4 +1,4 @@
-//! [`Gate`]: what keeps the highest fences, and [`MemoryGate`], which keeps them in this process.
+//! [`Gate`] keeps the highest fences; [`MemoryGate`] keeps them in this process.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,22 +15,23 @@ use crate::Fence;
 ///
 /// # Contract
 /// - [`pass`](Self::pass) refuses a fence lower than one that has passed. An equal one passes.
-/// - From `pass` until [`end`](Self::end), or until the pass is dropped, nobody else passes for that resource and slot:
-///   they wait. So a writer that is slow is not overtaken unseen, and nothing older is written after something newer.
+/// - From `pass` until [`end`](Self::end), or until the pass is dropped, other writers for that
+///   resource and slot wait. So a slow writer is not overtaken unseen, and no older write comes
+///   after a newer one.
 pub trait Gate: Send + Sync + 'static {
-    /// What keeps others out: a guard, or a transaction.
+    /// The guard or transaction that keeps other writers out.
     type Pass: Send + 'static;
 
-    /// What goes wrong with the gate itself.
+    /// An error of the gate itself.
     type Error: Error + Send + Sync + 'static;
 
-    /// Passes, or says why not.
+    /// Passes the gate, or returns why the writer may not pass.
     fn pass(
         &self,
         fence: &Fence,
     ) -> impl Future<Output = Result<Self::Pass, Refused<Self::Error>>> + Send;
 
-    /// Lets others pass, when the write is done.
+    /// Lets other writers pass, after the write.
     fn end(&self, pass: Self::Pass) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
@@ -39,7 +40,7 @@ pub trait Gate: Send + Sync + 'static {
 pub enum Refused<E> {
     /// A later holder has passed: the writer has lost its hold.
     Stale,
-    /// The gate failed, and nothing is known of the fence.
+    /// The gate failed, so the fence was not checked.
     Failed(E),
 }
 

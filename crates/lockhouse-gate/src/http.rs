@@ -9,14 +9,14 @@
 //! | shows a stale fence | 412 Precondition Failed: the writer has lost its hold, and must stop |
 //! | has no such header | 428 Precondition Required |
 //! | has a malformed or a second one, or one of another resource | 400 Bad Request |
-//! | cannot be checked, as the gate failed | 503 Service Unavailable |
+//! | cannot be checked, since the gate failed | 503 Service Unavailable |
 //!
-//! What the layer answers itself is a problem document of RFC 9457, with `code` `stale_fence`, `fence_required`,
-//! `invalid_fence` or `gate_unavailable`.
+//! Answers of the layer itself are problem documents of RFC 9457, with `code` `stale_fence`,
+//! `fence_required`, `invalid_fence` or `gate_unavailable`.
 //!
-//! The [`Gate`] keeps others out until the service has answered, so requests for one slot are served one after another. A
-//! request that is aborted lets the next one pass. If the gate fails when the service has answered, the answer is 503, and
-//! the write may have been done.
+//! The [`Gate`] keeps other writers out until the service has answered, so requests for one slot
+//! are served one after another. A request that is aborted lets the next one pass. If the gate
+//! fails when the service has answered, the answer is 503, and the write may have been done.
 //!
 //! ```
 //! use http::{Request, Response, StatusCode};
@@ -127,7 +127,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready, which a clone need not be.
+        // Use the service that is ready; a clone need not be.
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         let FenceLayer { resource, gate } = self.layer.clone();
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// The fence that `request` shows for `resource`.
+/// The fence in `request` for `resource`.
 fn shown<B>(request: &Request<B>, resource: &str) -> Result<Fence, Problem> {
     let mut values = request.headers().get_all(HEADER).into_iter();
     let value = match (values.next(), values.next()) {
@@ -167,7 +167,7 @@ fn shown<B>(request: &Request<B>, resource: &str) -> Result<Fence, Problem> {
     }
 }
 
-/// What the layer answers itself. The texts have no character that JSON escapes.
+/// An answer of the layer itself. The texts have no character that JSON escapes.
 struct Problem {
     status: StatusCode,
     code: &'static str,

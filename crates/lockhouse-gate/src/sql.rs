@@ -7,16 +7,18 @@
 //! COMMIT
 //! ```
 //!
-//! **A stale fence fails the statement.** The error names the constraint [`STALE`]. So a writer that looks at no result
-//! does not go on, and its transaction is rolled back as after any error. A deadlock, a serialization failure or a lock
-//! timeout says nothing about the fence: roll back and try again.
+//! **A stale fence fails the statement.** The error names the constraint [`STALE`]. So a writer
+//! that ignores results does not go on, and its transaction is rolled back as after any error. A
+//! deadlock, a serialization failure or a lock timeout says nothing about the fence: roll back and
+//! try again.
 //!
-//! **The row lock is what guards.** A statement that passes locks its row until the commit. A writer that is paused in
-//! between keeps the lock, so the next holder's statement waits, and its writes come after. Nothing with a lower fence
-//! is committed after something with a higher one. The price is that a paused writer delays its successor until the
-//! database ends the idle transaction, so set that limit: `idle_in_transaction_session_timeout` on PostgreSQL,
-//! `idle_write_transaction_timeout` on MariaDB, `wait_timeout` on MySQL. On SQLite the lock is the writer's lock on the
-//! whole file: begin with `BEGIN IMMEDIATE`.
+//! **The row lock is the guard.** A statement that passes locks its row until the commit. A writer
+//! that is paused in between keeps the lock, so the next holder's statement waits, and its writes
+//! come after. Nothing with a lower fence is committed after something with a higher one. The price
+//! is that a paused writer delays its successor until the database ends the idle transaction, so
+//! set that limit: `idle_in_transaction_session_timeout` on PostgreSQL,
+//! `idle_write_transaction_timeout` on MariaDB, `wait_timeout` on MySQL. On SQLite the lock is the
+//! writer's lock on the whole file: begin with `BEGIN IMMEDIATE`.
 //!
 //! **Pass first.** Make it the transaction's first statement, so that all reads come after it. At REPEATABLE READ a read
 //! before it would see the data as it was before the last holder's commit.

@@ -1,4 +1,4 @@
-//! What a stale writer does to a resource, with a fence gate and without.
+//! A stale writer and a resource, with a fence gate and without.
 //!
 //! A holder is granted a permit, and pauses past its TTL. Another is granted the permit, and writes. Then the first one goes
 //! on and writes too. This is played at capacity 1, and at capacity 4 on a slot.
@@ -17,7 +17,7 @@ const TTL: Duration = Duration::from_secs(1);
 /// The tables, which are dropped at the end.
 const TABLES: [&str; 2] = ["lockhouse_lab_report", "lockhouse_lab_gate"];
 
-/// What became of a write that came too late.
+/// The result of a write that came too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StaleWrite {
     /// The semaphore's capacity; above 1 it is slotted.

@@ -12,7 +12,7 @@ use crate::history::{Promise, Violation, check};
 use crate::scene::{Scene, Subject};
 use crate::strategy::{self, Server, Sql, Strategy};
 
-/// What Lockhouse is called among the strategies.
+/// The name of Lockhouse among the strategies.
 pub const LOCKHOUSE: &str = "lockhouse";
 
 /// How long to go on, and who is told.
@@ -38,16 +38,16 @@ impl Run<'static> {
     }
 }
 
-/// What became of one of them.
+/// The result of one strategy.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
     /// The strategy, or Lockhouse.
     pub strategy: &'static str,
-    /// What it does, in a line.
+    /// A description in one line.
     pub about: &'static str,
     /// How many times it went through all scenes.
     pub rounds: u32,
-    /// What it broke.
+    /// The promises that it broke.
     pub broken: Vec<Broken>,
 }
 
@@ -57,7 +57,7 @@ pub struct Broken {
     /// Which.
     #[serde(serialize_with = "as_text")]
     pub promise: Promise,
-    /// What that is, in words.
+    /// A description.
     pub what: &'static str,
     /// In how many rounds.
     pub rounds: u32,

@@ -16,5 +16,5 @@ pub mod strategy;
 
 use std::error::Error;
 
-/// What keeps the lab from running. It is for people to read, so it says what was being done.
+/// An error that keeps the lab from running. People read it, so it names the failed step.
 pub type Failed = Box<dyn Error + Send + Sync>;

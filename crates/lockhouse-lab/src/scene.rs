@@ -1,8 +1,8 @@
 //! The scenes that every strategy goes through, and Lockhouse with them.
 //!
 //! Each is what happens to a lock sooner or later: a crowd, a holder that dies, one that is late, an
-//! answer that is lost, a clock that is fast. Nothing in a scene is left to chance that it could wait
-//! for. What it says of the strategy is the checker's business.
+//! answer that is lost, a clock that is fast. Nothing in a scene is left to chance that it could
+//! wait for. The checker decides what the scene shows about the strategy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::strategy::{self, At, Meet, Strategy};
 
 const SHORT: Duration = Duration::from_millis(200);
 
-/// What is longer than the checker takes a short one for.
+/// Longer than the time that the checker counts as short.
 const LATER: Duration = Duration::from_millis(300);
 
 const LONG: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ const HOUR_US: i64 = 3_600_000_000;
 /// How many grants go round.
 const ROUNDS: u32 = 60;
 
-/// What happens.
+/// A scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
     /// One more than may come at once.
@@ -90,7 +90,7 @@ impl Scene {
             Scene::LateRenewal if subject.expires() => stage.late_renewal().await,
             Scene::FastClock if subject.expires() => stage.fast_clock().await,
             Scene::Rounds if subject.has_nodes() => stage.rounds().await,
-            // What it can't do at all it can't do wrong.
+            // A strategy cannot break a call that it does not have.
             _ => Ok(()),
         };
         let rows = stage.rows().await;
@@ -100,7 +100,7 @@ impl Scene {
     }
 }
 
-/// Who goes through the scenes.
+/// The strategy or client that goes through the scenes.
 pub(crate) enum Subject {
     /// With the URLs of its nodes.
     Hand(&'static dyn Strategy, Vec<String>),
@@ -278,7 +278,7 @@ impl Stage<'_> {
         Ok(semaphore)
     }
 
-    /// Who does not race.
+    /// A player that does not race.
     async fn player(&mut self, clock_off_us: i64) -> Result<Player, Failed> {
         self.one_of(clock_off_us, &Arc::new(Meet::of(0))).await
     }
@@ -330,7 +330,7 @@ impl Stage<'_> {
         };
         let history = self.recorder.history();
         for id in history.iter().filter_map(Operation::id) {
-            // What was refused is not there, and what can't be ended ends by its time.
+            // A refused request does not exist, and one that cannot be released expires.
             let _ = lockhouse.release(id).await;
         }
         for semaphore in &self.semaphores {

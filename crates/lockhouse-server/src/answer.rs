@@ -1,7 +1,7 @@
 //! The body of an answer on its way to its caller.
 //!
-//! It is given out in chunks, so that a caller that does not read gets no further than what the
-//! connection buffers, and it is not given out for longer than a minute.
+//! It is sent in chunks, so that a caller that does not read makes the server buffer no more than
+//! the connection's buffers. Sending takes at most a minute.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use crate::connections::{Call, Connection};
 use crate::failure::Failure;
 
-/// The longest answer that any number of connections may have on its way.
+/// The longest answer that may be under way on any number of connections.
 const SHORT: u64 = 64 * 1024;
 
 const CHUNK: usize = 16 * 1024;
@@ -30,17 +30,17 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Answer {
     body: Body,
-    /// What of it is not given out yet.
+    /// The rest that is not sent yet.
     chunk: Bytes,
     _call: Call,
     _place: Option<OwnedSemaphorePermit>,
     _deadline: Option<Deadline>,
 }
 
-/// Ends the connection when it comes, unless it is dropped before.
+/// Ends the connection at the deadline, unless it is dropped before.
 struct Deadline(AbortHandle);
 
-/// `answer` to `call` on `connection`. Too many long ones at once are refused.
+/// `answer` to `call` on `connection`. Refuses too many long answers at once.
 pub(crate) fn answer(
     answer: Response<Body>,
     call: Call,
@@ -57,7 +57,7 @@ pub(crate) fn answer(
         None if is_long => Failure::from(Error::Overloaded).into_response(),
         _ => answer,
     };
-    // By HTTP/1.1 a short one that is not read stops all writing, which the socket sees.
+    // By HTTP/1.1, an unread short answer stops all writing, which the socket notices.
     let has_deadline = is_long || version == Version::HTTP_2;
     let deadline = has_deadline.then(|| Deadline::of(Arc::clone(connection)));
     answer.map(|body| Answer {

@@ -1,8 +1,9 @@
-//! The audit log: a line of JSON for each change of a semaphore, template or token, for each end or renewal of what somebody else
-//! holds, and for each refused access; with who, and from where.
+//! The audit log: a line of JSON, with the caller and its address, for each change of a semaphore,
+//! template or token, each end or renewal of another caller's request, and each refused access.
 //!
-//! A handler that did such a thing puts an [`Audited`] among the parts of its answer. A [`Failure`](crate::failure::Failure) that
-//! refuses access does so itself. [`write`] makes a line of it.
+//! The handler of such a call adds an [`Audited`] to its answer's extensions. A
+//! [`Failure`](crate::failure::Failure) that refuses access does so itself. [`write`] writes the
+//! line.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,12 +23,12 @@ use serde_json::{Map, Value, json};
 use crate::access::Principal;
 use crate::peer::Peer;
 
-/// Where the lines go: a file, which is appended to, or the standard output.
+/// The destination of the lines: a file, which is appended to, or the standard output.
 #[derive(Clone)]
 pub struct AuditLog(Arc<Inner>);
 
 struct Inner {
-    /// None for the standard output.
+    /// `None` for the standard output.
     path: Option<PathBuf>,
     to: Mutex<Box<dyn Write + Send>>,
 }
@@ -54,10 +55,10 @@ impl AuditLog {
         }))
     }
 
-    /// Opens the file anew, which may have been moved away.
+    /// Opens the file again, since it may have been moved away.
     ///
     /// # Errors
-    /// When the file cannot be opened. Lines go on to the one that was open.
+    /// If the file cannot be opened. Lines then go on to the old file.
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(path) = &self.0.path {
             let file = append_to(path)?;
@@ -66,7 +67,7 @@ impl AuditLog {
         Ok(())
     }
 
-    /// In one piece, so that lines of several processes do not mix.
+    /// Written in one piece, so that lines of several processes do not mix.
     fn write(&self, line: &Value) {
         let line = format!("{line}\n");
         let mut to = self.0.to.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +93,7 @@ fn append_to(path: &Path) -> io::Result<File> {
 pub(crate) struct Audited(Map<String, Value>);
 
 impl Audited {
-    /// `action` was done to the `kind` called `name`.
+    /// Records that `action` was done to the `kind` called `name`.
     pub(crate) fn new(action: &str, kind: &str, name: impl fmt::Display) -> Self {
         let mut members = Map::new();
         members.insert("action".into(), action.into());
@@ -100,7 +101,7 @@ impl Audited {
         Self(members)
     }
 
-    /// With more of it.
+    /// Adds a member.
     pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.0.insert(member.into(), value.into());
         self
@@ -142,7 +143,7 @@ pub(crate) async fn write(
     if let Some(Audited(members)) = response.extensions_mut().remove() {
         let said = response.extensions();
         let principal = said.get::<Principal>();
-        // Behind a proxy, what the proxy says.
+        // Behind a proxy, the address that the proxy names.
         let peer = said.get::<Peer>().copied().unwrap_or(peer);
         let mut line = call;
         line["status"] = response.status().as_u16().into();

@@ -17,17 +17,17 @@ use crate::failure::Failure;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of a body that is too long is read all the same, so that a caller that is still
-/// sending it gets to see the answer.
+/// How much of a body beyond the limit is read and discarded, so that a caller that is still
+/// sending gets the answer.
 const MOST_DISCARDED: usize = 1024 * 1024;
 
-/// A body. As an answer it is one too.
+/// A JSON body, of a request or an answer.
 pub(crate) struct Json<T>(pub(crate) T);
 
 /// A body that may be left out.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
-/// No body, or an object without members: what is asked goes into the path and the query.
+/// No body, or an object without members: the parameters are in the path and the query.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -71,7 +71,7 @@ async fn read(request: Request) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Whether a content type is given. Any but JSON is refused, with an empty body too: it may be a
+/// Whether a content type is given. Refuses any type but JSON, also for an empty body: it may be a
 /// form's, which a page of any site can send.
 fn says_json(headers: &HeaderMap) -> Result<bool, Failure> {
     let mut given = headers.get_all(CONTENT_TYPE).iter().peekable();
@@ -96,13 +96,13 @@ fn is_in_utf_8(parameter: &str) -> bool {
         || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
 }
 
-/// A body that is compressed is refused, as it would have to be unpacked to be bounded.
+/// Refuses a compressed body, since only unpacking would show its size.
 fn refuse_encodings(headers: &HeaderMap) -> Result<(), Failure> {
     let mut given = headers.get_all(CONTENT_ENCODING).iter();
     match given.all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         true => Ok(()),
         false => {
-            let problem = "is not taken; send the body as it is";
+            let problem = "is not supported; send the body without compression";
             let failure = Failure::malformed("content-encoding", problem);
             Err(failure.under(StatusCode::UNSUPPORTED_MEDIA_TYPE))
         }

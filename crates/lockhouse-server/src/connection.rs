@@ -26,8 +26,8 @@ use crate::socket::{self, Socket};
 use crate::stopping::Stopping;
 use crate::tls::{self, CertificateNames, Tls};
 
-/// How long a connection may be without a call: the time for the head of a request, for an idle
-/// connection, and for the last of an answer to be read.
+/// How long a connection may be without a call: the timeout for the head of a request, for an idle
+/// connection, and for reading the end of an answer.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// The time for the TLS handshake.
@@ -43,12 +43,11 @@ const MOST_BUFFERED: usize = 64 * 1024;
 const MOST_STREAMS: u32 = 256;
 const MOST_HEADERS: u32 = 16 * 1024;
 
-/// The connection that a call came by; none if it came by other means than
-/// [`serve`](crate::serve()).
+/// The connection of a call. `None` if the call came by other means than [`serve`](crate::serve()).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
     connection: Option<Arc<Connection>>,
-    /// Whether its end has to be looked for while a call is under way.
+    /// Whether to watch for its end while a call is under way.
     is_watched: bool,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct MayWait {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// What serves all connections.
+/// The shared parts that serve all connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) router: Router,
@@ -93,7 +92,7 @@ pub(crate) async fn serve(connection: Arc<Connection>, offer: Offer) {
     }
 }
 
-/// Resolves when `connection` has failed, or is to end.
+/// Resolves when `connection` has failed, or must end.
 async fn over(connection: &Connection) {
     tokio::select! {
         () = socket::broken(&connection.stream) => {}
@@ -101,7 +100,7 @@ async fn over(connection: &Connection) {
     }
 }
 
-/// Answers the calls that come by `stream`, by which a caller with a certificate of these `names` calls.
+/// Answers the calls that come by `stream`. `names` are those of the caller's certificate.
 async fn serve_on(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     connection: &Arc<Connection>,
@@ -133,7 +132,7 @@ async fn serve_on(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // The end of the caller's side is watched here. See `socket`.
+    // This module watches for the end of the caller's side; see `socket`.
     http.http1()
         .half_close(true)
         .header_read_timeout(None)
@@ -162,10 +161,10 @@ async fn serve_on(
     }
 }
 
-/// Resolves when there was no call under way for so long.
+/// Resolves when no call has been under way for `so_long`.
 async fn quiet(mut calls: watch::Receiver<usize>, so_long: Duration) {
     loop {
-        // The sender is with the connection, which is still there.
+        // The connection, which still exists, holds the sender.
         let _ = calls.wait_for(|calls| *calls == 0).await;
         let call = calls.wait_for(|calls| *calls > 0);
         if timeout(so_long, call).await.is_err() {

@@ -1,11 +1,11 @@
-//! All connections: how many there may be, how many calls may wait on them, and which connection
-//! ends when there is no room for another.
+//! All connections: limits their number and the calls that may wait on them, and evicts one when
+//! there is no room for another.
 //!
 //! Each costs a descriptor, of which a process has only so many. Calls that wait may take most of
 //! them, but not all: the rest is for calls that end soon, such as releases and renewals. When all
-//! are taken, the connection that has been without a call for longest makes room. One that was just
-//! opened has some time for its first call. One whose caller has sent something that was not read
-//! yet goes last, as that may be a call.
+//! are taken, the connection that has been without a call for longest makes room. A new connection
+//! has some time for its first call. A connection with unread bytes is evicted last, since they may
+//! be a call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,10 +23,10 @@ use crate::socket;
 /// How many long answers may be on their way at once. Each takes about 1 MiB.
 const MOST_LONG_ANSWERS: usize = 128;
 
-/// How long a connection stays whose first call is on its way, or whose call was not read yet.
+/// How long a connection is kept that waits for its first call, or whose call was not read yet.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is counted.
+/// The counts for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) open: Gauge,
@@ -49,7 +49,7 @@ pub(crate) struct Connections {
 struct State {
     open: usize,
     next: u64,
-    /// Those without a call, the longest first.
+    /// Connections without a call, the longest idle first.
     idle: BTreeMap<u64, Idle>,
 }
 
@@ -60,11 +60,11 @@ struct Idle {
     /// Ends it.
     end: Arc<Notify>,
     since: Instant,
-    /// Whether it had no call yet.
+    /// Whether it has had no call yet.
     is_new: bool,
 }
 
-/// One of them.
+/// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Arc<TcpStream>,
@@ -92,7 +92,7 @@ impl Connections {
         })
     }
 
-    /// Resolves when there may be one more.
+    /// Resolves when there is room for one more.
     pub(crate) async fn room(&self) {
         loop {
             {
@@ -105,12 +105,12 @@ impl Connections {
                     self.counts.evicted.inc();
                 }
             }
-            // A grace that ends changes what may be evicted, and notifies nobody.
+            // The end of a grace period changes what may be evicted, without a notification.
             let _ = timeout_at(self.next_look(), self.changed.notified()).await;
         }
     }
 
-    /// One more. It is idle until its first call.
+    /// Adds a connection. It is idle until its first call.
     pub(crate) fn open(self: &Arc<Self>, stream: TcpStream) -> Arc<Connection> {
         let stream = Arc::new(stream);
         let end = Arc::new(Notify::new());
@@ -134,7 +134,7 @@ impl Connections {
         })
     }
 
-    /// When one may be evicted that may not be now, unless something changes before.
+    /// When the next connection may be evicted, unless something changes before.
     fn next_look(&self) -> Instant {
         let state = self.state();
         let first = state.idle.values().map(Idle::grace_ends);
@@ -154,7 +154,7 @@ impl State {
         number
     }
 
-    /// Takes out the one that is to make room.
+    /// Removes the connection to evict, if there is one.
     fn evict(&mut self) -> Option<Idle> {
         let now = Instant::now();
         let mut idle = self.idle.iter();
@@ -173,7 +173,7 @@ impl Idle {
         self.since + GRACE
     }
 
-    /// Whether it may make room at `now` if nothing of it is unread.
+    /// Whether it may be evicted at `now`, if it has no unread bytes.
     fn may_end(&self, now: Instant) -> bool {
         !self.is_new || self.grace_ends() <= now
     }
@@ -214,7 +214,7 @@ impl Connection {
         self.end.notify_one();
     }
 
-    /// Resolves when it is to end.
+    /// Resolves when the connection must end.
     pub(crate) async fn to_end(&self) {
         self.end.notified().await;
     }
@@ -297,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn a_new_connection_has_time_for_its_first_call() {
         let (connections, pairs) = full().await;
-        // It had a call, so it goes before those that had none.
+        // It had a call, so it is evicted before those that had none.
         drop(pairs[2].1.begin_call());
         assert!(timeout(GRACE / 2, connections.room()).await.is_err());
         timeout(Duration::ZERO, pairs[2].1.to_end()).await.unwrap();

@@ -5,7 +5,7 @@ use axum::response::{Html, IntoResponse};
 
 const PAGE: &str = include_str!("console.html");
 
-/// Nothing from elsewhere, and nobody may frame it.
+/// Loads nothing from other sites, and no page may frame it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,13 +1,13 @@
-//! Open files: how many the process may have, and what they are for.
+//! Limits on open files.
 
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// What the process keeps for all that is not a caller's: connections to databases, files.
+/// Descriptors that are reserved for the process itself: connections to databases, files.
 const OWN: u64 = 64;
 
-/// What connections keep for calls that do not wait.
+/// Connections that are reserved for calls without a wait.
 const SHORT_CALLS: u64 = 1024;
 
 /// The most connections, however many files may be open: each takes some memory.
@@ -21,7 +21,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// By the limit that the process has now.
+    /// The bounds for the process's current limit.
     pub(crate) fn of_the_process() -> io::Result<Self> {
         let (files, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
         Ok(Self::of(files))
@@ -41,10 +41,10 @@ impl Bounds {
     }
 }
 
-/// Raises the soft limit of open files to the hard one, and says what it is then.
+/// Raises the soft limit of open files to the hard one. Returns the new limit.
 ///
 /// # Errors
-/// When the system refuses. The limit is what it was then.
+/// If the system refuses. The limit is then unchanged.
 pub fn raise_open_files_limit() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {

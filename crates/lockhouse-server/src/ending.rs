@@ -1,4 +1,4 @@
-//! `?force=true&by=…`: whether a request is released, or ended over its holder's head, and by whom.
+//! `?force=true&by=…`: whether a request is released or ended by force, and by whom.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::peer::Peer;
 use crate::query::parameters;
 
-/// Who ends a request.
+/// How a request is ended, and by whom.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Its holder, or somebody else who knows its id.
+    /// By its holder, or another caller that knows its id.
     Released { by: Option<Owner> },
-    /// An operator.
+    /// By an operator.
     Forced { by: Option<Owner> },
 }
 
@@ -33,7 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Ending {
         };
         let by = by.map(Owner::parse).transpose();
         let by = by.map_err(|invalid| invalid.on("by"))?;
-        // A token is named by the handler.
+        // The handler adds the name of the token.
         let principal = parts.extensions.get::<Principal>();
         let by = match principal.and_then(Principal::token) {
             Some(_) => by,

@@ -1,4 +1,4 @@
-//! Answers that say no: problem documents.
+//! Error answers: problem documents.
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -8,12 +8,12 @@ use lockhouse_wire::Problem;
 
 use crate::audit::Audited;
 
-/// A call that failed, and how to say so.
+/// The error answer to a call.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Problem>);
 
 impl Failure {
-    /// What can't be read at all.
+    /// A request that cannot be parsed.
     pub(crate) fn malformed(
         field: impl Into<std::borrow::Cow<'static, str>>,
         problem: impl Into<std::borrow::Cow<'static, str>>,
@@ -21,7 +21,7 @@ impl Failure {
         Self(Box::new(Problem::malformed(&Invalid::new(field, problem))))
     }
 
-    /// The same under another status than its code's own.
+    /// The same problem with another status than its code's own.
     pub(crate) fn under(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self
@@ -88,7 +88,8 @@ impl IntoResponse for Failure {
     }
 }
 
-/// For the audit log, if access was refused: for want of a token or a grant, or by the names of the server.
+/// For the audit log, if access was refused: for lack of a token or a grant, or by the check of the
+/// host.
 fn refused(problem: &Problem) -> Option<Audited> {
     let refuses = [
         StatusCode::UNAUTHORIZED,

@@ -1,7 +1,8 @@
 //! Gauges of single semaphores, which are read from the store for each scrape.
 //!
-//! A store may have a million semaphores, and Prometheus keeps a series for each. So they are those whose names begin with a
-//! prefix of the operator's choice; without one, the busiest of the first thousand by name.
+//! A store may have a million semaphores, and Prometheus keeps a series for each. So gauges are
+//! shown for semaphores whose names begin with a prefix that the operator chose; without one, for
+//! the busiest of the first thousand by name.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -16,13 +17,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 
-/// How many semaphores of a prefix are shown, or looked at for the busiest.
+/// How many semaphores of a prefix are shown, or compared to find the busiest.
 const MOST: u32 = 1_000;
 
 /// How many are shown where no prefix is chosen.
 const BUSIEST: usize = 20;
 
-/// How long the store may take. A scrape has 10 s, and is to be answered when the store does not answer.
+/// How long the store may take. A scrape has 10 s, and must be answered even if the store does not
+/// answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -30,7 +32,7 @@ struct Named {
     semaphore: String,
 }
 
-/// Appends the gauges of semaphores to `text`, and whether the store was there to read them.
+/// Appends the gauges of semaphores to `text`, and a gauge of whether the store answered.
 pub(crate) async fn encode(
     text: &mut String,
     lockhouse: &Lockhouse,

@@ -1,4 +1,4 @@
-//! `/healthz`: the process lives. `/readyz`: its store answers too, and how the upkeep goes.
+//! `/healthz`: the process runs. `/readyz`: its store answers too, with the state of the upkeep.
 
 use axum::extract::State;
 use lockhouse::Lockhouse;
@@ -9,7 +9,8 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// A server whose upkeep fails is ready all the same: calls end what is in their way themselves.
+/// A server whose upkeep fails is still ready: calls end the lapsed requests in their way
+/// themselves.
 pub(crate) async fn readyz(State(lockhouse): State<Lockhouse>) -> Result<String, Failure> {
     lockhouse.ready().await?;
     Ok(format!("ready\nupkeep: {}\n", lockhouse.upkeep_state()))

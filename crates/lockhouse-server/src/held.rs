@@ -1,4 +1,4 @@
-//! `GET /v1/requests`: who holds.
+//! `GET /v1/requests`: the live requests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::query::parameters;
 /// About how long a page of a listing may be.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// How many requests of a page are read first, to see how long they are.
+/// How many requests of a page are read first, to estimate their size.
 const FIRST_PART: usize = 32;
 
 /// `?owner=…&semaphore=…&cursor=…&limit=…`: which live requests are listed.
@@ -26,8 +26,8 @@ pub(crate) struct Listing {
     paging: Paging<At>,
 }
 
-/// Where a piece begins. Several tokens may have owners of one name; their requests come one after the other, and then
-/// it says whose the next are.
+/// Where a page begins. Several tokens may have owners of one name, whose requests follow each
+/// other; then it also says whose come next.
 #[derive(Debug, Default)]
 pub(crate) struct At {
     owner: Option<Owner>,
@@ -136,11 +136,11 @@ pub(crate) async fn list(
     Ok(Json(Requests { requests, next }))
 }
 
-/// A piece of the live requests of `owner`, or of anybody, that hold permits of `on`, or of any
+/// A page of the live requests of `owner`, or of all owners, that hold permits of `on`, or of any
 /// semaphore, as far as `principal` may see them; and where the next begins.
 ///
-/// It has fewer than were asked for if it would be too long. It is read in parts, the first of them
-/// small, so that little more is read than is answered.
+/// The page is shorter than the limit if it would be too large. It is read in parts, beginning with
+/// a small one, so that little more is read than is sent.
 pub(crate) async fn page(
     lockhouse: &Lockhouse,
     principal: &Principal,
@@ -171,7 +171,7 @@ pub(crate) async fn page(
             .filter_map(|request| principal.seen(request));
         page.extend(seen.map(|request| wire::Request::from(&request)));
         after = part.next;
-        // A part that is short took long.
+        // A short part means that the read took long.
         if after.is_none() || found < many {
             break;
         }

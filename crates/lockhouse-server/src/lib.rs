@@ -1,7 +1,7 @@
 //! Lockhouse over HTTP: the API under `/v1`, its metrics, and a page to look at.
 //!
-//! A server keeps nothing that matters: run as many as you like on one database. What a caller
-//! sees is written down in [`openapi.json`](OPENAPI), which the server also gives out.
+//! A server keeps no state that matters: run as many as you like on one database.
+//! [`openapi.json`](OPENAPI) describes the API, and the server serves it too.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

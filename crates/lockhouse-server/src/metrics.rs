@@ -1,8 +1,9 @@
 //! `/metrics`: how many calls there were, how they were answered, how long that took, what was granted and refused, and whether
 //! the upkeep fails. [`gauges`](crate::gauges) has the semaphores, [`store_metrics`](crate::store_metrics) the store.
 //!
-//! In the OpenMetrics text format for who asks for it, as Prometheus does, else in [Prometheus's](crate::text_format). The
-//! route is the pattern, not the path, so that names don't become labels.
+//! The answer is in the OpenMetrics text format if the caller asks for it, as Prometheus does, or
+//! else in [Prometheus's](crate::text_format). The route is the pattern, not the path, so that
+//! names don't become labels.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ use crate::{gauges, text_format};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Seconds. The last ones are for those who wait for room.
+/// Seconds. The last buckets are for calls that wait for room.
 const BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0,
 ];
@@ -42,7 +43,7 @@ const LONG: [f64; 14] = [
 /// The call that acquires.
 const ACQUIRE: (&str, &str, u16) = ("PUT", "/v1/requests/{external_id}", 201);
 
-/// The status of a call whose caller hung up, as nginx has it.
+/// The status of a call whose caller hung up, as in nginx.
 const HUNG_UP: u16 = 499;
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ pub(crate) struct Metrics {
     holds: Histogram,
     upkeep_failing: Gauge,
     connections: Counts,
-    /// Of the semaphores that have gauges.
+    /// The prefixes of the semaphores that have gauges.
     prefixes: Arc<[String]>,
     store: Option<StoreMetrics>,
 }
@@ -82,7 +83,7 @@ struct Answered {
     status: u16,
 }
 
-/// A call under way. It is counted when this is dropped, so also if its caller hangs up.
+/// A call under way. It is counted when this is dropped, also if its caller hangs up.
 struct Call {
     metrics: Arc<Metrics>,
     route: Route,
@@ -157,7 +158,7 @@ impl Metrics {
         }
     }
 
-    /// What connections count.
+    /// The counts of the connections.
     pub(crate) fn connections(&self) -> Counts {
         self.connections.clone()
     }
@@ -246,7 +247,7 @@ fn takes_openmetrics(headers: &HeaderMap) -> bool {
     })
 }
 
-/// A caller may make up methods; labels may not.
+/// A caller may send any method, so unknown ones share one label.
 fn known(method: &Method) -> &'static str {
     let known = ["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"];
     let method = known.into_iter().find(|known| *known == method.as_str());

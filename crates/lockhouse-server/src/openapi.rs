@@ -1,5 +1,5 @@
-//! The contract of the HTTP API, for people's tools. It is kept by hand; tests hold it to the
-//! routes that there are and to the answers that they give.
+//! The contract of the HTTP API, for people's tools. It is written by hand. Tests compare it with
+//! the routes and their answers.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;

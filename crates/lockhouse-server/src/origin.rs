@@ -1,15 +1,16 @@
-//! Which callers are let in: local programs and the server's own page, but no page of another site.
+//! Host and origin checks: let in local programs and the server's own page, but no page of another
+//! site.
 //!
 //! A server without tokens trusts every caller that reaches it. On a loopback address those are the
 //! programs of one machine; a browser is one of them, and makes calls for any page that it shows.
 //! Three checks keep such a page out:
 //!
 //! - `Host` must be a loopback name, else 421. A page that had its own name resolve to 127.0.0.1
-//!   (DNS rebinding) calls the server by that name. A server that listens elsewhere can't know its
-//!   names, and does not check this.
-//! - `Origin` must be that of the server's own page, else 403. Browsers leave `Origin` out for images,
-//!   scripts and links, and say `Sec-Fetch-Site`: there, another site may lead to a page by a link,
-//!   and do nothing else.
+//!   (DNS rebinding) calls the server by that name. A server off loopback does not know its names,
+//!   and does not check this.
+//! - `Origin` must be that of the server's own page, else 403. Browsers omit `Origin` for images,
+//!   scripts and links, and send `Sec-Fetch-Site` instead. For these, another site may link to a
+//!   page, and do nothing else.
 //! - A body must be `application/json`, else 415: a page may send other types without a preflight.
 //!   [`body`](crate::body) checks that.
 
@@ -28,7 +29,7 @@ use crate::failure::Failure;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The names that a server may be called by.
+/// The host names that a server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hosts {
     /// `localhost` and the loopback addresses, with any port: there may be a tunnel in between.
@@ -37,7 +38,7 @@ pub(crate) enum Hosts {
     All,
 }
 
-/// Where the server's own page is.
+/// The address of the server's own page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     pub(crate) hosts: Hosts,
@@ -46,7 +47,7 @@ pub(crate) struct Site {
 }
 
 impl Hosts {
-    /// Those of a server that listens on `address`.
+    /// The site of a server that listens on `address`.
     pub(crate) fn of(address: SocketAddr) -> Self {
         match address.ip().to_canonical().is_loopback() {
             true => Hosts::Loopback,
@@ -56,7 +57,7 @@ impl Hosts {
 }
 
 impl Site {
-    /// Under any name.
+    /// A site under any name.
     pub(crate) const ANY: Self = Self {
         hosts: Hosts::All,
         has_tls: false,
@@ -71,8 +72,8 @@ impl Site {
         Ok(())
     }
 
-    /// The host that `request` names: in its target, else in `Host`. A target that names one does not
-    /// make up for a foreign `Host`.
+    /// The host that `request` names: in its target, else in `Host`. A host in the target does not
+    /// excuse a foreign `Host`.
     fn named_by(self, request: &Request) -> Result<Option<Authority>, Failure> {
         let mut hosts = request.headers().get_all(HOST).iter();
         let host = hosts.next().map(parse_host).transpose()?;
@@ -123,7 +124,7 @@ impl Site {
     }
 }
 
-/// Lets `request` through unless another site's page makes it.
+/// Refuses `request` if a page of another site made it.
 pub(crate) async fn check(State(site): State<Site>, request: Request, next: Next) -> Response {
     match site.check(&request) {
         Ok(()) => next.run(request).await,
@@ -131,7 +132,7 @@ pub(crate) async fn check(State(site): State<Site>, request: Request, next: Next
     }
 }
 
-/// What browsers say of calls that may have no `Origin`.
+/// Whether `Sec-Fetch-Site` says that another site made the call, which may have no `Origin`.
 fn is_of_another_site(request: &Request) -> bool {
     let says = |header: HeaderName, value: &str| {
         let mut values = request.headers().get_all(header).iter();

@@ -42,7 +42,8 @@ pub(crate) async fn put(
     Ok(Json(wire::OwnerSession::from(&heard)))
 }
 
-/// What was released stays so if the caller hangs up; asked again, it goes on with the rest.
+/// If the caller hangs up, the requests released so far stay released, and a repeated call releases
+/// the rest.
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     State(access): State<Arc<Access>>,
@@ -55,7 +56,7 @@ pub(crate) async fn delete(
     let own = own.unwrap_or_else(|| owner.clone());
     let mut released = lockhouse.goodbye_as(&own).await?;
     let others = access.others(&lockhouse, &principal, &owner).await?;
-    // One who had something of its own is not told of others.
+    // A caller that had requests of its own gets no error about other tokens' owners.
     if !others.is_empty() && released == 0 {
         principal.must_all(Verb::Force, "")?;
     }

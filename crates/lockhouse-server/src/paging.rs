@@ -1,4 +1,4 @@
-//! `?cursor=…&limit=…`, and the cursor for the next piece.
+//! `?cursor=…&limit=…`, and the cursor for the next page.
 
 use std::str::FromStr;
 
@@ -9,17 +9,17 @@ use lockhouse_wire as wire;
 use crate::failure::Failure;
 use crate::query::parameters;
 
-/// The piece of a listing that is asked for: at most `limit` of what comes after `after`.
+/// The requested page of a listing: at most `limit` rows after `after`.
 pub(crate) struct Paging<K> {
     pub(crate) after: Option<K>,
     pub(crate) limit: u32,
 }
 
-/// How many rows of a listing that has only one piece.
+/// The limit of a listing that has only one page.
 pub(crate) struct Limit(pub(crate) u32);
 
 impl<K> Paging<K> {
-    /// Whether there may be more after a piece of `rows`.
+    /// Whether there may be more after a page of `rows` rows.
     pub(crate) fn is_full(&self, rows: usize) -> bool {
         rows >= self.limit as usize
     }

@@ -11,24 +11,26 @@ use tokio::net::TcpStream;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The caller's address: the other end of the connection, or what a trusted proxy says.
+/// The caller's address: the other end of the connection, or the address that a trusted proxy
+/// names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(IpAddr);
 
 impl Peer {
-    /// Of the connection `stream`, unless it has broken.
+    /// The peer of the connection `stream`, unless it is broken.
     pub(crate) fn of(stream: &TcpStream) -> Option<Self> {
         let address = stream.peer_addr().ok()?;
         Some(Self(address.ip().to_canonical()))
     }
 
-    /// Of the call with these extensions; no address if it came by other means than [`serve`](crate::serve()).
+    /// The peer of the call with these extensions. No address if the call came by other means than
+    /// [`serve`](crate::serve()).
     pub(crate) fn of_call(extensions: &Extensions) -> Self {
         let nowhere = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         extensions.get().copied().unwrap_or(nowhere)
     }
 
-    /// The caller that the nearest proxy names. What others have put before that may be made up.
+    /// The caller that the nearest proxy names. Earlier entries of the header may be forged.
     pub(crate) fn forwarded(headers: &HeaderMap) -> Option<Self> {
         let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
         let (_, address) = last
@@ -44,7 +46,7 @@ impl Peer {
         self.0
     }
 
-    /// Who a call that names nobody is by.
+    /// The `ended_by` of a call that names nobody.
     pub(crate) fn name(extensions: &Extensions) -> Option<Owner> {
         let Self(address) = extensions.get()?;
         Owner::parse(address.to_string()).ok()

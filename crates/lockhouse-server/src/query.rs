@@ -1,8 +1,8 @@
-//! Query strings. Each call names the parameters that it takes; any other, and any that comes twice,
-//! is refused: one that is passed over might have changed what the call does.
+//! Query strings. Each call names the parameters that it takes. Unknown and repeated parameters are
+//! refused, since ignoring one could change the meaning of the call.
 //!
-//! `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and the page are outside of the API, and pass
-//! over what they are sent: probes and scrapers add parameters of their own.
+//! `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and the page are not part of the API and
+//! ignore parameters, since probes and scrapers add some.
 
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::failure::Failure;
 
-/// Of a call that takes no parameters.
+/// The query of a call that takes no parameters.
 pub(crate) struct NoParameters;
 
 impl<S: Send + Sync> FromRequestParts<S> for NoParameters {

@@ -1,4 +1,4 @@
-//! `/v1/requests`: acquiring, renewing, releasing, and who holds.
+//! `/v1/requests`: acquire, renew, release, and list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::path::Named;
 use crate::query::NoParameters;
 use crate::stopping::Stopping;
 
-/// Grants, waiting at most as long as asked. A caller that hangs up while it waits has this future
-/// dropped, and with it its place in the line.
+/// Acquires, and waits as long as the caller asked. If the caller hangs up while it waits, this
+/// future is dropped, and with it the place in the line.
 pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     (State(stopping), State(access)): (State<Stopping>, State<Arc<Access>>),
@@ -167,7 +167,7 @@ pub(crate) async fn delete(
     Ok((audited, held.map(Held).map(Extension), Json(answer)))
 }
 
-/// Releases, and says whether it took the grant `force`.
+/// Releases. Returns whether that needed the grant `force`.
 async fn release(
     lockhouse: &Lockhouse,
     principal: &Principal,
@@ -186,7 +186,7 @@ async fn release(
     }
 }
 
-/// That `principal` may do what takes `force` to what another token made.
+/// Checks that `principal` has the right `force` on another token's request.
 async fn must_force(
     lockhouse: &Lockhouse,
     principal: &Principal,

@@ -1,4 +1,4 @@
-//! Which path leads to which handler, and what surrounds them all.
+//! The routes, their handlers, and the layers around them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::origin::{self, Site};
 use crate::stopping::Stopping;
 use crate::{console, health, held, openapi, owners, requests, semaphores, templates, tokens};
 
-/// Which call an answer is of.
+/// The header with the id of the call that an answer belongs to.
 const CALL_ID: HeaderName = HeaderName::from_static(wire::CALL_ID);
 
-/// What handlers take from.
+/// The state of the handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     lockhouse: Lockhouse,
@@ -36,12 +36,12 @@ pub(crate) struct App {
     access: Arc<Access>,
 }
 
-/// The whole HTTP service on `lockhouse`, to be served by other means than
-/// [`serve`](crate::serve()), or within another service.
+/// The whole HTTP service on `lockhouse`, for use without [`serve`](crate::serve()), or within
+/// another service.
 ///
-/// It takes any `Host`, as it can't know the names that it is served under. On a loopback address
-/// that lets pages in whose names resolve to it (DNS rebinding): check `Host` in front of it.
-/// Callers need a token as soon as the store has one.
+/// It accepts any `Host`, since it does not know the names under which it is served. On a loopback
+/// address that lets in pages whose names resolve to it (DNS rebinding), so check `Host` in front
+/// of it. Callers need a token as soon as the store has one.
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
     let access = Access::new(lockhouse.clone(), Auth::Auto, false, false);
@@ -71,7 +71,7 @@ pub(crate) fn with_stopping(
     };
     let mut router = Router::new();
     for (path, route) in routes() {
-        // The path as it is written here: the whole may be nested under another.
+        // The path as written here, since the router may be nested under another path.
         let checked = (Arc::clone(&app.access), path);
         let check = middleware::from_fn_with_state(checked, access::check);
         router = router.route(path, route.layer(check));
@@ -156,7 +156,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     .into_response()
 }
 
-/// Every answer is of the moment, and is of the type that it says.
+/// Marks every answer as not cacheable, and its content type as final.
 async fn marked(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -200,7 +200,7 @@ mod tests {
 
     type Methods = BTreeMap<String, BTreeSet<String>>;
 
-    /// By asking each route for a method that none takes.
+    /// Found by calling each route with a method that none accepts.
     async fn methods_of_the_routes() -> Methods {
         let router = router(Lockhouse::connect("memory:").await.unwrap());
         let mut methods = Methods::new();

@@ -1,4 +1,4 @@
-//! `/v1/semaphores`: defining, listing, deleting, who holds, who waits and how capacities changed.
+//! `/v1/semaphores`: define, list and delete; holders, waiters and history.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
@@ -54,8 +54,8 @@ pub(crate) async fn put(
     Ok((status, audited, Json(semaphore)))
 }
 
-/// `If-Match: *` asks for a semaphore that exists, `If-None-Match: *` for one that is new, or as it shall
-/// be already. Semaphores have no entity tags.
+/// `If-Match: *` requires that the semaphore exists; `If-None-Match: *` that it is new, or already
+/// as defined. Semaphores have no entity tags.
 fn has_star(headers: &HeaderMap, condition: &'static str) -> Result<bool, Failure> {
     let mut given = headers.get_all(condition).iter().peekable();
     let is_given = given.peek().is_some();
@@ -121,7 +121,8 @@ pub(crate) async fn list(
     Ok(Json(Semaphores { semaphores, next }))
 }
 
-/// Those semaphores after `after` that are covered, and whose names begin with `prefix`.
+/// The semaphores after `after` that the caller's grants cover, and whose names begin with
+/// `prefix`.
 async fn seen(
     lockhouse: &Lockhouse,
     covered: &[Covered<'_>],

@@ -1,4 +1,4 @@
-//! Listening, and stopping without breaking off what is under way.
+//! Listens, and shuts down gracefully.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,11 +25,11 @@ use crate::stopping::Stopping;
 use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
 
-/// How long calls may go on once the server is to stop. Each ends within 10 s by itself, as waits
-/// for room are then broken off.
+/// How long calls may go on once the server stops. Each ends within 10 s by itself, since waits for
+/// room are cut short then.
 const DRAIN: Duration = Duration::from_secs(12);
 
-/// How long to wait when no connection can be taken, most likely for want of descriptors.
+/// The pause when no connection can be accepted, most likely for lack of descriptors.
 const BACKOFF: Duration = Duration::from_secs(1);
 
 /// Serves `lockhouse` on `listener` until `shutdown` resolves.
@@ -37,16 +37,15 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// On a loopback address it serves local programs only, and its own page: a `Host` that is not a
 /// loopback name, and any page of another site, are refused.
 ///
-/// It then takes no more connections, answers those who wait for room with 503, lets other calls
-/// end, and returns; within 12 s, whatever callers do. Dropping the future breaks everything off
-/// at once; every call is safe to repeat.
+/// It then accepts no more connections, answers waiting calls with 503, lets other calls end, and
+/// returns within 12 s, whatever callers do. Dropping the future aborts everything at once; every
+/// call is safe to repeat.
 ///
 /// The process's limit of open files bounds how many connections there are, and how many of them
 /// may be taken by calls that wait; see [`raise_open_files_limit`](crate::raise_open_files_limit).
 ///
 /// # Errors
-/// When the listener is not one that connections can be taken from. One connection that fails
-/// ends nothing but itself.
+/// If the listener cannot accept connections. A connection that fails ends only itself.
 pub async fn serve(
     lockhouse: Lockhouse,
     listener: TcpListener,
@@ -60,19 +59,20 @@ pub async fn serve(
 pub struct Options {
     /// Whether callers need a token.
     pub auth: Auth,
-    /// Whether TLS ends at a trusted proxy, which says in `X-Forwarded-For` who calls.
+    /// Whether TLS ends at a trusted proxy, which names the caller in `X-Forwarded-For`.
     pub behind_proxy: bool,
-    /// The certificates to speak TLS with; none to speak without.
+    /// The certificates for TLS. `None` serves without TLS.
     pub tls: Option<Tls>,
-    /// `/metrics` has gauges of the semaphores whose names begin with one of these; of the busiest if there are none.
+    /// `/metrics` has gauges of the semaphores whose names begin with one of these, or of the
+    /// busiest if there are none.
     pub metrics_prefixes: Vec<String>,
-    /// What `/metrics` says of the store; nothing without it.
+    /// The metrics of the store in `/metrics`, if any.
     pub store_metrics: Option<StoreMetrics>,
-    /// Where the lines of the audit log go; none to write none.
+    /// The audit log. `None` writes none.
     pub audit: Option<AuditLog>,
 }
 
-/// [`serve`] by `options`.
+/// [`serve`] with `options`.
 ///
 /// # Errors
 /// As of [`serve`].
@@ -118,7 +118,7 @@ pub async fn serve_with(
         _ = shutdown => {}
     }
     drop(listener);
-    // Without waiters nobody listens.
+    // Without waiters there is no receiver.
     let _ = stop.send(true);
     let drained = timeout(DRAIN, async { while served.join_next().await.is_some() {} });
     if drained.await.is_err() {
@@ -130,7 +130,7 @@ pub async fn serve_with(
     Ok(())
 }
 
-/// Takes connections from `listener` and serves each in a task of its own.
+/// Accepts connections from `listener` and serves each in a separate task.
 async fn take(
     listener: &TcpListener,
     connections: &Arc<Connections>,
@@ -139,7 +139,7 @@ async fn take(
 ) -> Infallible {
     let mut accepting = pin!(accept(listener, connections));
     loop {
-        // The accept goes on while connections end, so that its backoff does.
+        // Keep the same accept future while connections end, so that its backoff goes on.
         let stream = tokio::select! {
             stream = accepting.as_mut() => stream,
             Some(_) = served.join_next() => continue,

@@ -1,8 +1,7 @@
-//! A caller's socket: read and written by the HTTP library, and watched beside it.
+//! A caller's socket. The HTTP library reads and writes it, and this module watches it.
 //!
-//! The HTTP library does not read while a call is under way, so it does not see a caller hang up
-//! behind bytes that are still to be read. The socket's readiness tells that all the same, and
-//! nothing has to be read ahead for it.
+//! The HTTP library does not read while a call is under way, so it does not notice a caller that
+//! hangs up after unread bytes. The socket's readiness shows that without reading ahead.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -21,14 +20,14 @@ use tokio::time::{Sleep, sleep};
 /// How long a caller may take to read what is to be written to it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often the end of a connection is looked for behind bytes that nobody reads yet.
+/// How often to check for the end of a connection after unread bytes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The most that a caller may send behind a call that waits. Behind more, the end of its connection
-/// may be stuck on its own machine.
+/// How much a caller may send after a waiting call. With more, the end of its connection may be
+/// stuck on the caller's machine.
 const MOST_BEHIND: usize = 16 * 1024;
 
-/// The connection of a machine that vanished is given up within a minute.
+/// A connection to a machine that vanished ends within a minute.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEPALIVE_TRIES: u32 = 3;
@@ -41,7 +40,7 @@ pub(crate) struct Socket {
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-/// Sets `stream` up as calls need it.
+/// Sets the options of `stream`.
 pub(crate) fn set_up(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
@@ -51,7 +50,7 @@ pub(crate) fn set_up(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-/// Resolves when the caller has closed its side of `stream`, or can't be heard any more.
+/// Resolves when the caller has closed its side of `stream`, or the connection is lost.
 pub(crate) async fn hung_up(stream: &TcpStream) {
     loop {
         match stream.ready(Interest::READABLE).await {
@@ -71,7 +70,7 @@ pub(crate) fn has_unread(stream: &TcpStream) -> bool {
     matches!(peek::<1>(stream), Ok(1))
 }
 
-/// How much there is to be read, up to `MOST`.
+/// How many bytes are unread, up to `MOST`.
 fn peek<const MOST: usize>(stream: &TcpStream) -> io::Result<usize> {
     let mut bytes = [MaybeUninit::uninit(); MOST];
     SockRef::from(stream).peek(&mut bytes)
@@ -79,7 +78,7 @@ fn peek<const MOST: usize>(stream: &TcpStream) -> io::Result<usize> {
 
 /// Resolves when `stream` has failed: it was reset, or the caller's machine is gone.
 pub(crate) async fn broken(stream: &TcpStream) {
-    // An error here is one of the runtime, which is about to end.
+    // This fails only if the runtime is about to end.
     let _ = stream.ready(Interest::ERROR).await;
 }
 
@@ -148,7 +147,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// Comes when all that there was has been written.
+    /// Called when all data has been written.
     fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stalled = None;
         Poll::Ready(Ok(()))

@@ -1,15 +1,15 @@
-//! Knowing that the server is about to stop.
+//! The signal that the server is about to stop.
 
 use tokio::sync::watch;
 
-/// What calls wait on beside their own matter.
+/// Waiting calls also wait for this signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopping {
     stop: watch::Receiver<bool>,
 }
 
 impl Stopping {
-    /// And who says so, by sending `true`.
+    /// The signal, and its sender, which sends `true`.
     pub(crate) fn new() -> (watch::Sender<bool>, Self) {
         let (sender, stop) = watch::channel(false);
         (sender, Self { stop })

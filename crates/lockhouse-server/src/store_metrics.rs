@@ -34,7 +34,7 @@ const TRANSIENT: [Kind; 5] = [
     Kind::Unknown,
 ];
 
-/// Counts and times the calls to a store, for `/metrics` of a server on it.
+/// Counts and times the calls to a store, for `/metrics`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -67,7 +67,7 @@ struct Measures {
     ends: Family<Ended, Counter>,
 }
 
-/// The store in front of which calls are measured.
+/// The layer that measures the calls to a store.
 #[derive(Debug)]
 struct Measured {
     store: Arc<dyn FullStore>,
@@ -101,7 +101,7 @@ impl StoreMetrics {
         (Arc::new(measured), Self(measures))
     }
 
-    /// Appends them to `text`.
+    /// Appends the metrics to `text`.
     pub(crate) fn encode(&self, text: &mut String) -> std::fmt::Result {
         encode_registry(text, &self.0.registry)
     }

@@ -48,7 +48,7 @@ pub(crate) async fn list(
     Ok(Json(Templates { templates, next }))
 }
 
-/// No code of the contract is one for a template that there is not: it is answered as a path that there is not.
+/// The API has no code for an unknown template, so the answer is that of an unknown path.
 pub(crate) async fn delete(
     State(lockhouse): State<Lockhouse>,
     Named(pattern): Named<Pattern>,

@@ -2,7 +2,7 @@
 //!
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>
 
-/// Of version 0.0.4, the only one there is.
+/// Version 0.0.4 is the only one.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `openmetrics` in this format: a counter is described by the name of its value, which ends in `_total`, and there is neither
@@ -13,7 +13,7 @@ pub(crate) fn of(openmetrics: &str) -> String {
         text.extend(line.iter().copied());
         text.push('\n');
     };
-    // The type comes after the help, and says how both are to be named.
+    // The type comes after the help, and decides the names of both.
     let mut help = "";
     for line in openmetrics.lines() {
         let mut words = line.splitn(4, ' ');

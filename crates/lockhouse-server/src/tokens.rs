@@ -1,4 +1,4 @@
-//! `/v1/tokens`: making, listing and revoking access tokens.
+//! `/v1/tokens`: create, list and revoke access tokens.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -4,13 +4,15 @@
 //! the caller rolls back. Held means: granted and not ended, not finished, not past its expiry by the database's clock,
 //! and kept by its owner's session if the owner has one.
 //!
-//! Both lock the request's own row until the caller's transaction ends. Every end of a request, be it a release, a
-//! sweep or an expiry that somebody finds, writes that row, so it comes after the commit. No row of a semaphore is locked.
+//! Both lock the request's own row until the caller's transaction ends. Every end of a request (by
+//! a release, a sweep or a found expiry) writes that row, so it comes after the commit. No row of a
+//! semaphore is locked.
 //!
 //! - [`held`] writes nothing. After the commit the request goes on as before.
-//! - [`finish`] marks the request as finished and moves its expiry to now. If the caller commits, it is over: whoever wants
-//!   the permits finds it as they find what has expired, and ends it as `released`, or else the next sweep does. If the
-//!   caller rolls back, it is held as before.
+//! - [`finish`] marks the request as finished and moves its expiry to now. If the caller commits,
+//!   the request is over. The next caller that wants its permits finds it in the same way as an
+//!   expired request and ends it as `released`; otherwise the next sweep does. If the caller rolls
+//!   back, the request is held as before.
 //!
 //! **The clock** is read while the row is locked, except in MySQL's and MariaDB's `finish`, which notes when the statement
 //! began: that is never later than the commit. Sessions of any time zone may run the statements.
@@ -25,7 +27,8 @@
 
 use lockhouse_core::SqlDialect;
 
-/// Succeeds only while the request is held, and keeps anybody from ending it until the caller's transaction ends.
+/// The statement that succeeds only while the request is held, and keeps anybody from ending it
+/// until the caller's transaction ends.
 pub fn held(dialect: SqlDialect) -> &'static str {
     match dialect {
         SqlDialect::MySql | SqlDialect::MariaDb => {
@@ -59,7 +62,8 @@ RETURNING id"
     }
 }
 
-/// Finishes the request if it is held: its permits return with the caller's commit, not before and not without it.
+/// The statement that finishes the request if it is held: its permits return with the caller's
+/// commit, not before and not without it.
 pub fn finish(dialect: SqlDialect) -> &'static str {
     match dialect {
         SqlDialect::MySql | SqlDialect::MariaDb => {

@@ -1,12 +1,13 @@
-//! The user and the password of a URL, which no message shows.
+//! Keeps the user and the password of a URL out of messages.
 //!
 //! A password with an unencoded `/`, `?`, `#` or `@` ends up in another part of the URL for a
-//! parser: `mysql://app:12/s3cr3t@db/x` has the host `app`. So a URL with an `@` behind its host is
-//! refused, and what is shown of one begins behind its last `@`.
+//! parser: `mysql://app:12/s3cr3t@db/x` has the host `app`. So a URL with an `@` after its host is
+//! refused, and messages show only the part after its last `@`.
 
 use lockhouse_core::store::{Error, Kind};
 
-/// The schemes that may be shown: another may be a user, as in `app:s3cr3t@db`.
+/// The schemes that messages may show. Any other text before a colon may be a user, as in
+/// `app:s3cr3t@db`.
 const SCHEMES: [&str; 10] = [
     "memory",
     "sqlite",
@@ -47,8 +48,8 @@ pub fn without_credentials(url: &str) -> String {
     format!("{scheme}{colon}{slashes}{rest}")
 }
 
-/// Refuses a URL with an `@` behind its host, of which a parser may have taken a piece of the
-/// password for the host, the path or the query.
+/// Refuses a URL with an `@` after its host: a parser may have taken a part of the password for the
+/// host, the path or the query.
 ///
 /// # Errors
 /// [`Kind::Configuration`], which shows nothing of the URL.

@@ -1,13 +1,13 @@
-//! How the SQL stores find what has lapsed on a semaphore, and read nothing of what lapsed on others.
+//! How the SQL stores find the lapsed requests of a semaphore without reading those of others.
 //!
-//! **Requests.** A live request is in a bucket of its index: [`LASTING`] if it has no time to live,
-//! [`SEVERAL`] if it holds permits of several semaphores, else one of 256 that semaphores share by their
-//! id. In its bucket it stands by the time at which it expires. A look reads the bucket of its semaphore
+//! **Requests.** The index puts each live request into a bucket: [`LASTING`] if it has no TTL,
+//! [`SEVERAL`] if it holds permits of several semaphores, else one of 256 that semaphores share by
+//! their id. A bucket is sorted by the time of expiry. A look for one semaphore reads its bucket
 //! and [`SEVERAL`]; a sweep reads the 257 buckets that expire.
 //!
-//! **Sessions.** A look goes through the sessions that have lapsed, and asks the index of owners for
-//! requests of each on the semaphore. Where many sessions have lapsed and were not swept, [`Looks`] keeps
-//! that from being done with every refusal.
+//! **Sessions.** A look goes through the lapsed sessions, and asks the index of owners for requests
+//! of each on the semaphore. If many lapsed sessions have not been swept, [`Looks`] prevents doing
+//! that with every refusal.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,38 +16,39 @@ use std::time::Duration;
 
 use lockhouse_core::Timestamp;
 
-/// The bucket of live requests without a time to live.
+/// The bucket of live requests without a TTL.
 pub(crate) const LASTING: u64 = 1;
 
-/// The bucket of those that hold permits of several semaphores, or were granted by an older version.
+/// The bucket of requests that hold permits of several semaphores, or were granted by an older
+/// version.
 pub(crate) const SEVERAL: u64 = 2;
 
-/// The bucket of those that hold permits of only the semaphore of `id`.
+/// The bucket of requests that hold permits of only the semaphore with this `id`.
 pub(crate) fn bucket(id: u64) -> u64 {
     3 + id % 256
 }
 
-/// The buckets of all that expire.
+/// The buckets of all requests that expire.
 pub(crate) fn buckets() -> impl Iterator<Item = u64> {
     SEVERAL..=bucket(255)
 }
 
-/// So many lapsed sessions are gone through with every look.
+/// Up to this many lapsed sessions, every look goes through all of them.
 pub(crate) const FEW_SESSIONS: u32 = 64;
 
-/// How long the sessions that a look went through may be left out by others. P10 allows a dead holder's
-/// permits to come back a second late.
+/// How long other looks may skip the sessions that one look went through. P10 allows a dead
+/// holder's permits to return a second late.
 const LEFT_OUT_FOR: Duration = Duration::from_secs(1);
 
-/// A heartbeat that is under way has its time already, and can be seen when it has committed. No call to
-/// the store takes longer.
+/// A heartbeat under way has read the clock already, but becomes visible only with its commit. No
+/// call to the store takes longer than this.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
 
-/// So many looks are kept before those are forgotten that are over.
+/// How many looks are kept before expired ones are removed.
 const KEPT: usize = 1_024;
 
-/// When all lapsed sessions were last gone through for a semaphore, and none of their owners held any of
-/// it. By the semaphore's id or name, in the store's time.
+/// For each semaphore, by its id or name: when a look last went through all lapsed sessions and
+/// found that none of their owners held permits of it, in the store's time.
 #[derive(Debug)]
 pub(crate) struct Looks<K = u64>(Mutex<HashMap<K, Timestamp>>);
 
@@ -58,8 +59,8 @@ impl<K> Default for Looks<K> {
 }
 
 impl<K: Clone + Eq + Hash> Looks<K> {
-    /// A look at `now` may leave out sessions that lapsed by this time, as a look a moment ago found
-    /// nothing of theirs on any of the semaphores of `ids`.
+    /// A look at `now` may skip sessions that lapsed by the returned time, since a recent look
+    /// found that their owners hold none of the semaphores `ids`.
     pub(crate) fn left_out(&self, ids: &[K], now: Timestamp) -> Option<Timestamp> {
         let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = ids.iter().map(|id| looks.get(id).copied());
@@ -68,7 +69,8 @@ impl<K: Clone + Eq + Hash> Looks<K> {
         earliest.checked_sub(LONGEST_CALL).ok()
     }
 
-    /// A look at `now` left nothing out, and found nothing on the semaphores of `ids`.
+    /// Records that a look at `now` skipped no session, and found no request on the semaphores
+    /// `ids`.
     pub(crate) fn found_nothing(&self, ids: &[K], now: Timestamp) {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if looks.len() >= KEPT {

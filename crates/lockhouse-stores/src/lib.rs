@@ -1,8 +1,8 @@
-//! Where Lockhouse keeps its permits: one folder a store, and [`open`] to have one by its URL.
+//! The stores of Lockhouse, one folder each. [`open`] opens one by its URL.
 //!
 //! Every store locks and loads a footprint, calls [`decide`](lockhouse_core::decide()) and saves
-//! what it says; none knows a rule of its own. To add one: a folder, a feature, a line in
-//! [`open`], and a line in the conformance suite.
+//! the changes. No store has rules of the semaphore in it. A new store needs a folder, a feature, a
+//! line in [`open`], and a line in the conformance suite.
 
 pub mod caller;
 mod credentials;
@@ -51,17 +51,17 @@ pub use sql::Sql;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
-/// The most commands that a batch may have, on each of these stores: they lock one row after the other.
+/// The most commands in a batch on these stores, which lock one row after the other.
 const MAX_BATCH: usize = 512;
 
-/// A store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`,
+/// Opens a store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`,
 /// `postgresql://…`, `redis://…` or `rediss://…`.
 ///
-/// Nothing is connected to yet; the first call does that. `memory:` is a new store every time.
+/// It does not connect yet; the first call does. `memory:` is a new store every time.
 ///
 /// # Errors
-/// [`Kind::Configuration`] when the URL is malformed, or names a store that is unknown or was not
-/// built in.
+/// [`Kind::Configuration`] if the URL is malformed, or names a store that is unknown or not built
+/// in.
 pub fn open(url: &str) -> Result<Arc<dyn FullStore>, Error> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     match scheme {
@@ -74,7 +74,7 @@ pub fn open(url: &str) -> Result<Arc<dyn FullStore>, Error> {
         "postgres" | "postgresql" => Ok(Arc::new(Postgres::open(url)?)),
         #[cfg(feature = "redis")]
         "redis" | "rediss" => Ok(Arc::new(Redis::open(url)?)),
-        // The URL is not repeated: it may have a password in it.
+        // The message does not repeat the URL, which may contain a password.
         _ => Err(configuration(
             "this build knows no store by such a URL; try sqlite:PATH, mysql://USER@HOST/NAME, \
              postgres://USER@HOST/NAME or redis://HOST",

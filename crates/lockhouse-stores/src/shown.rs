@@ -6,8 +6,8 @@ use lockhouse_core::store::{ShownWaiter, Waiter};
 use lockhouse_core::{Count, ExternalId, Invalid, Owner, Priority, SemaphoreName, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Rows are written in statements of about so many bytes of JSON, and one has at most as many: further waiters are
-/// left out.
+/// About how many bytes of JSON one statement writes, and the most bytes of one row: further
+/// waiters are left out.
 const MOST_BYTES: usize = 256 * 1024;
 
 #[derive(Deserialize, Serialize)]
@@ -68,8 +68,8 @@ fn row(waiter: &ShownWaiter) -> Row {
     }
 }
 
-/// The waiters of `text`, which was written at `written`. Those that make no sense are left out: nothing but the list
-/// depends on them.
+/// The waiters of `text`, which was written at `written`. Malformed ones are left out: only the
+/// list depends on them.
 pub(crate) fn parse(text: &str, written: Timestamp) -> Vec<Waiter> {
     let rows: Vec<Row> = serde_json::from_str(text).unwrap_or_else(|error| {
         tracing::warn!(%error, "a list of waiters in the database makes no sense");

@@ -4,41 +4,42 @@
 //! holds several, or was granted by an older version), then by the request's id, which rises with time. Neither
 //! changes while the request lives. So a page begins where the one before ended, and sorts nothing.
 //!
-//! A walk over the holders of one semaphore goes through those that hold several, each of which is looked up
-//! among the permits, and then through the semaphore's own. Of the former, a page looks at [`LOOKED_AT`] at most, and
-//! has then fewer rows than it might.
+//! A walk over the holders of one semaphore first reads the requests that hold several, and looks
+//! each up among the permits. Then it reads the requests that hold only this semaphore. A page
+//! reads at most [`LOOKED_AT`] of the former, so it may have fewer rows than its limit.
 
 use lockhouse_core::store::{Cursor, Page};
 
-/// So many requests that hold several semaphores a page looks at, to see whether they hold the one that is asked for.
+/// How many requests of several semaphores a page reads at most, to see whether they hold the
+/// wanted one.
 const LOOKED_AT: usize = 1_000;
 
 /// The requests that hold several semaphores.
 const SEVERAL: u64 = 0;
 
-/// A page of a walk: what to read for it.
+/// The stretches of the index to read for a page of a walk.
 #[derive(Debug)]
 pub(crate) struct Walk {
     page: Page<Cursor>,
     stretches: Vec<Stretch>,
 }
 
-/// Neighbours in the index, to be read in its order.
+/// Adjacent entries of the index, to be read in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub(crate) range: Range,
-    /// Whether each is to be looked up among the permits of this semaphore.
+    /// The semaphore among whose permits to look each request up, if any.
     pub(crate) holds: Option<u64>,
-    /// At most so many.
+    /// The most entries.
     pub(crate) limit: usize,
 }
 
 /// Where in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Range {
-    /// In a group, behind a row.
+    /// In a group, after a row.
     In { group: u64, after: u64 },
-    /// In this group and those behind it.
+    /// In this group and the later ones.
     From { group: u64 },
 }
 
@@ -46,14 +47,14 @@ pub(crate) enum Range {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) at: Cursor,
-    /// Whether it holds what was to be looked up; true if nothing was.
+    /// Whether it holds the semaphore that was to be looked up. True if there was none.
     pub(crate) holds: bool,
 }
 
 impl Walk {
     /// A page of the walk over all live requests, or over those that hold permits of the semaphore of the id `on`.
     pub(crate) fn new(on: Option<u64>, page: &Page<Cursor>) -> Self {
-        // One more than there is room for, to see whether another page follows.
+        // One more than the limit, to see whether another page follows.
         let limit = page.limit as usize + 1;
         let stretch = |range| Stretch {
             range,
@@ -99,8 +100,8 @@ impl Walk {
         &self.stretches
     }
 
-    /// The ids of the requests of the page, and where the next begins, from what was `found` on each stretch. Of a
-    /// stretch that was not read to its end, those behind it don't count.
+    /// The ids of the requests of the page, and where the next begins, from the entries `found` on
+    /// each stretch. If a stretch was not read to its end, later stretches do not count.
     pub(crate) fn page(
         &self,
         found: impl IntoIterator<Item = Vec<Entry>>,

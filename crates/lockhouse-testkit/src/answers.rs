@@ -12,7 +12,7 @@ const KNOWN: [&str; 2] = [
     "too many calls are waiting; try again later",
 ];
 
-/// What callers were told that no rule explains: each text with how often, and the first call.
+/// The answers that no rule explains: each text with its number, and the first call.
 pub(crate) fn unexplained(history: &[Operation]) -> Vec<String> {
     let mut by_text: BTreeMap<&str, (u64, &Operation)> = BTreeMap::new();
     for operation in history {

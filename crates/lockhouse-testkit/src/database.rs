@@ -9,7 +9,7 @@ use crate::place::is_postgres;
 const USUAL: &str = "SET time_zone='+00:00', autocommit=1, completion_type=0, \
     sql_select_limit=18446744073709551615, max_join_size=18446744073709551615, sql_big_selects=1";
 
-/// What a parameter of a statement is bound to.
+/// The value of a parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     Text(&'a str),
@@ -57,7 +57,7 @@ impl Database {
         }
     }
 
-    /// What it speaks.
+    /// The dialect of the database.
     pub async fn dialect(&mut self) -> SqlDialect {
         match self {
             Self::Sqlite(_) => SqlDialect::Sqlite,

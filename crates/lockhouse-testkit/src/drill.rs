@@ -292,7 +292,8 @@ impl Drill {
             one.release(id).await;
             // The last use is kept to the second.
             sleep(Duration::from_millis(1_100)).await;
-            // What is held, and what nobody uses. A broken store may fail it.
+            // Semaphores of a template that are held, and unused ones. A broken store may fail
+            // here.
             two.template("key/*", 2, unused).await;
             let _ = two.lockhouse().sweep(&Upkeep::default()).await;
         }
@@ -323,7 +324,7 @@ impl Drill {
         client.heartbeat("bob", LONG).await;
         let ask = owned("bob-1", "bob");
         client.acquire(ask, Duration::ZERO).await;
-        // What ends and what begins in one microsecond may have come in either order.
+        // An end and a beginning in the same microsecond may have come in either order.
         sleep(Duration::from_millis(2)).await;
         client.goodbye("bob").await;
     }

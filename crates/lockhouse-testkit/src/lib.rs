@@ -1,5 +1,5 @@
-//! What Lockhouse's stores are tested with: real servers, a conformance suite that any store
-//! passes by one line, and checks of a database's own rows.
+//! The tools that test Lockhouse's stores: real servers, a conformance suite that any store passes
+//! by one line, and checks of a database's own rows.
 //!
 //! This crate is for tests, so its functions panic where something is wrong.
 

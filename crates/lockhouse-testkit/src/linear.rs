@@ -32,7 +32,7 @@ const MOST: usize = 64;
 /// The most calls of it that may be under way at once: the search takes up to two to the power of that.
 const WIDEST: usize = 14;
 
-/// What became of a history.
+/// The verdict on a history.
 #[derive(Debug, Default)]
 pub struct Windows {
     /// How many windows have an order.
@@ -52,9 +52,9 @@ pub fn windows(history: &[Operation]) -> Windows {
     found
 }
 
-/// Looks at the windows of `semaphore`, and passes those over that come into one of the `unclear`
-/// spans of time, when nobody knows what is held. What is unknown of it afterwards must not be in
-/// `history`.
+/// Looks at the windows of `semaphore`, and skips those that overlap one of the `unclear` spans of
+/// time, in which it is unknown which permits are held. Calls with an unknown result after that
+/// must not be in `history`.
 fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]) -> Windows {
     let mut found = Windows::default();
     if let Some(steps) = by_semaphore(history).remove(semaphore) {
@@ -64,7 +64,7 @@ fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]) ->
 }
 
 impl Windows {
-    /// What is broken, in words.
+    /// The violations, in words.
     pub fn said(&self) -> impl Iterator<Item = String> {
         self.broken.iter().map(|(semaphore, operations)| {
             let shown = operations.iter().take(SHOWN);
@@ -103,7 +103,7 @@ fn at_once(window: &[(&Operation, Step)]) -> usize {
     let begins = window.iter().map(|(operation, _)| (operation.begun, true));
     let ends = window.iter().map(|(operation, _)| (operation.ended, false));
     let mut moments: Vec<_> = begins.chain(ends).collect();
-    // Who ends when another begins is under way with it.
+    // A call that ends when another begins overlaps it.
     moments.sort_unstable_by_key(|(at, begins)| (*at, !begins));
     let mut now = 0_usize;
     let counts = moments.iter().map(|(_, begins)| {
@@ -248,7 +248,7 @@ impl Step {
     }
 }
 
-/// What an id stands for.
+/// The ask of an id.
 struct Ask<'a> {
     permits: &'a [(String, i64)],
     may_lapse: bool,
@@ -343,7 +343,7 @@ fn by_semaphore(history: &[Operation]) -> BTreeMap<String, Vec<(&Operation, Step
     steps
 }
 
-/// What it means on which semaphores.
+/// The steps of an operation, by semaphore.
 fn steps_of(operation: &Operation, asked: &BTreeMap<&str, Ask<'_>>) -> Vec<(String, Step)> {
     if let Call::Define {
         semaphore,
@@ -378,7 +378,7 @@ fn steps_of(operation: &Operation, asked: &BTreeMap<&str, Ask<'_>>) -> Vec<(Stri
             });
             granted.collect()
         }
-        // Whom others are before may be refused though there is room.
+        // An ask with others ahead may be refused even if there is room.
         (Call::Acquire(ask), Answer::Refused(Refused::Exhausted(on))) if !ask.waits => {
             let lacking = ask.permits.iter().filter(|(name, _)| on.contains(name));
             let exhausted = lacking.map(|(name, count)| {

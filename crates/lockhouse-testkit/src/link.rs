@@ -25,7 +25,7 @@ struct State {
     failure: Option<Failure>,
 }
 
-/// What is wrong with a link.
+/// A failure of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Nothing gets through, and nobody is told.
@@ -65,7 +65,7 @@ impl Link {
             .send_modify(|state| state.failure = Some(failure));
     }
 
-    /// Works again. What was held back goes on.
+    /// Repairs the link. Data that was held back goes on.
     pub fn mend(&self) {
         self.state.send_modify(|state| state.failure = None);
     }

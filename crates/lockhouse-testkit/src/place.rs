@@ -216,7 +216,7 @@ pub async fn on_server(server: &str) -> Place {
     place
 }
 
-/// Makes the database `name` on `server` anew.
+/// Creates the database `name` on `server` again, empty.
 pub async fn empty_database(server: &str, name: &str) {
     run(server, &drop_database(server, &format!("IF EXISTS {name}"))).await;
     run(server, &format!("CREATE DATABASE {name}")).await;

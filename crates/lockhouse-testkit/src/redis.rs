@@ -59,7 +59,7 @@ pub async fn connect(url: &str) -> MultiplexedConnection {
     connecting.await.unwrap()
 }
 
-/// What the keys of the store at `url` begin with.
+/// The prefix of the keys of the store at `url`.
 pub fn prefix(url: &str) -> String {
     let namespace = url.split_once("namespace=");
     format!("{{{}}}:", namespace.map_or("lockhouse", |(_, name)| name))

@@ -17,7 +17,7 @@ pub struct Watched {
     late_by: Duration,
 }
 
-/// What was seen so far.
+/// The calls that were observed so far.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Batches: how many commands, and how long each took, waiting included.
@@ -61,7 +61,7 @@ impl Watched {
         })
     }
 
-    /// What was seen since the last time.
+    /// The calls that were observed since the last time.
     pub fn take(&self) -> Seen {
         std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,5 +1,5 @@
-//! Where the next piece of a listing begins. Callers pass it back as they got it; what is in it,
-//! the last key, is nobody else's business.
+//! Cursors: where the next page of a listing begins. Callers pass a cursor back unchanged, and must
+//! not rely on its content, the last key.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ pub fn cursor(key: &str) -> String {
 /// The key that `cursor` goes on after.
 ///
 /// # Errors
-/// [`Invalid`] on `cursor` when it is not one that [`cursor`](cursor()) made.
+/// [`Invalid`] on `cursor` if [`cursor`](cursor()) did not make it.
 pub fn key<K: FromStr>(cursor: &str) -> Result<K, Invalid> {
     URL_SAFE_NO_PAD
         .decode(cursor)

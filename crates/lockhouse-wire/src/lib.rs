@@ -1,9 +1,9 @@
 //! The JSON of the HTTP API, shared by the server and the client.
 //!
-//! Durations are integers in milliseconds and end in `_ms`; times are RFC 3339 in UTC. Bodies that
-//! a caller sends refuse members that they don't know, and take every number that fits 64 bits, so
-//! that one out of bounds is answered with its field and its bounds. Bodies that the server sends
-//! may grow members, and readers pass over those that they don't know.
+//! Durations are integers in milliseconds and end in `_ms`; times are RFC 3339 in UTC. Bodies from
+//! callers refuse unknown members. They accept every 64-bit number, so that the error for one out
+//! of bounds can name its field and bounds. Bodies from the server may get new members, and readers
+//! ignore unknown ones.
 
 mod cursor;
 mod number;
@@ -30,25 +30,25 @@ pub use waiting::{Waiter, Waiting};
 
 use lockhouse_core::Invalid;
 
-/// A header by which an answer is known to be that of a call: it comes back as it was sent.
+/// A header that assigns an answer to its call: the server returns it unchanged.
 ///
-/// What answers twice, or answers another's call, is found out by it: HTTP/1.1 itself tells only by
-/// their order which answer is whose.
+/// It detects repeated answers and answers to another call: HTTP/1.1 itself matches answers only by
+/// their order.
 pub const CALL_ID: &str = "lockhouse-call-id";
 
 /// The longest body that the server reads.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// How many rows a listing has unless asked otherwise.
+/// The default limit of a listing.
 pub const DEFAULT_LIMIT: u32 = 100;
 
-/// The most rows of a listing in one piece.
+/// The most rows in one page of a listing.
 pub const MAX_LIMIT: u32 = 1000;
 
-/// Checks how many rows a listing shall have.
+/// Checks the limit of a listing.
 ///
 /// # Errors
-/// [`Invalid`] on `limit` when it is not 1 to 1000.
+/// [`Invalid`] on `limit` if it is not 1 to 1000.
 pub fn limit(limit: i64) -> Result<u32, Invalid> {
     u32::try_from(limit)
         .ok()

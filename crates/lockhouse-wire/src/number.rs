@@ -1,16 +1,16 @@
-//! Whole numbers from JSON, however large: what is out of bounds is for the field's own check to
-//! say, with the bound, and not for the parser.
+//! Whole numbers from JSON, however large: the field's own check, and not the parser, reports a
+//! number out of bounds, together with the bound.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
 
-/// The nearest that an `i64` can be.
+/// The nearest `i64`.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let number = Number::deserialize(deserializer)?;
     if let Some(whole) = number.as_i64() {
         return Ok(whole);
     }
-    // Beyond an i64 what is whole is parsed as a float, unless it is a u64.
+    // A whole number beyond i64 is parsed as a float, unless it is a u64.
     const BEYOND: f64 = i64::MAX as f64;
     match number.as_f64() {
         _ if number.is_u64() => Ok(i64::MAX),

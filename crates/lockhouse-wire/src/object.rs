@@ -1,5 +1,5 @@
-//! Bodies that are JSON objects. What serde derives for a struct takes an array of its members'
-//! values as well, and nobody who sends one means it.
+//! Bodies that are JSON objects. Serde's derived code for a struct also accepts an array of its
+//! members' values, which no caller sends on purpose.
 
 use std::fmt;
 use std::marker::PhantomData;

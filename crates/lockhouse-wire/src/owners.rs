@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::number::whole;
 
-/// What `PUT /v1/owners/{owner}` takes.
+/// The body of `PUT /v1/owners/{owner}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// After so long in silence, all that the owner holds is freed.
+    /// The session lapses after this long without a heartbeat.
     #[serde(deserialize_with = "whole")]
     pub ttl_ms: i64,
-    /// Only go on with a session: refuse with `session_ended` where it would begin one.
+    /// Only continue a session: refuse with `session_ended` instead of beginning one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_exist: bool,
 }
@@ -20,20 +20,20 @@ pub struct Heartbeat {
 /// An owner's session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerSession {
-    /// Who.
+    /// The owner.
     pub owner: String,
-    /// How long it may be silent.
+    /// How long the session lasts after a heartbeat.
     pub ttl_ms: u64,
-    /// When its silence has been too long.
+    /// When the session lapses without another heartbeat.
     pub expires_at: Timestamp,
-    /// Whether this call began it: none went on until then.
+    /// Whether this call began the session.
     pub began: bool,
 }
 
-/// What a goodbye did.
+/// The result of a goodbye.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goodbye {
-    /// Who.
+    /// The owner.
     pub owner: String,
     /// How many requests were released by this call.
     pub released: u64,

@@ -1,5 +1,5 @@
 //! Errors over HTTP: problem documents (RFC 9457) with a stable `code`, and the members from which
-//! the client makes the very same [`Refusal`] again.
+//! the client restores the same [`Refusal`].
 
 use lockhouse_core::store::{self, Kind};
 use lockhouse_core::{
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Problem {
-    /// What kind of problem it is, as a URI. Says no more than `code` does.
+    /// The kind of the problem as a URI. It has the same information as `code`.
     #[serde(rename = "type")]
     pub uri: String,
     /// The kind of problem in a few words.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong this time, and what to do.
+    /// A description of this error, and what to do.
     pub detail: String,
     /// The stable word to branch on.
     pub code: String,
@@ -32,14 +32,14 @@ pub struct Problem {
     /// `idempotency_conflict`: the access token that has the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `session_ended`: whose.
+    /// `session_ended`: the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// `request_ended`: why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<String>,
-    /// The semaphores that there are not, that lack room, that have too few permits, that have
-    /// another capacity, or that are held.
+    /// The semaphores that do not exist, lack room, have too few permits, have another capacity, or
+    /// are held.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub semaphores: Vec<String>,
     /// `exceeds_capacity`: how many permits were asked for.
@@ -58,7 +58,7 @@ pub struct Problem {
     /// `semaphore_in_use`: how many permits are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use: Option<u32>,
-    /// `store_unavailable`: what was asked for may have been done; the same call again tells.
+    /// `store_unavailable`: the call may have been done. The same call again tells.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub maybe_applied: bool,
 }
@@ -77,7 +77,7 @@ impl Problem {
         }
     }
 
-    /// A body, a query or a path that can't be read: 400, where a value out of bounds is 422.
+    /// A body, a query or a path that cannot be parsed: 400. A value out of bounds is 422.
     pub fn malformed(invalid: &Invalid) -> Self {
         Self {
             status: 400,
@@ -85,7 +85,7 @@ impl Problem {
         }
     }
 
-    /// After how many seconds the same call may do better.
+    /// After how many seconds the same call may succeed.
     pub fn retry_after_s(&self) -> Option<u32> {
         match Code::parse(&self.code)? {
             Code::Exhausted | Code::StoreUnavailable | Code::Overloaded => Some(1),
@@ -183,7 +183,7 @@ impl Problem {
         }
     }
 
-    /// The refusal that it tells of, if its members are all there.
+    /// The refusal that the problem describes, if all its members are there.
     fn refusal(&self, code: Code) -> Option<Refusal> {
         let external_id = || ExternalId::parse(self.external_id.as_deref()?).ok();
         let names = || -> Option<Vec<_>> {
@@ -260,8 +260,8 @@ impl From<&Error> for Problem {
             Error::Invalid(invalid) => Self::invalid(invalid),
             Error::Refused(refusal) => Self::refused(refusal),
             Error::Store(error) => {
-                // A store that turns down what it is sent, or that somebody has to set right, is not
-                // the caller's fault.
+                // A store that rejects a statement, or that an operator has to correct, is not the
+                // caller's fault.
                 let code = match error.kind() {
                     Kind::Rejected => Code::Internal,
                     _ => Code::StoreUnavailable,
@@ -276,9 +276,9 @@ impl From<&Error> for Problem {
     }
 }
 
-/// The error that the problem was made of, as far as callers can tell them apart: a store's
-/// transient troubles all come back as [`Kind::Unavailable`], or as [`Kind::Unknown`] if something
-/// may have been applied.
+/// The error that the problem was made from, as far as callers can distinguish: all transient
+/// errors of a store come back as [`Kind::Unavailable`], or as [`Kind::Unknown`] if the call may
+/// have been applied.
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         let Some(code) = Code::parse(&problem.code) else {

@@ -1,4 +1,4 @@
-//! Permit requests: asking, and what was granted.
+//! Permit requests: asks and grants.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use crate::number::perhaps_whole;
 use crate::object::objects;
 
-/// The longest that one call may wait for room: 24 hours. Who wants to wait longer asks again.
+/// The longest wait of one call for room: 24 hours. A caller that wants to wait longer calls again.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What `PUT /v1/requests/{external_id}` takes.
+/// The body of `PUT /v1/requests/{external_id}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Acquire {
-    /// What is asked for.
+    /// The permits that are asked for.
     #[serde(deserialize_with = "objects")]
     pub permits: Vec<AskedPermit>,
-    /// Who will hold.
+    /// The owner of the permits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How long the hold lasts unless renewed; without it, until released.
@@ -38,7 +38,7 @@ pub struct Acquire {
         deserialize_with = "perhaps_whole"
     )]
     pub wait_ms: Option<i64>,
-    /// How much it is preferred to others that wait, -100 to 100; 0 unless said.
+    /// The priority among waiters, -100 to 100; by default 0.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -47,13 +47,13 @@ pub struct Acquire {
     pub priority: Option<i64>,
 }
 
-/// What is asked of one semaphore.
+/// The permits that are asked for on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskedPermit {
     /// The semaphore.
     pub semaphore: String,
-    /// How many of its permits; 1 unless said.
+    /// How many of its permits; by default 1.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -62,11 +62,11 @@ pub struct AskedPermit {
     pub count: Option<i64>,
 }
 
-/// What `POST /v1/requests/{external_id}/renew` takes.
+/// The body of `POST /v1/requests/{external_id}/renew`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renew {
-    /// The new time to live; without it, the one last given.
+    /// The new TTL. Without it, the last one is used.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -84,11 +84,11 @@ pub struct Request {
     pub state: String,
     /// Why it ended, once it has.
     pub end_reason: Option<String>,
-    /// Who holds, if they said.
+    /// The owner, if the caller named one.
     pub owner: Option<String>,
-    /// What was granted, in byte order of the semaphores' names.
+    /// The permits that were granted, in byte order of the semaphores' names.
     pub permits: Vec<Grant>,
-    /// The time to live that it was last given.
+    /// The TTL that it was last given.
     pub ttl_ms: Option<u64>,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
@@ -96,15 +96,15 @@ pub struct Request {
     pub created_at: Timestamp,
     /// When it ended, once it has.
     pub released_at: Option<Timestamp>,
-    /// Who ended it, where that was not its holder and they said.
+    /// The caller that ended it, if known.
     #[serde(default)]
     pub ended_by: Option<String>,
-    /// The access token that made it, where a server asked for one.
+    /// The access token that made it, if a server asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// What a request holds on one semaphore.
+/// The permits that a request holds on one semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The semaphore.
@@ -113,38 +113,38 @@ pub struct Grant {
     pub count: u32,
     /// A number that rises with every grant on the semaphore.
     pub fence: u64,
-    /// The slots, from the lowest on, if the semaphore is slotted.
+    /// The slots, lowest first, if the semaphore is slotted.
     #[serde(default)]
     pub slots: Option<Vec<u32>>,
 }
 
-/// What a release did.
+/// The result of a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
     /// Whether this call ended the request; if not, it had ended before.
     pub released: bool,
     /// When this was decided, by the store's clock.
     pub decided_at: Timestamp,
-    /// The request as it is now.
+    /// The request after the call.
     #[serde(flatten)]
     pub request: Request,
 }
 
-/// A piece of the list of live requests.
+/// A page of the list of live requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
     /// The requests.
     pub requests: Vec<Request>,
-    /// Where the next piece begins, if there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<String>,
 }
 
-/// A piece of the list of those that hold permits of a semaphore.
+/// A page of the list of requests that hold permits of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holders {
     /// The requests.
     pub holders: Vec<Request>,
-    /// Where the next piece begins, if there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<String>,
 }
 
@@ -162,12 +162,12 @@ impl Acquire {
             ttl_ms: ask.ttl.map(|ttl| ttl.as_ms().cast_signed()),
             // At most a day of milliseconds.
             wait_ms: Some(wait_ms as i64),
-            // A server that is older than priorities still takes an ask without one.
+            // Omitted if 0, so that a server older than priorities accepts the ask.
             priority: Some(ask.priority.value().into()).filter(|priority| *priority != 0),
         }
     }
 
-    /// What it asks for under `external_id`, and for how long it waits.
+    /// The ask under `external_id`, and how long it waits.
     ///
     /// # Errors
     /// [`Invalid`] on the first field that is out of bounds.
@@ -230,7 +230,7 @@ impl From<&lockhouse_core::Request> for Request {
     }
 }
 
-/// The owner's name, unless a token named none.
+/// The owner's name. `None` if a token named no owner.
 pub(crate) fn owner(owner: Option<&Owner>) -> Option<String> {
     let name = owner?.name();
     (!name.is_empty()).then(|| name.to_owned())

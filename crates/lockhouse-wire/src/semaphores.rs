@@ -1,4 +1,4 @@
-//! Semaphores, and the audit of their capacities.
+//! Semaphores, and the history of their capacities.
 
 use lockhouse_core::{
     Capacity, Definition, Invalid, Note, Origin, Owner, Pattern, SemaphoreName, SemaphoreStatus,
@@ -8,27 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::number::{perhaps_whole, whole};
 
-/// What `PUT /v1/semaphores/{name}` takes.
+/// The body of `PUT /v1/semaphores/{name}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Define {
     /// The capacity from now on.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
-    /// Whether its permits have slots; without it, a semaphore that exists stays as it is, and a new one has none.
+    /// Whether its permits have slots. Without it, an existing semaphore keeps its mode, and a new
+    /// one has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<bool>,
-    /// What it must be now for that, or have become already; without it, whatever it is.
+    /// Change it only if this is the capacity now, or the new one already.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "perhaps_whole"
     )]
     pub expected_capacity: Option<i64>,
-    /// Who says so, for the history.
+    /// The author of the change, for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
-    /// Why, for the history.
+    /// Why it changes, for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -48,10 +49,10 @@ pub struct Semaphore {
     pub waiting: u32,
     /// The fence of the last grant; 0 before the first.
     pub fence: u64,
-    /// The template that made it, if one did.
+    /// The template that created it, if one did.
     #[serde(default)]
     pub template: Option<String>,
-    /// Whether it was made by a template and has been resized by hand since.
+    /// Whether a template created it and it has been resized by hand since.
     #[serde(default)]
     pub resized: bool,
     /// Whether its permits have slots.
@@ -63,25 +64,25 @@ pub struct Semaphore {
     pub updated_at: Timestamp,
 }
 
-/// A piece of the list of semaphores, in byte order of their names.
+/// A page of the list of semaphores, in byte order of their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Semaphores {
     /// The semaphores.
     pub semaphores: Vec<Semaphore>,
-    /// Where the next piece begins, if there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<String>,
 }
 
 /// One change of a capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityChange {
-    /// What it was.
+    /// The capacity before.
     pub old_capacity: u32,
-    /// What it became.
+    /// The capacity after.
     pub new_capacity: u32,
-    /// Who changed it, if they said.
+    /// The author of the change, if the caller named one.
     pub changed_by: Option<String>,
-    /// Why, if they said.
+    /// Why it was changed, if the caller said so.
     pub note: Option<String>,
     /// When.
     pub changed_at: Timestamp,
@@ -95,7 +96,7 @@ pub struct History {
 }
 
 impl From<&Definition> for Define {
-    /// Whether the semaphore must exist, and whether it is to stay as it is, is said by headers.
+    /// Headers say whether the semaphore must exist, and whether it may be changed.
     fn from(definition: &Definition) -> Self {
         Self {
             capacity: definition.capacity.value().into(),
@@ -133,7 +134,7 @@ impl From<&SemaphoreStatus> for Semaphore {
 impl TryFrom<Semaphore> for SemaphoreStatus {
     type Error = Invalid;
 
-    /// When it was last used is not told: it seems to have been when it was last changed.
+    /// The API does not say when it was last used, so this is the time of its last change.
     fn try_from(semaphore: Semaphore) -> Result<Self, Invalid> {
         let template = semaphore.template.as_deref().map(Pattern::parse);
         let origin = template.transpose()?.map(|template| Origin {
@@ -152,7 +153,7 @@ impl TryFrom<Semaphore> for SemaphoreStatus {
                 deleted_at: None,
                 line: lockhouse_core::Line::default(),
                 origin,
-                // Which of them are taken stays with the store.
+                // The API does not say which slots are taken.
                 slots: semaphore.slots.then(Slots::default),
             },
             waiting: semaphore.waiting,
@@ -176,7 +177,7 @@ impl CapacityChange {
     /// The change as one of the semaphore `name`.
     ///
     /// # Errors
-    /// [`Invalid`] when a value is out of bounds.
+    /// [`Invalid`] if a value is out of bounds.
     pub fn of(self, name: &SemaphoreName) -> Result<lockhouse_core::CapacityChange, Invalid> {
         Ok(lockhouse_core::CapacityChange {
             semaphore: name.clone(),

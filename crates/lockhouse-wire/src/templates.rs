@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::number::{perhaps_whole, whole};
 
-/// What `PUT /v1/templates/{pattern}` takes.
+/// The body of `PUT /v1/templates/{pattern}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefineTemplate {
     /// The capacity of its semaphores from now on.
     #[serde(deserialize_with = "whole")]
     pub capacity: i64,
-    /// After how long an unused semaphore is deleted; 7 days unless said.
+    /// How long an unused semaphore is kept; by default 7 days.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -24,11 +24,11 @@ pub struct DefineTemplate {
 /// A template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
-    /// The names that it is for: a prefix and `*`.
+    /// The names that it matches: a prefix and `*`.
     pub pattern: String,
     /// The capacity of its semaphores, except of those that were resized by hand.
     pub capacity: u32,
-    /// After how long an unused semaphore is deleted.
+    /// How long an unused semaphore is kept.
     pub idle_ms: u64,
     /// When it was first set.
     pub created_at: Timestamp,
@@ -36,12 +36,12 @@ pub struct Template {
     pub updated_at: Timestamp,
 }
 
-/// A piece of the list of templates, in byte order of their patterns.
+/// A page of the list of templates, in byte order of their patterns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Templates {
     /// The templates.
     pub templates: Vec<Template>,
-    /// Where the next piece begins, if there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<String>,
 }
 

@@ -5,15 +5,15 @@ use std::fmt;
 use lockhouse_core::{Invalid, Timestamp, TokenGrant, TokenName};
 use serde::{Deserialize, Serialize};
 
-/// What `POST /v1/tokens` takes.
+/// The body of `POST /v1/tokens`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// Its name.
     pub name: String,
-    /// What it may do, as `hold:customer/*`.
+    /// The rights of the token, such as `hold:customer/*`.
     pub grants: Vec<String>,
-    /// When it ends by itself; never without.
+    /// When it expires. Without it, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
@@ -23,36 +23,36 @@ pub struct NewToken {
 pub struct Token {
     /// Its name.
     pub name: String,
-    /// What it may do.
+    /// The rights of the token.
     pub grants: Vec<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A token that was made just now.
+/// A token that was just created.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeToken {
     /// The token.
     #[serde(flatten)]
     pub token: Token,
-    /// Its secret, which is shown this once.
+    /// Its secret, which cannot be read again.
     pub secret: String,
 }
 
-/// A piece of the list of tokens.
+/// A page of the list of tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// The tokens.
     pub tokens: Vec<Token>,
-    /// Where the next piece begins, if there is one.
+    /// Where the next page begins, if there is one.
     pub next: Option<String>,
 }
 
-/// What `POST /v1/session` takes.
+/// The body of `POST /v1/session`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Login {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A waiter of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// The id that it asks under.
+    /// The id of its ask.
     pub external_id: String,
     /// Its owner, if it has one.
     pub owner: Option<String>,
@@ -22,7 +22,7 @@ pub struct Waiter {
     pub lacks: Vec<String>,
 }
 
-/// Who waits for a semaphore, in order.
+/// The waiters of a semaphore, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// The waiters.

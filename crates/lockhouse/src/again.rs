@@ -1,7 +1,7 @@
-//! Asking again, the same way in the engine and in the remote client.
+//! Retries that the engine and the remote client have in common.
 //!
-//! Pauses grow and are jittered, so that those who collided don't collide again. When an answer was
-//! lost, the same command is asked again: every command is safe to repeat, and its second answer
+//! Backoff grows and is jittered, so that calls which collided do not collide again. When an answer
+//! was lost, the same command is sent again. Every command is safe to repeat, and its second answer
 //! tells what the first would have said (P9).
 
 use std::time::Duration;
@@ -9,11 +9,12 @@ use std::time::Duration;
 use lockhouse_core::{Command, Outcome, Refusal, Reply};
 use tokio::time::{Instant, sleep};
 
-/// Waits one to two times `shortest`, and no less than `least`. False if the deadline would pass meanwhile.
+/// Waits one to two times `shortest`, and no less than `least`. Returns false if the deadline would
+/// pass meanwhile.
 pub(crate) async fn pause(shortest: Duration, least: Duration, deadline: Instant) -> bool {
     let jittered = shortest.mul_f64(1.0 + fastrand::f64());
     let pause = jittered.max(least);
-    // A server may say any number of seconds.
+    // A server may ask for any number of seconds.
     let until = Instant::now().checked_add(pause);
     if until.is_none_or(|until| until >= deadline) {
         return false;
@@ -22,8 +23,8 @@ pub(crate) async fn pause(shortest: Duration, least: Duration, deadline: Instant
     true
 }
 
-/// The outcome of a command that was asked for before, by tries whose answers were lost, given that of
-/// asking again. What it finds done is its own if `was_it`.
+/// The outcome of a command whose earlier answers were lost, from the outcome of a retry. If the
+/// retry finds the request ended or the semaphore deleted, an earlier try did that if `was_it`.
 pub(crate) fn as_asked_before(
     command: &Command,
     outcome: Outcome,

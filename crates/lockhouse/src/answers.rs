@@ -5,7 +5,7 @@ use lockhouse_core::{Epoch, Reply, Request, Timestamp};
 use crate::Error;
 use crate::error::unexpected;
 
-/// What [`Lockhouse::raise_epoch`](crate::Lockhouse::raise_epoch) did.
+/// The result of [`Lockhouse::raise_epoch`](crate::Lockhouse::raise_epoch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
     /// The epoch of the greatest fence before the call.
@@ -16,7 +16,7 @@ pub struct Raised {
     pub semaphores: u64,
 }
 
-/// What a release did; see [`Permit::release`](crate::Permit::release) and
+/// The result of a release; see [`Permit::release`](crate::Permit::release) and
 /// [`Lockhouse::release`](crate::Lockhouse::release).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {

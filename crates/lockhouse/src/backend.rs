@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::remote::Remote;
 use crate::{Error, Secret, SemaphoreStatus};
 
-/// Does the calls of a [`Lockhouse`](crate::Lockhouse).
+/// Executes the calls of a [`Lockhouse`](crate::Lockhouse).
 #[derive(Clone, Debug)]
 pub(crate) enum Backend {
     /// An engine in this process, on a store.
@@ -25,7 +25,7 @@ pub(crate) enum Backend {
     Remote(Arc<Remote>),
 }
 
-/// Has the engine or the server do a call.
+/// Forwards a call to the engine or to the server.
 macro_rules! forward {
     ($backend:expr, $call:ident($($argument:expr),*)) => {
         match $backend {
@@ -37,7 +37,7 @@ macro_rules! forward {
 }
 
 impl Backend {
-    /// Does one command. An acquire that finds no room waits its turn for at most `wait`.
+    /// Executes one command. An acquire that finds no room waits its turn for at most `wait`.
     ///
     /// Dropping the future takes the command out of the queue; a command that a lane has taken goes on.
     pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
@@ -60,7 +60,7 @@ impl Backend {
         forward!(self, define_template(definition))
     }
 
-    /// Deletes a template; whether there was one.
+    /// Deletes a template. Returns whether there was one.
     pub(crate) async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
         forward!(self, delete_template(pattern))
     }
@@ -69,7 +69,7 @@ impl Backend {
         forward!(self, templates(page))
     }
 
-    /// Ends all that `owner` holds, and its session; how many requests those were.
+    /// Ends all requests of `owner`, and its session. Returns how many requests it ended.
     pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
         forward!(self, goodbye(owner))
     }
@@ -137,15 +137,15 @@ impl Backend {
         forward!(self, ready())
     }
 
-    /// Waits until other processes know that callers of this one have left their lines, at most for a moment. A server's
-    /// caller stands in no line: the server does.
+    /// Waits briefly until other processes know that waiters of this process have left. A client of
+    /// a server has nothing to wait for, since the server stands in the line.
     pub(crate) async fn leave_lines(&self) {
         if let Some(engine) = self.engine() {
             engine.leave_lines().await;
         }
     }
 
-    /// The engine in this process, if there is one: upkeep is its task.
+    /// The engine in this process, if there is one. Only an engine does upkeep.
     pub(crate) fn engine(&self) -> Option<&Engine> {
         match self {
             Backend::Engine(engine) => Some(engine),

@@ -1,4 +1,4 @@
-//! What goes on after its caller has let go: giving back what was dropped.
+//! Background work of a client: releasing dropped permits and sessions.
 
 mod debt;
 mod returning;
@@ -17,10 +17,10 @@ pub(crate) use debt::Dropped;
 use returning::Returning;
 pub(crate) use returning::UnderWay;
 
-/// A little longer than any call takes.
+/// A little longer than any call to a store takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(11);
 
-/// What a client and its clones have going on in the background.
+/// The background work of a client and its clones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Background {
     counts: Arc<watch::Sender<Counts>>,
@@ -33,11 +33,11 @@ struct Counts {
     failed: usize,
     /// Owners whose goodbye is under way.
     leaving: Vec<Owner>,
-    /// How much could not be given back at once, and is tried again.
+    /// How many releases failed and are being retried.
     overdue: usize,
 }
 
-/// An owner who says goodbye, until this is dropped; be it that its runtime ends.
+/// A goodbye under way. It ends when this is dropped, also when its runtime ends.
 struct Leaving {
     counts: Arc<watch::Sender<Counts>>,
     owner: Owner,
@@ -45,7 +45,8 @@ struct Leaving {
 }
 
 impl Background {
-    /// A release of permits of `semaphores` begins, and is under way until the answer is dropped.
+    /// Records that a release of permits of `semaphores` begins. It is under way until the result
+    /// is dropped.
     pub(crate) fn release_begins(
         &self,
         semaphores: impl IntoIterator<Item = SemaphoreName>,
@@ -53,8 +54,8 @@ impl Background {
         self.returning.begin(semaphores)
     }
 
-    /// Waits until the releases of permits of `semaphores` that began before are answered, for
-    /// 0.4 s at most.
+    /// Waits, for at most 0.4 s, until the releases of permits of `semaphores` that began before
+    /// this call are answered.
     pub(crate) async fn releases_settle<'a>(
         &self,
         semaphores: impl IntoIterator<Item = &'a SemaphoreName>,
@@ -62,11 +63,12 @@ impl Background {
         self.returning.settle(semaphores).await;
     }
 
-    /// Has `runtime` give back what was dropped; under an id that nobody else knows again and again for as
-    /// long as the store does not answer, since a session may keep it for as long as that goes on.
+    /// Releases a dropped request on `runtime`. A request with a generated id is retried while the
+    /// store does not answer, since a session could otherwise keep it for as long as the session
+    /// goes on.
     ///
-    /// The receiver gets a message when it is given back. It is disconnected without one if it is not
-    /// tried again, or the runtime has ended.
+    /// The receiver gets a message when the request is released. It is disconnected without a
+    /// message if the release failed and is not retried, or if the runtime has ended.
     pub(crate) fn give_back(
         &self,
         lockhouse: &Lockhouse,
@@ -79,7 +81,7 @@ impl Background {
         is_paid
     }
 
-    /// Has `runtime` go on with the goodbye of `owner`, which says whether it was said.
+    /// Runs `goodbye`, the goodbye of `owner`, on `runtime`. It returns whether it succeeded.
     pub(crate) fn say_goodbye(
         &self,
         runtime: &Handle,
@@ -101,7 +103,8 @@ impl Background {
         });
     }
 
-    /// Waits until no goodbye of `owner` is under way: it would end what comes after it too.
+    /// Waits until no goodbye of `owner` is under way, since it would also end requests that are
+    /// granted after this.
     pub(crate) async fn has_left(&self, owner: &Owner) {
         let mut counts = self.counts.subscribe();
         let left = counts.wait_for(|counts| !counts.leaving.contains(owner));

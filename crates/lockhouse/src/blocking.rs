@@ -362,7 +362,7 @@ impl RwLock {
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
-    /// Taken by what ends it.
+    /// `None` once it is released or forgotten.
     permit: Option<crate::Permit>,
     lockhouse: Lockhouse,
 }

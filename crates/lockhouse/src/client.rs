@@ -63,7 +63,8 @@ impl Lockhouse {
         Self::connect_with(url, ConnectOptions::from_env()?).await
     }
 
-    /// The same, where a server is shown what `options` say, and nothing of the environment.
+    /// [`connect`](Lockhouse::connect) with the token and the certificates of `options`, instead of
+    /// those of the environment.
     ///
     /// # Errors
     /// As of [`connect`](Lockhouse::connect).
@@ -72,7 +73,7 @@ impl Lockhouse {
         options: ConnectOptions,
     ) -> Result<Self, Error> {
         let url = url.as_ref();
-        // Without `remote` there is no server to show them to.
+        // Without the feature `remote` there is no server to send them to.
         #[cfg(not(feature = "remote"))]
         drop(options);
         #[cfg(feature = "remote")]

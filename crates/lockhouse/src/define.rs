@@ -135,12 +135,12 @@ impl IntoFuture for Define {
     }
 }
 
-/// An expected capacity has the bounds of one, under its own field's name.
+/// An expected capacity has the bounds of a capacity. An error names the field `expected_capacity`.
 fn expected(capacity: i128) -> Result<Capacity, Invalid> {
     Capacity::new(capacity).map_err(|invalid| invalid.on("expected_capacity"))
 }
 
-/// Who changes a capacity follows the rule of owners, under its own field's name.
+/// `changed_by` follows the rule of owners. An error names the field `changed_by`.
 fn changed_by(text: &str) -> Result<Owner, Invalid> {
     Owner::parse(text).map_err(|invalid| invalid.on("changed_by"))
 }

@@ -1,8 +1,8 @@
-//! Answers that are a defect.
+//! Replies that show a defect.
 
 use lockhouse_core::{Error, Reply};
 
-/// A reply to another command than the one that was sent.
+/// The error of a reply that does not fit the command.
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     Error::Internal(format!("unexpected reply {reply:?}"))
 }

@@ -1,13 +1,12 @@
-//! Keeping a hold alive, and knowing when it is lost.
+//! Renews a hold, and knows when it is lost.
 //!
-//! A task renews the hold about every third of its time to live: a request, or the session of an
-//! owner with all that it keeps. It trusts its own monotonic clock only to give up early: the hold
-//! counts as lost a tenth of the time to live before the store could end it, counted from when the
-//! last successful call was sent (P8).
+//! A task renews a request or an owner's session about every third of its TTL. It uses its
+//! monotonic clock only to give up early: the hold counts as lost a tenth of the TTL before the
+//! store could end it, counted from when the last successful call was sent (P8).
 //!
-//! Whoever looks compares with that clock themselves, and need not wait for the task: a process
-//! that was stopped finds the hold lost at its first look, whichever of its threads goes on first.
-//! What was seen lost once stays lost, even if a renewal turns out to have come through.
+//! Each look at the hold reads that clock itself and does not rely on the task. So a process that
+//! was stopped finds the hold lost at its first look, whichever of its threads runs first. A hold
+//! that was seen lost stays lost, even if a renewal succeeded after all.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,7 +43,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What is renewed.
+/// The request or session that is renewed.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
     Request(ExternalId),
@@ -58,19 +57,19 @@ pub(crate) struct Holding {
     task: JoinHandle<()>,
 }
 
-/// How a hold stands: known to all who look, and changed by whoever finds out first.
+/// The state of a hold, shared by all that look at it. The first to find the hold lost records it.
 #[derive(Clone, Debug)]
 struct Standing(Arc<watch::Sender<State>>);
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// When it counts as lost unless renewed before.
+    /// When it counts as lost, unless it is renewed before.
     until: Instant,
     lost: Option<Lost>,
 }
 
 impl Holding {
-    /// Keeps alive what was asked for at `sent_at`.
+    /// Renews `held`, which was asked for at `sent_at`.
     pub(crate) fn new(lockhouse: &Lockhouse, held: Held, ttl: Ttl, sent_at: Instant) -> Self {
         let ttl = ttl.as_duration();
         let standing = Standing::new(give_up_at(sent_at, ttl));
@@ -103,12 +102,12 @@ impl Holding {
         self.standing.0.borrow().until
     }
 
-    /// Renews it no more.
+    /// Stops renewing.
     pub(crate) fn stop(&self) {
         self.task.abort();
     }
 
-    /// Renews it no more, as it has ended.
+    /// Stops renewing, since the hold has ended.
     pub(crate) fn end(&self, reason: EndReason) {
         self.stop();
         self.standing.lose(Lost::Ended(reason));
@@ -126,7 +125,7 @@ impl Standing {
         Self(Arc::new(watch::Sender::new(State { until, lost: None })))
     }
 
-    /// Why it is lost, by the clock as it is now.
+    /// Why it is lost, by the current time.
     fn lost(&self) -> Option<Lost> {
         let State { until, lost } = *self.0.borrow();
         if lost.is_some() || Instant::now() < until {
@@ -135,12 +134,13 @@ impl Standing {
         self.change(|_| {}).lost
     }
 
-    /// It is lost for `why`, unless it was before.
+    /// Records that it is lost for `why`, unless it was lost before.
     fn lose(&self, why: Lost) {
         self.change(|state| state.lost = state.lost.or(Some(why)));
     }
 
-    /// It was renewed until then. That is too late if it is lost; why it is, then.
+    /// Records a renewal until `until`. If the hold is already lost, it stays lost, and the reason
+    /// is returned.
     fn extend(&self, until: Instant) -> Option<Lost> {
         let extend = |state: &mut State| {
             if state.lost.is_none() {
@@ -150,7 +150,7 @@ impl Standing {
         self.change(extend).lost
     }
 
-    /// How it stands after `change`, before which the clock is looked at.
+    /// Reads the clock, applies `change`, and returns the new state.
     fn change(&self, change: impl FnOnce(&mut State)) -> State {
         let mut now = None;
         self.0.send_modify(|state| {
@@ -165,7 +165,7 @@ impl Standing {
 }
 
 impl Held {
-    /// Pushes its end to `ttl` from now; or says why it is lost.
+    /// Renews it for `ttl` from now. Returns why it is lost, if it is.
     async fn push(&self, lockhouse: &Lockhouse, ttl: Duration) -> Result<Option<Lost>, Error> {
         match self {
             Held::Request(id) => match lockhouse.renew(id, Some(ttl)).await {
@@ -176,7 +176,8 @@ impl Held {
                 Err(Error::Refused(Refusal::UnknownRequest(_))) => Ok(Some(Lost::Unknown)),
                 Err(error) => Err(error),
             },
-            // One that began anew would say so once, and that answer may be lost.
+            // A heartbeat that began a new session would report the loss only once, and that answer
+            // may be lost.
             Held::Owner(owner) => match lockhouse.renew_session(owner, ttl).await {
                 Ok(_) => Ok(None),
                 Err(Error::Refused(Refusal::SessionEnded(_))) => {
@@ -197,8 +198,8 @@ impl fmt::Display for Held {
     }
 }
 
-/// Renews until it is lost. A call on a dead connection may hang, so one that is not answered soon
-/// gets another beside it; the first good answer counts, from when its call was sent.
+/// Renews until the hold is lost. A call on a dead connection may hang, so if it is not answered
+/// soon, another call is sent beside it. The first good answer counts, from when its call was sent.
 async fn renew(
     lockhouse: Lockhouse,
     held: Held,
@@ -248,7 +249,7 @@ async fn renew(
     tracing::error!(%held, %why, "a hold was lost");
 }
 
-/// Up to a fifth sooner, so that those who began together don't go on in step.
+/// Up to a fifth sooner, so that holders that began together do not renew in step.
 fn soon(every: Duration) -> Duration {
     every.mul_f64(1.0 - 0.2 * fastrand::f64())
 }

@@ -1,8 +1,9 @@
 //! A distributed counting semaphore on the database that you already run.
 //!
-//! Lockhouse lets N workers, on any number of machines, do something at the same time, and no more than N. The
-//! permits are rows in MySQL, MariaDB, PostgreSQL or an SQLite file. One request takes permits of several
-//! semaphores or none, can be retried under an id of the caller, and gets a fencing token for each semaphore.
+//! Lockhouse lets N workers, on any number of machines, do something at the same time, and no more
+//! than N. The permits are kept in MySQL, MariaDB, PostgreSQL, Redis, Valkey or an SQLite file. One
+//! request takes permits of several semaphores or none, can be retried under an id of the caller,
+//! and gets a fencing token for each semaphore.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,9 +19,9 @@
 //! # }
 //! ```
 //!
-//! [`Lockhouse::connect`] takes the URL of a database, and then decides in this process; or the URL of a
-//! `lockhouse serve`, and then calls that server. The rest of the API is the same for both. [`blocking`] has the
-//! same calls for programs without async.
+//! [`Lockhouse::connect`] takes the URL of a database, where this process then decides; or the URL
+//! of a `lockhouse serve`, which this process then calls. The rest of the API is the same for both.
+//! [`blocking`] has the same calls for programs without async.
 //!
 //! | to | use |
 //! |---|---|
@@ -163,10 +164,11 @@
 //! | `sqlite` | `sqlite:PATH`, with SQLite built in, and SQL checks of owners on it |
 //! | `mysql` | `mysql://` and `mariadb://`, and SQL checks of owners there |
 //! | `postgres` | `postgres://`, and SQL checks of owners there |
+//! | `redis` | `redis://` and `rediss://`, for Redis and Valkey |
 //! | `remote` | `http://` and `https://`, the client of a `lockhouse serve`, and HTTP checks of owners |
 //!
-//! Three are off by default: `sqlx-0-8`, `sqlx-0-9` and `tokio-postgres` add [`Permit::held_in`] and [`Permit::finish_in`]
-//! for transactions of these drivers; see [`caller`].
+//! Three features are off by default: `sqlx-0-8`, `sqlx-0-9` and `tokio-postgres` add
+//! [`Permit::held_in`] and [`Permit::finish_in`] for transactions of these drivers; see [`caller`].
 //!
 //! `memory:` is always there. It is for tests: the permits live in the [`Lockhouse`] and its clones.
 //!
@@ -178,8 +180,8 @@
 //! - **A lock for the length of one transaction**: the database's own row lock or advisory lock, which ends with the
 //!   connection.
 //! - **Jobs to be done once each, in order**: a job queue.
-//! - **Holds of a few milliseconds, thousands a second, on one semaphore**: each hold is a row that is committed to a
-//!   disk twice; a counter in memory is faster and forgets more.
+//! - **Holds of a few milliseconds, thousands a second, on one semaphore**: each hold is a row that
+//!   is committed to disk twice. A counter in memory is faster, and loses its state in a crash.
 
 mod access;
 mod again;

@@ -1,4 +1,4 @@
-//! What an operator asks of a store: its schema, its upkeep, its verification, its epoch, its limits.
+//! The calls of an operator on a store: its schema, its upkeep, its verification, its epoch, its limits.
 
 use lockhouse_core::{Epoch, Finding, Invalid};
 

@@ -46,21 +46,21 @@ use crate::{Error, Lockhouse, Lost, Released, who};
 pub struct Permit {
     lockhouse: Lockhouse,
     request: Request,
-    /// If the request has a time to live.
+    /// Renews the request, if it has a TTL.
     own: Option<Holding>,
-    /// If a session keeps it.
+    /// The session that keeps the request, if one does.
     session: Option<Arc<Holding>>,
     runtime: Handle,
-    /// Whether the library made the id.
+    /// Whether the library generated the id.
     is_anonymous: bool,
     held: bool,
-    /// From when its release begins.
+    /// Set once its release begins.
     under_way: Option<UnderWay>,
 }
 
 impl Permit {
-    /// What was granted to an ask that was sent then; `session` keeps it too. If it `is_anonymous`, the
-    /// library made the id.
+    /// The hold of `request`, whose ask was sent at `sent_at`; `session` keeps it too, if there is
+    /// one. If it `is_anonymous`, the library generated the id.
     pub(crate) fn new(
         lockhouse: Lockhouse,
         request: Request,
@@ -267,7 +267,7 @@ impl Permit {
         released
     }
 
-    /// Who releases it: its owner, or this process if it has none.
+    /// The `ended_by` of its release: its owner, or this process if it has none.
     fn holder(&self) -> Option<Owner> {
         self.request.owner.clone().or_else(who::this_process)
     }
@@ -284,7 +284,7 @@ impl Permit {
 }
 
 impl Permit {
-    /// What dropping it does; the receiver gets a message when it is given back.
+    /// Releases it as a drop does. The receiver gets a message when it is released.
     #[must_use]
     pub(crate) fn give_back(mut self) -> mpsc::Receiver<()> {
         self.held = false;

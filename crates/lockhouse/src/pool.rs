@@ -1,7 +1,7 @@
-//! A semaphore whose capacity is part of what it means: a mutex's, or a readers-writer lock's.
+//! A semaphore with a fixed capacity: that of a mutex or of a readers-writer lock.
 //!
-//! The capacity is checked at the first use of a handle and its clones. A closed semaphore passes, as
-//! it is paused: callers wait for it to open, and the capacity that it has then is checked after the
+//! The capacity is checked at the first use of a handle and its clones. A closed semaphore passes,
+//! since it is only paused: callers wait for it to open, and its new capacity is checked after the
 //! grant.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Error, Permit, Semaphore};
 pub(crate) struct Pool {
     semaphore: Semaphore,
     capacity: u32,
-    /// Set once the semaphore was seen open, with that capacity.
+    /// Set once the semaphore was seen open with that capacity.
     checked: Arc<OnceCell<()>>,
 }
 
@@ -41,7 +41,7 @@ impl Pool {
         Ok(permit)
     }
 
-    /// `count` permits, if they are free now.
+    /// Takes `count` permits if they are free now.
     pub(crate) async fn try_acquire(&self, count: u32) -> Result<Permit, Error> {
         self.check().await?;
         let permit = self.semaphore.try_acquire_many(count).await?;
@@ -49,7 +49,8 @@ impl Pool {
         Ok(permit)
     }
 
-    /// Sees to it that the semaphore has that capacity, or is closed.
+    /// Checks that the semaphore has that capacity or is closed, and creates it if it does not
+    /// exist.
     async fn check(&self) -> Result<(), Error> {
         if self.checked.initialized() {
             return Ok(());
@@ -57,7 +58,7 @@ impl Pool {
         let (lockhouse, expected) = (self.semaphore.lockhouse(), Capacity::new(self.capacity)?);
         let status = match lockhouse.status(self.name()).await {
             Err(Error::Refused(Refusal::UnknownSemaphore(_))) => {
-                // Somebody may make another of it meanwhile.
+                // Another caller may resize it meanwhile.
                 lockhouse
                     .define(self.name(), self.capacity)
                     .if_missing()

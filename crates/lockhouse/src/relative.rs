@@ -1,15 +1,15 @@
-//! Relative resizing: adding permits to a semaphore, and taking some away.
+//! Relative resizing: adding permits to a semaphore, and removing some.
 //!
-//! The store sets a capacity, also on the condition that it is what the caller saw. That condition accepts
-//! a capacity that is already the new one, so that a call whose answer was lost can be repeated. So two
-//! callers who both add 1 to 5 are both told 6. Each change therefore has a unique note, and a caller whose
-//! note is not in the history begins again.
+//! The store can set a capacity on the condition that it is still the one that the caller read. The
+//! condition also accepts the new capacity, so that a call can be repeated after a lost answer. So
+//! two callers that both add 1 to 5 would both get 6. Therefore each change has a unique note, and
+//! a caller whose note is not in the history begins again.
 
 use lockhouse_core::{Capacity, Code, SemaphoreName};
 
 use crate::{Error, Semaphore};
 
-/// How far back a caller looks for its note.
+/// How many changes back a caller looks for its note.
 const CHANGES: u32 = 1000;
 
 impl Semaphore {
@@ -72,8 +72,8 @@ impl Semaphore {
         Ok(old - new)
     }
 
-    /// Sets the capacity to what `change` makes of the capacity and the available permits; the old
-    /// and the new capacity.
+    /// Sets the capacity to the result of `change`, which gets the capacity and the available
+    /// permits. Returns the old and the new capacity.
     async fn change(&self, change: impl Fn(u32, u32) -> i64) -> Result<(u32, u32), Error> {
         let name = SemaphoreName::parse(self.name())?;
         loop {
@@ -90,7 +90,7 @@ impl Semaphore {
         }
     }
 
-    /// Sets the capacity from `old` to `new`, and says whether this call did so.
+    /// Sets the capacity from `old` to `new`. Returns whether this call did so.
     async fn change_from(&self, name: &SemaphoreName, old: u32, new: u32) -> Result<bool, Error> {
         let note = format!("{old} to {new}, {}", uuid::Uuid::now_v7());
         let define = self.lockhouse().define(name, new).must_exist();

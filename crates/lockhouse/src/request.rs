@@ -1,4 +1,4 @@
-//! Asking for permits on one or more semaphores.
+//! Requests for permits on one or more semaphores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,9 +162,9 @@ impl RequestBuilder {
         self.hold(ask, wait).await
     }
 
-    /// Holds `ask`, which this builder made, or the upkeep.
+    /// Acquires `ask`, which this builder or the upkeep made, as a [`Permit`].
     pub(crate) async fn hold(self, ask: Ask, wait: Duration) -> Result<Permit, Error> {
-        // A session keeps requests of its own owner only.
+        // A session keeps only requests of its own owner.
         let is_kept_by = |keeper: &&Keeper| ask.owner.as_ref() == Some(&keeper.owner);
         let keeper = self.keeper.as_ref().filter(is_kept_by);
         if let Some(keeper) = keeper.filter(|keeper| keeper.holding.is_lost().is_some()) {
@@ -181,7 +181,7 @@ impl RequestBuilder {
                 }
             })?,
             ended = session_ends(keeper) => {
-                // A grant that is made in this moment has no TTL that would end it.
+                // No TTL would end a grant that is made in this moment.
                 abandoned.arm(id);
                 return Err(ended);
             }
@@ -198,8 +198,8 @@ impl RequestBuilder {
         ))
     }
 
-    /// The request, and a time by this process's clock that is not later than the start of its TTL. A grant that is
-    /// older than the call, or that took long to arrive, is renewed first (P8).
+    /// The request, and a time by this process's clock that is no later than the start of its TTL.
+    /// A grant that is older than the call, or whose answer took long, is renewed first (P8).
     async fn fresh(
         &self,
         request: Request,
@@ -237,7 +237,8 @@ impl RequestBuilder {
     }
 }
 
-/// Resolves when the session of a request is lost, and its grant with it. Without a session, never.
+/// Resolves when the session of a request is lost, and with it any grant. Without a session it
+/// never resolves.
 async fn session_ends(keeper: Option<&Keeper>) -> Error {
     let Some(keeper) = keeper else {
         return std::future::pending().await;
@@ -246,12 +247,13 @@ async fn session_ends(keeper: Option<&Keeper>) -> Error {
     Refusal::SessionEnded(keeper.owner.clone()).into()
 }
 
-/// Gives back what may be granted to a caller that went away (P10), if the id is fresh, or if the session is lost. A
-/// request with the caller's own id stays, since another caller may have asked for it again.
+/// Releases a request that may be granted to a caller that went away (P10), if the id is fresh or
+/// the session is lost. A request with the caller's own id stays, since another caller may have
+/// asked for it again.
 struct Abandoned {
     lockhouse: Lockhouse,
     runtime: Handle,
-    /// Whether the library made the id.
+    /// Whether the library generated the id.
     is_anonymous: bool,
     ttl: Option<Duration>,
     owner: Option<Owner>,

@@ -44,7 +44,7 @@ pub struct Session {
     open: bool,
 }
 
-/// What keeps the permits of an owner.
+/// The part of a session that its permits share.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     pub(crate) owner: Owner,
@@ -120,7 +120,7 @@ impl Session {
     pub async fn goodbye(mut self) -> Result<u64, Error> {
         self.keeper.holding.end(EndReason::Released);
         let released = self.lockhouse.goodbye(self.owner()).await;
-        // If this future is dropped before, the drop of the session says it.
+        // If this future is dropped before this line, the drop of the session says goodbye.
         self.open = false;
         released
     }
@@ -135,8 +135,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // What a lost one kept its silence frees, or its permits when they are dropped, and the name may be
-        // another session's by now. One whose goodbye was broken off says it again.
+        // A lost session says no goodbye: another session may have its name now. Its requests end
+        // when it lapses, or when their permits are dropped. A session whose goodbye was broken off
+        // says it again.
         let is_ended = self.keeper.holding.is_lost() == Some(Lost::Ended(EndReason::Released));
         if !self.open || (self.is_lost() && !is_ended) {
             return;

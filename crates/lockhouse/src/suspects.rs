@@ -1,4 +1,4 @@
-//! Owners who were said to be gone, once so far.
+//! Owners that a check has found gone once so far.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::liveness::{OwnerCheck, Verdict};
 
-/// After so long a check does not know.
+/// An answer that takes longer counts as "unknown".
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who, of those whom one check is for, was said to be gone in the last round, and in this one.
+/// The owners that one check found gone in the last round, and in this one.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     turn: Option<ExternalId>,
@@ -22,8 +22,8 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
-    /// Begins a round of the `turn` that this process has. Whoever was not said to be gone in the
-    /// round before, or in another turn, is no suspect any more.
+    /// Begins a round of checks, in the `turn` that this process has. Only owners that were found
+    /// gone in the round before, in the same turn, remain suspects.
     pub(crate) fn begin_round(&mut self, turn: &ExternalId) {
         self.last_round = std::mem::take(&mut self.this_round);
         if self.turn.as_ref() != Some(turn) {
@@ -32,18 +32,18 @@ impl Suspects {
         }
     }
 
-    /// Whether `owner` is gone, in this round as in the last.
+    /// Whether `owner` was found gone in this round and in the last.
     pub(crate) fn is_confirmed(&mut self, owner: &Owner, verdict: Verdict) -> bool {
         if verdict != Verdict::Gone {
             return false;
         }
-        // One who is confirmed stays a suspect, should ending what it holds fail.
+        // A confirmed owner stays a suspect, in case ending its requests fails.
         self.this_round.insert(owner.clone());
         self.last_round.contains(owner)
     }
 }
 
-/// What `check` says of each of `owners`, as it says it.
+/// The verdicts of `check` on each of `owners`, as they come.
 pub(crate) fn verdicts(
     check: &Arc<dyn OwnerCheck>,
     owners: impl Iterator<Item = Owner>,
@@ -55,7 +55,7 @@ pub(crate) fn verdicts(
     stream::iter(asked).buffer_unordered(check.at_once().max(1))
 }
 
-/// In a task of its own: a check that panics does not know either.
+/// The verdict on `owner`, from a separate task: a check that panics counts as "unknown".
 async fn verdict(check: Arc<dyn OwnerCheck>, owner: Owner) -> Verdict {
     let asked = tokio::spawn(async move { timeout(PATIENCE, check.verdict(&owner)).await });
     match asked.await {

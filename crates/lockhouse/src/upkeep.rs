@@ -88,10 +88,11 @@ impl Default for Upkeep {
     }
 }
 
-/// How much longer than their last requests the rows of deleted semaphores are kept, as a clock may be set back.
+/// How much longer the rows of deleted semaphores are kept than their last requests, since a clock
+/// may be set back.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What one round of upkeep did; see [`Lockhouse::sweep`].
+/// The result of one round of upkeep; see [`Lockhouse::sweep`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Requests ended as `expired`, as `released` because their holder had finished them in a transaction, or as
@@ -129,7 +130,7 @@ impl Maintaining {
 }
 
 impl Upkeep {
-    /// Does it in the background.
+    /// Runs the upkeep in the background.
     pub(crate) fn begin(self, lockhouse: Lockhouse) -> Maintaining {
         let (stop, stopped) = oneshot::channel();
         Maintaining {
@@ -148,7 +149,7 @@ impl Upkeep {
         }
     }
 
-    /// Each task goes round by itself, so that a slow one holds up none of the others.
+    /// Runs each task in a separate loop, so that a slow task delays no other.
     async fn run(&self, engine: &Engine, turn: &Turn<'_>) {
         let said = |what, result| said(engine, what, result);
         let note = |what, result| note(engine, what, result);
@@ -182,8 +183,8 @@ impl Upkeep {
         tokio::join!(sweep, join_all(checks), purge, history);
     }
 
-    /// How long the permit outlives its process: no longer than the shortest interval, so that no
-    /// task is late by two.
+    /// The TTL of the upkeep's permit: at most the shortest interval, so that a task is late by
+    /// less than two intervals when the process dies.
     fn turn_ttl(&self) -> Duration {
         let shortest = self
             .sweep_every
@@ -193,7 +194,7 @@ impl Upkeep {
         shortest.clamp(turn::LEAST_TTL, turn::MOST_TTL)
     }
 
-    /// Every task once, but for the checks, which take two rounds.
+    /// Runs each task once, except the checks, which take two rounds.
     pub(crate) async fn once(&self, engine: &Engine) -> Result<Swept, Error> {
         let (lapsed, stale) = (
             engine.sweep_lapsed().await?,
@@ -209,7 +210,7 @@ impl Upkeep {
         })
     }
 
-    /// Asks the `nth` check about its owners, and ends what those hold that are gone.
+    /// Asks the `nth` check about its owners, and ends the requests of those that are gone.
     async fn check(
         &self,
         engine: &Engine,
@@ -236,7 +237,7 @@ impl Upkeep {
         }
     }
 
-    /// The first check that is for `owner`.
+    /// The index of the first check whose pattern fits `owner`.
     fn check_of(&self, owner: &Owner) -> Option<usize> {
         self.checks
             .iter()
@@ -256,7 +257,7 @@ impl Upkeep {
         Ok(purged)
     }
 
-    /// So that owners who come and go leave nothing behind, and few are looked at in vain.
+    /// Deletes lapsed sessions of owners that hold nothing, so that they do not accumulate.
     async fn purge_sessions(&self, engine: &Engine) -> Result<u64, Error> {
         let sessions = Purge::Sessions {
             age: self.sessions_after,
@@ -276,7 +277,7 @@ impl Upkeep {
     }
 }
 
-/// Does `task` whenever it is due, if this process has the turn, which it is told.
+/// Runs `task` at each `interval` while this process has the turn, which is its argument.
 async fn every<F: Future<Output = ()>>(
     interval: Duration,
     turn: &Turn<'_>,
@@ -286,12 +287,12 @@ async fn every<F: Future<Output = ()>>(
         if let Some(turn) = turn.ours().await {
             task(turn).await;
         }
-        // A tenth of jitter, so that processes don't ask in step.
+        // A tenth of jitter, so that processes do not run in step.
         sleep(interval.mul_f64(0.9 + 0.1 * fastrand::f64())).await;
     }
 }
 
-/// Logs and notes what a task came to.
+/// Logs and records the result of a task.
 fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     match &result {
         Ok(0) => tracing::debug!("no {what}"),
@@ -301,7 +302,7 @@ fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     note(engine, what, result);
 }
 
-/// The same of a task that logs by itself what it did.
+/// Records the result of a task that logs by itself.
 fn note(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     if let Err(error) = &result {
         tracing::warn!(%error, "upkeep failed, it is tried again at its next turn");

@@ -1,4 +1,4 @@
-//! What this process is called where nobody said who acts.
+//! The name of this process, used where a caller did not say who acts.
 
 use std::sync::LazyLock;
 use std::{env, fs, process};
@@ -13,13 +13,13 @@ static NAME: LazyLock<Option<Owner>> = LazyLock::new(|| {
         "" => format!("pid {pid}"),
         host => format!("{host}:{pid}"),
     };
-    // An environment can have anything in it.
+    // The environment may hold any text.
     Owner::parse(name)
         .or_else(|_| Owner::parse(format!("pid {pid}")))
         .ok()
 });
 
-/// `build-7:4711`, its host and its pid.
+/// `build-7:4711`: the host and the pid.
 pub(crate) fn this_process() -> Option<Owner> {
     NAME.clone()
 }

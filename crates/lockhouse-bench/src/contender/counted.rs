@@ -16,7 +16,7 @@ pub(super) struct Counted {
     count: Arc<Count>,
 }
 
-/// What was counted, by any number of stores.
+/// The counts of any number of stores.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     batches: AtomicU64,

@@ -1,4 +1,4 @@
-//! A database of its own on a server, made anew and dropped.
+//! A separate database on a server, which is created and dropped.
 
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};
 use url::Url;
@@ -15,8 +15,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// What `url` names if that is a database; a new one if it names none, or a server.
-    /// PostgreSQL's database `postgres` counts as none, as one can't connect without.
+    /// The database that `url` names, or a new one if it names only a server. PostgreSQL's database
+    /// `postgres` does not count, since every connection needs one.
     ///
     /// # Errors
     /// When it can't be made.

@@ -11,7 +11,7 @@ use super::redis::{Lock, Redis};
 use super::single::Single;
 use crate::Failed;
 
-/// Who is under load.
+/// The contender under load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// An engine in this process on a database's URL, or clients of a server on its http:// URL

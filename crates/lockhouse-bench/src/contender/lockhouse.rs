@@ -37,7 +37,7 @@ pub struct LockhouseContender {
     /// The store of an engine here, for what is faster without it.
     store: Option<Arc<dyn FullStore>>,
     count: Option<Arc<Count>>,
-    /// What semaphores' names begin with, so that they are nobody else's.
+    /// The prefix of the semaphores' names, which makes them unique.
     pub(super) prefix: String,
     server: Server,
     /// Whether no more is to be prepared.

@@ -1,4 +1,5 @@
-//! Who can be put under load: Lockhouse, and what it is held against, a file each.
+//! The contenders that can be put under load: Lockhouse, and the systems that it is compared with,
+//! one file each.
 
 mod advisory;
 mod article;
@@ -28,7 +29,7 @@ pub use lockhouse::LockhouseContender;
 /// A way to acquire and release, with clients on it.
 #[async_trait]
 pub trait Contender: Send + Sync {
-    /// What it is called in tables.
+    /// Its name in tables.
     fn name(&self) -> String;
 
     /// Makes what `shape` needs: tables, semaphores, and what is held and has ended before.
@@ -67,7 +68,7 @@ pub trait Client: Send {
     /// Gives back what was acquired last.
     async fn release(&mut self) -> Result<(), Failure>;
 
-    /// What went wrong and was tried again by the client itself, by kind.
+    /// The errors that the client itself retried, by kind.
     fn retries(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
@@ -76,7 +77,7 @@ pub trait Client: Send {
 /// An error as a caller sees it.
 #[derive(Debug)]
 pub struct Failure {
-    /// What kind, to be counted by.
+    /// The kind by which to count it.
     pub kind: String,
     /// All of it.
     pub text: String,

@@ -45,7 +45,7 @@ pub(super) struct Redis {
     capacity: AtomicU32,
 }
 
-/// What is taken.
+/// The kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
     Key,

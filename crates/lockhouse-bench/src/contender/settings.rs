@@ -1,4 +1,4 @@
-//! What a server says of its version and its durability.
+//! Reads a server's version and durability settings.
 
 use std::collections::BTreeMap;
 

@@ -64,7 +64,7 @@ impl Single {
         let (calls, called) = mpsc::channel::<Call>();
         thread::spawn(move || {
             for Call { work, answer } in called {
-                // Whoever went away does not mind.
+                // The send fails if the caller went away, which does no harm.
                 let _ = answer.send(work(&mut connection));
             }
         });

@@ -12,7 +12,7 @@ use crate::suite::Report;
 pub use plot::plot;
 pub use tables::tables;
 
-/// What is between these in a page is written by [`write`].
+/// [`write`] replaces the text between these marks in a page.
 const BEGIN: &str = "<!-- measured: written by scripts/bench -->";
 const END: &str = "<!-- end of what was measured -->";
 

@@ -110,8 +110,8 @@ fn draw(svg: &mut String, lines: &[Line]) -> Result<(), Box<dyn std::error::Erro
     Ok(())
 }
 
-/// What belongs to a height each, in pixels, from the top, and how far down its name has to go so that
-/// none is on another.
+/// Places labels: each with its height in pixels from the top, and how far down to move it so that
+/// none covers another.
 fn apart<P, L>(mut ends: Vec<(i32, P, L)>) -> Vec<(i32, P, L)> {
     ends.sort_by_key(|(height, ..)| *height);
     let mut free = i32::MIN;

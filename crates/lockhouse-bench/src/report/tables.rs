@@ -207,7 +207,7 @@ fn cells(side: &SideMeasured) -> [String; 10] {
     ]
 }
 
-/// What tells a side from another of the same contender.
+/// The part of a name that distinguishes sides with the same contender.
 fn apart(side: &SideMeasured) -> String {
     let Some(shape) = side.rounds.first().map(|round| &round.shape) else {
         return String::new();

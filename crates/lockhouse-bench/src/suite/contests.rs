@@ -1,4 +1,4 @@
-//! Who contends with whom.
+//! The contests and their sides.
 
 use super::side::{Place, Side};
 use super::{ENDED, HELD, Scale};
@@ -10,7 +10,7 @@ use crate::shape::Shape;
 #[derive(Clone, Debug)]
 pub(super) struct Contest {
     pub(super) name: &'static str,
-    /// What it is about, for people.
+    /// A description for people.
     pub(super) about: &'static str,
     pub(super) sides: Vec<Side>,
 }

@@ -1,4 +1,5 @@
-//! What one server process takes: memory with much held through it, and time when nobody asks.
+//! The resources of one server process: memory with many permits held through it, and CPU time when
+//! idle.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use super::{HELD, Place, Places, Scale};
 use crate::Failed;
 use crate::contender::Database;
 
-/// What it is found by.
+/// The name by which to find it.
 pub(super) const NAME: &str = "footprint";
 
 const CLIENTS: u32 = 512;
@@ -22,7 +23,7 @@ const SEMAPHORE: &str = "bench";
 /// Longer than the measurement.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// What one server took.
+/// The resources that one server took.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Footprint {
     /// With much held through it.

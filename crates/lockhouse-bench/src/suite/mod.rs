@@ -29,7 +29,7 @@ const HELD: u32 = 100_000;
 const ENDED: u32 = 1_000_000;
 const SEMAPHORES: usize = 10_000;
 
-/// Where the databases are. What is not there is left out.
+/// The addresses of the databases. Contests without their database are skipped.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Places {
@@ -73,16 +73,16 @@ impl Places {
 pub struct Scale {
     /// Rounds of each contest.
     pub rounds: usize,
-    /// What is measured in each, in milliseconds.
+    /// The measured time of each, in milliseconds.
     pub time_ms: u64,
-    /// What goes before each, in milliseconds.
+    /// The warm-up of each, in milliseconds.
     pub warm_up_ms: u64,
     /// Whether it is only to show that everything runs: everything is small, and nothing is judged.
     pub quick: bool,
 }
 
 impl Scale {
-    /// What the published figures are from.
+    /// The sizes of the published figures.
     pub fn full() -> Self {
         Self {
             rounds: 5,
@@ -131,27 +131,27 @@ pub struct Report {
     pub quick: bool,
     /// The contests.
     pub contests: Vec<Contested>,
-    /// What one server takes.
+    /// The resources of one server.
     pub footprint: Footprint,
     /// The targets.
     pub rows: Vec<Row>,
 }
 
-/// What came of a contest.
+/// The result of a contest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Contested {
-    /// What rows find it by.
+    /// The name by which rows find it.
     pub name: String,
-    /// What it was about.
+    /// A description.
     pub about: String,
-    /// Who contended.
+    /// The sides.
     pub sides: Vec<SideMeasured>,
 }
 
-/// What came of one side.
+/// The result of one side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SideMeasured {
-    /// What rows find it by.
+    /// The name by which rows find it.
     pub name: String,
     /// Each round.
     pub rounds: Vec<Measured>,
@@ -179,7 +179,7 @@ impl Report {
 /// ends soon, with what it has.
 ///
 /// # Errors
-/// When the machine can't be looked at. What else goes wrong is said in the report, in its place.
+/// If the machine cannot be examined. The report has all other errors in their places.
 pub async fn run(
     places: &Places,
     scale: &Scale,

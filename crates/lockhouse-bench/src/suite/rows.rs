@@ -10,17 +10,17 @@ use crate::measured::Measured;
 /// One target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// What is held against what.
+    /// The comparison.
     pub what: String,
-    /// What it came to; none if it was not measured.
+    /// The ratio. `None` if it was not measured.
     pub value: Option<f64>,
     /// After the value.
     pub unit: String,
     /// Whether it may not be less than the target, or not more.
     pub more_is_better: bool,
-    /// What is wanted at least.
+    /// The required minimum.
     pub at_least: f64,
-    /// What is aimed at, if that is something else.
+    /// The target, if it differs.
     pub aim: Option<f64>,
     /// How it stands.
     pub verdict: Verdict,
@@ -30,7 +30,7 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// What is aimed at.
+    /// The target is reached.
     Reached,
     /// Enough.
     Enough,

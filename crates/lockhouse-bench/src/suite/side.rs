@@ -23,7 +23,7 @@ pub enum Place {
     Etcd,
 }
 
-/// Who contends with whom, under a name that rows find it by.
+/// A side of a contest, with the name by which rows find it.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub(super) name: &'static str,

@@ -9,7 +9,7 @@ use lockhouse_bench::{Failed, report};
 /// Write what a suite has found into the pages
 #[derive(Args, Debug)]
 pub(crate) struct Report {
-    /// What `suite --to` has written
+    /// The file that `suite --to` has written
     #[arg(value_name = "FILE")]
     from: PathBuf,
     /// The folder of benchmarks.md

@@ -18,7 +18,7 @@ pub(crate) struct Run {
     /// several of one database, or several servers of it, share the clients
     #[arg(long, required = true)]
     url: Vec<String>,
-    /// Who is under load
+    /// The contender under load
     #[arg(long, value_enum, default_value = "lockhouse")]
     contender: Kind,
     /// Engines in this process on the same database

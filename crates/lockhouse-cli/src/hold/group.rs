@@ -1,14 +1,14 @@
 //! The process group of a command, and the guard that leads it.
 //!
-//! The command runs in a process group of its own, so that all who are in it can be signalled; who
-//! left it is found by the [`tree`](super::tree). The group's first member and leader is a guard:
-//! this program once more, deaf to all signals, which has orders to kill the tree at a certain time.
-//! `run` moves that time on as the hold is renewed; if `run` is killed or stopped, however hard, the
-//! guard is still there, and the tree does not outlive the hold. That it leads the group also means
-//! that the group's number can't come to mean another's while it lives.
+//! The command runs in a separate process group, so that all its processes can be signalled. The
+//! [`tree`](super::tree) finds processes that left the group. The leader of the group is a guard:
+//! this program again, which ignores all signals and has orders to kill the tree at a certain time.
+//! `run` moves that time on as the hold is renewed. If `run` is killed or stopped, the guard is
+//! still there, and the tree does not outlive the hold. While the guard leads the group, the kernel
+//! cannot give the group's number to another one.
 //!
-//! The kernel's parent-death signal would do less: it reaches the command but not what the command
-//! started, and says nothing when `run` is merely stopped.
+//! The kernel's parent-death signal would do less: it reaches the command but not the processes
+//! that the command started, and it is not sent when `run` is only stopped.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,7 +26,7 @@ use super::guard;
 use super::signals::Signals;
 use super::tree::{self, Tree};
 
-/// The longest that a guard may take to go, or to kill the tree before it does.
+/// How long a guard may take at most to exit, including the time to kill the tree.
 const LONGEST_KILL: Duration = Duration::from_secs(5);
 
 /// A process group under guard.
@@ -38,7 +38,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group with nobody but its guard in it. If this process dies, the guard gives the group
+    /// Opens a group that contains only its guard. If this process dies, the guard gives the group
     /// `grace` between SIGTERM and SIGKILL.
     pub(super) fn open(grace: Duration) -> io::Result<Self> {
         let mark = uuid::Uuid::now_v7().to_string();
@@ -52,7 +52,7 @@ impl Group {
             .stderr(Stdio::null())
             .process_group(0)
             .kill_on_drop(true);
-        // The guard is born deaf: what is signalled to the group from now on must not end it.
+        // The guard starts with all signals blocked: a signal to the group must not end it.
         let hearing = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let guard = command.spawn();
         hearing.thread_set_mask()?;
@@ -85,8 +85,8 @@ impl Group {
             return;
         };
         let order = format!("{order}\n");
-        // A guard that does not read has been stopped or killed by somebody, and is not missed
-        // while this process lives.
+        // A guard that does not read was stopped or killed. This process does not need it while it
+        // lives.
         let _ = timeout(
             Duration::from_millis(100),
             orders.write_all(order.as_bytes()),
@@ -98,44 +98,45 @@ impl Group {
         self.id
     }
 
-    /// Sends `signal` to all in the group. The guard ignores it. Stopped processes go on, if it asks them to end:
-    /// otherwise they would get it only after somebody else had them go on.
+    /// Sends `signal` to all processes of the group. The guard ignores it. If the signal asks to
+    /// end, stopped processes are continued, since they would not handle it before.
     pub(super) fn signal(&self, signal: Signal) {
-        // It fails only if nobody is left.
+        // It fails only if no process is left.
         let _ = killpg(self.id, signal);
         if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
             let _ = killpg(self.id, Signal::SIGCONT);
         }
     }
 
-    /// Has those go who ended and were left to this process, which has `child` besides.
+    /// Reaps the ended processes that this process has adopted, except `child`.
     pub(super) fn bury(&self, child: &Child) {
         tree::bury_all_but(&[pid(child), pid(&self.guard)]);
     }
 
-    /// Hands `signal` on to `child`, or to all in the group.
+    /// Passes `signal` on to `child`, or to all processes of the group.
     pub(super) fn hand_on(&self, signal: Signal, child: &Child) {
         if !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
             return self.signal(signal);
         }
-        // A message to the program; what it started may not expect one.
+        // Such a signal is a message to the program. The processes that it started may not expect
+        // one.
         if let Some(child) = pid(child) {
             let _ = kill(child, signal);
         }
     }
 
-    /// Stops all of the tree: asks with SIGTERM, and at `kill_at` doesn't ask. Until then it hands
-    /// `signals` on, and the guard stays: to hear of a second Ctrl-C, and in case this process is
-    /// killed or stopped meanwhile.
+    /// Stops the whole tree: with SIGTERM, and at `kill_at` with SIGKILL. Until then it passes
+    /// `signals` on. The guard stays, to notice a second Ctrl-C, and in case this process is killed
+    /// or stopped meanwhile.
     pub(super) async fn stop(mut self, child: &mut Child, kill_at: Instant, signals: &mut Signals) {
         self.order(guard::ASKED).await;
         self.kill_at(kill_at).await;
-        // Who is stopped goes on, so as to hear it.
+        // SIGCONT lets stopped processes handle the signal.
         for signal in [Signal::SIGTERM, Signal::SIGCONT] {
             self.signal(signal);
             self.tree.signal_outside(signal);
         }
-        // The command itself may have ended, and left others behind.
+        // The command itself may have ended and left other processes behind.
         while Instant::now() < kill_at && self.tree.is_alive() {
             tokio::select! {
                 signal = signals.next() => self.hand_on(signal, child),
@@ -143,19 +144,20 @@ impl Group {
             }
         }
         self.tree.kill();
-        // The guard is in the group too. As long as it is not waited for, the number is the group's.
+        // The guard is in the group too. Until it is reaped, the number belongs to the group.
         let _ = killpg(self.id, Signal::SIGKILL);
         let _ = child.wait().await;
         let _ = self.guard.wait().await;
     }
 
-    /// Sends the guard away, and leaves alone who else is still in the group; unless it kills them
-    /// already, as after a second Ctrl-C, and then that comes to its end first.
+    /// Dismisses the guard and lets the other processes of the group go on. If the guard is already
+    /// killing them, as after a second Ctrl-C, it finishes that first.
     pub(super) async fn dismiss(mut self) {
-        // Whoever stopped the group stopped its guard.
+        // A signal that stopped the group has stopped its guard too.
         let _ = kill(self.id, Signal::SIGCONT);
         self.order(guard::LEAVE).await;
-        // It takes the end of its orders for the end of this process, so they stay open till it went.
+        // The guard takes the end of its stdin for the end of this process, so stdin stays open
+        // until the guard has exited.
         let orders = self.guard.stdin.take();
         if timeout(LONGEST_KILL, self.guard.wait()).await.is_err() {
             let _ = self.guard.kill().await;
@@ -169,7 +171,7 @@ pub(super) fn pid(child: &Child) -> Option<Pid> {
     Some(Pid::from_raw(id))
 }
 
-/// This program, also if its file has been replaced meanwhile.
+/// The path of this program, even if its file has been replaced meanwhile.
 fn this_program() -> io::Result<PathBuf> {
     let running = PathBuf::from(OsString::from("/proc/self/exe"));
     if running.exists() {

@@ -16,7 +16,7 @@ use nix::unistd::{Pid, getpgrp, getpid, tcgetpgrp};
 use super::tree::Tree;
 use crate::exit::Exit;
 
-/// What this program is called when it is a guard: no verb, as it is nothing to type.
+/// The name of this program as a guard. It is no verb, since users do not type it.
 pub(super) const NAME: &str = "lockhouse-guard";
 
 /// The order that sends a guard away.
@@ -25,16 +25,16 @@ pub(super) const LEAVE: &str = "leave";
 /// Tells a guard that its tree has been asked to end already.
 pub(super) const ASKED: &str = "asked";
 
-/// A guard that wakes up so late was stopped.
+/// A guard that wakes up this late was stopped.
 const STOPPED_FOR: Duration = Duration::from_millis(50);
 
-/// How long it then takes at most to read what was said meanwhile.
+/// How long it then reads the orders that came meanwhile.
 const READS_WITHIN: Duration = Duration::from_millis(20);
 
-/// How soon after a Ctrl-C another one is the second, and not the first of others.
+/// Another Ctrl-C within this time is a second one, and not a first one again.
 const AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a guard is told from the start.
+/// The orders that a guard starts with.
 #[derive(Debug)]
 pub(crate) struct Duty {
     grace: Duration,
@@ -42,7 +42,7 @@ pub(crate) struct Duty {
     mark: String,
 }
 
-/// What a guard learns later.
+/// The messages that a guard gets later.
 enum Word {
     KillAt(Instant),
     /// `run` has sent SIGTERM.
@@ -67,15 +67,15 @@ pub(crate) fn duty(args: impl IntoIterator<Item = OsString>) -> Option<Duty> {
     })
 }
 
-/// Guards this process's group, and who left it. Each line on stdin says in how many milliseconds
-/// to kill them, or that there is nobody to guard any more; the end of stdin is the end of `run`. They
-/// get some grace to end by themselves before that time, and when `run` ends, but not longer than they
-/// had. A second Ctrl-C soon after the first kills at once. What has begun to kill them goes on until
-/// none is left.
+/// Guards this process's group, and the processes that left it. Each line on stdin says in how many
+/// milliseconds to kill them, or that nothing is left to guard. The end of stdin means that `run`
+/// has ended. Before that time, and when `run` ends, the processes get some grace to end by
+/// themselves, but no longer than they had. A second Ctrl-C soon after the first kills at once.
+/// Once the guard has begun to kill, it goes on until no process is left.
 pub(crate) fn guard(duty: &Duty) -> Exit {
     let group = getpgrp();
     if group != getpid() || SigSet::all().thread_block().is_err() {
-        // Not a group to kill, but somebody's who tries things out.
+        // This is no guarded group: a user has called the program by hand.
         return Exit::USAGE;
     }
     let tree = Tree::new(duty.run, group, &duty.mark);
@@ -87,7 +87,7 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     });
     thread::spawn(move || listen_to_keys(&sender, &leaving));
     let ask = || {
-        // Who is stopped goes on, so as to hear it.
+        // SIGCONT lets stopped processes handle the signal.
         for signal in [Signal::SIGTERM, Signal::SIGCONT] {
             let _ = killpg(group, signal);
             tree.signal_outside(signal);
@@ -96,7 +96,7 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
     let (mut kill_at, mut asked) = (None, false);
     loop {
         let left = || kill_at.map_or(Duration::MAX, left);
-        // Within the grace, which is before the time to kill, if `run` did not ask at its beginning.
+        // If `run` has not sent SIGTERM yet, it is sent within the grace before the time to kill.
         let rest = if asked {
             Duration::ZERO
         } else {
@@ -106,13 +106,13 @@ pub(crate) fn guard(duty: &Duty) -> Exit {
         let due = Instant::now().checked_add(rest);
         let mut word = words.recv_timeout(rest);
         if word.is_err() && due.is_some_and(|due| due.elapsed() > STOPPED_FOR) {
-            // It was stopped itself, and what was said meanwhile is still to be read.
+            // The guard itself was stopped, and has yet to read the messages from meanwhile.
             word = words.recv_timeout(READS_WITHIN);
         }
         match word {
             Ok(Word::KillAt(at)) => {
                 kill_at = Some(at);
-                // If the hold goes on after all, it is asked again when that ends.
+                // If the hold goes on after all, SIGTERM is sent again at its later end.
                 asked &= at <= Instant::now() + duty.grace;
             }
             Ok(Word::Asked) => asked = true,
@@ -145,7 +145,8 @@ fn listen_to_run(to: &Sender<Word>, leaving: &AtomicBool) {
         let ms = || line.parse().ok().map(Duration::from_millis);
         let word = match &*line {
             LEAVE => {
-                // By way of whoever listens to keys: a Ctrl-C that came before it is heard before it.
+                // Sent through the thread that listens for Ctrl-C, so that an earlier Ctrl-C is
+                // handled first.
                 leaving.store(true, Ordering::SeqCst);
                 let _ = kill(getpid(), Signal::SIGUSR1);
                 None
@@ -160,9 +161,10 @@ fn listen_to_run(to: &Sender<Word>, leaving: &AtomicBool) {
     let _ = to.send(Word::Alone);
 }
 
-/// Deaf as it is, it notes Ctrl-C: the terminal sends it to all of the group, or `run` does.
+/// Listens for Ctrl-C, though signals are blocked: the terminal or `run` sends it to the whole
+/// group.
 fn listen_to_keys(to: &Sender<Word>, leaving: &AtomicBool) {
-    // Of two that have come, the kernel tells of the lower number first.
+    // Of two pending signals, the kernel delivers the lower number first.
     let mut signals = SigSet::from(Signal::SIGINT);
     signals.add(Signal::SIGUSR1);
     let mut so_far = Interrupts::default();
@@ -182,20 +184,20 @@ fn listen_to_keys(to: &Sender<Word>, leaving: &AtomicBool) {
     }
 }
 
-/// When the last one came, if one did.
+/// When the last Ctrl-C came.
 #[derive(Default)]
 struct Interrupts(Option<Instant>);
 
 impl Interrupts {
-    /// Notes one that comes `now`.
+    /// Records a Ctrl-C at `now`. Returns whether it is a second one.
     fn is_second(&mut self, now: Instant) -> bool {
         let last = self.0.replace(now);
         last.is_some_and(|last| now.duration_since(last) < AGAIN_WITHIN)
     }
 }
 
-/// Whether the group has the terminal and reads it key by key, as an editor or a shell at its
-/// prompt does. Then Ctrl-C is a key to it.
+/// Whether the group has the terminal in raw mode, as an editor or a shell at its prompt does. Then
+/// Ctrl-C is an ordinary key.
 fn reads_keys_itself() -> bool {
     let Ok(tty) = File::open("/dev/tty") else {
         return false;

@@ -1,10 +1,11 @@
-//! Running a command for as long as its permits are held.
+//! Runs a command for as long as its permits are held.
 //!
 //! The hold ends when the command ends, whatever else it left running. If the hold is lost first,
-//! all of the command's process [`group`] is stopped before anybody else can be granted it: at the
-//! last, the [permit](Permit) counts as lost a tenth of its time to live before the store could end
-//! it, SIGTERM comes then, and SIGKILL after half of that margin. Processes that leave the group
-//! (`setsid`, the jobs of an interactive shell) are found by the [`tree`], where the system tells.
+//! the whole process [`group`] of the command is stopped before the permits can be granted to
+//! another caller. The [permit](Permit) counts as lost a tenth of its TTL before the store could
+//! end it. Then the group gets SIGTERM, and SIGKILL after half of that margin. The [`tree`] finds
+//! processes that leave the group (`setsid`, the jobs of an interactive shell), where the system
+//! allows it.
 
 mod group;
 mod guard;
@@ -32,22 +33,22 @@ pub(crate) use guard::{duty as guard_duty, guard};
 pub(crate) use signals::{ENDING, Signals};
 pub(crate) use waiting::{Waiter, or_signal};
 
-/// The longest that a command is given between SIGTERM and SIGKILL once its hold is lost.
+/// The longest time between SIGTERM and SIGKILL once the hold is lost.
 const MOST_GRACE: Duration = Duration::from_secs(10);
 
-/// How a command that ran under a hold came to its end.
+/// How a command under a hold ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// By itself.
     Command(ExitStatus),
-    /// It was stopped, or ended by itself when it was too late.
+    /// It was stopped, or ended by itself after the hold was lost.
     Lost(Lost),
-    /// It was not started, as its hold was lost before.
+    /// It was not started, since its hold was lost before.
     NeverBegan(Lost),
 }
 
-/// What a command runs under: its permit, and perhaps a session of its owner, with the same time to
-/// live. Both must be held.
+/// The hold of a command: its permit, and perhaps a session of its owner with the same TTL. Both
+/// must be held.
 #[derive(Debug)]
 pub(crate) struct Hold {
     permit: Permit,
@@ -84,7 +85,7 @@ impl Hold {
         }
     }
 
-    /// Whether one of them is lost by now, and why.
+    /// Whether one of them is lost, and why.
     async fn is_lost(&self) -> Option<Lost> {
         tokio::select! {
             biased;
@@ -93,14 +94,14 @@ impl Hold {
         }
     }
 
-    /// Until when both are surely held.
+    /// Until when both are certainly held.
     fn held_until(&self) -> Option<Instant> {
         let session = self.session.as_ref().and_then(Session::held_until);
         self.permit.held_until().into_iter().chain(session).min()
     }
 
-    /// Gives the permits back, and then all else that the owner holds, `within` a time for both.
-    /// What became of the first, as far as is known by then, whatever became of the rest.
+    /// Releases the permits, and then everything else that the owner holds, both together `within`
+    /// a time. Returns the result of the first, if known by then.
     pub(crate) async fn end(self, within: Duration) -> Option<Result<Released, Error>> {
         let until = Instant::now() + within;
         let released = timeout_at(until.into(), self.permit.release()).await;
@@ -119,8 +120,8 @@ impl Hold {
     }
 }
 
-/// Runs `command` under `hold`, which has the time to live `ttl`, and hands `signals` on to it.
-/// If one that asks to end is there already, or the hold is lost, the command is not started.
+/// Runs `command` under `hold`, which has the TTL `ttl`, and passes `signals` on to it. The command
+/// is not started if a signal to end has come already, or the hold is lost.
 pub(crate) async fn run(
     command: Command,
     hold: &Hold,
@@ -130,7 +131,7 @@ pub(crate) async fn run(
     let grace = (ttl / 20).min(MOST_GRACE);
     let kill_at = || hold.held_until().map(|until| until + grace);
 
-    // Whatever may fail comes before there is a command.
+    // All steps that may fail come before the command is started.
     let mut children = signals::stream(Signal::SIGCHLD)?;
     let mut group = Group::open(grace)
         .map_err(|error| Failure::other(format!("cannot start a guard: {error}")))?;
@@ -138,7 +139,7 @@ pub(crate) async fn run(
         group.kill_at(at).await;
     }
     let mut terminal = Terminal::open(group.id())?;
-    // The last look before there is a command to hand signals on to.
+    // The last check before there is a command to pass signals on to.
     if let Some(signal) = signals.ended().await {
         group.dismiss().await;
         return Err(Failure::Interrupted(signal));

@@ -9,7 +9,7 @@ use tokio::signal::unix;
 
 use crate::failure::Failure;
 
-/// Those that ask a process to end, as `timeout`, a terminal or a service manager sends them.
+/// Signals that ask a process to end. `timeout`, terminals and service managers send them.
 pub(crate) const ENDING: [Signal; 4] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -17,11 +17,11 @@ pub(crate) const ENDING: [Signal; 4] = [
     Signal::SIGQUIT,
 ];
 
-/// Catches signals for as long as the process lives; they are kept until somebody asks.
+/// Catches signals for as long as the process lives, and keeps them until they are read.
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    /// Catches `signals`, but for those that this process was started to ignore, as under `nohup`.
+    /// Catches `signals`, except those that this process was started to ignore, as under `nohup`.
     pub(crate) fn listen(signals: impl IntoIterator<Item = Signal>) -> Result<Self, Failure> {
         let heard = signals
             .into_iter()
@@ -46,7 +46,7 @@ impl Signals {
         .await
     }
 
-    /// The next signal that asks to end; others are passed over.
+    /// The next signal that asks to end. Skips others.
     pub(crate) async fn end(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -56,9 +56,9 @@ impl Signals {
         }
     }
 
-    /// A signal that asked to end until now, if one did.
+    /// A signal to end that has come before now, if any.
     pub(crate) async fn ended(&mut self) -> Option<Signal> {
-        // Lets the runtime look for signals that were caught and not handed on yet.
+        // Lets the runtime deliver signals that were already caught.
         tokio::task::yield_now().await;
         tokio::select! {
             biased;
@@ -82,7 +82,8 @@ fn bit(signal: Signal) -> u64 {
     1 << (signal as i32 - 1)
 }
 
-/// One bit a signal that this process ignores, from the lowest for signal 1. Only Linux tells.
+/// A bit for each signal that this process ignores, the lowest for signal 1. Only Linux reports
+/// this.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status

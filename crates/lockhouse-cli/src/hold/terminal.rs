@@ -1,13 +1,13 @@
-//! Sharing the terminal with a command that runs in a process group of its own.
+//! Shares the terminal with a command that runs in a separate process group.
 //!
-//! Only one group at a time, the foreground group, may read a terminal and gets its Ctrl-C. Leaving
-//! the command in our own group would spare us all this, but then its tree could not be signalled
-//! without hitting whoever else is in there: the rest of a pipeline, or the script that we are a
-//! line of. So the command has its own group, and is lent the terminal:
+//! Only one group at a time, the foreground group, may read a terminal and gets its Ctrl-C. Keeping
+//! the command in our own group would avoid all this. But then its tree could not be signalled
+//! without hitting the other processes of our group: the rest of a pipeline, or the script that
+//! runs us. So the command has its own group, and is lent the terminal:
 //!
 //! - at once, if our job has it and both our stdin and our stdout are it;
-//! - else when the command reaches for it and is stopped by the kernel for that. In
-//!   `lockhouse run -- make | less` it is `less` that needs the keys.
+//! - else when the command accesses it and the kernel stops the command for that. In `lockhouse run
+//!   -- make | less`, `less` needs the keys.
 //!
 //! Ctrl-Z then stops only the command's group. We notice, take the terminal back, and stop our own
 //! job the same way, so that the shell sees it; when the shell continues us we lend the terminal
@@ -27,11 +27,11 @@ use tokio::time::{Instant, sleep_until};
 use super::{signals, tree};
 use crate::failure::Failure;
 
-/// How long after stopping our own job we are surely stopped, if we can be: a job that no shell
-/// looks after is not stopped by the kernel, and then the command goes on.
+/// If we are not stopped this long after stopping our own job, we cannot be: the kernel does not
+/// stop a job without a shell. Then the command goes on.
 const STOPPED_BY: Duration = Duration::from_millis(100);
 
-/// The terminal, seen from a job that has a command in a group of its own.
+/// The terminal of a job whose command is in a separate group.
 pub(super) struct Terminal {
     tty: File,
     /// Our own group.
@@ -44,10 +44,10 @@ pub(super) struct Terminal {
     lent: bool,
     children: unix::Signal,
     continued: unix::Signal,
-    /// Ctrl-Z, unless we were started to ignore it; elsewhere than on Linux nobody tells whether there
-    /// is a shell to stop for.
+    /// Ctrl-Z, unless we were started to ignore it. Only Linux reports whether there is a shell to
+    /// stop for.
     stops: Option<unix::Signal>,
-    /// Whether the command was stopped by us, and not we because of it.
+    /// Whether we stopped the command, rather than it stopping us.
     stopping: bool,
     resume_at: Option<Instant>,
 }
@@ -75,9 +75,9 @@ impl Terminal {
         }))
     }
 
-    /// The command runs as `leader`: lends it the terminal, if that is due.
+    /// Records that the command runs as `leader`, and lends it the terminal if that is due.
     ///
-    /// A Ctrl-C before this comes to us, one after it to the command: none is lost in between.
+    /// A Ctrl-C before this comes to us, a later one to the command. None is lost in between.
     pub(super) fn begin(&mut self, leader: Pid) {
         self.leader = Some(leader);
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -85,7 +85,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for something to change, and sees to it.
+    /// Waits for a change, and handles it.
     ///
     /// Cancel safe.
     pub(super) async fn tend(&mut self) {
@@ -113,7 +113,7 @@ impl Terminal {
     fn look_at_command(&mut self) {
         match self.leader.and_then(stopped) {
             Some(Signal::SIGTTIN | Signal::SIGTTOU) if self.lend() => self.go_on(),
-            // Somebody stopped it on purpose, and nobody sits before the terminal and waits.
+            // Another process stopped it on purpose, and it does not have the terminal.
             Some(Signal::SIGSTOP) if !self.lent => {}
             Some(_) if self.stopping => {}
             Some(_) => self.stop_our_job(),
@@ -127,7 +127,7 @@ impl Terminal {
         let _ = killpg(self.us, Signal::SIGTSTP);
     }
 
-    /// Stops the command's group, and then this process as the kernel would have.
+    /// Stops the command's group, and then this process, as the kernel would have.
     fn stop(&mut self) {
         self.stopping = true;
         let _ = killpg(self.group, Signal::SIGTSTP);
@@ -150,7 +150,7 @@ impl Terminal {
         let _ = killpg(self.group, Signal::SIGCONT);
     }
 
-    /// Makes the command's group the foreground group, if ours is; says whether it is then.
+    /// Makes the command's group the foreground group, if ours is. Returns whether it is now.
     fn lend(&mut self) -> bool {
         let foreground = self.foreground();
         if foreground == Some(self.us) && self.make_foreground(self.group) {
@@ -172,7 +172,7 @@ impl Terminal {
     }
 
     fn make_foreground(&self, group: Pid) -> bool {
-        // From the background this call is answered with SIGTTOU, unless that is blocked.
+        // From the background this call causes SIGTTOU, unless that is blocked.
         let Ok(before) = SigSet::from(Signal::SIGTTOU).thread_swap_mask(SigmaskHow::SIG_BLOCK)
         else {
             return false;
@@ -189,8 +189,8 @@ impl Drop for Terminal {
     }
 }
 
-/// The signal that stopped the process `pid` since the last call, if one did. Leaves its exit to
-/// be waited for.
+/// The signal that stopped the process `pid` since the last call, if any. Does not reap the
+/// process.
 #[cfg(target_os = "linux")]
 fn stopped(pid: Pid) -> Option<Signal> {
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -202,7 +202,7 @@ fn stopped(pid: Pid) -> Option<Signal> {
     }
 }
 
-/// Elsewhere a stopped command is not noticed: Ctrl-Z is then no use.
+/// Other systems do not report a stopped command, so Ctrl-Z has no effect there.
 #[cfg(not(target_os = "linux"))]
 fn stopped(_pid: Pid) -> Option<Signal> {
     None

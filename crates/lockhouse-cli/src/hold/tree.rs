@@ -1,10 +1,11 @@
-//! All that a command started, whether it stayed in the command's process group or not.
+//! All processes that a command started, whether they stayed in its process group or not.
 //!
-//! On Linux nobody gets away who is below `run`: it is a subreaper, so the children of those who
-//! end become its own, `setsid` or not. Once `run` itself is gone, a mark tells: a variable that the
-//! command has in its environment, and all that is started by it inherits. Who then has left the
-//! group and has another environment (`env -i`, or overwritten) is not found. Elsewhere nobody is who has left the
-//! group; and nobody may be signalled who became another user's.
+//! On Linux, `run` finds all its descendants: it is a subreaper, so it adopts the children of
+//! processes that end, `setsid` or not. Once `run` itself is gone, a mark identifies them: a
+//! variable in the command's environment, which its descendants inherit. Then a process is not
+//! found if it has left the group and has another environment (`env -i`, or overwritten). On other
+//! systems, processes that left the group are not found. Processes of another user cannot be
+//! signalled.
 
 use std::collections::HashSet;
 use std::{env, fs};
@@ -13,24 +14,24 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid, getsid};
 use tokio::process::Command;
 
-/// The variable that marks.
+/// The environment variable that is the mark.
 const MARK: &str = "LOCKHOUSE_RUN";
 
-/// How often the tree is gone through at most: somebody may start others all the while.
+/// How often the tree is scanned at most, since its processes may start others meanwhile.
 const ROUNDS: usize = 100;
 
-/// What `run` started after its guard.
+/// The processes that `run` started after its guard.
 #[derive(Debug)]
 pub(super) struct Tree {
     run: Pid,
-    /// Leads the group, and is below `run` too.
+    /// The leader of the group, which is a child of `run` too.
     guard: Pid,
     mark: String,
-    /// What is older was there before.
+    /// Older processes are not part of the tree.
     since: u64,
 }
 
-/// A process, as Linux tells of it.
+/// A process, as Linux describes it.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     id: Pid,
@@ -50,7 +51,7 @@ impl Tree {
         }
     }
 
-    /// Signals those who left the group.
+    /// Signals the processes that left the group.
     pub(super) fn signal_outside(&self, signal: Signal) {
         for process in self.alive() {
             if process.group != self.guard {
@@ -59,12 +60,12 @@ impl Tree {
         }
     }
 
-    /// Whether somebody is left, or may be for all that the system tells.
+    /// Whether a process is left, or may be where the system does not tell.
     pub(super) fn is_alive(&self) -> bool {
         process(getpid()).is_none() || !self.alive().is_empty()
     }
 
-    /// Kills all of it that may be killed.
+    /// Kills all processes of the tree that this user may kill.
     pub(super) fn kill(&self) {
         for _ in 0..ROUNDS {
             let alive = self.alive();
@@ -84,7 +85,7 @@ impl Tree {
             .iter()
             .filter(|process| process.group == self.guard || self.has_mark(process));
         let mut tree: HashSet<_> = found.map(|process| process.id).collect();
-        // Once it is gone, whoever has its number is another.
+        // Once `run` has ended, its number may belong to another process.
         if [getpid(), getppid()].contains(&self.run) {
             tree.insert(self.run);
         }
@@ -113,7 +114,7 @@ impl Tree {
     }
 }
 
-/// Marks `command`, and so all that it starts. Below another `run` it has the other's mark too.
+/// Marks `command`, and so all its descendants. Below another `run` it has that one's mark too.
 pub(super) fn mark(command: &mut Command, mark: &str) {
     let mut marks = env::var_os(MARK).unwrap_or_default();
     if !marks.is_empty() {
@@ -123,14 +124,14 @@ pub(super) fn mark(command: &mut Command, mark: &str) {
     command.env(MARK, marks);
 }
 
-/// From now on, those who are left by their parents below this process are its children.
+/// Makes this process adopt the orphaned descendants of its children.
 pub(super) fn adopt() {
-    // An old kernel knows no such thing.
+    // An old kernel does not support it.
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_child_subreaper(true);
 }
 
-/// Has those children of this process go that have ended and were adopted: all but `others`.
+/// Reaps the ended children of this process, except `others`.
 pub(super) fn bury_all_but(others: &[Option<Pid>]) {
     #[cfg(target_os = "linux")]
     {
@@ -149,8 +150,9 @@ pub(super) fn bury_all_but(others: &[Option<Pid>]) {
     let _ = others;
 }
 
-/// Whether there is somebody to continue this process's group when it is stopped: one of the same
-/// session in another group, who started one of it. The kernel does not stop a group without.
+/// Whether some process can continue this process's group when it is stopped: a parent of one of
+/// its members, in the same session but another group. The kernel does not stop a group without
+/// one.
 pub(super) fn has_shell() -> bool {
     let Some(mut member) = process(getpid()) else {
         return false;
@@ -179,7 +181,7 @@ fn process(id: Pid) -> Option<Process> {
     parse(id, &stat)
 }
 
-/// `4711 (a name) S PARENT GROUP …`; the 22nd word says when it began.
+/// Parses `4711 (a name) S PARENT GROUP …`; the 22nd word is the start time.
 fn parse(id: Pid, stat: &str) -> Option<Process> {
     // The name may have anything in it.
     let (_, rest) = stat.rsplit_once(") ")?;

@@ -1,4 +1,4 @@
-//! Waiting for a grant until a signal says to stop.
+//! Waits for a grant until a signal asks to end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,25 +9,26 @@ use tokio::time::timeout;
 use super::signals::Signals;
 use crate::failure::Failure;
 
-/// How long leaving the line takes at most, for a command that ends then.
+/// How long leaving the line takes at most when the command ends.
 const LEFT_WITHIN: Duration = Duration::from_secs(1);
 
-/// Signals that come so soon after the first ask for nothing more.
+/// Signals within this time after the first count as the same signal.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// Somebody who asks, and may have to give up.
+/// A waiting ask that a signal may cancel.
 pub(crate) struct Waiter<'a> {
     pub(crate) lockhouse: &'a Lockhouse,
     pub(crate) ask: &'a Ask,
-    /// Whether the id was made up for this ask.
+    /// Whether the id was generated for this ask.
     pub(crate) fresh_id: bool,
-    /// Whether the owner is this very process, so that nobody else can have asked the same.
+    /// Whether the owner is this process, so that no other process can have sent the same ask.
     pub(crate) own_owner: bool,
 }
 
 impl Waiter<'_> {
-    /// What `acquiring` comes to, or [`Failure::Interrupted`] if a signal asks to end before; then
-    /// nothing stays held. Nor does it where nobody can ask again, as the id is known to nobody else.
+    /// The result of `acquiring`, or [`Failure::Interrupted`] if a signal asks to end before; then
+    /// nothing stays held. After an error, a request with a generated id does not stay held either,
+    /// since nobody else knows the id.
     pub(crate) async fn until_granted<T>(
         &self,
         acquiring: impl Future<Output = Result<T, Error>>,
@@ -59,16 +60,16 @@ impl Waiter<'_> {
         granted
     }
 
-    /// The call that was dropped may have been under way, and be granted yet.
+    /// The dropped call may still be under way and be granted.
     async fn give_up(&self) {
         if !self.fresh_id && !self.own_owner {
-            // The hold may be another process's, which asked the same. If it is ours, the same
-            // again finds it.
+            // The hold may belong to another process with the same ask. If it is ours, a retry
+            // finds it.
             return;
         }
         if self.fresh_id {
-            // What was sent may not even have arrived. An id that is used up makes sure of it, and
-            // nobody misses this one.
+            // The ask may not have arrived yet. Acquiring and releasing the id uses it up, so that
+            // the late ask cannot be granted.
             let again = self.lockhouse.acquire(self.ask.clone(), Duration::ZERO);
             let _ = again.await;
         }
@@ -82,7 +83,7 @@ impl Waiter<'_> {
     }
 }
 
-/// What `future` comes to, or [`Failure::Interrupted`] if a signal asks to end before.
+/// The result of `future`, or [`Failure::Interrupted`] if a signal asks to end before.
 pub(crate) async fn or_signal<T>(
     future: impl Future<Output = Result<T, Failure>>,
     signals: &mut Signals,

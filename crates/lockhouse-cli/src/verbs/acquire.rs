@@ -66,7 +66,8 @@ impl Acquire {
         Ok(Exit::OK)
     }
 
-    /// Nobody was told of `request`: gives it back if nobody knows its id. What became of it.
+    /// Handles a grant whose output could not be written: releases `request` if its id was
+    /// generated. Returns what happened to it.
     async fn unheard(&self, lockhouse: &Lockhouse, request: &Request) -> String {
         let id = &request.external_id;
         if self.wanted.id.is_some() {

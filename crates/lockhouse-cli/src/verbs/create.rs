@@ -68,7 +68,7 @@ impl Create {
         Ok(Exit::OK)
     }
 
-    /// The semaphore, and whether this created it.
+    /// Creates the semaphore. Returns it, and whether this call created it.
     async fn create(&self, lockhouse: &Lockhouse) -> Result<(SemaphoreStatus, bool), Failure> {
         let mut define = lockhouse
             .define(&self.name, self.capacity)

@@ -29,7 +29,7 @@ pub(crate) struct EpochVerb {
     to: Option<Epoch>,
 }
 
-/// What `-o json` prints.
+/// The output of `-o json`.
 #[derive(Serialize)]
 struct Json {
     old: u64,

@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct Release {
     /// The request
     id: String,
-    /// End the request as `forced`, whoever holds it
+    /// End the request as `forced`, also that of another owner
     #[arg(long)]
     force: bool,
     /// The person or program that ends it, kept as its `ended_by`. By default the user and the host

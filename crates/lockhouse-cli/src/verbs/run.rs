@@ -19,7 +19,7 @@ use crate::place::Place;
 use crate::want::{Wanted, patience};
 use crate::{notice, who};
 
-/// How long giving the permits back may take.
+/// How long releasing the permits may take.
 const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Hold permits while a command runs
@@ -28,9 +28,11 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// command ends, and exits as the command did. It prints nothing on stdout. On a terminal it says on stderr what
 /// it waits for.
 ///
-/// The command gets LOCKHOUSE_URL, a server's LOCKHOUSE_TOKEN, LOCKHOUSE_EXTERNAL_ID, LOCKHOUSE_FENCES (the fence on each semaphore, as a JSON object),
+/// The command gets LOCKHOUSE_URL, a server's LOCKHOUSE_TOKEN, LOCKHOUSE_EXTERNAL_ID,
+/// LOCKHOUSE_FENCES (the fence on each semaphore, as a JSON object),
 /// LOCKHOUSE_SLOTS (the slots on each slotted semaphore, as a JSON object of lists), LOCKHOUSE_OWNER and, with one
-/// semaphore, LOCKHOUSE_FENCE and LOCKHOUSE_SLOT (several slots with commas between them). Signals are passed on to it; a second Ctrl-C within
+/// semaphore, LOCKHOUSE_FENCE and LOCKHOUSE_SLOT (several slots with commas between them). Signals
+/// are passed on to it; a second Ctrl-C within
 /// 5 s kills it and everything that it started. If the hold is lost, all of that gets SIGTERM and then SIGKILL
 /// before anybody else can be granted the permits. The same happens if this process is killed. The hold ends when
 /// the command ends, even if it left something running.
@@ -41,7 +43,7 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// command ends, and if this machine dies, for the TTL.
 ///
 /// With the same --id and --owner, two runs at once are one request: both run their commands under one permit.
-/// Give each run an id of its own, or leave --owner out: then the second run is refused.
+/// Give each run a separate id, or leave --owner out: then the second run is refused.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 and 127 if it could not be run;
@@ -60,7 +62,7 @@ pub(crate) struct Run {
     /// How long to wait for room at most: 30s, 5m, 1h30m or forever; by default forever, with --on-busy skip 0s
     #[arg(long, value_name = "DURATION", value_parser = patience)]
     wait: Option<Duration>,
-    /// What to do if there was no room within the wait: fail with exit code 75, or skip the command, say so on
+    /// The action if there was no room within the wait: fail with exit code 75, or skip the command, say so on
     /// stderr and exit with 0, as suits cron
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_busy: OnBusy,
@@ -77,7 +79,7 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
-/// What to do when there was no room.
+/// The action when there was no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnBusy {
     Fail,
@@ -119,7 +121,7 @@ impl Run {
         };
         let mut hold = Hold::new(permit);
         if own_owner {
-            // Only now, as those who find no room have nothing to keep.
+            // Only now, since a refused run needs no session.
             let session = begin_session(&lockhouse, &owner, self.ttl, hold.permit());
             match or_signal(session, &mut signals).await {
                 Ok(session) => hold.keep(session),
@@ -174,7 +176,7 @@ impl Run {
             .env("LOCKHOUSE_OWNER", owner)
             .env("LOCKHOUSE_FENCES", Value::from(fences).to_string())
             .env("LOCKHOUSE_SLOTS", Value::from(slots).to_string())
-            // One run in another must not be taken for the outer one.
+            // A run inside another must not inherit the outer one's variables.
             .env_remove("LOCKHOUSE_FENCE")
             .env_remove("LOCKHOUSE_SLOT");
         if let [only] = &held[..] {
@@ -187,10 +189,10 @@ impl Run {
         command
     }
 
-    /// Gives the permits back, and all else that the owner holds, and says how it all ended.
+    /// Releases the permits and everything else that the owner holds, and returns the exit code.
     async fn finish(&self, hold: Hold, ended: Result<Ended, Failure>) -> Result<Exit, Failure> {
         let id = hold.permit().external_id().to_string();
-        // Of a hold that is lost there is not much left to give back.
+        // After a lost hold there is little left to release.
         let within = match &ended {
             Ok(Ended::Lost(_) | Ended::NeverBegan(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
             _ => RELEASED_WITHIN,
@@ -209,7 +211,8 @@ impl Run {
     }
 }
 
-/// A session for `owner`. While others keep the store busy it tries for as long as `permit` is held.
+/// Begins a session for `owner`. While other processes keep the store busy, it retries for as long
+/// as `permit` is held.
 async fn begin_session(
     lockhouse: &Lockhouse,
     owner: &str,
@@ -224,8 +227,8 @@ async fn begin_session(
     }
 }
 
-/// Whether the hold had ended before it was released. One that can't be released now ends with its
-/// time to live, which is no reason to call the command's work off.
+/// Whether the hold had ended before it was released. A hold that cannot be released now ends with
+/// its TTL, which does not make the command's work invalid.
 fn ended_before(id: &str, released: Option<Result<Released, lockhouse::Error>>) -> Option<Lost> {
     let problem = match released {
         Some(Ok(released)) if released.now => return None,

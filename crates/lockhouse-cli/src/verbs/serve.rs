@@ -37,7 +37,8 @@ Examples:
   lockhouse serve --check 'job-*=mysql://app@db/jobs SELECT alive FROM jobs WHERE id = ?'
   lockhouse list --url http://127.0.0.1:7117")]
 pub(crate) struct Serve {
-    /// A TOML file with settings: the keys are the names of these flags, with _ for -, and `url`. A flag wins over its
+    /// A TOML file with settings: the keys are the names of these flags, with _ for -, and `url`. A
+    /// flag wins over its
     /// variable, and that over the file
     #[arg(long, env = "LOCKHOUSE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -63,22 +64,24 @@ pub(crate) struct Serve {
         default_value_t = Auth::Auto
     )]
     auth: Auth,
-    /// A PEM file with the server's certificate, and those between it and the root, to speak TLS with; read again when it
+    /// A PEM file with the server's certificate, and those between it and the root, to speak TLS
+    /// with; read again when it
     /// changes, and on SIGHUP
     #[arg(long, env = "LOCKHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// A PEM file with the key of the server's certificate
     #[arg(long, env = "LOCKHOUSE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// A PEM file with the certificates that those of callers are verified by: a caller with a certificate acts as the token
+    /// A PEM file with the certificates that those of callers are verified by: a caller with a
+    /// certificate acts as the token
     /// that has one of its DNS names or URIs
     #[arg(long, env = "LOCKHOUSE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// TLS ends at a trusted proxy, which says in X-Forwarded-For who calls
     #[arg(long, env = "LOCKHOUSE_BEHIND_PROXY")]
     behind_proxy: bool,
-    /// Listen off loopback without tokens or without TLS: whoever reaches the server may do everything, and see
-    /// everything on its way
+    /// Listen off loopback without tokens or without TLS: every caller that reaches the server may
+    /// do everything, and the network sees all traffic
     #[arg(long, env = "LOCKHOUSE_INSECURE")]
     insecure: bool,
     /// How many calls may wait for room at once; further calls are answered `overloaded`
@@ -89,12 +92,14 @@ pub(crate) struct Serve {
         default_value_t = 10_000
     )]
     max_waiters: usize,
-    /// Where a line of JSON goes for each change of a semaphore, a template or a token, each use of `force`, and each
+    /// Where a line of JSON goes for each change of a semaphore, a template or a token, each use of
+    /// `force`, and each
     /// refused access: a file, or - for stdout. On SIGHUP the file is opened again
     #[arg(long, env = "LOCKHOUSE_AUDIT_LOG", value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// Which semaphores have gauges of their own in /metrics: those whose names begin with PREFIX, at most 1000 of each; without
-    /// one, the 20 busiest of the first 1000 by name. Repeat it for more prefixes. In the variable, one a line
+    /// Which semaphores have separate gauges in /metrics: those whose names begin with PREFIX, at
+    /// most 1000 of each; without one, the 20 busiest of the first 1000 by name. Repeat it for more
+    /// prefixes. In the variable, one a line
     #[arg(
         long = "metrics-prefix",
         env = "LOCKHOUSE_METRICS_PREFIX",
@@ -132,7 +137,7 @@ impl Serve {
         }
         let audit = self.audit()?;
         let mut signals = Signals::listen([Signal::SIGINT, Signal::SIGTERM])?;
-        // First the port: it is the likelier to be taken, and cheaper to find out about.
+        // First the port: it is the more likely failure, and quick to check.
         let cannot_listen =
             |error| Failure::other(format!("cannot listen on {}: {error}", self.listen));
         let listener = TcpListener::bind(&self.listen)
@@ -162,7 +167,7 @@ impl Serve {
             let first = signals.end().await;
             service_manager::stopping();
             tracing::info!(signal = %first, "stopping when the calls under way are done");
-            // They are gone only if the server has ended already.
+            // This fails only if the server has ended already.
             let _ = stop.send(true);
             let second = signals.end().await;
             std::process::exit(Exit::of_signal(second).code());
@@ -170,7 +175,7 @@ impl Serve {
         let shutdown = async move {
             let _ = stopped.changed().await;
         };
-        // Another may go on with the upkeep while the last calls are answered here.
+        // Another server may go on with the upkeep while this one answers its last calls.
         let leaving = async {
             let _ = told.changed().await;
             maintaining.stop().await;
@@ -207,7 +212,7 @@ enum LogFormat {
     Json,
 }
 
-/// A client on the store at `place`, whose calls are measured.
+/// A client on the store at `place`, with metrics of its calls.
 async fn measured(place: &Place) -> Result<(Lockhouse, StoreMetrics), Failure> {
     let (store, metrics) = StoreMetrics::around(place.open()?);
     let lockhouse = Lockhouse::with_store(store);
@@ -215,7 +220,7 @@ async fn measured(place: &Place) -> Result<(Lockhouse, StoreMetrics), Failure> {
     Ok((lockhouse, metrics))
 }
 
-/// Whether only programs of this machine reach `address`.
+/// Whether only programs on this machine can reach `address`.
 fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
@@ -319,7 +324,7 @@ impl Serve {
         if self.auth == Auth::None {
             return Err(unsafe_on(
                 address,
-                "without tokens, whoever reaches it may do everything; leave --auth none out",
+                "without tokens, every caller that reaches it may do everything; leave --auth none out",
             ));
         }
         if lockhouse.tokens().await?.is_empty() {

@@ -12,8 +12,10 @@ use crate::upkeep::Ages;
 
 /// Do each task of the upkeep once
 ///
-/// Ends expired requests, requests of owners that fell silent, and stale ones; deletes idle semaphores of templates,
-/// old ended requests and old capacity changes. Prints a count of each, and on stderr each request that it ends, with the reason. It needs
+/// Ends expired requests, requests of owners that fell silent, and stale ones; deletes idle
+/// semaphores of templates,
+/// old ended requests and old capacity changes. Prints a count of each, and on stderr each request
+/// that it ends, with the reason. It needs
 /// the store's URL: a server does its upkeep itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -26,7 +28,7 @@ pub(crate) struct Sweep {
     ages: Ages,
 }
 
-/// What `-o json` prints.
+/// The output of `-o json`.
 #[derive(Serialize)]
 struct Json {
     lapsed: u64,

@@ -13,9 +13,11 @@ use crate::table;
 
 /// Create semaphores on first use, by a rule
 ///
-/// A template gives every name that its pattern matches, a prefix and `*`, a semaphore of its capacity. The semaphore is created
-/// by the first request that is granted on it. Of several patterns that match, the one with the longest prefix counts. One who
-/// waits for a semaphore of a template holds up nobody on the other semaphores that it asks for.
+/// A template gives every name that its pattern matches, a prefix and `*`, a semaphore of its
+/// capacity. The semaphore is created
+/// by the first request that is granted on it. Of several patterns that match, the one with the
+/// longest prefix counts. A waiter for a semaphore of a template holds up no other waiter on its
+/// other semaphores.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +48,7 @@ struct Set {
     /// How many permits each of its semaphores has; 0 closes them
     #[arg(allow_negative_numbers = true)]
     capacity: i64,
-    /// Delete a semaphore that nobody has used for so long
+    /// Delete a semaphore that nobody has used for this long
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = humantime::parse_duration)]
     idle: std::time::Duration,
 }

@@ -15,8 +15,8 @@ use crate::table;
 
 /// Make, list and revoke access tokens
 ///
-/// A server asks its callers for a token as soon as there is one. The first is made on the database
-/// itself; whoever has admin:* makes the others, also through a server.
+/// A server asks its callers for a token as soon as there is one. Create the first one on the
+/// database itself; a token with admin:* creates the others, also through a server.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Grants are VERB:PREFIX: read, hold, define, force or admin, on one name, or on all that begin with
@@ -35,27 +35,27 @@ pub(crate) struct TokenVerb {
 #[derive(Debug, Subcommand)]
 enum Task {
     Create(Create),
-    /// List tokens, those too that have expired or were revoked
+    /// List tokens, including those that have expired or were revoked
     List,
     Revoke(Revoke),
 }
 
-/// Make a token, and print its secret, which is shown this once
+/// Create a token, and print its secret, which cannot be shown again
 #[derive(Args, Debug)]
 struct Create {
-    /// Its name; what a token makes belongs to the name
+    /// The token's name; its requests and owners belong to the name
     name: String,
-    /// What it may do, as hold:customer/* or admin:*
+    /// A right of the token, such as hold:customer/* or admin:*
     #[arg(long = "grant", value_name = "VERB:PREFIX", required = true)]
     grants: Vec<TokenGrant>,
-    /// How long it is good: 12h, 90d; until it is revoked unless said
+    /// How long the token is valid: 12h, 90d; by default until it is revoked
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     expires_in: Option<Duration>,
 }
 
 /// Revoke a token: every server refuses it within 10 s
 ///
-/// Permits that it holds end with their TTL.
+/// Its permits end with their TTL.
 #[derive(Args, Debug)]
 struct Revoke {
     /// Its name
@@ -99,7 +99,7 @@ impl Create {
             || secret.reveal().to_owned(),
         );
         if delivered.is_err() {
-            // Nobody has seen the secret.
+            // The secret could not be printed, so nobody has it.
             lockhouse.revoke_token(&self.name).await?;
         } else if global.output == Format::Table {
             complain("lockhouse: keep the token safe; it is not shown again");

@@ -27,7 +27,7 @@ pub(crate) struct Verify {
     repair: bool,
 }
 
-/// A semaphore's counters as they were before they were mended.
+/// A semaphore's counters before the repair.
 struct Mended {
     name: SemaphoreName,
     in_use: u32,

@@ -1,4 +1,4 @@
-//! `VERB:PREFIX`: what a token may do, and to which names.
+//! Grants `VERB:PREFIX`: the rights of a token, and the names that they cover.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,20 +10,21 @@ use crate::{Invalid, NamePrefix, SemaphoreName};
 /// No verb implies another, but `admin` implies all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// See a semaphore, its holders, its waiters and its history.
+    /// Read a semaphore, its holders, its waiters and its history.
     Read,
-    /// Acquire permits; renew and release what the token itself acquired; heartbeat and goodbye of its own owners.
+    /// Acquire permits; renew and release the token's own requests; send heartbeats and goodbyes
+    /// for its own owners.
     Hold,
     /// Create, resize and delete semaphores and templates.
     Define,
-    /// Renew, release and end by force what other tokens hold.
+    /// Renew, release and force-release requests of other tokens.
     Force,
-    /// All of these, and on `*` also manage tokens.
+    /// All of these rights; on `*` also manage tokens.
     Admin,
 }
 
 impl Verb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [Verb; 5] = [
         Verb::Read,
         Verb::Hold,
@@ -32,7 +33,7 @@ impl Verb {
         Verb::Admin,
     ];
 
-    /// The word.
+    /// The verb as a word, such as `read`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Verb::Read => "read",
@@ -43,7 +44,7 @@ impl Verb {
         }
     }
 
-    /// Whether a grant of this verb allows what takes `other`.
+    /// Whether a grant of this verb includes the right `other`.
     pub fn implies(self, other: Verb) -> bool {
         self == other || self == Verb::Admin
     }
@@ -55,9 +56,10 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A verb and the names that it covers, as `hold:customer/*`.
+/// A verb and the names that it covers, such as `hold:customer/*`.
 ///
-/// A text that ends with `*` covers all names that begin with what is before the `*`; any other covers that one name.
+/// A text that ends with `*` covers all names that begin with the text before the `*`. Any other
+/// text covers that one name.
 ///
 /// ```
 /// use lockhouse_core::{SemaphoreName, TokenGrant, Verb};
@@ -77,9 +79,9 @@ pub struct TokenGrant {
 /// The names that a grant covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Covered<'a> {
-    /// This one.
+    /// This name.
     One(&'a str),
-    /// All that begin with this.
+    /// All names that begin with this prefix.
     All(&'a str),
 }
 
@@ -90,7 +92,7 @@ enum Names {
 }
 
 impl TokenGrant {
-    /// `verb` on all names.
+    /// A grant of `verb` on all names.
     pub fn on_all(verb: Verb) -> Self {
         let all = NamePrefix::parse("").expect("the empty prefix is one");
         Self {
@@ -99,12 +101,12 @@ impl TokenGrant {
         }
     }
 
-    /// Its verb.
+    /// The verb of the grant.
     pub fn verb(&self) -> Verb {
         self.verb
     }
 
-    /// What it covers: a name, or the prefix of names.
+    /// The names that the grant covers.
     pub fn names(&self) -> Covered<'_> {
         match &self.names {
             Names::One(name) => Covered::One(name.as_str()),
@@ -112,7 +114,7 @@ impl TokenGrant {
         }
     }
 
-    /// Whether it allows `verb` on the semaphore called `name`.
+    /// Whether the grant allows `verb` on the semaphore `name`.
     pub fn allows(&self, verb: Verb, name: &str) -> bool {
         self.verb.implies(verb)
             && match &self.names {
@@ -121,7 +123,7 @@ impl TokenGrant {
             }
     }
 
-    /// Whether it allows `verb` on every name that begins with `prefix`.
+    /// Whether the grant allows `verb` on every name that begins with `prefix`.
     pub fn allows_all(&self, verb: Verb, prefix: &str) -> bool {
         let Names::Prefix(own) = &self.names else {
             return false;

@@ -1,9 +1,11 @@
 //! Tokens, and the grants that they carry.
 //!
-//! A token is a name, the SHA-256 of a secret, and grants. A [`TokenGrant`] is a verb and the names that it covers:
-//! `hold:customer/*`. A server checks them; a program that opens the database itself is not asked for a token.
+//! A token is a name, the SHA-256 of a secret, and grants. A [`TokenGrant`] is a verb and the names
+//! that it covers: `hold:customer/*`. Servers check tokens. A program that opens the database
+//! itself needs no token.
 //!
-//! Requests and owners belong to the token that made them: their [`Owner`](crate::Owner) has its name in it.
+//! Requests and owners belong to the token that made them: their [`Owner`](crate::Owner) includes
+//! the token's name.
 
 mod grant;
 mod token;

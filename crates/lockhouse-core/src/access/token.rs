@@ -1,4 +1,4 @@
-//! A token as a store keeps it: everything but the secret.
+//! A token as a store keeps it: everything except the secret.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,18 +17,18 @@ pub const MAX_TOKEN_GRANTS: usize = 64;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of these bytes.
+    /// The digest with these bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// The bytes of the digest.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// 64 hexadecimal digits.
+/// Shows 64 hexadecimal digits.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -57,54 +57,55 @@ impl FromStr for Digest {
     }
 }
 
-/// A token: its name, and what it may do. Its secret is known by a [`Digest`].
+/// A token: its name and its grants. Stores keep only a [`Digest`] of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Token {
-    /// Its name. What it makes belongs to the name, so a new token of the same name takes that over.
+    /// The token's name. Its requests and owners belong to the name, so a new token of the same
+    /// name takes them over.
     pub name: TokenName,
-    /// What it may do.
+    /// The rights of the token.
     pub grants: Vec<TokenGrant>,
-    /// When it was made, by the store's clock.
+    /// When it was created, by the store's clock.
     pub created_at: Timestamp,
-    /// When it ends by itself, by the store's clock.
+    /// When it expires, by the store's clock.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked, by the store's clock.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl Token {
-    /// Whether it is good at `now`: neither revoked nor expired.
+    /// Whether it is valid at `now`: neither revoked nor expired.
     pub fn is_good(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
     }
 
-    /// Whether it may do what takes `verb` on the semaphore called `name`.
+    /// Whether the token has the right `verb` on the semaphore `name`.
     pub fn may(&self, verb: Verb, name: &str) -> bool {
         self.grants.iter().any(|grant| grant.allows(verb, name))
     }
 
-    /// Whether it may do what takes `verb` on every name that begins with `prefix`.
+    /// Whether the token has the right `verb` on every name that begins with `prefix`.
     pub fn may_all(&self, verb: Verb, prefix: &str) -> bool {
         let mut grants = self.grants.iter();
         grants.any(|grant| grant.allows_all(verb, prefix))
     }
 
-    /// Whether it may do what takes `verb` on some name.
+    /// Whether the token has the right `verb` on some name.
     pub fn may_any(&self, verb: Verb) -> bool {
         let mut grants = self.grants.iter();
         grants.any(|grant| grant.verb().implies(verb))
     }
 
-    /// Its grants as one text, for a store's row.
+    /// The grants as one text, for a store's row.
     pub fn grants_text(&self) -> String {
         let grants: Vec<_> = self.grants.iter().map(TokenGrant::to_string).collect();
         grants.join("\n")
     }
 
-    /// The grants of that text.
+    /// The grants in such a text.
     ///
     /// # Errors
-    /// [`Invalid`] when one of them is malformed.
+    /// [`Invalid`] if one of them is malformed.
     pub fn grants_of(text: &str) -> Result<Vec<TokenGrant>, Invalid> {
         text.lines().map(str::parse).collect()
     }

@@ -1,4 +1,4 @@
-//! Granting: all of an ask or nothing, once, in its turn.
+//! Grants: all of an ask or nothing, once, in its turn.
 
 use super::{Scene, after, ended};
 use crate::{
@@ -86,7 +86,8 @@ impl Scene {
         Ok(())
     }
 
-    /// P11: nobody is granted what one who waits and comes first wants too, at this process or at another.
+    /// P11: an ask is refused while an earlier waiter, at this process or at another, wants one of
+    /// its semaphores.
     fn check_turn(&self, ask: &Ask, turn: &Turn) -> Result<(), Refusal> {
         let mut others = self.waiting.ahead_of(ask, turn);
         if others.is_empty() {
@@ -119,8 +120,8 @@ impl Scene {
         }
     }
 
-    /// The keyed semaphores that a waiter lacks room on, or where others come first. As long as there are any, it
-    /// reserves nothing on its other semaphores (P11).
+    /// The keyed semaphores that have no room for a waiter, or on which others come first. While
+    /// there are any, the waiter reserves nothing on its other semaphores (P11).
     fn lacking_keys(&self, ask: &Ask, turn: &Turn) -> Vec<SemaphoreName> {
         let is_keyed = |name: &SemaphoreName| {
             let semaphore = self.semaphores.get(name).filter(|s| s.exists());

@@ -1,4 +1,4 @@
-//! Semaphores that are created, resized and deleted, and fences that are raised.
+//! Creates, resizes and deletes semaphores, and raises fences.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,8 @@ impl Scene {
             let name = name.clone();
             return Err(Refusal::SlotsDiffer { name, was_slotted });
         }
-        // A permit keeps its slots for life, so none may be live that has others than the semaphore would count.
+        // A permit keeps its slots until it ends. So slots are turned on or off only while no
+        // permit is live.
         if switched && semaphore.in_use > 0 {
             return Err(in_use(semaphore));
         }
@@ -59,13 +60,14 @@ impl Scene {
             semaphore.origin = origin.filter(|_| !slotted);
         }
         if resized || switched {
-            // Whatever an operator changed does not follow its template.
+            // A semaphore that an operator resized no longer follows its template.
             if let Some(origin) = &mut semaphore.origin {
                 origin.is_resized = true;
             }
         }
         if resized {
-            // So that fences tell what was granted before and what after, without a clock.
+            // A resize takes a fence, so that fences show which grants came before it, without a
+            // clock.
             semaphore.fence += 1;
             self.capacity_changes.push(CapacityChange {
                 semaphore: name.clone(),
@@ -117,7 +119,7 @@ impl Scene {
     }
 }
 
-/// The row of a semaphore. One that there is no row of is as if it had been deleted.
+/// The row of a semaphore. A semaphore without a row counts as deleted.
 fn row<'a>(
     semaphores: &'a mut BTreeMap<SemaphoreName, Semaphore>,
     name: &SemaphoreName,

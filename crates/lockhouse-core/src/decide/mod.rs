@@ -1,11 +1,13 @@
-//! Every rule of who gets permits, in one pure function.
+//! All rules about who gets permits, in one pure function.
 //!
-//! A store locks and loads a footprint, calls [`decide`], saves the [`Changes`] and commits. The commands are decided one
-//! after the other on the same state, so a later one sees what an earlier one did, and a refused one changes nothing.
+//! A store locks and loads a footprint, calls [`decide`], saves the [`Changes`] and commits.
+//! [`decide`] handles the commands one after the other on the same state. So a later command sees
+//! the effect of an earlier one, and a refused command changes nothing.
 //!
-//! A request whose time has passed is ended as `expired` by whichever command touches it first: swept or not, it can't be
-//! renewed, released or granted again (P4). One that its holder finished in a transaction of its own is ended as `released`
-//! in the same way. A caller that has read without locks, and believes a request due, sends a [`Cause`]; [`decide`] checks it again.
+//! The first command that touches an expired request ends it as `expired`. So, swept or not, it
+//! cannot be renewed, released or granted again (P4). A request that its holder finished in the
+//! holder's own transaction is ended as `released` in the same way. A caller that read without
+//! locks and believes a request due sends a [`Cause`], which [`decide`] checks again.
 
 mod acquire;
 mod definitions;
@@ -22,11 +24,13 @@ use crate::{
     SemaphoreName, Stand, State, Template, Timestamp, Ttl,
 };
 
-/// Decides `commands`, one after the other, on what was loaded.
+/// Decides `commands`, one after the other, on the rows in `loaded`.
 ///
-/// The semaphores of every live request in `loaded` that a command ends, or that is over, must be loaded too, and so must
-/// the row of the store's epoch where a command creates a semaphore; see [`Footprint`](crate::Footprint). A semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each
-/// semaphore that a command creates, whether it had a row before or not.
+/// Some rows must be loaded that the commands do not name; see [`Footprint`](crate::Footprint).
+/// These are the semaphores of every live request in `loaded` that a command ends or that has
+/// expired. If a command creates a semaphore, they include the row of the store's epoch. A
+/// semaphore or request that is not in `loaded` does not exist. [`Changes`] contains each semaphore
+/// that a command creates, whether it had a row before or not.
 pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     let mut scene = Scene::new(loaded);
     let outcomes = commands.iter().map(|command| scene.run(command)).collect();
@@ -36,7 +40,7 @@ pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     }
 }
 
-/// The state as the commands so far have left it, and which parts they touched.
+/// The state after the commands so far, and the parts that they changed.
 struct Scene {
     now: Timestamp,
     /// Each semaphore as it was before the first command.
@@ -56,7 +60,7 @@ struct Scene {
     waiting: StillWaiting,
 }
 
-/// What was loaded of a semaphore.
+/// The loaded state of a semaphore, as far as later steps compare with it.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     available: u32,
@@ -124,11 +128,12 @@ impl Scene {
         }
     }
 
-    /// P11: who waits at a process for `name` stands in its line.
+    /// P11: records the waiters of a process in the line of `name`.
     fn stand(&mut self, name: &SemaphoreName, stand: Stand) -> Outcome {
         let is_written = self.written.contains(name);
         let Some(semaphore) = self.semaphores.get_mut(name).filter(|s| s.exists()) else {
-            // A semaphore that a template has yet to make has no row for a line, and all its permits are free.
+            // A semaphore that a template has yet to create has no row, and so no line. All its
+            // permits are free.
             let semaphore = self.find(name).ok_or_else(|| unknown(name))?.into_owned();
             let at = semaphore.line.time(self.now);
             return Ok(Reply::Seen { semaphore, at });
@@ -155,10 +160,11 @@ impl Scene {
         Ok(Reply::Seen { semaphore, at })
     }
 
-    /// As it is saved: with its line as it is now.
+    /// The semaphore as it is saved, with its line updated.
     fn settled(&self, mut semaphore: Semaphore) -> Semaphore {
         let was = self.before.get(&semaphore.name);
-        // A grant took the first's turn, or an excuse did. A new capacity changes the fence too, and does no harm.
+        // The time that is left to the first begins again after a grant, and after an excuse. A
+        // resize also changes the fence, and begins it again without harm.
         let is_anew = was.is_none_or(|was| was.fence != semaphore.fence)
             || self.excused.contains(&semaphore.name);
         match semaphore.exists() {
@@ -215,7 +221,7 @@ impl Scene {
         })
     }
 
-    /// Whether a live request ends by `cause`. One that is over was ended before this.
+    /// Whether a live request ends by `cause`. An expired request was ended before this.
     fn is_due(&self, request: &Request, cause: &Cause) -> bool {
         match cause {
             Cause::Released { .. } | Cause::Forced { .. } => true,
@@ -235,7 +241,8 @@ impl Scene {
         }
     }
 
-    /// A session whose silence ended something does not go on if the clock is set back. The row stays for what else ends.
+    /// Makes a lapsed session stay lapsed even if the clock is set back. Its row stays, so that its
+    /// other requests end too.
     fn lapse_for_good(&mut self, owner: &Owner) {
         let long_ago = Timestamp::UNIX_EPOCH;
         if let Some(session) = self.owners.get_mut(owner)
@@ -246,7 +253,7 @@ impl Scene {
         }
     }
 
-    /// Whether the owner's session goes on, if it has one.
+    /// Whether the owner's session is live. `None` if it has none.
     fn is_heard(&self, owner: &Owner) -> Option<bool> {
         let session = self.owners.get(owner)?;
         Some(session.expires_at > self.now)
@@ -286,7 +293,7 @@ impl Scene {
         lapse.is_some()
     }
 
-    /// P2 and P3: a live request's permits come back, once.
+    /// P2 and P3: ends a live request and frees its permits, once.
     fn end(&mut self, external_id: &ExternalId, reason: EndReason, by: Option<Owner>) {
         let request = self
             .requests
@@ -311,7 +318,8 @@ impl Scene {
         self.ended.insert(external_id.clone());
     }
 
-    /// Those of the `saved` that have more room than before, or room that is left to another; and those that are gone.
+    /// The semaphores among `saved` that have more room than before, have room that is now left to
+    /// another process, or are deleted.
     fn freed(&self, saved: &[Semaphore]) -> Vec<Freed> {
         let freed = saved.iter().filter_map(|now| {
             let before = self.before.get(&now.name);
@@ -377,7 +385,7 @@ fn unknown(name: &SemaphoreName) -> Refusal {
     Refusal::UnknownSemaphore(vec![name.clone()])
 }
 
-/// Whether `by` may have its way with `request` as with its own. Only tokens are asked.
+/// Whether `by` may treat `request` as its own. This restricts only owners that belong to tokens.
 fn is_its_own(request: &Request, by: Option<&Owner>) -> bool {
     let token = by.and_then(Owner::token);
     token.is_none() || token == request.owner.as_ref().and_then(Owner::token)
@@ -397,7 +405,7 @@ fn ended(external_id: &ExternalId, reason: EndReason) -> Refusal {
     }
 }
 
-/// `now` plus `ttl`. The longest is 366 days, so the end of time is not reached by a sane clock.
+/// `now` plus `ttl`. The longest TTL is 366 days, so a sane clock does not overflow.
 fn after(now: Timestamp, ttl: Ttl) -> Timestamp {
     now.checked_add(ttl.as_duration()).unwrap_or(Timestamp::MAX)
 }

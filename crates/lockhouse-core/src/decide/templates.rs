@@ -1,4 +1,5 @@
-//! Templates: semaphores that are created by the first grant on them, and follow their template afterwards.
+//! Templates: the first grant on a semaphore creates it, and its template's later changes apply to
+//! it.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,8 @@ use crate::{
 };
 
 impl Scene {
-    /// The semaphore called `name`; one that does not exist as its template would make it now.
+    /// The semaphore `name`. If it does not exist, the semaphore that its template would create
+    /// now.
     pub(super) fn find(&self, name: &SemaphoreName) -> Option<Cow<'_, Semaphore>> {
         match self.semaphores.get(name) {
             Some(semaphore) if semaphore.exists() => Some(Cow::Borrowed(semaphore)),
@@ -17,7 +19,7 @@ impl Scene {
         }
     }
 
-    /// The semaphore called `name` as a template would make it now.
+    /// The semaphore `name` that a template would create now.
     pub(super) fn made(
         &self,
         name: &SemaphoreName,
@@ -34,7 +36,7 @@ impl Scene {
         })
     }
 
-    /// Creates those of the semaphores of `ask` that do not exist. There is a template for each.
+    /// Creates the semaphores of `ask` that do not exist. There is a template for each.
     pub(super) fn create_missing(&mut self, ask: &Ask) {
         if self.templates.is_empty() {
             return;
@@ -47,7 +49,7 @@ impl Scene {
         }
     }
 
-    /// What a semaphore begins with that `template` makes now.
+    /// The origin of a semaphore that `template` creates now.
     pub(super) fn origin(&self, template: &Template) -> Origin {
         Origin {
             template: template.pattern.clone(),
@@ -56,7 +58,7 @@ impl Scene {
         }
     }
 
-    /// Fences of a semaphore that is created begin above this one (P7).
+    /// The fences of a new semaphore begin above this one (P7).
     pub(super) fn first_fence(&self) -> u64 {
         let epoch = self.semaphores.get(&Epoch::semaphore());
         epoch.map_or(0, |epoch| epoch.fence)
@@ -113,7 +115,7 @@ impl Scene {
 }
 
 impl Origin {
-    /// Something is granted on the semaphore at `now`.
+    /// Records that a permit is granted on the semaphore at `now`.
     pub(super) fn note_use(&mut self, now: Timestamp) {
         if now.duration_since(self.used_at).unsigned_abs() >= USED_EVERY {
             self.used_at = now;

@@ -1,19 +1,21 @@
 //! The line for one semaphore over all processes that use the store (P11).
 //!
-//! The waiters of a process stand in a line in its memory. The heads of those lines stand in a [`Line`], which the
-//! store keeps in the semaphore's row: every grant and every release writes that row anyway. An entry says which
-//! process it is of, where its first waiter stands, and when the process was last heard of.
+//! Each process keeps its waiters in a line in memory. The store keeps the heads of those lines in
+//! a [`Line`] in the semaphore's row, which every grant and every release writes anyway. An entry
+//! has the process, the place of its first waiter, and when the process last wrote it.
 //!
-//! - **Place.** A waiter's place is the time at which it came, moved by its priority. Places are told in the line's own
-//!   [time](LineTime), which goes on evenly when the store's clock is set.
-//! - **Admission.** An ask is granted if no other process has an entry more than [`WINDOW`] ahead of it. Within the
-//!   window a process serves its own waiters first, so that a release and the next grant share a commit. An ask that does
-//!   not wait has no window.
-//! - **Silence.** Free permits are left to the processes ahead, for 700 ms with one ahead, and 500 ms more each time that
-//!   their number doubles. Then those processes are passed over: the commit that grants removes their entries. A process
-//!   that lives registers again, at its old place.
-//! - A process at the head that cannot use the free permits says so, which starts that time anew: its first waiter
-//!   asks for more, or lacks another semaphore.
+//! - **Place.** A waiter's place is its time of arrival, moved by its priority. Places are in the
+//!   line's [time](LineTime), which goes on evenly when the store's clock is set.
+//! - **Admission.** An ask is granted if no other process has an entry more than [`WINDOW`] ahead
+//!   of it. Within the window a process serves its own waiters first, so that a release and the
+//!   next grant share a commit. The promise (P11) is 500 ms, which leaves 250 ms for an entry that
+//!   waits for a connection or a lock before it is saved. An ask without a wait has no window.
+//! - **Silence.** Free permits are left to the processes ahead: for 700 ms with one ahead, and 500
+//!   ms more each time that their number doubles. After that those processes are passed over: the
+//!   commit that grants removes their entries. A process that is alive registers again, at its old
+//!   place.
+//! - A process at the head may be unable to use the free permits, since its first waiter asks for
+//!   more or lacks another semaphore. It says so in the line, which starts that time again.
 //!
 //! The line holds at most [`MAX_LINE`] entries. The last ones are left out, and register at their old places when there is
 //! room.
@@ -34,20 +36,22 @@ use crate::{Capacity, Count, Timestamp};
 use time::Clock;
 pub use time::{LineTime, Seniority};
 
-/// How far ahead of another process's waiters an ask may be granted that came later.
+/// By how much a later ask of one process may be granted ahead of another process's waiters.
 pub const WINDOW: Duration = Duration::from_millis(250);
 
 /// The most entries of a line.
 pub const MAX_LINE: usize = 250;
 
-/// The longest text of a line, in bytes. A store's column has at least as many; MySQL's has 21,000.
+/// The longest text of a line, in bytes. A store's column holds at least as many; MySQL's holds
+/// 21,000.
 pub const MAX_LINE_BYTES: usize = 64 + MAX_LINE * (2 * 20 + 16 + 2 * 10 + 5);
 
-/// How long free permits are left to one process ahead, and how much longer for each time that their number doubles.
+/// How long free permits are left to one process ahead, and how much longer each time that the
+/// number of processes ahead doubles.
 const LEFT_FOR: Duration = Duration::from_millis(700);
 const LEFT_LONGER: Duration = Duration::from_millis(500);
 
-/// The entry of a process that was not heard of for so long does not count.
+/// An entry that its process has not written for this long does not count.
 pub const HEARD_FOR: Duration = Duration::from_secs(60);
 
 /// A process that uses the store: one engine.
@@ -64,7 +68,7 @@ impl ProcessId {
 impl FromStr for ProcessId {
     type Err = ParseIntError;
 
-    /// As it is displayed: 16 hexadecimal digits.
+    /// Parses the displayed form: 16 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, ParseIntError> {
         u64::from_str_radix(text, 16).map(Self)
     }
@@ -76,19 +80,19 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// What a process says of its waiters on one semaphore.
+/// The waiters of one process on one semaphore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// How long its first waiter has waited, with its priority.
     pub seniority: Seniority,
     /// How many permits that waiter asks for.
     pub count: Count,
-    /// How many wait there.
+    /// How many waiters the process has.
     pub waiting: u32,
 }
 
 impl Standing {
-    /// That of both together.
+    /// Both together.
     pub(crate) fn and(self, other: Self) -> Self {
         let first = match other.seniority > self.seniority {
             true => other,
@@ -104,15 +108,15 @@ impl Standing {
 /// The first waiter of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where the waiter stands.
+    /// The place of the waiter.
     pub place: LineTime,
-    /// Its process.
+    /// The process.
     pub process: ProcessId,
     /// When the process last wrote the entry.
     pub heard: LineTime,
     /// How many permits the waiter asks for.
     pub count: u32,
-    /// How many wait at that process.
+    /// How many waiters the process has.
     pub waiting: u32,
 }
 
@@ -121,18 +125,19 @@ pub struct Entry {
 pub struct Claim {
     /// The process that asks.
     pub process: ProcessId,
-    /// How long it has waited, with its priority.
+    /// How long the ask has waited, with its priority.
     pub seniority: Seniority,
-    /// Whether it waits if it is refused.
+    /// Whether the ask waits if it is refused.
     pub waits: bool,
 }
 
-/// Whether an ask may be granted, as far as the line goes.
+/// Whether the line lets an ask be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// At once.
     Now,
-    /// Not before that time, when the processes ahead are passed over if they do not come.
+    /// Not before this time. If the processes ahead have not used the free permits by then, they
+    /// are passed over.
     At(LineTime),
 }
 
@@ -142,7 +147,7 @@ pub struct Line {
     /// In order of their places.
     entries: Vec<Entry>,
     clock: Clock,
-    /// Since when permits are free that are left to the first.
+    /// Since when free permits have been left to the first.
     idle_since: Option<LineTime>,
 }
 
@@ -152,19 +157,20 @@ impl Line {
         self.entries.is_empty()
     }
 
-    /// Whether somebody waits in it when the store's clock shows `now`, as far as it is known. This does not use the line's own
-    /// time, which stands still after a pause: the line takes a pause of days for a clock that was set ahead.
+    /// Whether the line has a live entry when the store's clock shows `now`. The line's own time
+    /// would not do: after a pause of days it stands still, since the line takes such a pause for a
+    /// clock that was set ahead.
     pub(crate) fn is_waited_in(&self, now: Timestamp) -> bool {
         let shown = self.clock.shown(now);
         self.entries.iter().any(|entry| entry.is_live(shown))
     }
 
-    /// Who stands in it, first to last.
+    /// The entries, first to last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Since when permits are free that are left to the first.
+    /// Since when free permits have been left to the first.
     pub fn idle_since(&self) -> Option<LineTime> {
         self.idle_since
     }
@@ -187,14 +193,15 @@ impl Line {
         self.entries.iter().find(|entry| entry.process == process)
     }
 
-    /// How many wait at the processes other than `process` that were heard of lately when the line was last saved.
+    /// How many waiters the processes other than `process` have. Counts the entries that were live
+    /// when the line was last saved.
     pub fn waiting_elsewhere(&self, process: ProcessId) -> u32 {
         let others = self.entries.iter().filter(|entry| entry.process != process);
         let live = others.filter(|entry| entry.is_live(self.clock.latest));
         live.fold(0, |sum, entry| sum.saturating_add(entry.waiting))
     }
 
-    /// The first who could be granted something of a semaphore of `capacity`.
+    /// The first live entry whose ask fits into `capacity`.
     pub fn first(&self, capacity: Capacity, at: LineTime) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.counts(capacity, at))
@@ -226,7 +233,7 @@ impl Line {
         }
     }
 
-    /// Removes those who were passed over when `claim` was granted.
+    /// Removes the entries that were passed over when `claim` was granted.
     pub(crate) fn pass_over(&mut self, claim: &Claim, capacity: Capacity, at: LineTime) {
         let before = claim.before(at);
         self.entries.retain(|entry| {
@@ -234,7 +241,7 @@ impl Line {
         });
     }
 
-    /// `process` stands there as it says; without a standing nobody waits at it.
+    /// Writes the entry of `process`. Without a `standing`, removes it.
     pub(crate) fn stand(&mut self, process: ProcessId, standing: Option<Standing>, at: LineTime) {
         self.entries.retain(|entry| entry.process != process);
         let Some(standing) = standing else {
@@ -253,8 +260,8 @@ impl Line {
         self.entries.insert(index, entry);
     }
 
-    /// Brings it to how it is saved at `now`, with so much room left. `is_anew` where the permits are left to
-    /// the first from now on, whenever they came free.
+    /// Updates the line for saving at `now`, with `available` permits free. If `is_anew`, the time
+    /// for which free permits are left to the first begins now.
     pub(crate) fn settle(&mut self, available: u32, is_anew: bool, now: Timestamp) {
         if self.is_empty() {
             *self = Self::default();
@@ -300,14 +307,14 @@ impl Entry {
         at.since(self.heard) <= HEARD_FOR
     }
 
-    /// An entry that asks for more than there is at all keeps nobody waiting.
+    /// Whether the entry holds up others: it is live and fits into the capacity.
     fn counts(&self, capacity: Capacity, at: LineTime) -> bool {
         self.count <= capacity.value() && self.is_live(at)
     }
 }
 
 impl Claim {
-    /// Those before this place come first.
+    /// Entries before this place come first.
     fn before(&self, at: LineTime) -> LineTime {
         let place = at.place(self.seniority);
         match self.waits {

@@ -34,7 +34,7 @@ fn tries(process: u64) -> Claim {
     }
 }
 
-/// A line with one room free at `at_ms`, in which these processes have waited so long for so many permits.
+/// A line with one free permit at `at_ms`, and entries of (process, waited in ms, count).
 fn line(at_ms: i64, entries: &[(u64, u64, u32)]) -> Line {
     let mut line = Line::default();
     for (process, waited_ms, count) in entries {
@@ -139,7 +139,7 @@ fn the_time_that_permits_are_left_begins_when_they_come_free_and_anew_when_it_is
 #[test]
 fn a_process_that_was_not_heard_of_for_a_minute_does_not_count() {
     let mut line = line(0, &[(1, 5_000, 1), (2, 1_000, 1)]);
-    // Such a pause would be taken for a clock that was set, if nothing was written meanwhile.
+    // If nothing was written meanwhile, the line would take such a pause for a clock that was set.
     for s in [20, 40, 60] {
         let at = line.time(now(s * 1_000));
         let standing = line.entry(ProcessId::new(2)).map(|entry| Standing {
@@ -225,7 +225,7 @@ fn a_text_that_makes_no_sense_is_an_empty_line() {
     }
 }
 
-/// Whatever the row says, somebody is admitted in the end.
+/// Whatever text the row has, some ask is admitted in the end.
 #[test]
 fn no_text_keeps_everybody_waiting_for_ever() {
     let most = i64::MAX;

@@ -1,7 +1,9 @@
-//! A line as the text in a semaphore's row: its clock and since when permits are free, then an entry each.
+//! A line as the text in a semaphore's row: its clock, the time since when permits are free, and
+//! the entries.
 //!
-//! `latest skew idle;place process heard count waiting;…`, the times in microseconds, `-` for none. Nothing is the empty
-//! line, and so is a text that makes no sense: a line is never needed but for the order.
+//! The form is `latest skew idle;place process heard count waiting;…`, with times in microseconds
+//! and `-` for none. An empty or malformed text is the empty line: the line matters only for the
+//! order.
 
 use std::fmt;
 
@@ -34,7 +36,7 @@ impl fmt::Display for Line {
 }
 
 impl Line {
-    /// The line of a stored `text`; an empty one if the text makes no sense.
+    /// The line of a stored `text`. A malformed text gives an empty line.
     pub fn stored(text: &str) -> Self {
         match text {
             "" => Self::default(),

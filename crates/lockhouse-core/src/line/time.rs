@@ -1,20 +1,22 @@
 //! The time of a line.
 //!
-//! It follows the store's clock, but goes on evenly when that clock is set: what the clock is set back by, or ahead by
-//! more than a line could be left alone for, is made up for.
+//! It follows the store's clock, but goes on evenly when that clock is set. It compensates for
+//! steps back, and for steps ahead that are longer than a line in use stays unwritten.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use crate::{Priority, Timestamp};
 
-/// What a step of priority is worth.
+/// The waiting time that one step of priority is worth.
 const STEP_US: i64 = 10_000_000;
 
-/// A clock that shows so much less than before was set back. Less is how clocks are kept in step.
+/// A clock that shows at least this much less than before was set back. Smaller steps are normal
+/// clock synchronization.
 const SET_BACK_US: i64 = 1_000_000;
 
-/// A line is written at least every 20 s while somebody waits. A clock that shows so much more was set ahead.
+/// A line is written at least every 20 s while it has waiters. A clock that shows at least this
+/// much more was set ahead.
 const SET_AHEAD_US: i64 = 30_000_000;
 
 /// A time, or a place, in a line: microseconds.
@@ -26,13 +28,13 @@ impl LineTime {
         Self(now.as_microsecond())
     }
 
-    /// How long it is after `earlier`; nothing if it is not.
+    /// The time since `earlier`. Zero if `earlier` is later.
     pub fn since(self, earlier: LineTime) -> Duration {
         let us = self.0.saturating_sub(earlier.0);
         Duration::from_micros(us.try_into().unwrap_or_default())
     }
 
-    /// The place of somebody of that seniority now.
+    /// The place of a waiter that has `seniority` at this time.
     pub fn place(self, seniority: Seniority) -> Self {
         Self(self.0.saturating_sub(seniority.0))
     }
@@ -54,23 +56,23 @@ impl Sub<Duration> for LineTime {
     }
 }
 
-/// How long somebody has waited, and what its priority is worth: the greater goes first.
+/// The waiting time of a waiter plus the worth of its priority. The greater goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seniority(i64);
 
 impl Seniority {
-    /// That of a waiter of `priority` who has `waited` so long.
+    /// The seniority of a waiter of `priority` that has `waited` this long.
     pub fn new(waited: Duration, priority: Priority) -> Self {
         Self(us(waited).saturating_add(i64::from(priority.value()) * STEP_US))
     }
 
-    /// That of the same waiter when it has waited for so much longer.
+    /// The seniority of the same waiter after waiting for `longer`.
     pub fn after(self, longer: Duration) -> Self {
         Self(self.0.saturating_add(us(longer)))
     }
 }
 
-/// What the store's clock showed when the line was last written, and how far the line's time is from it.
+/// The line's time when it was last written, and its distance from the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
     pub(super) latest: LineTime,
@@ -85,12 +87,12 @@ impl Clock {
         }
     }
 
-    /// The line's time if the store's clock, which shows `now`, was not set since.
+    /// The line's time when the store's clock shows `now`, if that clock was not set since.
     pub(super) fn shown(self, now: Timestamp) -> LineTime {
         LineTime(now.as_microsecond().saturating_add(self.skew_us))
     }
 
-    /// How it is when the store's clock shows `now`.
+    /// The clock when the store's clock shows `now`.
     pub(super) fn at(self, now: Timestamp) -> Self {
         let Self { latest, skew_us } = self;
         let shown = self.shown(now);

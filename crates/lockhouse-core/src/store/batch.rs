@@ -7,14 +7,14 @@ use crate::{Command, Footprint};
 /// Commands to decide and save in one commit.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// What to do, in this order.
+    /// The commands, in the order in which to decide them.
     pub commands: Vec<Command>,
-    /// The rows that the commands touch, as far as they are known beforehand.
+    /// The rows that the commands touch, as far as they are known before loading.
     pub footprint: Footprint,
 }
 
 impl Batch {
-    /// A batch of `commands` that touch what they name, and nothing else that is known yet.
+    /// A batch of `commands` that are known to touch only the rows that they name.
     pub fn new(commands: Vec<Command>) -> Self {
         let footprint = Footprint::of(&commands, []);
         Self {
@@ -23,7 +23,7 @@ impl Batch {
         }
     }
 
-    /// The same batch when those who wait have waited for so much longer.
+    /// The same batch after its asks have waited for `longer`.
     pub fn after(&self, longer: Duration) -> Self {
         let mut batch = self.clone();
         for command in &mut batch.commands {

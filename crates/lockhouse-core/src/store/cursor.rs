@@ -1,15 +1,15 @@
-//! Where a listing of requests goes on.
+//! Cursors of listings of requests.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Invalid, Request};
 
-/// Where a listing of requests goes on: behind the last row that was looked at.
+/// Where a listing of requests goes on: after the last row that was read.
 ///
-/// A store walks over live requests in the order of one of its indexes, by numbers that it gave them and
-/// that never change. What the numbers mean is the store's business. Callers pass a cursor back as they got
-/// it, to the same listing.
+/// A store walks over live requests in the order of one of its indexes, by numbers that it assigned
+/// and that never change. Only the store knows what the numbers mean. Callers pass a cursor back
+/// unchanged, to the same listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
     /// The part of the index; 0 where it has only one. At most [`i64::MAX`], as is the row.
@@ -28,7 +28,7 @@ impl FromStr for Cursor {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        // Databases know no greater integers than those with a sign.
+        // Databases have signed integers only.
         let number = |digits: &str| u64::try_from(digits.parse::<i64>().ok()?).ok();
         let numbers = text.split_once('.');
         let cursor = numbers.and_then(|(group, row)| {
@@ -37,17 +37,17 @@ impl FromStr for Cursor {
                 row: number(row)?,
             })
         });
-        // No other spelling of the same numbers.
+        // Refuse any other spelling of the same numbers.
         let cursor = cursor.filter(|cursor| cursor.to_string() == text);
         cursor.ok_or_else(|| Invalid::new("cursor", "is none that a listing gave as next"))
     }
 }
 
-/// A piece of a listing of live requests.
+/// A page of a listing of live requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// The requests. There may be fewer than were asked for, even none, though more follow.
+    /// The requests. There may be fewer than were asked for, or none, although more follow.
     pub requests: Vec<Request>,
-    /// Where the next piece begins; none at the end.
+    /// Where the next page begins. `None` at the end.
     pub next: Option<Cursor>,
 }

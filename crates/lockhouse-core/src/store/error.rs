@@ -1,4 +1,4 @@
-//! What went wrong in a store.
+//! Errors of stores.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,34 +6,34 @@ use std::sync::Arc;
 
 use crate::{Footprint, Outcome};
 
-/// What kind of trouble a store has, which says what to do about it.
+/// The kind of an error, which decides what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Another transaction was in the way: a deadlock or a serialization failure. Nothing was applied;
-    /// try the whole batch again.
+    /// Another transaction conflicted: a deadlock or a serialization failure. Nothing was applied.
+    /// Retry the whole batch.
     Conflict,
     /// A lock wait timed out. Nothing was applied. [`Error::locked`] names the rows that are still
-    /// locked: only the commands that need them have to wait.
+    /// locked. Only the commands that need them have to wait.
     Locked,
-    /// The connection or the server was lost, or could not be had. Nothing was applied; try again
-    /// on a fresh connection.
+    /// The server could not be reached, or the connection was lost. Nothing was applied. Retry on a
+    /// new connection.
     Unavailable,
-    /// The server has no connection left to give. Nothing was applied; one comes free before long,
-    /// and whoever waits for it is in nobody's way.
+    /// The server has no free connection. Nothing was applied. Retry until the deadline: a
+    /// connection becomes free soon, and waiting for it blocks nobody.
     Crowded,
-    /// The commit was sent and its answer was lost. Ask again to find out.
+    /// The commit was sent and its answer was lost. Repeat the batch to find out.
     Unknown,
-    /// The store turned down what it was sent; trying the same again is no use. In a batch of
-    /// several commands one of them may be to blame, so each may be tried on its own.
+    /// The store rejected the statement, and would do so again. One command of a batch may be the
+    /// cause, so each command may be tried alone.
     Rejected,
     /// The schema is missing, older or newer than what this version needs.
     Schema,
-    /// The URL or its options make no sense.
+    /// The URL or its options are invalid.
     Configuration,
 }
 
-/// What went wrong in a store.
+/// An error of a store.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -44,7 +44,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind`; `context` says what was being done.
+    /// An error of `kind`. `context` says what failed.
     pub fn new(kind: Kind, context: impl Into<String>) -> Self {
         Self {
             kind,
@@ -55,42 +55,42 @@ impl Error {
         }
     }
 
-    /// The same with what caused it.
+    /// This error with `source` as its cause.
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same of a batch for which this was decided before it was sent to be committed.
+    /// This error, for a batch that had these `outcomes` before the commit was sent.
     pub fn after_deciding(mut self, outcomes: Vec<Outcome>) -> Self {
         self.decided = outcomes;
         self
     }
 
-    /// What was decided, one outcome a command: if the batch was applied, it was with these. Empty if
-    /// that isn't known.
+    /// The outcomes of the batch, one for each command, which are right if it was applied. Empty if
+    /// they are not known.
     pub fn decided(&self) -> &[Outcome] {
         &self.decided
     }
 
-    /// The same of a batch that needs these rows, which another transaction keeps locked.
+    /// This error, for a batch that needs `rows`, which another transaction keeps locked.
     pub fn while_locked(mut self, rows: Footprint) -> Self {
         self.locked = Box::new(rows);
         self
     }
 
-    /// The rows that another transaction kept locked when a lock wait [timed out](Kind::Locked). Empty if
-    /// they were free again by the time the store looked for them.
+    /// The rows that another transaction kept locked when a lock wait [timed out](Kind::Locked).
+    /// Empty if they were free again when the store checked.
     pub fn locked(&self) -> &Footprint {
         &self.locked
     }
 
-    /// What kind of trouble it is.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether trying again can help.
+    /// Whether a retry can help.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
@@ -98,8 +98,8 @@ impl Error {
         )
     }
 
-    /// Whether the store is there, and kept busy by others: a call with time left goes on waiting. So is one whose
-    /// time ran out while the store was.
+    /// Whether the store answers but other calls keep it busy, so that a call with time left should
+    /// go on waiting. This includes a call whose time ran out meanwhile.
     pub fn is_busy(&self) -> bool {
         match self.kind {
             Kind::Conflict | Kind::Locked | Kind::Crowded => true,
@@ -139,7 +139,7 @@ impl StdError for Error {
     }
 }
 
-/// The calls of one batch share its error.
+/// All calls of one batch share its error.
 fn as_store_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let shared = || cause.downcast_ref::<Arc<Error>>().map(Arc::as_ref);
     cause.downcast_ref().or_else(shared)

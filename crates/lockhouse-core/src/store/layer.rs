@@ -1,4 +1,4 @@
-//! Decorators: a layer stands before a store and counts, delays, refuses or changes some of its calls.
+//! Decorators: a layer wraps a store and counts, delays, refuses or changes some of its calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -111,16 +111,17 @@ impl Call<'_> {
     }
 }
 
-/// A decorator of a store. Whatever implements it is a [`FullStore`], which passes each call on to
-/// [`inner`](Layer::inner) unless the layer says otherwise.
+/// A decorator of a store. A type that implements it is a [`FullStore`]. It passes each call on to
+/// [`inner`](Layer::inner) unless it overrides that call.
 ///
-/// A layer that observes, delays or fails calls implements [`around`](Layer::around). One that changes what is
-/// asked or answered implements the method of that call.
+/// A layer that observes, delays or fails calls implements [`around`](Layer::around). A layer that
+/// changes the arguments or the answer of a call implements the method of that call.
 pub trait Layer: fmt::Debug + Send + Sync + 'static {
     /// The store that calls are passed on to.
     fn inner(&self) -> &dyn FullStore;
 
-    /// Comes around each call but `transact` and `changed`: `answer` is the call, not yet begun.
+    /// Wraps each call except `transact` and `changed`. `answer` is the future of the call, not yet
+    /// polled.
     fn around<T: Send>(
         &self,
         call: Call<'_>,

@@ -7,16 +7,16 @@ use async_trait::async_trait;
 use super::{Cursor, Error, Held};
 use crate::{CapacityChange, NamePrefix, Owner, Semaphore, SemaphoreName};
 
-/// A piece of a listing.
+/// A page of a listing: where it begins, and its size.
 #[derive(Clone, Debug)]
 pub struct Page<K> {
-    /// Begin after this key; without it, at the first.
+    /// The page begins after this key, or without it at the first.
     pub after: Option<K>,
-    /// At most so many.
+    /// The most rows of the page.
     pub limit: u32,
 }
 
-/// Which live requests are listed: those that match all that is given.
+/// A filter for live requests. A request must match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// Only those that hold permits of this semaphore.
@@ -35,29 +35,31 @@ impl Holders {
     }
 }
 
-/// Lists what a store keeps.
+/// Lists the rows of a store.
 ///
 /// # Contract
-/// - A listing sees what is committed, waits for no lock, and ends within 10 s.
-/// - A page has at most [`Page::limit`] rows, and costs what it has: neither the rows before it nor those after it.
-/// - What is there throughout a walk over all pages is on exactly one of them. What comes or goes meanwhile is on one
-///   at most.
-/// - A page of requests may be shorter than its limit, even empty, though more follow: a store looks at a bounded number
-///   of rows for each. [`Held::next`] says whether more follow.
+/// - A listing reads committed rows, waits for no lock, and ends within 10 s.
+/// - A page has at most [`Page::limit`] rows. Its cost does not depend on the rows before or after
+///   it.
+/// - A row that exists throughout a walk over all pages is on exactly one of them. A row that is
+///   added or removed meanwhile is on at most one.
+/// - A page of requests may be shorter than its limit, or empty, although more follow, since a
+///   store reads a bounded number of rows for each page. [`Held::next`] says whether more follow.
 #[async_trait]
 pub trait Listing: fmt::Debug + Send + Sync + 'static {
-    /// Semaphores that are not deleted, in byte order of their names; with `prefix`, only those whose names
-    /// begin with it.
+    /// Semaphores that are not deleted, in byte order of their names. With `prefix`, only those
+    /// whose names begin with it.
     async fn semaphores(
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
     ) -> Result<Vec<Semaphore>, Error>;
 
-    /// Semaphores, those too that are deleted or were only made ready, in byte order of their names.
+    /// All rows of semaphores, including those that are deleted or were only prepared for a first
+    /// definition, in byte order of their names.
     async fn semaphores_ever(&self, page: &Page<SemaphoreName>) -> Result<Vec<Semaphore>, Error>;
 
-    /// Live requests, in an order of the store's own.
+    /// Live requests, in an order that the store chooses.
     async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error>;
 
     /// The latest changes of the capacity of `name`, newest first, at most `limit`.

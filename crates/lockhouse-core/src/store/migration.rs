@@ -1,4 +1,4 @@
-//! The schema, brought up to date.
+//! Schema migration.
 
 use std::fmt;
 
@@ -6,13 +6,14 @@ use async_trait::async_trait;
 
 use super::Error;
 
-/// Creates and upgrades what a store keeps its rows in.
+/// Creates and upgrades the schema of a store.
 ///
 /// # Contract
-/// - Any number of processes may migrate at once. Each call returns when the schema is there.
-/// - A migration that was interrupted is finished by the next.
-/// - A schema that is newer than this version stays as it is, and the call fails with [`Kind::Schema`](super::Kind::Schema).
-/// - It may take as long as the rows that there are need.
+/// - Any number of processes may migrate at once. Each call returns when the schema is up to date.
+/// - The next migration finishes one that was interrupted.
+/// - A schema that is newer than this version is not changed, and the call fails with
+///   [`Kind::Schema`](super::Kind::Schema).
+/// - The duration may grow with the number of rows.
 #[async_trait]
 pub trait Migration: fmt::Debug + Send + Sync + 'static {
     /// Brings the schema up to this version.

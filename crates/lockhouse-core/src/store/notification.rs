@@ -1,4 +1,4 @@
-//! News of permits that came back through another process.
+//! Notifications about releases in other processes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,18 +7,21 @@ use async_trait::async_trait;
 
 use crate::{ProcessId, SemaphoreName};
 
-/// Tells of changes that other processes committed.
+/// Notifies a process of changes that other processes committed.
 ///
 /// # Contract
-/// - Nothing depends on it but time: waiters poll as well. A notification too many or too few costs time, and nothing else.
+/// - Only latency depends on it, since waiters poll as well. An extra or a missing notification
+///   costs time, and nothing else.
 /// - A store without notifications never answers: it returns [`std::future::pending`].
 #[async_trait]
 pub trait Notification: fmt::Debug + Send + Sync + 'static {
-    /// Waits until permits of `on`, which callers of `process` wait for, may have come back through
-    /// another process, unless they are [left to](crate::Freed::left_to) a third one. Returns the semaphores that they may be of; none means that it may be any of them.
+    /// Waits until another process may have released permits of one of the semaphores `on`, for
+    /// which `process` has waiters. Permits that are [left to](crate::Freed::left_to) a third
+    /// process do not count. Returns the semaphores concerned; an empty list means that it may be
+    /// any of them.
     ///
-    /// The future may be dropped at any time. What comes between two calls is told by the second, if that is not seconds
-    /// later.
+    /// The future may be dropped at any time. A change between two calls is reported by the second
+    /// call, if that begins within about a second.
     async fn changed(
         &self,
         on: &BTreeSet<SemaphoreName>,

@@ -1,4 +1,4 @@
-//! The tokens for servers that stand before the store.
+//! The access tokens for servers in front of the store.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use crate::{Digest, Owner, Timestamp, Token, TokenGrant, TokenName};
 /// The most tokens that a store lists.
 pub const MAX_TOKENS: u32 = 10_000;
 
-/// A token to be made.
+/// A token to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToken {
     /// Its name.
     pub name: TokenName,
-    /// Of its secret.
+    /// The digest of its secret.
     pub digest: Digest,
-    /// What it may do.
+    /// Its grants.
     pub grants: Vec<TokenGrant>,
-    /// When it ends by itself.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl NewToken {
-    /// The token as it is when it was made at `now`.
+    /// The token that is created at `now`.
     pub fn made_at(&self, now: Timestamp) -> Token {
         Token {
             name: self.name.clone(),
@@ -41,29 +41,31 @@ impl NewToken {
 pub struct TokenList {
     /// The store's clock.
     pub now: Timestamp,
-    /// The tokens, each with the digest of its secret, in byte order of their names, at most [`MAX_TOKENS`]. Expired
-    /// and revoked ones are among them.
+    /// The tokens, each with the digest of its secret, in byte order of their names, at most
+    /// [`MAX_TOKENS`]. They include expired and revoked ones.
     pub tokens: Vec<(Digest, Token)>,
 }
 
 /// Keeps access tokens, without their secrets.
 ///
 /// # Contract
-/// - Names are unique. A token stays listed when it has expired or was revoked, until another of its name is made.
-/// - Times are the store's.
+/// - Names are unique. A token that has expired or was revoked stays listed until another token of
+///   its name is created.
+/// - Times are by the store's clock.
 /// - Each call is safe to repeat, and ends within 10 s.
 #[async_trait]
 pub trait Tokens: fmt::Debug + Send + Sync + 'static {
     /// All tokens.
     async fn tokens(&self) -> Result<TokenList, Error>;
 
-    /// Makes a token, in the place of one with its name that has expired or was revoked. None if a good token has
-    /// that name and another digest.
+    /// Creates a token. It replaces one of its name that has expired or was revoked. Returns `None`
+    /// if a valid token has that name and another digest.
     async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error>;
 
-    /// Revokes the token called `name`. None if there is no such token; one that was revoked before stays as it is.
+    /// Revokes the token `name`. Returns `None` if there is no such token. A token that was revoked
+    /// before stays unchanged.
     async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error>;
 
-    /// Those of `owners` that have a session or hold a live request.
+    /// The owners among `owners` that have a session or hold a live request.
     async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error>;
 }

@@ -1,4 +1,4 @@
-//! The loop by which every store does a batch: load, decide, save.
+//! The loop by which every store executes a batch: load, decide, save.
 //!
 //! ```text
 //! load the footprint ─▶ does it touch more? ─▶ decide ─▶ save and commit ─▶ answer
@@ -6,16 +6,19 @@
 //!         └─────────────────────┴──────────────────────────────┘
 //! ```
 //!
-//! A batch names most of what it touches beforehand. The rest is known only from the rows: which semaphores
-//! a request holds that is ended, or whether a definition creates its semaphore. Then the footprint grows, and the
-//! batch begins again.
+//! A batch names most of the rows that it touches. Only the rows tell the rest: the semaphores of a
+//! request that is ended, or whether a definition creates its semaphore. Then the footprint grows,
+//! and the batch begins again.
 //!
-//! A store that locks its rows commits at the first attempt, but for one case: an id that is only asked for is mostly new,
-//! and reading it finds nothing. Such a store may [take it for new](Transaction::TAKES_FOR_NEW) and not load it. Its unique key
-//! refuses the insert if that was wrong; a refused ask has nothing to insert, so the store looks it up before the refusal is
-//! believed. Either way the attempt is [outdated](Commit::Outdated), and the next one loads everything.
+//! A store that locks its rows commits at the first attempt, with one exception. The id of an
+//! acquire is mostly new, so reading it mostly finds nothing. Such a store may [take it for
+//! new](Transaction::TAKES_FOR_NEW) and not load it. If the id was not new, the unique key refuses
+//! the insert. A refused ask inserts nothing, so the store looks its id up before it believes the
+//! refusal. In both cases the attempt is [outdated](Commit::Outdated), and the next one loads
+//! everything.
 //!
-//! An optimistic store locks nothing: its commit is outdated whenever another one changed what this one loaded.
+//! An optimistic store locks nothing: its commit is outdated if another commit changed the loaded
+//! rows.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -24,34 +27,37 @@ use std::task::{Context, Poll, Waker};
 use super::{Batch, Error, Kind};
 use crate::{Changes, Command, ExternalId, Footprint, Loaded, Outcome, decide};
 
-/// How often a batch is begun. A store that locks needs three or four rounds at worst. An optimistic one needs more under
-/// contention, and pauses between them.
+/// How often a batch is tried. A store that locks needs three or four rounds at worst. An
+/// optimistic store needs more under contention, and pauses between them.
 const ROUNDS: usize = 24;
 
-/// The two ends of a batch, which a store supplies.
+/// The load and the save of a batch, which a store implements.
 ///
 /// # Contract
-/// - [`load`](Self::load) begins anew. Whatever an earlier `load` has locked may be let go first.
-/// - Between a `load` and the commit of its [`save`](Self::save), nobody else changes what was loaded. A store
-///   that locks keeps its locks; an optimistic one commits only if nothing has changed.
+/// - [`load`](Self::load) begins again. It may first release the locks of an earlier `load`.
+/// - Between a `load` and the commit of its [`save`](Self::save), no other transaction changes the
+///   loaded rows. A store that locks keeps its locks. An optimistic store commits only if no row
+///   has changed.
 /// - A `save` that is [outdated](Commit::Outdated), or fails with an error that is not
-///   [`maybe_applied`](Error::maybe_applied), has changed nothing that counts.
+///   [`maybe_applied`](Error::maybe_applied), has changed nothing.
 /// - A transaction that is dropped without a commit changes nothing.
 #[expect(
     async_fn_in_trait,
     reason = "each store has one caller, which knows whether the futures are Send"
 )]
 pub trait Transaction {
-    /// Whether ids that a batch only asks for are left out of the first footprint, as they are mostly new.
+    /// Whether the first footprint leaves out the ids of acquires, since they are mostly new.
     const TAKES_FOR_NEW: bool;
 
-    /// Reads the rows of `footprint`, in its order if they are locked, and then the clock.
+    /// Reads the rows of `footprint`, locking them in its order if the store locks, and then the
+    /// clock.
     async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error>;
 
-    /// Writes `changes` and commits. Outdated if one of the requests to insert is there already, or one of those of `absent`,
-    /// which were taken for new and are not to be inserted.
+    /// Writes `changes` and commits. The result is outdated if one of the requests to insert exists
+    /// already, or one of `absent` does: those were taken for new and are not to be inserted.
     ///
-    /// `changes` may have semaphores that there were no rows of; they are created. They may be empty if `absent` is not.
+    /// `changes` may have semaphores without a row, which are created. They may be empty if
+    /// `absent` is not.
     async fn save(
         &mut self,
         changes: Changes,
@@ -64,14 +70,14 @@ pub trait Transaction {
 pub enum Commit {
     /// The changes are committed.
     Done,
-    /// Nothing was changed: something is not as it was loaded or taken to be. The batch begins again.
+    /// Nothing was changed, since a row is not as it was loaded or assumed. The batch begins again.
     Outdated,
 }
 
-/// Does `batch` in `transaction`: one outcome a command, in their order.
+/// Executes `batch` in `transaction`. Returns one outcome for each command, in their order.
 ///
 /// # Errors
-/// Those of the store. [`Kind::Conflict`] if what the batch touches keeps changing.
+/// Those of the store. [`Kind::Conflict`] if the rows of the batch keep changing.
 pub async fn transact<T: Transaction>(
     transaction: &mut T,
     batch: &Batch,
@@ -102,11 +108,11 @@ pub async fn transact<T: Transaction>(
             Err(error) => return Err(error.after_deciding(decision.outcomes)),
         }
     }
-    let problem = "what the batch touches keeps changing; try again";
+    let problem = "the rows of the batch keep changing; try again";
     Err(Error::new(Kind::Conflict, problem))
 }
 
-/// The same for a store that never waits, such as one in this process.
+/// [`transact`] for a store that never waits, such as one in this process.
 ///
 /// # Errors
 /// Those of [`transact`].
@@ -124,7 +130,7 @@ pub fn transact_at_once<T: Transaction>(
     }
 }
 
-/// The ids that `commands` ask for and do nothing else about.
+/// The ids that occur only in acquires among `commands`.
 fn only_asked_for(commands: &[Command]) -> BTreeSet<&ExternalId> {
     let named = |is_ask: bool| {
         let commands = commands
@@ -139,7 +145,7 @@ fn only_asked_for(commands: &[Command]) -> BTreeSet<&ExternalId> {
     asked_for
 }
 
-/// Those of the `new` ids that were refused what they asked for.
+/// The ids among `new` whose acquires were refused.
 fn refused<'a>(
     commands: &'a [Command],
     outcomes: &[Outcome],

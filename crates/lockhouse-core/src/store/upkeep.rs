@@ -1,4 +1,4 @@
-//! What sweeps, purges and verification ask of a store.
+//! The calls of sweeps, purges and verification.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,86 +8,88 @@ use async_trait::async_trait;
 use super::{Error, Page};
 use crate::{Owner, Recount, Request, Semaphore, SemaphoreName, Timestamp};
 
-/// Live requests that seem due to end.
+/// Which live requests seem due to end.
 #[derive(Clone, Copy, Debug)]
 pub enum Due<'a> {
-    /// Their time has passed, or their owner's session has.
+    /// Requests whose TTL has passed, or whose owner's session has lapsed.
     Lapsed {
-        /// Only those that hold permits of one of these.
+        /// Only requests that hold permits of one of these semaphores.
         on: Option<&'a [SemaphoreName]>,
     },
-    /// They are this owner's.
+    /// All requests of this owner.
     OwnedBy(&'a Owner),
 }
 
-/// What a look at the oldest live requests found.
+/// The result of reading the oldest live requests.
 #[derive(Clone, Debug, Default)]
 pub struct Stale {
-    /// Those that no session keeps, in any order.
+    /// Requests that no session keeps, in any order.
     pub requests: Vec<Request>,
-    /// Who was made later was not looked at; none, if there is nobody to look at any more.
+    /// Requests that were created later were not read. `None` if none are left to read.
     pub looked_to: Option<Timestamp>,
 }
 
-/// Rows of the past that may go.
+/// Old rows that may be deleted.
 #[derive(Clone, Copy, Debug)]
 pub enum Purge {
-    /// Requests, with their permits, that ended so long ago.
+    /// Requests, with their permits, that ended more than `age` ago.
     Requests {
-        /// How long.
+        /// The age.
         age: Duration,
     },
-    /// Capacity changes that were made so long ago.
+    /// Capacity changes that were made more than `age` ago.
     CapacityChanges {
-        /// How long.
+        /// The age.
         age: Duration,
     },
-    /// Sessions that lapsed so long ago, of owners who hold nothing.
+    /// Sessions that lapsed more than `age` ago, of owners that hold nothing.
     Sessions {
-        /// How long.
+        /// The age.
         age: Duration,
     },
-    /// Semaphores that were deleted so long ago, once no request that ended before that is kept. The row of the
-    /// [`Epoch`](crate::Epoch) gets their highest fence first, so that a name which comes back begins above it (P7).
+    /// Semaphores that were deleted more than `age` ago, once no request is kept that ended before
+    /// their deletion. The row of the [`Epoch`](crate::Epoch) is first raised to their highest
+    /// fence, so that a name that is used again begins above it (P7).
     Semaphores {
-        /// How long.
+        /// The age.
         age: Duration,
     },
 }
 
-/// Finds what is due to end, deletes what is past, and counts anew.
+/// Finds requests that are due to end, deletes old rows, and verifies counters.
 ///
 /// # Contract
-/// - Finding changes nothing and waits for no lock. It may be out of date: what it finds is ended by
-///   [`transact`](super::Store::transact), which looks again.
-/// - Whatever is due and stays so is found, by repeated calls if it is more than `limit`.
-/// - Each call ends within 10 s, except `recount` and `repair`: those read everything that is kept, and may take as
-///   long as ten minutes.
-/// - No call touches what is live, but for what `repair` sets.
+/// - Finding due requests changes nothing and waits for no lock. The result may be out of date:
+///   [`transact`](super::Store::transact), which ends the requests, checks again.
+/// - A request that is due and stays so is found, by repeated calls if there are more than `limit`.
+/// - Each call ends within 10 s, except `recount` and `repair`, which read all rows and may take up
+///   to ten minutes.
+/// - No call changes live rows, except `repair`.
 #[async_trait]
 pub trait Upkeep: fmt::Debug + Send + Sync + 'static {
-    /// At most `limit` live requests that seem due to end. Reading them changes nothing: each is
-    /// looked at again, under locks, by the [`Cause`](crate::Cause) that it is then ended by.
+    /// At most `limit` live requests that seem due to end. Reading them changes nothing: the
+    /// [`Cause`](crate::Cause) by which each is then ended is checked again under locks.
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error>;
 
-    /// Looks at the live requests without a time to live that have been held for `age`, from the
-    /// oldest on: at those made after `page.after`, `page.limit` of them and who was made in the same
-    /// moment as the last. Says which of them seem due to end, since their owner has no session that
-    /// goes on. So a look costs what it looks at, however many a session keeps.
+    /// Reads live requests without a TTL that have been held for `age`, oldest first: `page.limit`
+    /// of those created after `page.after`, and any created at the same moment as the last. Returns
+    /// those that seem due to end, since no live session of their owner keeps them. So the cost
+    /// depends only on the rows read, however many requests a session keeps.
     async fn stale(&self, age: Duration, page: &Page<Timestamp>) -> Result<Stale, Error>;
 
     /// Owners of live requests, in byte order.
     async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error>;
 
-    /// Deletes at most `limit` rows of the past, in one transaction; how many they were. Fewer where
-    /// others have some locked; 0 where there is nothing to delete, or others have the oldest locked.
+    /// Deletes at most `limit` old rows in one transaction. Returns how many. The number is lower
+    /// if other transactions keep some rows locked. It is 0 if there is nothing to delete, or if
+    /// the oldest rows are locked.
     async fn purge(&self, what: Purge, limit: u32) -> Result<u64, Error>;
 
-    /// Counts everything anew, in one consistent read.
+    /// Counts all rows again, in one consistent read.
     async fn recount(&self) -> Result<Recount, Error>;
 
-    /// Sets the counter of `name`, and its fence if that is behind, to what its permits say, under
-    /// the semaphore's lock, and files misfiled requests that hold it so that a refusal finds them. Says what the semaphore
-    /// was, if something was off.
+    /// Corrects the counter of `name` from its permits, under the semaphore's lock, and its fence
+    /// if that is too low. Also corrects the index entries of its misfiled requests, so that a
+    /// refusal finds them. Returns the semaphore as it was before, if something was wrong.
     async fn repair(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error>;
 }

@@ -1,4 +1,4 @@
-//! Who waits, for all to see.
+//! Published lists of waiters.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use super::Error;
 use crate::{Count, ExternalId, Owner, Priority, ProcessId, SemaphoreName, Timestamp};
 
-/// A waiter of this process, as the process shows it to others.
+/// A waiter of this process, as the process publishes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownWaiter {
-    /// The id that it asks under.
+    /// The id of its ask.
     pub external_id: ExternalId,
     /// Its owner, if it has one.
     pub owner: Option<Owner>,
@@ -26,7 +26,7 @@ pub struct ShownWaiter {
 }
 
 impl ShownWaiter {
-    /// The waiter as it is listed, where `now` is the store's clock when it had waited so long.
+    /// The waiter as it is listed; `now` is the store's clock when it had waited for `waited`.
     pub fn at(self, now: Timestamp) -> Waiter {
         Waiter {
             external_id: self.external_id,
@@ -42,7 +42,7 @@ impl ShownWaiter {
 /// A waiter of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// The id that it asks under.
+    /// The id of its ask.
     pub external_id: ExternalId,
     /// Its owner, if it has one.
     pub owner: Option<Owner>,
@@ -52,31 +52,33 @@ pub struct Waiter {
     pub priority: Priority,
     /// When it arrived, by the store's clock.
     pub since: Timestamp,
-    /// The semaphores that have too few free permits for it. None if it only waits for its turn.
+    /// The semaphores that have too few free permits for it. Empty if it only waits for its turn.
     pub lacks: Vec<SemaphoreName>,
 }
 
 impl Waiter {
-    /// Waiters are served in the order of this: the time of arrival in microseconds, moved by the priority.
+    /// The time of arrival in microseconds, moved by the priority. Waiters are served in this
+    /// order.
     pub fn place_us(&self) -> i64 {
         self.since.as_microsecond() - self.priority.worth_us()
     }
 }
 
-/// What the processes have shown of the waiters of a semaphore.
+/// The published waiters of a semaphore.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// The store's clock when it was read.
+    /// The store's clock at the time of the read.
     pub now: Timestamp,
-    /// The waiters of each process, those of one process in their order.
+    /// The waiters of each process, in their order within the process.
     pub processes: Vec<(ProcessId, Vec<Waiter>)>,
 }
 
 /// Keeps a list of the waiters of each process, for people to read. No promise depends on it.
 ///
 /// # Contract
-/// - The list of a process for a semaphore is one row, written in one commit with the store's time of that.
-/// - The calls wait for no lock but those of the process's own rows.
+/// - The list of a process for a semaphore is one row, written in one commit together with the
+///   store's time.
+/// - The calls wait only for locks of the process's own rows.
 /// - Each call ends within 10 s.
 #[async_trait]
 pub trait WaitingList: fmt::Debug + Send + Sync + 'static {
@@ -91,9 +93,9 @@ pub trait WaitingList: fmt::Debug + Send + Sync + 'static {
     /// The lists of all processes for `name` that were written within the last [`SHOWN_FOR`].
     async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error>;
 
-    /// Deletes at most `limit` lists that were written more than `age` ago; how many they were.
+    /// Deletes at most `limit` lists that were written more than `age` ago. Returns how many.
     async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error>;
 }
 
-/// How long a list is believed. A process writes it every 5 s.
+/// How long a list is valid. A process writes it every 5 s.
 pub const SHOWN_FOR: Duration = Duration::from_secs(15);

@@ -15,26 +15,27 @@ use super::{Promise, Violation};
 /// How many of those that are live are shown where their sum is wrong.
 const SHOWN: usize = 20;
 
-/// What is off, in words; empty if nothing is.
+/// The inconsistencies of the rows, in words. Empty if there are none.
 pub fn violations(rows: &Rows) -> Vec<String> {
     let found = broken(rows, |_| false);
     found.iter().map(ToString::to_string).collect()
 }
 
-/// What is off. A semaphore that a template `may_make` may have been created with one capacity, deleted when nobody used
-/// it, and created with another: it is judged since it was created last.
+/// The inconsistencies of the rows. A semaphore that a template `may_make` may have been created
+/// with one capacity, deleted as idle, and created with another. So it is judged only since its
+/// last creation.
 pub(super) fn broken(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
     let mut found = out_of_order(rows, may_make);
     found.extend(off_its_time(rows));
     found
 }
 
-/// What did not end by its time.
+/// Requests that did not end by their time.
 pub(super) fn off_its_time(rows: &Rows) -> Vec<Violation> {
     rows.permits.iter().filter_map(ends_by_its_time).collect()
 }
 
-/// What else is off. All times must be of one clock that was never moved.
+/// The other inconsistencies. All times must be by one clock that was never set.
 pub(super) fn out_of_order(rows: &Rows, may_make: impl Fn(&str) -> bool) -> Vec<Violation> {
     let mut by_semaphore: HashMap<&str, Vec<&PermitRow>> = HashMap::new();
     for permit in &rows.permits {
@@ -170,7 +171,8 @@ fn capacity(
     let mut live = 0;
     let mut endings = BinaryHeap::new();
     for permit in permits {
-        // What ended in the same microsecond may have ended in the same commit, before the grant.
+        // A request that ended in the same microsecond may have ended in the same commit, before
+        // the grant.
         while let Some(Reverse((at, count))) = endings.peek() {
             if *at > permit.granted_at {
                 break;

@@ -224,10 +224,11 @@ pub(crate) fn refused(error: &Error) -> Answer {
             Code::UnknownSemaphore => Refused::UnknownSemaphore,
             Code::UnknownRequest => Refused::UnknownRequest,
             Code::IdempotencyConflict => Refused::Conflict,
-            // What a client can't tell from having been done. A deadlock that goes on when the engine
-            // has tried often enough is one of these: no code is a deadlock's own, and as others'
-            // transactions can bring it about, it is no breach. So `Refused::Deadlock` is for locks
-            // made by hand; that no order of names comes to this is held by the suite of all stores.
+            // The client cannot tell whether the call was done. This includes a deadlock that
+            // persists after the engine's retries: no code stands for a deadlock, and since other
+            // transactions can cause one, it is no violation. `Refused::Deadlock` is for
+            // hand-written locks. The conformance suite checks that no order of names leads to a
+            // deadlock.
             Code::StoreUnavailable => return Answer::Unknown,
             _ => Refused::Other(other.to_string()),
         },

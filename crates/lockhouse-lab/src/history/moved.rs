@@ -67,8 +67,8 @@ impl Moved {
         rows
     }
 
-    /// What the clock should have said when it said `at`: the offset is that of the stretch of time
-    /// into which it puts the moment, or next to it.
+    /// The true time when the clock showed `at`. The offset is that of the stretch of time that
+    /// contains this moment, or is next to it.
     fn truly(&self, at: i64) -> i64 {
         let ends = self.moves.iter().map(|moved| signed(moved.to));
         let ends = ends.chain([signed(self.until)]);

@@ -7,10 +7,10 @@ use std::fmt;
 /// Times are microseconds of the machine's monotonic clock, which is the same for all its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who called. A client does one thing after the other, or several at once. Those whose numbers
-    /// are of one thousand are of one process.
+    /// The client that called. A client makes one call after the other, or several at once. Clients
+    /// with numbers in the same thousand belong to one process.
     pub client: u32,
-    /// What it asked.
+    /// The call.
     pub call: Call,
     /// Before it was sent.
     pub begun: u64,
@@ -26,7 +26,7 @@ pub const FELLOWS: u32 = 1_000;
 /// When a call ended that never did.
 pub const NEVER: u64 = u64::MAX;
 
-/// What is asked.
+/// A call of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// To be granted permits.
@@ -90,7 +90,7 @@ pub struct Asked {
     pub id: String,
     /// Semaphores and counts, in the caller's order.
     pub permits: Vec<(String, i64)>,
-    /// Who will hold.
+    /// The owner of the permits.
     pub owner: Option<String>,
     /// How long it lasts.
     pub ttl_us: Option<u64>,

@@ -1,4 +1,4 @@
-//! What can be broken, and how it is said.
+//! The promises that can be broken, and their descriptions.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// What is broken when it is.
+    /// A description of the broken promise.
     pub const fn words(self) -> &'static str {
         match self {
             Promise::P1 => "more permits are held than there are",

@@ -62,7 +62,7 @@ impl Recorder {
         operation.answer = Answer::Done;
     }
 
-    /// What was noted until now.
+    /// The operations that were recorded so far.
     pub fn history(&self) -> Vec<Operation> {
         self.operations().clone()
     }

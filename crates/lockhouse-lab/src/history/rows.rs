@@ -26,7 +26,7 @@ pub struct SemaphoreRow {
     pub fence: i64,
     /// When it was created last: microseconds.
     pub created_at: i64,
-    /// Whether it was deleted, and not made anew.
+    /// Whether it was deleted, and not created again.
     pub is_deleted: bool,
 }
 
@@ -62,9 +62,9 @@ pub struct PermitRow {
 pub struct CapacityChangeRow {
     /// The semaphore's name.
     pub semaphore: String,
-    /// What it was.
+    /// The capacity before.
     pub old_capacity: i64,
-    /// What it became.
+    /// The capacity after.
     pub new_capacity: i64,
     /// Microseconds.
     pub changed_at: i64,

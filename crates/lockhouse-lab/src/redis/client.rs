@@ -26,7 +26,7 @@ pub struct Client {
     pub(super) gate: Option<Arc<Gate>>,
     /// In what order its messages arrive among those of others.
     pub(super) turns: Option<(Arc<Turns>, usize)>,
-    /// What it has written, by the id that it was asked for under.
+    /// The values that it has written, by the id of the ask.
     pub(super) written: HashMap<String, String>,
 }
 

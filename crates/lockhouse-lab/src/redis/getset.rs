@@ -8,8 +8,9 @@ use super::lock::Lock;
 use super::scene::Scene;
 use crate::history::{Asked, Promise};
 
-/// The value is when the lock expires, by its holder's clock. Who finds it passed swaps in another, and has the lock if it
-/// swapped out what it had read. One that swapped in vain has changed the value all the same.
+/// The value is when the lock expires, by its holder's clock. A client that finds it expired swaps
+/// in a new value, and has the lock if it swapped out the value that it had read. A client that
+/// swapped in vain has changed the value all the same.
 pub(super) struct Getset;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What a lock is.
+//! The trait of the locks.
 
 use ::redis::RedisResult;
 use async_trait::async_trait;
@@ -13,10 +13,10 @@ pub trait Lock: Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// A description in one line.
     fn about(&self) -> &'static str;
 
-    /// What it breaks, and in which scene.
+    /// The promises that it breaks, and in which scene.
     fn breaks(&self) -> &'static [(Scene, Promise)];
 
     /// Takes a permit of the semaphore, if there is room.

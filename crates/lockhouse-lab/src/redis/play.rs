@@ -46,7 +46,7 @@ pub trait Nodes: Send + Sync {
     fn jump(&self, node: usize, by: Duration);
 }
 
-/// Who goes through a scene.
+/// The lock or client that goes through a scene.
 #[derive(Clone)]
 pub enum Player {
     /// A lock.
@@ -192,7 +192,7 @@ impl Stage<'_> {
         };
         let swaps_second = async {
             if !is_hand {
-                // Whoever comes second is refused: there is nothing to hold it at.
+                // The second client is refused, so there is no call to stop it at.
                 sleep(SHORT / 4).await;
             }
             second.acquire(recorder, &of_second).await;

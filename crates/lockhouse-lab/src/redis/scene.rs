@@ -1,6 +1,6 @@
-//! What happens to a lock.
+//! The scenes that a lock goes through.
 
-/// What happens.
+/// A scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
     /// A client dies in the middle of its acquire.

@@ -15,7 +15,7 @@ pub struct At {
     pub(super) clock_off_us: i64,
     /// Where it waits for others.
     pub(super) meet: Arc<Meet>,
-    /// What else it is called in the database, by what it was asked for.
+    /// Its other names in the database, by the id of the ask.
     pub(super) aliases: HashMap<String, String>,
     /// The fence of what it was granted last, where the strategy has fences.
     pub(super) fence: Option<i64>,

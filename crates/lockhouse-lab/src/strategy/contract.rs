@@ -1,4 +1,4 @@
-//! What a lock by hand consists of.
+//! The trait of hand-written locks.
 
 use async_trait::async_trait;
 
@@ -9,10 +9,10 @@ use crate::history::{Asked, Promise};
 /// A way to hold a permit by SQL.
 #[async_trait]
 pub trait Strategy: Send + Sync {
-    /// What it is called.
+    /// The name of the lock.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// A description in one line.
     fn about(&self) -> &'static str;
 
     /// The promise that it is here for.
@@ -65,7 +65,7 @@ pub trait Strategy: Send + Sync {
     /// Gives back what `id` holds; whether there was something.
     async fn release(&self, at: &mut At, id: &str) -> Result<bool, Trouble>;
 
-    /// What a job beside it does now and then.
+    /// The periodic job that goes with the lock.
     async fn sweep(&self, at: &mut At) -> Result<(), Trouble> {
         let _ = at;
         Ok(())

@@ -1,4 +1,4 @@
-//! What those that count have in common: permits in rows, counted under the semaphore's lock.
+//! Shared parts of the strategies that count: permits in rows, counted under the semaphore's lock.
 
 use super::client::At;
 use super::sql::Trouble;

@@ -7,7 +7,8 @@ use super::contract::Strategy;
 use super::sql::{Server, Trouble, Value};
 use crate::history::{Asked, Promise};
 
-/// Who finds it free, or its time passed, writes itself in. Who is still written there renews.
+/// A client that finds the row free or expired writes its name into it. A client whose name is
+/// still there renews.
 pub(super) struct ForUpdate;
 
 #[async_trait]

@@ -8,7 +8,7 @@ use super::counted;
 use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
-/// Whose answer was lost has a permit that nobody knows of, and asks for another.
+/// A client whose answer was lost has a permit that it does not know, and asks for another.
 pub(super) struct FreshId;
 
 #[async_trait]

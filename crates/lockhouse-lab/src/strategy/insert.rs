@@ -7,7 +7,7 @@ use super::contract::Strategy;
 use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
-/// Who inserts the row has the lock; who deletes it gives it back.
+/// The client that inserts the row has the lock. Deleting the row releases it.
 pub(super) struct Insert;
 
 #[async_trait]

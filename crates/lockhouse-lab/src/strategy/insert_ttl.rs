@@ -7,8 +7,8 @@ use super::contract::Strategy;
 use super::sql::Trouble;
 use crate::history::{Asked, Promise};
 
-/// A row that is swept when its time has passed. Who gives back deletes the lock's row, be it still
-/// its own or not.
+/// A row that is swept when its time has passed. A release deletes the lock's row, whether it is
+/// still the client's own or not.
 pub(super) struct InsertTtl;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl Strategy for InsertTtl {
                    VALUES (?, ?, {now} + ?)";
         let (name, ttl) = (&asked.permits[0].0, asked.ttl());
         let done = at.sql.run(sql, &[name, &asked.id, &ttl]).await;
-        // What a release goes by.
+        // The name by which a release finds the row.
         at.aliases.insert(asked.id.clone(), name.clone());
         match done {
             Err(Trouble::Duplicate) => Ok(false),

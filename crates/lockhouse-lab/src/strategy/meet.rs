@@ -35,7 +35,7 @@ impl Meet {
         if self.here.available_permits() >= self.expected as usize {
             self.gone_on.add_permits(self.expected as usize);
         }
-        // Who waited in vain goes on as well.
+        // A client that waited in vain goes on as well.
         let _ = timeout(PATIENCE, self.gone_on.acquire()).await;
     }
 }

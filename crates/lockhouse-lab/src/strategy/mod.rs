@@ -55,7 +55,7 @@ const TABLES: [&str; 5] = [
     "lockhouse_lab_mutex",
 ];
 
-/// Makes the tables of `strategy` anew.
+/// Creates the tables of `strategy` again.
 ///
 /// # Errors
 /// When the database won't.

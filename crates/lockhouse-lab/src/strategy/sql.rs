@@ -43,7 +43,7 @@ pub enum Sql {
     Sqlite(rusqlite::Connection),
 }
 
-/// What went wrong.
+/// An error of the database.
 #[derive(Debug)]
 pub enum Trouble {
     /// A key is there already.
@@ -269,7 +269,7 @@ fn sqlite_value(value: &dyn Value) -> rusqlite::types::Value {
 }
 
 fn mysql(error: sqlx::Error) -> Trouble {
-    // What MySQL calls a serialization failure is its deadlock.
+    // MySQL reports a deadlock with the code of a serialization failure.
     trouble(error, "40001")
 }
 

@@ -1,6 +1,7 @@
-//! How many calls with a wrong token an address may make.
+//! Limits the calls with a wrong token from one address.
 //!
-//! A caller with a good token is never limited here, so nobody locks out others behind the same address.
+//! Callers with a valid token are never limited here, so no caller can lock out others behind the
+//! same address.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -9,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-/// So many may come at once.
+/// How many failures may come at once.
 const BURST: u32 = 20;
 
-/// So often one more may come.
+/// How often one more may come.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// So many addresses are kept in mind: those that failed last.
+/// How many addresses are kept: those that failed last.
 const ADDRESSES: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not 0");
 
 /// The addresses that failed lately.
@@ -33,7 +34,7 @@ impl Failures {
         Self(Mutex::new(LruCache::new(ADDRESSES)))
     }
 
-    /// Counts a failure of `address`, and says whether it is one too many.
+    /// Counts a failure of `address`. Returns whether it is one too many.
     pub(crate) fn is_too_many(&self, address: IpAddr) -> bool {
         self.is_too_many_at(address, Instant::now())
     }
@@ -57,7 +58,7 @@ impl Failures {
     }
 }
 
-/// Of IPv6 a caller has as many addresses as it likes: its network counts.
+/// The address, or for IPv6 its network, since a caller may have many IPv6 addresses.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

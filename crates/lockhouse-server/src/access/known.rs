@@ -1,8 +1,9 @@
-//! The tokens that there are, as the store had them a moment ago.
+//! A cache of all tokens of the store.
 //!
-//! All of them are kept in mind, so a call with a token costs no call to the store, and neither does one with a wrong
-//! token. They are read again while calls come, at most every 2 s. What was read is believed for 8 s: a token that is
-//! revoked on any server, or in the database, is refused by all within 10 s, also when the store does not answer.
+//! All tokens are cached, so a call with a valid or a wrong token costs no call to the store. While
+//! calls come, the cache is read again, at most every 2 s. It is valid for 8 s. So all servers
+//! refuse a token within 10 s after it was revoked on any server or in the database, even if the
+//! store does not answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,16 +15,16 @@ use tokio::sync::Mutex;
 
 use crate::tls::CertificateNames;
 
-/// So long no other look is taken.
+/// The shortest time between two reads.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// So long what was read is believed.
+/// How long the cache is valid.
 const BELIEVED: Duration = Duration::from_secs(8);
 
-/// How long after a look the next is taken at the earliest, for a token that is not known: it may be new.
+/// The shortest time before a read for an unknown token, which may be new.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// Knows the tokens.
+/// The cache of tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct Known(Arc<Inner>);
 
@@ -31,7 +32,7 @@ pub(crate) struct Known(Arc<Inner>);
 struct Inner {
     lockhouse: Lockhouse,
     list: RwLock<Option<Arc<List>>>,
-    /// Held while they are read, with when that failed last.
+    /// Locked during a read; the time of the last failed one.
     reading: Mutex<Option<Instant>>,
 }
 
@@ -39,9 +40,9 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct List {
     tokens: HashMap<Digest, Arc<Token>>,
-    /// Before the store was asked.
+    /// The time just before the read.
     asked_at: Instant,
-    /// The store's clock then, or a little later.
+    /// The store's clock at the read, or a little later.
     now: Timestamp,
 }
 
@@ -57,7 +58,7 @@ impl Known {
     /// The tokens, at most 8 s old.
     ///
     /// # Errors
-    /// `store_unavailable` when the store has not answered for so long.
+    /// `store_unavailable` if the store has not answered for that long.
     pub(crate) async fn list(&self) -> Result<Arc<List>, Error> {
         if let Some(list) = self.believed() {
             let age = list.asked_at.elapsed();
@@ -74,12 +75,12 @@ impl Known {
         self.read(BELIEVED).await
     }
 
-    /// The same for a token that was not found.
+    /// The tokens, read again for a token that was not found.
     pub(crate) async fn list_again(&self) -> Result<Arc<List>, Error> {
         let called_at = Instant::now();
         let asked_at = self.believed().map(|list| list.asked_at);
         if let Some(asked_at) = asked_at {
-            // Others may ask for more unknown tokens: all of them have one look in so long.
+            // All calls with unknown tokens share one read in this time.
             tokio::time::sleep_until((asked_at + AGAIN).into()).await;
         }
         self.read(called_at.elapsed()).await
@@ -92,7 +93,7 @@ impl Known {
             .cloned()
     }
 
-    /// Reads them, one caller at a time, unless that was done within `age`.
+    /// Reads the tokens, unless they were read within `age`. One caller reads at a time.
     async fn read(&self, age: Duration) -> Result<Arc<List>, Error> {
         let called_at = Instant::now();
         let mut failed_at = self.0.reading.lock().await;
@@ -100,7 +101,7 @@ impl Known {
             return Ok(list);
         }
         if failed_at.is_some_and(|failed_at| failed_at > called_at) {
-            // While this call waited for that one: another try would make it wait twice as long.
+            // The read failed while this call waited for it. Another try would double its wait.
             let what = "the access tokens could not be read; try again later";
             return Err(store::Error::new(Kind::Unavailable, what).into());
         }
@@ -122,23 +123,23 @@ impl Known {
 }
 
 impl List {
-    /// Whether there is none, nor ever was.
+    /// Whether no token exists, not even an expired or revoked one.
     pub(crate) fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The token whose secret this is, good or not.
+    /// The token with this secret, valid or not.
     pub(crate) fn find(&self, secret: &Secret) -> Option<Arc<Token>> {
         let (digest, token) = self.tokens.get_key_value(&secret.digest())?;
         secret.is_of(digest).then(|| Arc::clone(token))
     }
 
-    /// The token of this digest, good or not.
+    /// The token with this digest, valid or not.
     pub(crate) fn get(&self, digest: &Digest) -> Option<Arc<Token>> {
         self.tokens.get(digest).cloned()
     }
 
-    /// The token that has one of the `names` of a certificate: a good one if there is one.
+    /// A token whose name is one of a certificate's `names`, a valid one if there is one.
     pub(crate) fn of_certificate(&self, names: &CertificateNames) -> Option<Arc<Token>> {
         let mut named: Vec<_> = names.iter().filter_map(|name| self.named(name)).collect();
         named.sort_by_key(|token| !token.is_good(self.now()));
@@ -149,7 +150,7 @@ impl List {
         self.all().find(|token| token.name.as_str() == name)
     }
 
-    /// All of them, good or not.
+    /// All tokens, valid or not.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Token>> {
         self.tokens.values()
     }

@@ -1,8 +1,9 @@
-//! Who calls, and whether it may: the one place where calls are authorized.
+//! Authentication and authorization: the one place where calls are authorized.
 //!
-//! [`check`] runs before the handler of every route. It finds the caller's token, and compares its grants with what the route
-//! [`needs`](needs::needs). What a call is about may be in its body or in the store: then the handler asks the
-//! [`Principal`], which the check has put among the request's extensions. A handler that has none answers with an error.
+//! [`check`] runs before the handler of every route. It finds the caller's token, and compares its
+//! grants with what the route [`needs`](needs::needs). Some calls can be authorized only by their
+//! body or by rows of the store. Their handlers ask the [`Principal`], which the check has added to
+//! the request's extensions. A handler without a principal answers with an error.
 
 mod failures;
 mod known;
@@ -33,28 +34,28 @@ pub(crate) use needs::needs;
 pub(crate) use principal::Principal;
 use session::Sessions;
 
-/// How often the token of a call that waits is looked at again.
+/// How often the token of a waiting call is checked again.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
 /// Whether callers need a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Auth {
-    /// As soon as the store has one, good or not.
+    /// Callers need a token as soon as the store has one, valid or not.
     #[default]
     Auto,
     /// Always.
     Tokens,
-    /// Never: whoever reaches the server may do everything.
+    /// Never: every caller that reaches the server may do everything.
     None,
 }
 
-/// Lets callers in.
+/// Authenticates callers.
 #[derive(Debug)]
 pub(crate) struct Access {
     auth: Auth,
-    /// Whether a trusted proxy says who calls.
+    /// Whether a trusted proxy names the caller's address.
     behind_proxy: bool,
-    /// Whether browsers come by TLS.
+    /// Whether browsers use TLS.
     is_secure: bool,
     known: Known,
     failures: Failures,
@@ -86,7 +87,7 @@ impl Access {
         session::set_cookie(value, self.is_secure, lasts)
     }
 
-    /// The caller, if it is one that is let in at all.
+    /// Authenticates the caller of a request.
     async fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -135,7 +136,7 @@ impl Access {
         self.find(secret.trim(), peer).await
     }
 
-    /// The token of which `text` is the secret, good or not.
+    /// The token whose secret is `text`, valid or not.
     async fn find(&self, text: &str, peer: Peer) -> Result<Arc<Token>, Failure> {
         let Ok(secret) = text.parse::<Secret>() else {
             let detail = "the token is malformed; a token is lh_ and 36 characters";
@@ -144,7 +145,7 @@ impl Access {
         if let Some(token) = self.known.list().await?.find(&secret) {
             return Ok(token);
         }
-        // It may have been made a moment ago.
+        // The token may have been created a moment ago.
         let refused = self.unauthenticated(peer, "the token is not known");
         if refused.code() == Code::Overloaded {
             return Err(refused);
@@ -153,7 +154,7 @@ impl Access {
         again.ok_or(refused)
     }
 
-    /// The digest of a good token, of which `text` is the secret.
+    /// The digest of a valid token whose secret is `text`.
     async fn login(&self, text: &str, peer: Peer) -> Result<Digest, Failure> {
         let token = self.find(text, peer).await?;
         let secret = text.parse::<Secret>()?;
@@ -170,7 +171,7 @@ impl Access {
         }
     }
 
-    /// Resolves when `principal` would not be let in any more, with why.
+    /// Resolves with the reason when `principal` would no longer be let in.
     pub(crate) async fn is_lost(&self, principal: &Principal) -> Failure {
         if self.auth == Auth::None {
             return std::future::pending().await;
@@ -190,7 +191,7 @@ impl Access {
                 return Failure::new(Code::Unauthenticated, detail);
             };
             let still = list.all().find(|other| other.name == token.name);
-            // One of the same name that was made since is another.
+            // A newer token of the same name is another token.
             let is_good = still.is_some_and(|still| {
                 still.created_at == token.created_at && still.is_good(list.now())
             });
@@ -201,7 +202,8 @@ impl Access {
         }
     }
 
-    /// The owners in use that any token calls `owner`, and that of nobody's token, in their order; and `principal`'s own.
+    /// The owners in use that are called `owner`, of all tokens and of none, in order; and
+    /// `principal`'s own.
     pub(crate) async fn owners_called(
         &self,
         lockhouse: &Lockhouse,
@@ -213,7 +215,7 @@ impl Access {
         }
         let mut owners = vec![owner.clone()];
         for token in self.known.list().await?.all() {
-            // One that is too long with the name of a token is none of that token's.
+            // If `owner` is too long together with a token's name, that token has no such owner.
             owners.extend(Owner::of_token(&token.name, Some(owner)).ok());
         }
         let mut owners = match owners.len() {
@@ -242,7 +244,7 @@ impl Access {
     }
 }
 
-/// What a caller with neither a token nor a session is told.
+/// The error for a caller without a token or a session.
 fn missing(names: Option<&CertificateNames>) -> String {
     let Some(names) = names else {
         return "a token is missing; send it as Authorization: Bearer TOKEN".into();
@@ -275,9 +277,10 @@ pub(crate) async fn check(
 }
 
 impl Access {
-    /// Puts the caller of `request` among its extensions, if it is let in at all, and says whether it may make the call.
+    /// Authenticates the caller of `request`, adds it to the extensions, and checks its right to
+    /// make the call.
     async fn principal(&self, route: &'static str, request: &mut Request) -> Result<(), Failure> {
-        // A route without a row in the table takes all there is.
+        // A route that is missing in the table needs all rights.
         let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
         if needs == Needs::Nothing {
             request.extensions_mut().insert(Principal::default());
@@ -299,7 +302,7 @@ impl Access {
                 let pattern = name_in_path(request).await?;
                 principal.must_all(verb, pattern.strip_suffix('*').unwrap_or(&pattern))?;
             }
-            // The handler asks for the rest.
+            // The handler checks these.
             Needs::Nothing | Needs::Token | Needs::EachNamed(_) | Needs::Own(_) => {}
         }
         Ok(())

@@ -1,16 +1,16 @@
-//! What each route takes: the one table of the API's rights.
+//! The rights that each route needs, in one table.
 //!
-//! A route that is not in the table is refused, whoever calls.
+//! A route that is not in the table is refused to every caller without all rights.
 
 use axum::http::Method;
 use lockhouse::Verb;
 
-/// What a call needs.
+/// The right that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Nothing: anybody may.
     Nothing,
-    /// A good token. The call is answered with what its grants cover.
+    /// A valid token. The answer has only the names that its grants cover.
     Token,
     /// The verb on the semaphore whose name is in the path.
     Named(Verb),
@@ -22,11 +22,11 @@ pub(crate) enum Needs {
     Some(Verb),
     /// The verb on each semaphore that the body names.
     EachNamed(Verb),
-    /// To have made the request, or the verb on each semaphore that it holds.
+    /// The caller's token made the request, or has the verb on each of its semaphores.
     Own(Verb),
 }
 
-/// What a call of `method` to the route `path` needs.
+/// The right that a call of `method` to the route `path` needs.
 pub(crate) fn needs(method: &Method, path: &str) -> Option<Needs> {
     let method = match *method {
         Method::HEAD => &Method::GET,

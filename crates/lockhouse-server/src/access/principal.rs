@@ -1,4 +1,4 @@
-//! Who calls.
+//! The caller of a request, and its rights.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use lockhouse::{Code, Covered, Invalid, Owner, Request, Token, TokenGrant, Verb}
 
 use crate::failure::Failure;
 
-/// The caller of a call that was let in.
+/// An authenticated caller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Principal {
-    /// None where the server asks for no tokens.
+    /// `None` if the server asks for no tokens.
     token: Option<Arc<Token>>,
 }
 
@@ -24,18 +24,18 @@ impl Principal {
         self.token.as_ref()
     }
 
-    /// The name of its token.
+    /// The name of the caller's token.
     pub(crate) fn name(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.name.as_str())
     }
 
-    /// Whether it may do what takes `verb` on the semaphore called `name`.
+    /// Whether the caller has the right `verb` on the semaphore `name`.
     pub(crate) fn may(&self, verb: Verb, name: &str) -> bool {
         let token = self.token.as_ref();
         token.is_none_or(|token| token.may(verb, name))
     }
 
-    /// The same, or why not.
+    /// Checks that the caller has the right `verb` on the semaphore `name`.
     pub(crate) fn must(&self, verb: Verb, name: &str) -> Result<(), Failure> {
         match self.may(verb, name) {
             true => Ok(()),
@@ -43,7 +43,7 @@ impl Principal {
         }
     }
 
-    /// The same on every name that begins with `prefix`.
+    /// Checks the right `verb` on every name that begins with `prefix`.
     pub(crate) fn must_all(&self, verb: Verb, prefix: &str) -> Result<(), Failure> {
         let token = self.token.as_ref();
         match token.is_none_or(|token| token.may_all(verb, prefix)) {
@@ -52,7 +52,7 @@ impl Principal {
         }
     }
 
-    /// The same on some name.
+    /// Checks the right `verb` on some name.
     pub(crate) fn must_some(&self, verb: Verb) -> Result<(), Failure> {
         let token = self.token.as_ref();
         match token.is_none_or(|token| token.may_any(verb)) {
@@ -61,7 +61,7 @@ impl Principal {
         }
     }
 
-    /// Whether `owner`, or none, is one of its own.
+    /// Whether `owner`, or no owner, is one of the caller's own.
     pub(crate) fn has(&self, owner: Option<&Owner>) -> bool {
         let Some(token) = &self.token else {
             return true;
@@ -69,7 +69,7 @@ impl Principal {
         owner.and_then(Owner::token) == Some(token.name.as_str())
     }
 
-    /// The owner that it calls `owner`; the one without a name if it names none.
+    /// The caller's own owner called `owner`, or without a name the owner of its unnamed requests.
     pub(crate) fn own(&self, owner: Option<Owner>) -> Result<Option<Owner>, Invalid> {
         match &self.token {
             Some(token) => Owner::of_token(&token.name, owner.as_ref()).map(Some),
@@ -77,7 +77,7 @@ impl Principal {
         }
     }
 
-    /// That it may do what takes `verb` on each semaphore of `request`.
+    /// Checks the right `verb` on each semaphore of `request`.
     pub(crate) fn must_on_each(&self, request: &Request, verb: Verb) -> Result<(), Failure> {
         let mut names = request
             .permits
@@ -85,13 +85,13 @@ impl Principal {
             .map(|permit| permit.semaphore.as_str());
         match names.all(|name| self.may(verb, name)) {
             true => Ok(()),
-            // The semaphores of another token's request are not named.
+            // The error does not name the semaphores of another token's request.
             false => Err(self.lacks(&format!("{verb} on each of its semaphores"))),
         }
     }
 
-    /// What it may see of `request`: all that it made itself; else the permits of the semaphores that it may read, if
-    /// there are any.
+    /// The part of `request` that the caller may see: all of its own request, or else the permits
+    /// on semaphores that it may read. `None` if there are none.
     pub(crate) fn seen(&self, mut request: Request) -> Option<Request> {
         if !self.has(request.owner.as_ref()) {
             let may_read = |name: &str| self.may(Verb::Read, name);
@@ -102,14 +102,14 @@ impl Principal {
         (!request.permits.is_empty()).then_some(request)
     }
 
-    /// The same, or why not.
+    /// The part of `request` that the caller may see, or the error if it may see none.
     pub(crate) fn see(&self, request: Request) -> Result<Request, Failure> {
         let seen = self.seen(request);
         seen.ok_or_else(|| self.lacks("read on one of its semaphores"))
     }
 
-    /// The names that it may do what takes `verb` on, among those that begin with `prefix`: in byte order, and none
-    /// of them covers what another does.
+    /// The names among those that begin with `prefix` on which the caller has the right `verb`: in
+    /// byte order, without overlaps.
     pub(crate) fn covered(&self, verb: Verb, prefix: &str) -> Vec<Covered<'_>> {
         let Some(token) = &self.token else {
             return vec![Covered::All("")];
@@ -117,7 +117,8 @@ impl Principal {
         let grants = token.grants.iter();
         let grants = grants.filter(|grant| grant.verb().implies(verb));
         let mut covered: Vec<_> = grants.map(TokenGrant::names).collect();
-        // A prefix comes before what begins with it, and one name after the prefix of the same text.
+        // A prefix sorts before the names that begin with it, also before the name of the same
+        // text.
         covered.sort_by_key(|covered| match *covered {
             Covered::All(prefix) => (prefix, false),
             Covered::One(name) => (name, true),

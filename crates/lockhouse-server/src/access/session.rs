@@ -1,7 +1,8 @@
 //! The sessions of browsers. Each gets a cookie that stands for its token at this server.
 //!
-//! The cookie is not the token, so whatever sees the cookie does not have the token. Sessions are in this process's
-//! memory: behind a load balancer, keep a browser on one server, or log in at each.
+//! The cookie is not the token, so a program that sees the cookie does not learn the token.
+//! Sessions are in this process's memory: behind a load balancer, keep a browser on one server, or
+//! log in at each.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +16,7 @@ use lru::LruCache;
 /// How long a session lasts.
 pub(super) const LASTS: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// So many are kept: those that were used last.
+/// How many sessions are kept: those that were used last.
 const MOST: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not 0");
 
 const COOKIE_NAME: &str = "lockhouse_session";
@@ -26,7 +27,7 @@ pub(crate) struct Sessions(Mutex<LruCache<Digest, Session>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Session {
-    /// Of the token.
+    /// The digest of the token.
     token: Digest,
     begun: Instant,
 }
@@ -36,7 +37,7 @@ impl Sessions {
         Self(Mutex::new(LruCache::new(MOST)))
     }
 
-    /// Begins one of the token of this digest; the cookie's value.
+    /// Begins a session of the token with this digest. Returns the cookie's value.
     pub(super) fn begin(&self, token: Digest) -> Result<Secret, lockhouse::Error> {
         let cookie = Secret::random()?;
         let begun = Instant::now();
@@ -79,7 +80,7 @@ fn cookie(headers: &HeaderMap) -> Option<Secret> {
     })
 }
 
-/// The cookie's header. No script reads it, and no other site's page sends it.
+/// The header that sets the cookie. No script can read it, and no page of another site can send it.
 pub(crate) fn set_cookie(value: &str, is_secure: bool, lasts: Duration) -> HeaderValue {
     let secure = if is_secure { "; Secure" } else { "" };
     let seconds = lasts.as_secs();

@@ -1,8 +1,8 @@
 //! TLS by rustls on ring: the server's certificate, and those of its callers.
 //!
-//! The files are read again while the server runs, every few seconds and when [`Tls::reload`] is called. A change applies
-//! to connections that are made from then on; those that are open go on. Files that cannot be used are reported, and
-//! the server goes on with what it has.
+//! The files are read again while the server runs, every few seconds and when [`Tls::reload`] is
+//! called. A change applies to new connections; open ones go on. Files that cannot be used are
+//! reported, and the server goes on with what it has.
 
 mod names;
 
@@ -26,26 +26,27 @@ pub(crate) use names::CertificateNames;
 
 use crate::socket::Socket;
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
-/// HTTP/2 where the caller speaks it.
+/// HTTP/2 if the caller supports it.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Which PEM files the server has its certificates in.
+/// The PEM files of the server's certificates.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The server's certificate, followed by those between it and the root.
+    /// The server's certificate, followed by the intermediate ones.
     pub certificate: PathBuf,
     /// The key of the server's certificate.
     pub key: PathBuf,
-    /// The certificates that those of callers are verified by. Without it the server asks for no certificates.
+    /// The authorities that verify callers' certificates. Without it the server asks for no
+    /// certificates.
     ///
     /// A caller with a certificate acts as the token whose name is one of the certificate's DNS names or URIs.
     pub client_ca: Option<PathBuf>,
 }
 
-/// The server's certificate and key, as the files have them.
+/// The server's certificate and key, read from files.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<Inner>);
 
@@ -53,7 +54,7 @@ pub struct Tls(Arc<Inner>);
 struct Inner {
     files: TlsFiles,
     config: RwLock<Arc<ServerConfig>>,
-    /// What was read last, whether it could be used or not.
+    /// The contents that were read last, usable or not.
     read: Mutex<Contents>,
 }
 
@@ -68,7 +69,7 @@ impl Tls {
     /// Reads `files`.
     ///
     /// # Errors
-    /// When a file cannot be read, or its contents cannot be used. The message names the file.
+    /// If a file cannot be read, or its contents cannot be used. The message names the file.
     pub fn load(files: TlsFiles) -> io::Result<Self> {
         let read = files.read()?;
         let config = RwLock::new(files.config(&read)?);
@@ -79,7 +80,7 @@ impl Tls {
         })))
     }
 
-    /// Reads the files again, and says whether they had changed. Connections that are open go on.
+    /// Reads the files again. Returns whether they had changed. Open connections go on.
     ///
     /// # Errors
     /// As of [`load`](Tls::load). The server then goes on with what it has.
@@ -100,7 +101,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Reads the files again and again.
+    /// Reads the files again at an interval.
     pub(crate) async fn watch(&self) -> ! {
         loop {
             sleep(LOOKED_AT_EVERY).await;
@@ -123,7 +124,7 @@ impl Tls {
     }
 }
 
-/// The names in the certificate that the caller at the other end of `stream` has shown.
+/// The names in the certificate of the caller of `stream`.
 pub(crate) fn names(stream: &TlsStream<Socket>) -> Option<CertificateNames> {
     let (_, session) = stream.get_ref();
     CertificateNames::of(session.peer_certificates()?.first()?)

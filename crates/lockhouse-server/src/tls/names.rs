@@ -5,12 +5,12 @@ use std::sync::Arc;
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
-/// The DNS names and URIs of a certificate that was verified.
+/// The DNS names and URIs of a verified certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateNames(Arc<[String]>);
 
 impl CertificateNames {
-    /// Of `certificate`; none if it has no such names.
+    /// The names in `certificate`. `None` if it has no such names.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let certificate = EndEntityCert::try_from(certificate).ok()?;
         let names = certificate.valid_dns_names();

@@ -1,4 +1,4 @@
-//! Which live requests are due, found without going through the others.
+//! Finds the live requests that are due, without reading the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use lockhouse_core::{ExternalId, Owner, OwnerSession, Request, SemaphoreName, Ti
 
 type Ids = BTreeSet<ExternalId>;
 
-/// The live requests by what may make them due.
+/// Indexes of the live requests, one for each reason to end.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    /// Those with a time to live, by when it passes, on each semaphore.
+    /// For each semaphore, its requests with a TTL, by their expiry.
     expiring: BTreeMap<SemaphoreName, BTreeMap<Timestamp, Ids>>,
-    /// Those with an owner, on each semaphore.
+    /// For each semaphore, its requests with an owner.
     owned: BTreeMap<SemaphoreName, BTreeMap<Owner, Ids>>,
-    /// All of each owner.
+    /// All requests of each owner.
     of: BTreeMap<Owner, Ids>,
     /// Sessions, by when they lapse.
     sessions: BTreeMap<Timestamp, BTreeSet<Owner>>,
@@ -38,7 +38,7 @@ impl Live {
         }
     }
 
-    /// Before its time to live or its state changes.
+    /// Removes `request`. Call this before its TTL or state changes.
     pub(super) fn remove(&mut self, request: &Request) {
         let id = &request.external_id;
         for permit in &request.permits {
@@ -66,7 +66,7 @@ impl Live {
         take(&mut self.sessions, &session.expires_at, &session.owner);
     }
 
-    /// The ids of those that are due at `now`.
+    /// The ids of the requests that are due at `now`.
     pub(super) fn due(&self, which: Due<'_>, now: Timestamp) -> Ids {
         match which {
             Due::OwnedBy(owner) => self.of.get(owner).cloned().unwrap_or_default(),
@@ -99,7 +99,7 @@ impl Live {
     }
 }
 
-/// Takes `value` from those of `key`, and `key` with the last of them.
+/// Removes `value` from the set of `key`, and the set when it is empty.
 fn take<K: Ord, V: Ord>(all: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
     if let Some(values) = all.get_mut(key) {
         values.remove(value);

@@ -1,4 +1,4 @@
-//! A store in this process's memory: for tests, and for trying things out. It forgets on exit.
+//! A store in this process's memory, for tests and experiments. Its content is lost on exit.
 
 mod due;
 mod rows;
@@ -27,7 +27,7 @@ use crate::MAX_BATCH;
 use rows::{Rows, after, before};
 pub use transaction::MemoryTransaction;
 
-/// Keeps permits in this process's memory. One mutex is its lock, this machine's clock its clock
+/// Keeps permits in this process's memory. One mutex is its lock. Its clock is this machine's,
 /// unless it is given another.
 pub struct Memory {
     rows: Mutex<Rows>,
@@ -36,7 +36,7 @@ pub struct Memory {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
-/// The waiters that each process shows for a semaphore, and when it wrote that.
+/// The waiters that each process published for a semaphore, and when.
 type Lists = BTreeMap<(SemaphoreName, ProcessId), (Timestamp, Vec<Waiter>)>;
 
 impl Memory {
@@ -45,7 +45,7 @@ impl Memory {
         Self::with_clock(Timestamp::now)
     }
 
-    /// An empty store that tells the time by `clock`: for tests that set it.
+    /// An empty store with the clock `clock`, for tests that set it.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             rows: Mutex::default(),
@@ -55,13 +55,13 @@ impl Memory {
         }
     }
 
-    /// The rows. They are written only after everything that could panic, so a poisoned lock
-    /// guards whole rows still.
+    /// Locks the rows. They are written only after all code that could panic, so the rows behind a
+    /// poisoned lock are consistent.
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock. Whatever else the store is asked waits until the transaction is dropped.
+    /// Takes the lock. All other calls to the store wait until the transaction is dropped.
     pub fn begin(&self) -> MemoryTransaction<'_> {
         MemoryTransaction::new(self.rows(), &*self.clock)
     }
@@ -91,7 +91,7 @@ impl Store for Memory {
         MAX_BATCH
     }
 
-    /// It has no row locks.
+    /// This store has no row locks.
     async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
         Ok(Footprint::default())
     }
@@ -311,7 +311,7 @@ impl Tokens for Memory {
 
 #[async_trait]
 impl Notification for Memory {
-    /// It is told of nothing.
+    /// This store has no notifications.
     async fn changed(&self, _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         std::future::pending().await
     }

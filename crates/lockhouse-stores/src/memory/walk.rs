@@ -6,7 +6,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use lockhouse_core::store::{Cursor, Holders, Page};
 use lockhouse_core::{ExternalId, Owner, Request, SemaphoreName};
 
-/// So many a page looks at.
+/// How many requests a page reads at most.
 const LOOKED_AT: usize = 1_000;
 
 /// The live requests by number, in the order of their grants.
@@ -47,7 +47,7 @@ impl Walk {
         }
     }
 
-    /// Those on the page that are `listed`, and where the next begins.
+    /// The requests of the page that are `listed`, and where the next page begins.
     pub(super) fn page(
         &self,
         of: &Holders,
@@ -72,7 +72,8 @@ impl Walk {
         (ids, None)
     }
 
-    /// The numbers behind `after` of an owner, of a semaphore, or of all: those that are fewest.
+    /// The numbers after `after`, from the smallest of these sets: the owner's, the semaphore's, or
+    /// all.
     fn numbers_after(&self, of: &Holders, after: u64) -> Box<dyn Iterator<Item = u64> + '_> {
         static NONE: BTreeSet<u64> = BTreeSet::new();
         let on = of.on.as_ref().map(|on| self.on.get(on).unwrap_or(&NONE));

@@ -1,18 +1,18 @@
-//! What a session takes on a node of a cluster.
+//! Settings and checks of a session on a cluster node.
 //!
-//! - **A read sees all that was answered before it**, through whichever node. Without that, a node
-//!   that lags would refuse what has just been granted through another: an ask for want of room that
-//!   came back, a renewal of a request that it does not know yet. What is written needs no setting: two
-//!   that wrote one semaphore's row can't both commit.
-//! - **Only a member is spoken to.** A node of Group Replication that has started and not joined yet
-//!   is a server of its own, and takes writes that nobody else will see. One that is not the primary
-//!   would answer what has to be refused, and fail at what has to be saved.
+//! - **A read sees every commit that was answered before it**, through any node. Without that, a
+//!   node that lags would refuse calls wrongly: an ask for lack of room that was just released, or
+//!   the renewal of a request that it does not know yet. Writes need no setting: two transactions
+//!   that wrote one semaphore's row cannot both commit.
+//! - **Lockhouse uses only members.** A node of Group Replication that has started but not joined
+//!   yet is a separate server, and takes writes that no other node will see. A node that is not the
+//!   primary would answer reads wrongly, and fail at writes.
 //!
-//! - **A transaction that is over writes nothing.** A node may end one in favour of another node's
-//!   between two statements, and go on with the next as if nothing had happened. So nothing commits by
-//!   itself, and a savepoint says whether it is still the same transaction.
+//! - **A transaction that has ended writes nothing.** A node may abort a transaction in favour of
+//!   another node's between two statements, and execute the next statement without an error. So
+//!   autocommit is off, and a savepoint shows whether it is still the same transaction.
 //!
-//! Galera needs no such look: a node that is no member refuses every statement.
+//! Galera needs no check of membership: a node that is no member refuses every statement.
 
 use std::collections::BTreeMap;
 
@@ -23,27 +23,27 @@ use crate::sql::rows::TextRow;
 /// For a group with several writers.
 const SEVERAL: &str = "SET SESSION group_replication_consistency='BEFORE';";
 
-/// For one with a primary: whoever has just become it has done first what the last one left.
+/// For a group with one primary: a new primary first applies what the last one left.
 const PRIMARY: &str = "SET SESSION group_replication_consistency='BEFORE_ON_PRIMARY_FAILOVER';";
 
 const MEMBER: &str = "SELECT member_state FROM performance_schema.replication_group_members \
     WHERE member_id=@@server_uuid";
 
-/// For SELECT, and what begins a transaction. A node that has lost its cluster answers no read.
+/// For SELECT and the start of a transaction. A node that has lost its cluster answers no read.
 const GALERA: &str = "SET SESSION wsrep_sync_wait=@@wsrep_sync_wait|1, wsrep_dirty_reads=OFF";
 
-/// How a server stands in its group.
+/// A server's state in its group.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Member<'a> {
     /// Its state.
     Is(&'a str),
-    /// It never was one since it was started.
+    /// It has not been a member since it started.
     IsNone,
-    /// The user has no right to ask.
+    /// The user may not read the state.
     Unknown,
 }
 
-/// The variables of a server that say what it is part of.
+/// The variables of a server that describe its cluster.
 #[derive(Debug)]
 pub(super) struct Node(BTreeMap<String, String>);
 
@@ -63,7 +63,7 @@ impl Node {
         number.map_err(|_| unclear())
     }
 
-    /// How it may lose what it has answered, by a crash of its machine.
+    /// How a crash of its machine may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<String> {
         let flushes = self.get("innodb_flush_log_at_trx_commit");
         let syncs = self.get("sync_binlog");
@@ -84,7 +84,7 @@ impl Node {
         ))
     }
 
-    /// What else its sessions are set by; the last statement says how it stands in its group.
+    /// Further settings of its sessions. The last statement returns its state in the group.
     pub(super) fn settings(&self) -> Option<String> {
         if self.is_in_a_group() {
             let consistency = if self.has_a_primary() {
@@ -97,7 +97,7 @@ impl Node {
         self.is_galera().then(|| GALERA.to_owned())
     }
 
-    /// Whether it is one to speak to.
+    /// Checks that the server may be used.
     pub(super) fn check(&self, member: Member<'_>) -> Result<(), Error> {
         if !self.is_in_a_group() {
             return Ok(());
@@ -178,7 +178,8 @@ mod tests {
     const GROUP: (&str, &str) = ("group_replication_group_name", "3f4c6f0e");
     const HAS_A_PRIMARY: (&str, &str) = ("group_replication_single_primary_mode", "ON");
 
-    /// Who may not ask is let in all the same: it takes no right that a single server does not.
+    /// A user that may not read the state is served all the same: it needs no further rights than
+    /// on a single server.
     #[test]
     fn a_user_that_may_not_ask_is_served() {
         assert!(server(&[GROUP]).check(Member::Unknown).is_ok());
@@ -199,7 +200,7 @@ mod tests {
         }
     }
 
-    /// P9: what one node has answered, the others know.
+    /// P9: all nodes know what one node has answered.
     #[test]
     fn sessions_on_a_cluster_read_what_other_nodes_have_answered() {
         let several = server(&[GROUP, ("group_replication_single_primary_mode", "OFF")]);
@@ -211,7 +212,7 @@ mod tests {
         assert!(galera.settings().unwrap().contains("wsrep_sync_wait"));
     }
 
-    /// P1: a node that is by itself grants what others grant too.
+    /// P1: a node that is cut off would grant permits that other nodes grant too.
     #[test]
     fn only_a_member_that_takes_writes_is_spoken_to() {
         let several = server(&[GROUP]);

@@ -1,4 +1,4 @@
-//! How the servers are spoken to.
+//! The driver for MySQL and MariaDB servers.
 
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
@@ -9,16 +9,15 @@ use super::cluster::{Member, Node};
 use super::{MySqlServer, error};
 use crate::sql::{Driver, Pieces, rows};
 
-/// What every session is set to, in one round trip.
+/// The settings of every session, in one round trip.
 ///
-/// What looks like comments is SQL for one of the two. With it an IN of very many values stays a
-/// range, which locks just these rows and in their order: MySQL would give that up for want of
-/// memory, MariaDB could make a subquery of it.
+/// The comments contain SQL that only one of the two executes. It keeps an IN of very many values a
+/// range scan, which locks exactly these rows in their order. Otherwise MySQL would give the range
+/// up for lack of memory, and MariaDB could turn it into a subquery.
 ///
-/// A client that freezes in the middle of a transaction, or is cut off so that the server does not
-/// hear of it, loses the transaction within seconds, and its locks with it. MariaDB has a setting for
-/// that. MySQL ends sessions that say nothing, whether they are in a transaction or not; so none is
-/// kept for as long.
+/// A client that freezes in a transaction, or is cut off unnoticed, loses the transaction and its
+/// locks within seconds. MariaDB has a setting for that. MySQL ends every silent session, in a
+/// transaction or not, so no session is kept idle for that long.
 ///
 /// The settings from completion_type on undo global ones that would change a result or refuse a statement:
 /// `docs/operations/databases.md` lists each with its reason. Numbers are written out, since DEFAULT is the

@@ -1,7 +1,7 @@
-//! What is due to end, and whose requests are live.
+//! SELECTs of requests that are due, and of owners of live requests.
 //!
-//! The indexes and the order of the joins are forced: each begins at what is due, so that what is
-//! held and what has ended cost nothing.
+//! The indexes and the order of the joins are forced. Each SELECT begins at the due rows, so that
+//! held and ended requests cost nothing.
 
 use lockhouse_core::store::Page;
 use lockhouse_core::{Owner, Timestamp};
@@ -10,7 +10,7 @@ use super::sql::{Text, Time};
 use crate::lapsed::{LASTING, SEVERAL, bucket, buckets};
 use crate::sql::{Look, Script, list};
 
-/// The SELECT that chooses what is live of `owner`.
+/// The SELECT of the live requests of `owner`.
 pub(super) fn owned_by(owner: &Owner, limit: u32) -> String {
     format!(
         "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (held_by) \
@@ -19,7 +19,7 @@ pub(super) fn owned_by(owner: &Owner, limit: u32) -> String {
     )
 }
 
-/// The SELECT that chooses what has lapsed at `now`.
+/// The SELECT of the requests that have lapsed at `now`.
 pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     chosen(
@@ -38,8 +38,8 @@ pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
     )
 }
 
-/// The SELECT that chooses what of that a `look` is for: by request and by session, each of one semaphore
-/// and of several.
+/// The SELECT of those that a `look` needs: by request and by session, each for one semaphore and
+/// for several.
 pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     let ids = list(look.on);
@@ -83,7 +83,7 @@ pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
 const EXPIRED: &str = "SELECT r.id FROM lockhouse_permit_request r FORCE INDEX (due) \
     WHERE r.state='ACQUIRED'";
 
-/// The requests whose ids are chosen by any of `ways`, at most `limit`.
+/// The requests whose ids any of `ways` selects, at most `limit`.
 fn chosen(ways: &[String], limit: u32) -> String {
     let ways = ways.iter().map(|way| format!("({way} LIMIT {limit})"));
     format!(
@@ -107,7 +107,7 @@ pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> 
     ))
 }
 
-/// The SELECT that chooses those made by `to` that no session keeps.
+/// The SELECT of requests created by `to` that no session keeps.
 pub(super) fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> String {
     format!(
         "SELECT r.* {} AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (PRIMARY) \
@@ -128,7 +128,7 @@ fn of_age(after: Timestamp, to: Timestamp) -> String {
 }
 
 pub(super) fn owners(page: &Page<Owner>) -> Script {
-    // No owner is the empty text, and NULL is beyond nothing.
+    // No owner is the empty text, so all come after it.
     let after = page.after.as_ref().map_or("", Owner::as_str);
     Script::of(format_args!(
         "SELECT DISTINCT r.held_by FROM lockhouse_permit_request r FORCE INDEX (held_by) \

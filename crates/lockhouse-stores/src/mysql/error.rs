@@ -1,4 +1,4 @@
-//! What the server says, as [`Kind`].
+//! Maps the server's errors to a [`Kind`].
 
 use lockhouse_core::store::{Error, Kind};
 use sqlx::error::DatabaseError;
@@ -8,22 +8,22 @@ use Kind::{Configuration, Conflict, Crowded, Locked, Rejected, Schema, Unavailab
 
 /// Server error codes, under the names that MySQL and MariaDB give them.
 pub(super) mod code {
-    // Somebody else was in the way.
+    // Another transaction conflicted.
     pub(crate) const CHECKREAD: u16 = 1020;
     pub(crate) const DUP_ENTRY: u16 = 1062;
-    /// Of a statement that commits by itself; at a COMMIT it leaves open what became of it.
+    /// For a statement under autocommit. At a COMMIT, the outcome is unknown.
     pub(crate) const ERROR_DURING_COMMIT: u16 = 1180;
     pub(crate) const LOCK_WAIT_TIMEOUT: u16 = 1205;
     pub(crate) const LOCK_TABLE_FULL: u16 = 1206;
     pub(crate) const LOCK_DEADLOCK: u16 = 1213;
     pub(crate) const TRANSACTION_ROLLBACK_DURING_COMMIT: u16 = 3101;
-    /// More was written during an ALTER than it can catch up with.
+    /// An ALTER cannot catch up with the writes during it.
     pub(crate) const ONLINE_LOG_TOO_BIG: u16 = 1799;
-    /// No such savepoint: the transaction that had it is over.
+    /// No such savepoint: the transaction that had it has ended.
     pub(crate) const SP_DOES_NOT_EXIST: u16 = 1305;
     pub(crate) const LOCK_NOWAIT: u16 = 3572;
 
-    // This server, or this connection, can't do it now.
+    // This server, or this connection, cannot do it now.
     pub(crate) const DISK_FULL: u16 = 1021;
     pub(crate) const GET_ERRNO: u16 = 1030;
     pub(crate) const OUTOFMEMORY: u16 = 1037;
@@ -54,7 +54,7 @@ pub(super) mod code {
     pub(crate) const SERVER_OFFLINE_MODE: u16 = 3032;
     pub(crate) const SERVER_ISNT_AVAILABLE: u16 = 3168;
     pub(crate) const SESSION_WAS_KILLED: u16 = 3169;
-    // A member of a group that is coming up, going, or changing its primary.
+    // A group member that is starting, stopping, or changing its primary.
     pub(crate) const GR_HOLD_WAIT_TIMEOUT: u16 = 3781;
     pub(crate) const GR_HOLD_KILLED: u16 = 3782;
     pub(crate) const GR_HOLD_MEMBER_STATUS_ERROR: u16 = 3783;
@@ -67,7 +67,7 @@ pub(super) mod code {
     pub(crate) const BAD_FIELD: u16 = 1054;
     pub(crate) const NO_SUCH_TABLE: u16 = 1146;
 
-    // Somebody has to set something right.
+    // An operator has to correct something.
     pub(crate) const DBACCESS_DENIED: u16 = 1044;
     pub(crate) const ACCESS_DENIED: u16 = 1045;
     pub(crate) const BAD_DB: u16 = 1049;
@@ -98,12 +98,12 @@ pub(super) fn number(error: &dyn DatabaseError) -> u16 {
     error.map_or(0, MySqlDatabaseError::number)
 }
 
-/// The server's code for what caused `error`, if it was the server that said so.
+/// The server's code of the cause of `error`, if the server reported it.
 pub(super) fn server_code(error: &Error) -> Option<u16> {
     crate::sql::servers_word(error).map(number)
 }
 
-/// Whether a server that says so at a COMMIT has rolled back.
+/// Whether this code at a COMMIT means that the server rolled back.
 pub(super) fn is_rolled_back(code: u16) -> bool {
     matches!(
         code,
@@ -117,7 +117,7 @@ pub(super) fn is_rolled_back(code: u16) -> bool {
     )
 }
 
-/// What to do about it.
+/// Advice for the operator.
 pub(super) fn advice(code: u16) -> Option<&'static str> {
     Some(match code {
         code::BAD_DB => "the database does not exist; make it with CREATE DATABASE",
@@ -135,7 +135,7 @@ pub(super) fn advice(code: u16) -> Option<&'static str> {
     })
 }
 
-/// What kind of trouble it is before a COMMIT.
+/// The kind of an error before a COMMIT.
 pub(super) fn kind(code: u16) -> Kind {
     match code {
         code::CHECKREAD
@@ -146,7 +146,7 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::TRANSACTION_ROLLBACK_DURING_COMMIT
         | code::ONLINE_LOG_TOO_BIG
         | code::SP_DOES_NOT_EXIST => Conflict,
-        // The statements that have a time limit of their own are those that lock rows.
+        // Only statements that lock rows have a time limit.
         code::LOCK_WAIT_TIMEOUT
         | code::LOCK_NOWAIT
         | code::STATEMENT_TIMEOUT
@@ -220,7 +220,7 @@ mod tests {
         assert!(!is_rolled_back(code::ERROR_DURING_COMMIT));
     }
 
-    /// P9: a node that leaves its cluster, or comes back, is another one's business for a while.
+    /// P9: while a node leaves its cluster or comes back, another node should be used.
     #[test]
     fn a_node_that_is_no_member_can_not_be_had() {
         for code in [

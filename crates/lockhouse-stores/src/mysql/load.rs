@@ -7,9 +7,9 @@ use lockhouse_core::{ExternalId, Footprint};
 use super::sql::{BEGIN, CLOCK, Text};
 use crate::sql::{ByKey, Script, list, rows};
 
-/// The indexes are forced: a scan of a small table, which the server may think cheaper, would lock
-/// rows that are not asked for, and in another order. With them the rows are locked in the order
-/// of the index, which is byte order.
+/// The indexes are forced. The server may think a scan of a small table cheaper, but a scan would
+/// lock other rows too, and in another order. With the index, rows are locked in its order, which
+/// is byte order.
 pub(super) const BY_KEY: [ByKey; 3] = [
     ByKey {
         table: "lockhouse_semaphore s FORCE INDEX (name)",
@@ -25,13 +25,13 @@ pub(super) const BY_KEY: [ByKey; 3] = [
     },
 ];
 
-/// A statement that waits for locks for half a second at most, in all (P13). MySQL reads the hint, and
-/// MariaDB the first comment.
+/// A statement that waits for all its locks for at most half a second (P13). MySQL reads the hint,
+/// and MariaDB the first comment.
 const SELECT: &str = "/*M! SET STATEMENT max_statement_time=0.5 FOR */ \
     SELECT /*+ MAX_EXECUTION_TIME(500) */";
 
-/// Begins a transaction that locks `footprint`, in its order, and reads the clock last. READ COMMITTED
-/// locks no gaps, so what is missing locks nothing.
+/// Begins a transaction that locks `footprint`, in its order, and reads the clock last. READ
+/// COMMITTED locks no gaps, so missing rows lock nothing.
 pub(super) fn script(footprint: &Footprint) -> Script {
     let mut script = Script::transaction(BEGIN);
     let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
@@ -58,7 +58,7 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     script
 }
 
-/// The SELECT of those of `ids` that there are.
+/// The SELECT of those of `ids` that exist.
 pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> String {
     format!(
         "SELECT r.id FROM lockhouse_permit_request r FORCE INDEX (external_id) WHERE r.external_id IN ({})",
@@ -66,7 +66,8 @@ pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> String {
     )
 }
 
-/// The permits of the requests of `ids`, which are locked. Theirs are not: they never change.
+/// The permits of the requests `ids`. The requests are locked; their permits need no lock, since
+/// they never change.
 pub(super) fn permits(ids: &[u64]) -> Script {
     Script::within(format_args!(
         "SELECT {} FROM lockhouse_permit p FORCE INDEX (PRIMARY) \

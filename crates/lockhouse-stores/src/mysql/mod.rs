@@ -10,27 +10,28 @@
 //! SELECT the clock                            COMMIT
 //! ```
 //!
-//! and one more in between, for the permits of requests that are not known here, and one to look up
-//! the ids of asks that are refused. Those ids are taken for new until then; the unique key says
-//! where that was wrong, and the batch begins again.
+//! There is one more round trip in between if a request's permits are not cached, and one to look
+//! up the ids of refused asks. Ids are taken for new until then. If one was not new, the unique key
+//! refuses it, and the batch begins again.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then
-//!   owners' sessions. Batches on different
-//!   semaphores do not wait for each other, and no order of names deadlocks. Only an id that is asked for
-//!   again may: its row is found by the INSERT, after the others are locked. Then the server ends one
-//!   of the two, which is tried again.
-//! - **Every grant and release writes the semaphore's row**. On a cluster with several writers row
-//!   locks are local to a node, and two that wrote the same row is what makes one of them fail.
-//! - **READ COMMITTED**: what is read after a lock wait is what was committed meanwhile, and gaps
-//!   are not locked.
+//!   owners' sessions. Batches on different semaphores do not wait for each other, and no order of
+//!   names deadlocks. Only a repeated id may deadlock: the INSERT finds its row after the others
+//!   are locked. Then the server aborts one of the two transactions, which is retried.
+//! - **Every grant and release writes the semaphore's row**. On a cluster with several writers, row
+//!   locks are local to a node. There, two transactions that wrote the same row collide, and one of
+//!   them fails.
+//! - **READ COMMITTED**: a read after a lock wait sees the rows that were committed meanwhile, and
+//!   gaps are not locked.
 //! - **On a cluster** a session also sees what other nodes have answered; see `cluster`.
 //! - **The clock** is `SYSDATE(6)`, evaluated once the locks are held.
-//! - **The row of a new semaphore** is made ready before, in a transaction of its own, and looks
+//! - **The row of a new semaphore** is inserted before, in a separate transaction, and counts as
 //!   deleted until the batch defines it.
 //!
-//! Here is the SQL: `load` and `save` make the two packets, `read` and `due` find, `purge` deletes
-//! what has been, `recount` counts anew, `schema` migrates, `sql` makes literals, and `error` knows the
-//! codes. What runs it is shared with the other servers, in `sql`.
+//! This folder has the SQL: `load` and `save` write the two packets, `read` and `due` find rows,
+//! `purge` deletes old rows, `recount` verifies, `schema` migrates, `sql` writes literals, and
+//! `error` knows the codes. The code that runs the SQL is in `crate::sql`, which the stores on
+//! servers share.
 
 mod cluster;
 mod driver;
@@ -83,8 +84,9 @@ impl MySql {
     /// A store in the database of `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `mariadb://…`,
     /// which is the same.
     ///
-    /// Nothing is connected to yet. The database must exist; [`migrate`](lockhouse_core::store::Migration::migrate) makes the
-    /// tables in it. Parameters of the URL:
+    /// It does not connect yet. The database must exist;
+    /// [`migrate`](lockhouse_core::store::Migration::migrate) creates the tables in it. Parameters
+    /// of the URL:
     ///
     /// | parameter | default | |
     /// |---|---|---|
@@ -94,8 +96,8 @@ impl MySql {
     /// | `socket` | | a Unix socket to connect to instead of HOST |
     ///
     /// # Errors
-    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed, names no database, or has a parameter
-    /// that is unknown.
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) if the URL is malformed,
+    /// names no database, or has a parameter that is unknown.
     pub fn open(url: &str) -> Result<Self, Error> {
         url::parse(url).map(Self::at)
     }
@@ -112,7 +114,7 @@ pub fn mysql_options(url: &str) -> Result<sqlx::mysql::MySqlConnectOptions, Erro
 }
 
 impl Dialect for MySqlServer {
-    /// It has none.
+    /// MySQL and MariaDB have no notifications.
     type Bell = ();
 
     const BEGIN: &'static str = sql::BEGIN;

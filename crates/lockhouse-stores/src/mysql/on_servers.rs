@@ -1,4 +1,4 @@
-//! What holds only on real servers, seen from the inside.
+//! Tests on real servers that need private functions.
 
 mod due;
 mod listings;
@@ -23,7 +23,7 @@ const MARIADB: &str = "LOCKHOUSE_TEST_MARIADB_URL";
 const SEMAPHORES: &str =
     "lockhouse_semaphore (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at)";
 
-/// A database of its own, with its schema.
+/// A separate database, with its schema.
 async fn database(base: &str) -> (String, MySql) {
     let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));
     let mut admin = MySqlConnection::connect(base).await.unwrap();
@@ -58,8 +58,8 @@ async fn run(lease: &mut Lease<MySqlServer>, statement: &str) -> Vec<MySqlRow> {
     answers.pop().unwrap()
 }
 
-/// The server of the environment variable. Without it, the test is left out and says so, unless
-/// all tests are demanded.
+/// The server of the environment variable. Without it, the test is skipped and says so, unless all
+/// tests are required.
 fn server(variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok();
     if url.is_none() {

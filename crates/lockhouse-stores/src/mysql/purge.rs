@@ -1,4 +1,4 @@
-//! What a purge finds, locks and deletes.
+//! The SQL of a purge: find, lock and delete.
 
 use lockhouse_core::store::Purge;
 use lockhouse_core::{Epoch, Timestamp};
@@ -6,7 +6,8 @@ use lockhouse_core::{Epoch, Timestamp};
 use super::sql::{BEGIN, Text, Time};
 use crate::sql::Script;
 
-/// How many rows one statement deletes by a join. One a statement took four times as long.
+/// How many rows one statement deletes by a join. One row in each statement took four times as
+/// long.
 const JOINED: usize = 100;
 
 /// Finds the keys of the oldest, and locks nothing.
@@ -36,7 +37,7 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     })
 }
 
-/// Locks those of `keys` that nobody else has locked, and says their ids.
+/// Locks those of `keys` that no other transaction has locked, and selects their ids.
 pub(super) fn lock(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
     let cutoff = Time(cutoff);
     let mut script = Script::transaction(BEGIN);
@@ -63,9 +64,9 @@ pub(super) fn lock(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
     script
 }
 
-/// Deletes the rows of `ids`, which are locked. A DELETE can't be told an index: where the table is
-/// small, or its statistics are old, one of several rows scans it, and waits for the rows of others.
-/// So it is one by one, or many by a join that looks each of them up.
+/// Deletes the rows of `ids`, which are locked. A DELETE takes no index hint: if the table is small
+/// or its statistics are old, a DELETE of several rows scans it and waits for locked rows. So rows
+/// are deleted one by one, or many by a join that looks each of them up.
 pub(super) fn delete(what: Purge, ids: &[String]) -> Script {
     let mut script = Script::new();
     match what {

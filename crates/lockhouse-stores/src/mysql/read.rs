@@ -1,4 +1,4 @@
-//! What the reads select.
+//! The SQL of the reads.
 
 use lockhouse_core::store::Page;
 use lockhouse_core::{ExternalId, SemaphoreName};
@@ -51,7 +51,7 @@ pub(super) fn history(name: &SemaphoreName, limit: u32) -> Script {
     ))
 }
 
-/// The requests that the SELECT `chosen` chooses, with their permits.
+/// The requests whose ids `chosen` selects, with their permits.
 pub(super) fn with_permits(chosen: &str) -> Script {
     Script::of(format_args!(
         "SELECT {},{} FROM ({chosen}) r \

@@ -1,11 +1,11 @@
-//! Counts everything anew, and sets right what is off.
+//! The SQL of verification and repair.
 
 use lockhouse_core::{SemaphoreName, Slots};
 
 use super::sql::{BEGIN, Text};
 use crate::sql::{Script, rows, values};
 
-/// One snapshot, in a transaction of its own isolation level.
+/// One snapshot, in a transaction with a separate isolation level.
 pub(super) fn count(torn: usize) -> Script {
     let mut script = Script::of("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
     script.add("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");

@@ -1,4 +1,4 @@
-//! Saves what was decided: the second of a batch's two packets.
+//! Saves the changes: the second of a batch's two packets.
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{Changes, Owner};
@@ -7,7 +7,7 @@ use super::MySqlServer;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
 
-/// Writes `changes` to the rows that are locked, and commits.
+/// Writes `changes` to the locked rows, and commits.
 pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
     let mut script = Script::new();
     if !changes.granted.is_empty() {
@@ -21,8 +21,8 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
              VALUES {permits}"
         ));
     }
-    // All in one statement. The rows are there, and are found by their primary key, so every one
-    // of them is an update and none takes a lock that is not held already.
+    // All in one statement. The rows exist and are found by their primary key, so each is an update
+    // and takes no new lock.
     if !changes.semaphores.is_empty() {
         script.add(format_args!(
             "INSERT INTO lockhouse_semaphore \
@@ -60,7 +60,7 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
         ));
     }
     // All in one statement, in the order of their key. A first heartbeat finds no row to lock, so
-    // whoever comes second waits here, and is the one that counts.
+    // of two first heartbeats the second waits here, and its values remain.
     if !changes.heartbeats.is_empty() {
         script.add(format_args!(
             "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES {} \
@@ -73,8 +73,8 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     Ok(script)
 }
 
-/// One by one: a DELETE can't be told an index, and where the table is small, one of several rows
-/// scans it, and waits for the rows of others.
+/// One by one: a DELETE takes no index hint, and on a small table a DELETE of several rows scans it
+/// and waits for locked rows.
 fn delete_sessions(script: &mut Script, goodbyes: &[Owner]) {
     for owner in goodbyes {
         script.add(format_args!(

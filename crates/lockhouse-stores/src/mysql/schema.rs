@@ -1,8 +1,8 @@
-//! How the schema gets to its version.
+//! Schema migrations.
 //!
-//! Any number of processes may migrate at once, and nothing keeps them apart: GET_LOCK, which
-//! would, is refused by Galera and local to a node elsewhere. So each statement of a migration can
-//! be run again by whoever comes second, and the version is written last.
+//! Any number of processes may migrate at once, without mutual exclusion: Galera refuses GET_LOCK,
+//! and on other clusters it is local to a node. So each statement of a migration may run twice, and
+//! the version is written last.
 
 use std::time::Duration;
 
@@ -33,16 +33,17 @@ pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 pub(super) const HAS_SCHEMA: &str = "SELECT COUNT(*) FROM information_schema.tables \
     WHERE table_schema=DATABASE() AND table_name='lockhouse_schema_version'";
 
-/// How often a migration is tried again when others are in its way, and the longest pause between.
+/// How often a migration is retried when other transactions block it, and the longest pause in
+/// between.
 const ATTEMPTS: u32 = 30;
 const PAUSE_MS: u64 = 1000;
 
-/// What changes a table waits for all transactions on it, and those that come after wait for it:
-/// so not for long.
+/// An ALTER waits for all transactions on the table, and later transactions wait for the ALTER. So
+/// it must not wait long.
 const LOCK_WAIT: &str = "SET lock_wait_timeout=2";
 const USUAL_LOCK_WAIT: &str = "SET lock_wait_timeout=5";
 
-/// What a statement says that somebody else has run before.
+/// The errors of a statement that another process has run before.
 const ALREADY_DONE: [u16; 4] = [
     code::TABLE_EXISTS,
     code::DUP_FIELDNAME,

@@ -10,7 +10,7 @@ use lockhouse_core::Timestamp;
 /// Begins a transaction, in the session's isolation level.
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
-/// `NOW` would be when the statement began.
+/// `NOW` would be the time when the statement began.
 pub(super) const CLOCK: &str = "SELECT SYSDATE(6)";
 
 /// A text as a literal.
@@ -20,7 +20,7 @@ impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         f.write_str("_utf8mb4 x'")?;
-        // In pieces, since writing digit by digit takes longer than all else in a batch.
+        // In pieces, since writing digit by digit would dominate the cost of a batch.
         for piece in self.0.as_bytes().chunks(32) {
             let mut hex = [0; 64];
             for (pair, byte) in hex.chunks_exact_mut(2).zip(piece) {

@@ -1,4 +1,4 @@
-//! What a `mysql://` URL says.
+//! Parses `mysql://` URLs.
 
 use lockhouse_core::store::Error;
 use sqlx::ConnectOptions as _;
@@ -8,19 +8,19 @@ use url::Url;
 use super::MySqlServer;
 use crate::sql::{Location, check_files, configuration, connections, names_a, parsed};
 
-/// The parameters that the driver reads, as they are spelt there.
+/// The parameters that the driver reads, in the driver's spelling.
 const DRIVER_PARAMETERS: [&str; 9] = [
     "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
 ];
 
-/// Those of them that say how much is verified, whom to trust, and which files there are.
+/// The parameters for verification, trusted authorities and files.
 const MODE: [&str; 2] = ["ssl-mode", "sslmode"];
 const CA: [&str; 2] = ["ssl-ca", "sslca"];
 const FILES: [&str; 6] = [
     "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey",
 ];
 
-/// What may be in a URL.
+/// The parameters of a URL, for messages.
 const TAKES: &str = "connections, ssl-mode, ssl-ca, ssl-cert, ssl-key and socket";
 
 /// Reads `mysql://USER:PASSWORD@HOST:PORT/DATABASE?…`.

@@ -1,6 +1,6 @@
 //! Live requests in the order of an index, for pages of listings; see `crate::walk`.
 //!
-//! The index is forced, and nothing is sorted: what is read is what the LIMIT says.
+//! The index is forced and nothing is sorted, so only as many rows as the LIMIT are read.
 
 use lockhouse_core::Owner;
 
@@ -33,7 +33,7 @@ pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
     )
 }
 
-/// Those requests of `ids` that are live, with their permits.
+/// The live requests among `ids`, with their permits.
 pub(super) fn live(ids: &[u64]) -> Script {
     with_permits(&format!(
         "SELECT r.* FROM lockhouse_permit_request r FORCE INDEX (PRIMARY) \

@@ -1,19 +1,19 @@
-//! Being told of what other processes give back, by LISTEN and NOTIFY.
+//! Notifications about releases in other processes, by LISTEN and NOTIFY.
 //!
-//! A notification is dear to the server: transactions that notify commit one after another, in all
-//! of its databases. So nobody notifies unless somebody waits for it. Semaphores are spread over
-//! 256 slots by their names, and each slot has an advisory lock:
+//! A notification is expensive for the server: transactions that notify commit one after another,
+//! in all of its databases. So a process notifies only if another one waits for it. A hash of the
+//! name assigns each semaphore to one of 256 slots, and each slot has an advisory lock:
 //!
-//! - Who waits listens on a connection of its own, and holds there, shared, the locks of the slots
-//!   of what is waited for.
-//! - Who is about to commit that more is free than before tries to have the slot's lock for itself
-//!   until then. If it gets it, nobody waits. If not, it notifies of the slot.
+//! - A process with waiters listens on a separate connection. On it, it holds the locks of its
+//!   semaphores' slots in shared mode.
+//! - A transaction that is about to free permits tries to take the slot's lock exclusively until
+//!   its commit. If it gets the lock, no process waits. If not, it notifies the slot.
 //!
-//! So nothing is missed in between: who begins to wait gets the lock when those who found it free
-//! have committed, and then looks once. The locks go with the connection, however that ends.
+//! So no change is missed. A process that begins to wait gets the lock only after the transactions
+//! that found it free have committed, and then polls once. The locks end with the connection.
 //!
-//! All of it only makes the next look come sooner. Where it fails, those who wait look again by
-//! themselves, and the listener is begun anew.
+//! Notifications only make the next poll come sooner. If they fail, waiters go on polling, and the
+//! listener is restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,32 +29,32 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::sql::list;
 
-/// The channel, which is the database's.
+/// The channel. Channels are local to a database.
 const CHANNEL: &str = "lockhouse";
 
-/// The first of the two keys of the locks: any number that other programs don't lock, the letters
-/// `lock`. The second is the slot.
+/// The first of the two keys of the locks: the letters `lock`, which other programs are unlikely to
+/// use. The second key is the slot.
 const LOCKS: u32 = 0x6c6f_636b;
 
-/// How long a slot is listened for after somebody last waited for it, and the connection kept after
-/// anybody last waited: those who wait for a moment come again.
+/// How long the listener keeps a slot after its last waiter, and its connection after the last
+/// waiter of all: short waits tend to come again.
 const KEPT: Duration = Duration::from_secs(5);
 
-/// How often the connection is tried, and what nobody waits for let go of.
+/// How often the listener checks its connection, and releases slots that have no waiters.
 const CHECKED_EVERY: Duration = Duration::from_secs(5);
 
-/// How long anything may take that the listener asks of the server.
+/// The timeout of the listener's statements.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// After which pause a listener that failed begins anew: at first, and at most.
+/// The pause before a failed listener is restarted: the first, and the longest.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
 
 type Slot = u8;
 
-/// A statement that notifies of `freed` if somebody waits for them; none if there are none.
+/// A statement that notifies the processes that wait for `freed`. `None` if `freed` is empty.
 ///
-/// The payload is the slot; and the process that the permits are left to, if they are left to one.
+/// The payload is the slot, and the process that the permits are left to, if any.
 pub(super) fn ring(freed: &[Freed]) -> Option<String> {
     let rings: BTreeSet<_> = freed
         .iter()
@@ -67,7 +67,7 @@ pub(super) fn ring(freed: &[Freed]) -> Option<String> {
     let mut all = rings.iter();
     let first = all.next()?;
     if rings.len() == 1 {
-        // The server is done sooner with a statement that reads from nowhere.
+        // A statement without FROM is cheaper for the server.
         return Some(format!(
             "SELECT pg_notify('{CHANNEL}',{}) WHERE NOT pg_try_advisory_xact_lock({LOCKS},{})",
             payload(first),
@@ -94,7 +94,7 @@ fn told(payload: &str, process: ProcessId) -> Option<Slot> {
     slot.parse().ok().filter(|_| is_ours)
 }
 
-/// FNV-1a: every version must say the same.
+/// FNV-1a: all versions must compute the same slot.
 fn slot(name: &SemaphoreName) -> Slot {
     let hash = name.as_str().bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -104,28 +104,28 @@ fn slot(name: &SemaphoreName) -> Slot {
         .fold(0, |slot, byte| slot ^ byte)
 }
 
-/// Tells of what other processes give back.
+/// Notifies this process of releases in other processes.
 pub struct Bell {
     options: PgConnectOptions,
     shared: Arc<Shared>,
 }
 
-/// What those who wait and the listener both use.
+/// State that waiters and the listener share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Rings for those who wait.
+    /// Wakes the waiters.
     rung: Notify,
-    /// Rings for the listener, when there is something more to listen for, or nothing any more.
+    /// Wakes the listener when the wanted slots change.
     wanted: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The slots of what is waited for, and until when.
+    /// The slots to listen on, and until when.
     wanted: BTreeMap<Slot, Instant>,
     rung: BTreeSet<Slot>,
-    /// Who waits.
+    /// The process that waits.
     process: ProcessId,
     is_listening: bool,
 }
@@ -146,7 +146,7 @@ impl Bell {
         }
     }
 
-    /// Those of `on` of which something may have changed for `process`.
+    /// The semaphores among `on` that may have changed for `process`.
     pub(super) async fn rung(
         &self,
         on: &BTreeSet<SemaphoreName>,
@@ -164,7 +164,7 @@ impl Bell {
         }
     }
 
-    /// What was rung for of `on`; and has somebody listen for the rest.
+    /// The semaphores among `on` that were notified. Starts a listener for the others.
     fn look(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
         let mut state = self.shared.state();
         let rung = std::mem::take(&mut state.rung);
@@ -181,7 +181,8 @@ impl Bell {
                 shared: Arc::clone(&self.shared),
                 is_on: true,
             };
-            // Without the lock: a runtime that shuts down drops the task at once, and that takes the lock.
+            // Spawned without holding the mutex: a runtime that shuts down drops the task at once,
+            // and that drop locks the mutex.
             tokio::spawn(listening.go_on(self.options.clone()));
         }
         let is_rung = |name: &&SemaphoreName| rung.contains(&slot(name));
@@ -198,7 +199,7 @@ impl Drop for Bell {
 
 impl fmt::Debug for Bell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The options have the password in them.
+        // The options contain the password.
         f.debug_struct("Bell").finish_non_exhaustive()
     }
 }
@@ -214,7 +215,7 @@ impl Shared {
     }
 }
 
-/// The one who listens. However that ends, another may begin.
+/// The listening task. Dropping it lets another begin.
 struct Listening {
     shared: Arc<Shared>,
     is_on: bool,
@@ -244,7 +245,7 @@ impl Listening {
         }
     }
 
-    /// Whether there is nothing to listen for. Then another begins when there is.
+    /// Whether to end, since there is no slot to listen on. A later wait starts another listener.
     fn ends(&mut self) -> bool {
         let mut state = self.shared.state();
         if state.wanted_now().is_empty() {
@@ -254,7 +255,7 @@ impl Listening {
         !self.is_on
     }
 
-    /// Listens on a connection of its own until there is nothing to listen for.
+    /// Listens on a separate connection until there is no slot left.
     async fn listen(&self, options: &PgConnectOptions) -> Result<(), sqlx::Error> {
         // The driver listens on a connection of a pool only. This one has no other.
         let pool = PgPoolOptions::new()
@@ -262,7 +263,7 @@ impl Listening {
             .acquire_timeout(ANSWER)
             .connect_lazy_with(options.clone());
         let listened = self.listen_on(&pool).await;
-        // So that the locks are gone.
+        // Closed, so that the locks are released.
         let _ = timeout(ANSWER, pool.close()).await;
         listened
     }
@@ -270,7 +271,7 @@ impl Listening {
     async fn listen_on(&self, pool: &sqlx::PgPool) -> Result<(), sqlx::Error> {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.ignore_pool_close_event(true);
-        // A connection that is lost is an error here: its locks are lost too.
+        // Treat a lost connection as an error, since its locks are lost too.
         listener.eager_reconnect(false);
         run(&mut listener, "SET lock_timeout='4s'").await?;
         run(&mut listener, &format!("LISTEN {CHANNEL}")).await?;
@@ -288,7 +289,7 @@ impl Listening {
             }
             if checked.elapsed() >= CHECKED_EVERY {
                 let old: Vec<_> = held.difference(&wanted).copied().collect();
-                // It asks the server something even if it is none.
+                // Runs a statement even without slots, which checks the connection.
                 lock(&mut listener, "pg_advisory_unlock_shared", &old).await?;
                 checked = Instant::now();
                 held = wanted;

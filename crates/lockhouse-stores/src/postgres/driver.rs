@@ -1,7 +1,7 @@
-//! How the server is spoken to.
+//! The driver for PostgreSQL servers.
 //!
-//! By the simple query protocol: several statements in one packet, all answers in text. Packets
-//! that have no BEGIN of their own are a transaction each.
+//! It uses the simple query protocol: several statements in one packet, all answers as text. A
+//! packet without a BEGIN is one transaction.
 
 use lockhouse_core::store::{Error, Kind};
 use sqlx::Executor as _;
@@ -12,16 +12,16 @@ use super::{PostgresServer, error};
 use crate::sql::rows::TextRow;
 use crate::sql::{Driver, Pieces, configuration};
 
-/// What every session is set to, in one round trip.
+/// The settings of every session, in one round trip.
 ///
-/// - The locks of a client that has vanished go within 5 s. A statement may take as long as a call;
-///   what may take longer says so in its transaction.
-/// - Rows are found by their index, whatever the server believes of a table's size: what it knows of
-///   one that has just grown, or that nobody has analyzed yet, is wrong. Such plans look so dear to
-///   it that it would compile them, so not.
-/// - An answered COMMIT is on disk, even where the database is set to answer before.
-/// - A session that has begun before is another client's. A pooler that lends sessions by transaction
-///   hands them on as they are; one that lends them whole resets them in between.
+/// - The locks of a client that has vanished end within 5 s. A statement may take as long as a
+///   call; one that may take longer sets its own limit.
+/// - Rows are found by their index, whatever the server's statistics say: they are wrong for a
+///   table that has just grown or was never analyzed. Such plans look so expensive that the server
+///   would compile them, so JIT is off.
+/// - An answered COMMIT is on disk, even if the database is set to answer earlier.
+/// - A session that has been used before belongs to another client. A pooler in transaction mode
+///   hands sessions on unchanged; one in session mode resets them in between.
 /// - Settings of the role or the database that would change a result or refuse a statement are
 ///   undone: `docs/operations/databases.md` lists each with its reason. With `row_security` off, a policy that
 ///   would hide rows is an error.
@@ -37,7 +37,7 @@ const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SELECT current_setting('server_encoding'),current_setting('fsync'),\
     current_setting('lockhouse.session',true),set_config('lockhouse.session','begun',false)";
 
-/// The longest message that the server takes is one byte short of a gibibyte.
+/// The server takes messages of up to one byte less than a gibibyte.
 const LONGEST_SCRIPT: usize = (1 << 30) - 1024;
 
 /// A column of the row that the last statement of [`SESSION`] answers.

@@ -1,6 +1,6 @@
-//! What is due to end, and whose requests are live.
+//! SELECTs of requests that are due, and of owners of live requests.
 //!
-//! Each begins at what is due, so that what is held and what has ended cost nothing.
+//! Each begins at the due rows, so that held and ended requests cost nothing.
 
 use lockhouse_core::store::Page;
 use lockhouse_core::{Owner, Timestamp};
@@ -13,7 +13,7 @@ use crate::sql::{Look, Script, list};
 const BUCKET: &str = "(CASE WHEN r.expires_at IS NULL THEN 1 WHEN r.only_semaphore_id=0 THEN 2 \
     ELSE 3+r.only_semaphore_id%256 END)";
 
-/// The SELECT that chooses what is live of `owner`.
+/// The SELECT of the live requests of `owner`.
 pub(super) fn owned_by(owner: &Owner, limit: u32) -> String {
     format!(
         "SELECT r.* FROM lockhouse_permit_request r \
@@ -22,7 +22,7 @@ pub(super) fn owned_by(owner: &Owner, limit: u32) -> String {
     )
 }
 
-/// The SELECT that chooses what has lapsed at `now`.
+/// The SELECT of the requests that have lapsed at `now`.
 pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     chosen(
@@ -41,8 +41,8 @@ pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
     )
 }
 
-/// The SELECT that chooses what of that a `look` is for: by request and by session, each of one semaphore
-/// and of several.
+/// The SELECT of those that a `look` needs: by request and by session, each for one semaphore and
+/// for several.
 pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
     let now = Time(now);
     let ids = list(look.on);
@@ -77,7 +77,7 @@ pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
 
 const LIVE: &str = "SELECT r.id FROM lockhouse_permit_request r WHERE r.state='ACQUIRED'";
 
-/// The requests whose ids are chosen by any of `ways`, at most `limit`.
+/// The requests whose ids any of `ways` selects, at most `limit`.
 fn chosen(ways: &[String], limit: u32) -> String {
     let ways = ways.iter().map(|way| format!("({way} LIMIT {limit})"));
     format!(
@@ -95,14 +95,15 @@ pub(super) fn lapsed_sessions(limit: u32) -> String {
 }
 
 pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {
-    // In the order of the index: that the first is the same for all does not count for the planner.
+    // In the order of the index: the planner does not use the fact that the first column is the
+    // same for all.
     Script::of(format_args!(
         "SELECT r.created_at {} ORDER BY r.expires_at,r.created_at LIMIT 1 OFFSET {skipped}",
         of_age(after, cutoff)
     ))
 }
 
-/// The SELECT that chooses those made by `to` that no session keeps.
+/// The SELECT of requests created by `to` that no session keeps.
 pub(super) fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> String {
     format!(
         "SELECT r.* {} AND NOT EXISTS (SELECT FROM lockhouse_owner_session w \
@@ -123,7 +124,7 @@ fn of_age(after: Timestamp, to: Timestamp) -> String {
 }
 
 pub(super) fn owners(page: &Page<Owner>) -> Script {
-    // No owner is the empty text, and NULL is beyond nothing.
+    // No owner is the empty text, so all come after it.
     let after = page.after.as_ref().map_or("", Owner::as_str);
     Script::of(format_args!(
         "SELECT DISTINCT r.owner FROM lockhouse_permit_request r \

@@ -1,4 +1,4 @@
-//! What the server says, as [`Kind`].
+//! Maps the server's errors to a [`Kind`].
 
 use lockhouse_core::store::Kind;
 use sqlx::error::DatabaseError;
@@ -7,16 +7,18 @@ use Kind::{Configuration, Conflict, Crowded, Locked, Rejected, Schema, Unavailab
 
 /// Error codes, under the names that PostgreSQL gives them.
 mod code {
-    // Somebody else was in the way.
+    // Another transaction conflicted.
     pub(super) const UNIQUE_VIOLATION: &str = "23505";
     pub(super) const SERIALIZATION_FAILURE: &str = "40001";
     pub(super) const DEADLOCK_DETECTED: &str = "40P01";
     pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-    // This server, or this connection, can't do it now. So are all that begin with 08, 53 or 58.
+    // This server, or this connection, cannot do it now. This includes all codes that begin with
+    // 08, 53 or 58.
     pub(super) const TOO_MANY_CONNECTIONS: &str = "53300";
     pub(super) const READ_ONLY_SQL_TRANSACTION: &str = "25006";
-    /// Something failed before it in the same transaction. Lockhouse goes on in none.
+    /// An earlier statement of the transaction failed. Lockhouse never continues such a
+    /// transaction.
     pub(super) const IN_FAILED_SQL_TRANSACTION: &str = "25P02";
     pub(super) const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: &str = "25P03";
     pub(super) const TRANSACTION_TIMEOUT: &str = "25P04";
@@ -31,7 +33,7 @@ mod code {
     pub(super) const UNDEFINED_COLUMN: &str = "42703";
     pub(super) const UNDEFINED_TABLE: &str = "42P01";
 
-    // Somebody has to set something right. So are all that begin with 28.
+    // An operator has to correct something. This includes all codes that begin with 28.
     pub(super) const INVALID_CATALOG_NAME: &str = "3D000";
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub(super) const DATABASE_DROPPED: &str = "57P04";
@@ -42,7 +44,7 @@ pub(super) fn code(error: &dyn DatabaseError) -> String {
     error.code().unwrap_or_default().into_owned()
 }
 
-/// What kind of trouble it is before a COMMIT.
+/// The kind of an error before a COMMIT.
 pub(super) fn kind(code: &str) -> Kind {
     match code {
         code::UNIQUE_VIOLATION | code::SERIALIZATION_FAILURE | code::DEADLOCK_DETECTED => Conflict,
@@ -69,12 +71,12 @@ pub(super) fn kind(code: &str) -> Kind {
     }
 }
 
-/// Whether a server that says so at a COMMIT has rolled back.
+/// Whether this code at a COMMIT means that the server rolled back.
 pub(super) fn is_rolled_back(code: &str) -> bool {
     matches!(code, code::SERIALIZATION_FAILURE | code::DEADLOCK_DETECTED)
 }
 
-/// What to do about it.
+/// Advice for the operator.
 pub(super) fn advice(code: &str) -> Option<&'static str> {
     Some(match code {
         code::INVALID_CATALOG_NAME => "the database does not exist; make it with CREATE DATABASE",

@@ -24,9 +24,9 @@ pub(super) const BY_KEY: [ByKey; 3] = [
 
 /// Begins a transaction that locks `footprint`, in its order, and reads the clock last.
 ///
-/// Rows are locked as they leave the sort, so in byte order. A row that somebody else had locked is
-/// read again once it is ours; a semaphore whose row appears during that wait is not seen, as if
-/// the batch had come before it.
+/// Rows are locked as they leave the sort, so in byte order. A row that another transaction had
+/// locked is read again once this one has the lock. A semaphore whose row appears during that wait
+/// is not seen, as if the batch had come before it.
 pub(super) fn script(footprint: &Footprint) -> Script {
     let mut script = Script::transaction(BEGIN);
     let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
@@ -53,7 +53,7 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     script
 }
 
-/// The SELECT of those of `ids` that there are.
+/// The SELECT of those of `ids` that exist.
 pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> String {
     format!(
         "SELECT r.id FROM lockhouse_permit_request r WHERE r.external_id IN ({})",
@@ -61,9 +61,9 @@ pub(super) fn known(ids: &BTreeSet<&ExternalId>) -> String {
     )
 }
 
-/// The permits of the requests of `ids`, which are locked. Theirs are not: they never change. In a
-/// statement of its own, which sees all that was committed until the locks were held; one that
-/// locks sees what was there before it waited.
+/// The permits of the requests `ids`. The requests are locked; their permits need no lock, since
+/// they never change. This is a separate statement, so that it sees every commit from before the
+/// locks were held. A statement that locks sees only rows from before its wait.
 pub(super) fn permits(ids: &[u64]) -> Script {
     Script::within(format_args!(
         "SELECT {} FROM lockhouse_permit p CROSS JOIN LATERAL (\

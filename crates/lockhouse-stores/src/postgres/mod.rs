@@ -10,24 +10,25 @@
 //! SELECT the clock                            COMMIT
 //! ```
 //!
-//! and one more in between, for the permits of requests that are not known here, and one to look up
-//! the ids of asks that are refused. Those ids are taken for new until then; the unique key says
-//! where that was wrong, and the batch begins again.
+//! There is one more round trip in between if a request's permits are not cached, and one to look
+//! up the ids of refused asks. Ids are taken for new until then. If one was not new, the unique key
+//! refuses it, and the batch begins again.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then owners' sessions.
 //!   Batches on different semaphores do not wait for each other, and no order of names deadlocks.
-//! - **READ COMMITTED**: each statement sees what was committed before it began, and what locks a
-//!   row sees its latest version. So what must be seen as it is under the locks is read by a
-//!   statement that comes after the one that takes them.
+//! - **READ COMMITTED**: each statement sees the rows that were committed before it began, and a
+//!   statement that locks a row sees its latest version. So rows that must be current under the
+//!   locks are read by a statement after the one that takes the locks.
 //! - **The clock** is `clock_timestamp()`, evaluated once the locks are held.
-//! - **The semaphore's row** is a new version with every grant and release. It stays on its page,
-//!   where half is left for that, and needs no new entries in indexes.
-//! - **The row of a new semaphore** is made ready before, in a transaction of its own, and looks
+//! - **The semaphore's row** gets a new version with every grant and release. The version stays on
+//!   its page, since half of each page is left free, and needs no new index entries.
+//! - **The row of a new semaphore** is inserted before, in a separate transaction, and counts as
 //!   deleted until the batch defines it.
 //!
-//! Here is the SQL: `load` and `save` make the two packets, `read` and `due` find, `purge` deletes
-//! what has been, `recount` counts anew, `bell` tells of what other processes give back, `schema` migrates, `sql` makes literals, and `error` knows the
-//! codes. What runs it is shared with the other servers, in `sql`.
+//! This folder has the SQL: `load` and `save` write the two packets, `read` and `due` find rows,
+//! `purge` deletes old rows, `recount` verifies, `bell` notifies, `schema` migrates, `sql` writes
+//! literals, and `error` knows the codes. The code that runs the SQL is in `crate::sql`, which the
+//! stores on servers share.
 
 mod bell;
 mod driver;
@@ -84,10 +85,10 @@ impl Postgres {
     /// A store in the database of `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or
     /// `postgresql://…`, which is the same.
     ///
-    /// Nothing is connected to yet. The database must exist;
-    /// [`migrate`](lockhouse_core::store::Migration::migrate) makes the tables in it. A HOST that is
-    /// a path, with `%2F` for each `/`, is the folder of a Unix socket. Without a password, that of
-    /// `PGPASSWORD` or of the password file is taken. Parameters of the URL:
+    /// It does not connect yet. The database must exist;
+    /// [`migrate`](lockhouse_core::store::Migration::migrate) creates the tables in it. A HOST that
+    /// is a path, with `%2F` for each `/`, is the folder of a Unix socket. Without a password, that
+    /// of `PGPASSWORD` or of the password file is taken. Parameters of the URL:
     ///
     /// | parameter | default | |
     /// |---|---|---|
@@ -100,8 +101,8 @@ impl Postgres {
     /// count, by the same rules.
     ///
     /// # Errors
-    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is
-    /// malformed, names no database, or has a parameter that is unknown.
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) if the URL is malformed,
+    /// names no database, or has a parameter that is unknown.
     pub fn open(url: &str) -> Result<Self, Error> {
         url::parse(url).map(Self::at)
     }

@@ -18,8 +18,8 @@ use super::{Postgres, PostgresServer, load, purge, save};
 use crate::sql::rows::TextRow as _;
 use crate::sql::{Lease, RowIds, Script, list};
 
-/// P6, P12. A scan would read what is not asked for. A sort above the locks would mean that rows are
-/// locked in another order than theirs.
+/// P6, P12. A scan would read other rows. A sort above the locks would mean that rows are locked in
+/// another order.
 #[tokio::test]
 async fn what_is_locked_is_found_by_the_unique_indexes_and_sorted_before() {
     let Some((base, database, store)) = database().await else {
@@ -50,8 +50,8 @@ async fn what_is_locked_is_found_by_the_unique_indexes_and_sorted_before() {
     remove(&base, &database).await;
 }
 
-/// P9. What is answered is on disk, whatever the database is set to, and such a setting is left as it
-/// is where it promises more.
+/// P9. An answered commit is on disk, whatever the database's setting. A setting that promises more
+/// is kept.
 #[tokio::test]
 async fn a_commit_is_on_disk_when_it_is_answered() {
     let Some((base, database, store)) = database().await else {
@@ -83,7 +83,7 @@ fn scans_by_index_conditions(plan: &str, what: &str) {
     }
 }
 
-/// A database of its own, with its schema, after the server's URL and its name.
+/// The server's URL, the name of a separate database, and a store on it with its schema.
 async fn database() -> Option<(String, String, Postgres)> {
     let base = server()?;
     let database = format!("lockhouse_plans_{:016x}", fastrand::u64(..));
@@ -201,8 +201,8 @@ async fn run(lease: &mut Lease<PostgresServer>, statement: &str) -> Vec<PgRow> {
     answers.pop().unwrap()
 }
 
-/// The server of the environment variable. Without it, the test is left out and says so, unless
-/// all tests are demanded.
+/// The server of the environment variable. Without it, the test is skipped and says so, unless all
+/// tests are required.
 fn server() -> Option<String> {
     let variable = "LOCKHOUSE_TEST_POSTGRES_URL";
     let url = std::env::var(variable).ok();

@@ -1,4 +1,4 @@
-//! What a purge finds, locks and deletes.
+//! The SQL of a purge: find, lock and delete.
 
 use lockhouse_core::store::Purge;
 use lockhouse_core::{Epoch, Timestamp};
@@ -32,7 +32,7 @@ pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     })
 }
 
-/// Locks those of `keys` that nobody else has locked, and says their ids.
+/// Locks those of `keys` that no other transaction has locked, and selects their ids.
 pub(super) fn lock(what: Purge, cutoff: Timestamp, keys: &str) -> Script {
     let cutoff = Time(cutoff);
     let mut script = Script::transaction(BEGIN);

@@ -1,11 +1,11 @@
-//! Counts everything anew, and sets right what is off.
+//! The SQL of verification and repair.
 
 use lockhouse_core::{SemaphoreName, Slots};
 
 use super::sql::{BEGIN, Text};
 use crate::sql::{Script, rows, values};
 
-/// What reads whole tables may take longer, and does best as the server sees fit.
+/// Statements that read whole tables may take longer, and the server may choose their plans freely.
 const WHOLE_TABLES: [&str; 2] = [
     "SET LOCAL statement_timeout='10min'",
     "SET LOCAL enable_seqscan=on",
@@ -48,7 +48,7 @@ pub(super) fn count(torn: usize) -> Script {
 }
 
 pub(super) fn last_fence(name: &SemaphoreName) -> Script {
-    // Without a BEGIN the packet is a transaction of its own, and the settings are for it alone.
+    // Without a BEGIN the packet is one transaction, and the settings hold for it alone.
     let mut script = Script::new();
     for setting in WHOLE_TABLES {
         script.add(setting);

@@ -1,4 +1,4 @@
-//! Saves what was decided: the second of a batch's two packets.
+//! Saves the changes: the second of a batch's two packets.
 
 use lockhouse_core::Changes;
 use lockhouse_core::store::Error;
@@ -8,7 +8,7 @@ use super::bell;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
 
-/// Writes `changes` to the rows that are locked, and commits.
+/// Writes `changes` to the locked rows, and commits.
 pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
     let mut script = Script::new();
     if !changes.granted.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
              VALUES {permits}"
         ));
     }
-    // All in one statement. The rows are there, so every one of them is an update.
+    // All in one statement. The rows exist, so each is an update.
     if !changes.semaphores.is_empty() {
         script.add(format_args!(
             "INSERT INTO lockhouse_semaphore \
@@ -59,8 +59,8 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
         ));
     }
     // All in one statement, in the order of their key. A first heartbeat finds no row to lock, so
-    // whoever comes second waits here, and is the one that counts. Two that are both first for some
-    // and second for others wait for each other, which the server would notice after a second.
+    // of two first heartbeats the second waits here, and its values remain. Without the order, two
+    // transactions could wait for each other, which the server would notice only after a second.
     if !changes.heartbeats.is_empty() {
         script.add("SET LOCAL lock_timeout='200ms'");
         script.add(format_args!(

@@ -1,7 +1,7 @@
-//! How the schema gets to its version.
+//! Schema migrations.
 //!
-//! Each migration is one transaction, with the version that it leads to. A lock of the database's
-//! own keeps those who migrate at once apart, and whoever comes second finds the version there.
+//! Each migration is one transaction, which also writes its version. An advisory lock lets one
+//! process migrate at a time, so the next process finds the version written.
 
 use lockhouse_core::store::{Error, Kind};
 
@@ -26,7 +26,7 @@ pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 
 pub(super) const HAS_SCHEMA: &str = "SELECT COUNT(to_regclass('lockhouse_schema_version'))";
 
-/// Any number that other programs do not lock: the letters `lockhous`.
+/// The key of the advisory lock: the letters `lockhous`, which other programs are unlikely to use.
 const LOCK: u64 = 0x6c6f_636b_686f_7573;
 
 const CONTEXT: &str = "migrating";
@@ -37,7 +37,7 @@ pub(super) async fn migrate(lease: &mut Lease<PostgresServer>, found: u32) -> Re
     migrated
 }
 
-/// Leaves the transaction open when somebody else has done it, or something goes wrong.
+/// Leaves the transaction open if another process has migrated, or an error occurs.
 async fn migrate_from(lease: &mut Lease<PostgresServer>, found: u32) -> Result<(), Error> {
     for (version, migration) in (1..).zip(MIGRATIONS).skip(found as usize) {
         if lock(lease).await? >= version {
@@ -61,8 +61,8 @@ async fn migrate_from(lease: &mut Lease<PostgresServer>, found: u32) -> Result<(
     Ok(())
 }
 
-/// Begins a transaction that nobody else migrates in, and says which version is there. It waits for
-/// as long as others are at work on a large table.
+/// Begins a transaction that holds the lock, and returns the current version. It waits for as long
+/// as other processes migrate a large table.
 async fn lock(lease: &mut Lease<PostgresServer>) -> Result<u32, Error> {
     let mut script = Script::transaction(BEGIN);
     script.add("SET LOCAL statement_timeout='10min'");

@@ -7,18 +7,19 @@ use std::fmt::{self, Display};
 
 use lockhouse_core::Timestamp;
 
-/// Begins a transaction each of whose statements sees what was committed before it. It may write
-/// where the session may, so that a server that only reads says so.
+/// Begins a transaction in which each statement sees the rows that were committed before it. It
+/// does not ask for write access, so that a read-only server refuses the writes.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// `now()` would be when the transaction began, and `statement_timestamp()` when the packet came.
+/// `now()` would be the time when the transaction began, and `statement_timestamp()` the time when
+/// the packet came.
 pub(super) const CLOCK: &str = "SELECT clock_timestamp()";
 
 /// The permits `p` of each request `r`, with their semaphores `s`.
 ///
-/// Here and elsewhere, what is joined is a subquery that names the row before it, and that an
-/// OFFSET keeps whole: so the server begins with what is written first, and finds the rest by their
-/// index. It can't choose another order for what it believes of tables that it has not analyzed.
+/// Joins use a subquery that names the row before it, and an OFFSET that keeps the subquery whole.
+/// So the server begins with the table that is written first, and finds the other rows by their
+/// index. It cannot choose another order from wrong statistics.
 pub(super) const PERMITS: &str = "CROSS JOIN LATERAL (SELECT p.* FROM lockhouse_permit p \
     WHERE p.permit_request_id=r.id OFFSET 0) p \
     CROSS JOIN LATERAL (SELECT s.name FROM lockhouse_semaphore s \
@@ -31,7 +32,7 @@ impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         f.write_str("E'")?;
-        // In pieces, since writing byte by byte takes longer than all else in a batch.
+        // In pieces, since writing byte by byte would dominate the cost of a batch.
         for piece in self.0.as_bytes().chunks(32) {
             let mut escapes = [0; 128];
             for (escape, byte) in escapes.chunks_exact_mut(4).zip(piece) {

@@ -1,4 +1,5 @@
-//! What a `postgres://` URL says, and the environment where the URL is silent: the driver reads `PGSSLMODE` and others.
+//! Parses `postgres://` URLs. Where the URL is silent, the environment counts: the driver reads
+//! `PGSSLMODE` and others.
 
 use std::env;
 use std::fs::File;
@@ -26,10 +27,10 @@ const CA: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 const CERTIFICATE: [&str; 2] = ["sslcert", "ssl-cert"];
 const KEY: [&str; 2] = ["sslkey", "ssl-key"];
 
-/// What may be in a URL.
+/// The parameters of a URL, for messages.
 const TAKES: &str = "connections, sslmode, sslrootcert, sslcert, sslkey and application_name";
 
-/// What the server calls the sessions, unless the URL says.
+/// The default name of the sessions on the server.
 const APPLICATION_NAME: &str = "lockhouse";
 
 /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`.
@@ -51,7 +52,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         Some(folder) => format!("{}/{database}", folder.display()),
         None => format!("{}:{}/{database}", driver.get_host(), driver.get_port()),
     };
-    // PgBouncer refuses a session that sets what it does not know, as this.
+    // PgBouncer refuses a session with a setting that it does not know, such as this one.
     let driver = driver
         .host(&host)
         .application_name(&name)

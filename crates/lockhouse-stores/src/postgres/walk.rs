@@ -1,8 +1,8 @@
 //! Live requests in the order of an index, for pages of listings; see `crate::walk`.
 //!
-//! Nothing is sorted: what is read is what the LIMIT says. Where the server knows wrong numbers of rows it may prefer a
-//! longer way by another index. So the predicate is one that no other index has, and the range compares both columns at
-//! once, by which no other index is in order.
+//! Nothing is sorted, so only as many rows as the LIMIT are read. With wrong statistics the server
+//! might prefer another index. So the predicate is one that no other index has, and the range
+//! compares both columns at once, an order that no other index has.
 
 use lockhouse_core::Owner;
 
@@ -24,7 +24,7 @@ pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
         ),
         Range::From { group } => format!("r.only_semaphore_id>={group}"),
     };
-    // Not EXISTS, for which the server may choose to read all permits of the semaphore once.
+    // Not EXISTS: for that the server may read all permits of the semaphore.
     let holds = match stretch.holds {
         Some(id) => format!(
             "(SELECT 1 FROM lockhouse_permit h \
@@ -39,7 +39,7 @@ pub(super) fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
     )
 }
 
-/// Those requests of `ids` that are live, with their permits.
+/// The live requests among `ids`, with their permits.
 pub(super) fn live(ids: &[u64]) -> Script {
     with_permits(&format!(
         "SELECT r.* FROM lockhouse_permit_request r WHERE r.id IN ({}) AND r.state='ACQUIRED'",

@@ -1,9 +1,10 @@
-//! One connection to the server, which all calls share, and scripts and commands on it.
+//! Runs scripts and commands on one connection to the server, which all calls share.
 //!
-//! The driver sends the commands of all calls in one stream, and hands each its answer, also where a caller has gone
-//! away. It neither times out nor reconnects here: its own timeout of half a second would end calls that are only slow, and a
-//! reconnect in the middle of a call would hide whether a command was sent. When anything goes wrong on a connection it is dropped, and
-//! the next call opens another. A name that now stands for another server, as after a failover, is resolved anew by that.
+//! The driver sends the commands of all calls in one stream and matches the answers, also for
+//! callers that have gone away. Its timeout and its reconnection are off. Its timeout of half a
+//! second would end calls that are only slow, and a reconnect during a call would hide whether a
+//! command was sent. A connection with any error is dropped, and the next call opens another. That
+//! also resolves the name again, which may stand for another server after a failover.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,7 +26,7 @@ use super::url::Location;
 const CONNECT: Duration = Duration::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// How to have the connection.
+/// Opens and lends the connection.
 pub(super) struct Connections {
     client: Client,
     pub(super) display: String,
@@ -36,12 +37,12 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Open {
     connection: Option<MultiplexedConnection>,
-    /// Which one it is, so that a call that was slow to fail does not close a later one.
+    /// The number of the connection, so that a call that fails late does not close a newer one.
     number: u64,
 }
 
 impl Connections {
-    /// None is opened before it is needed.
+    /// It opens no connection yet.
     pub(super) fn new(location: Location) -> Self {
         Self {
             client: location.client,
@@ -59,7 +60,7 @@ impl Connections {
         self.run(script, Kind::Unavailable, "reading").await
     }
 
-    /// Runs a script that may change something.
+    /// Runs a script that may write.
     pub(super) async fn write<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,

@@ -3,7 +3,8 @@
 use lockhouse_core::store::{Error, Kind};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// The kind of an `error`. `lost` is the kind where no answer came, which is not known to have been done or not.
+/// The kind of an `error`. `lost` is the kind if no answer came, when the command may have been
+/// executed or not.
 pub(super) fn kind(error: &RedisError, lost: Kind) -> Kind {
     match error.kind() {
         ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig => Kind::Configuration,
@@ -26,14 +27,14 @@ pub(super) fn kind(error: &RedisError, lost: Kind) -> Kind {
     }
 }
 
-/// Whether the connection can be used again. A server that does not write any more may have a successor, which another connection
-/// finds.
+/// Whether the connection can be used again. A server that refuses writes may have a successor,
+/// which a new connection finds.
 pub(super) fn spares_connection(error: &RedisError) -> bool {
     let is_unknown_script = error.kind() == ServerErrorKind::NoScript.into();
     is_unknown_script || kind(error, Kind::Unavailable) == Kind::Rejected
 }
 
-/// The `error` of what was being done.
+/// The store's error for an `error` of the driver; `context` says what failed.
 pub(super) fn of(error: RedisError, lost: Kind, context: &str) -> Error {
     let kind = kind(&error, lost);
     let advice = match error.code().unwrap_or_default() {

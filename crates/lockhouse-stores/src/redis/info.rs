@@ -13,7 +13,7 @@ pub(super) struct Info {
     policy: String,
     max_memory: u64,
     has_log: bool,
-    /// None where the server does not say.
+    /// `None` if the server does not say.
     syncs: Option<String>,
 }
 
@@ -30,14 +30,14 @@ impl Info {
         };
         let mut config = redis::cmd("CONFIG");
         let config = config.arg("GET").arg("appendfsync");
-        // Hosted servers refuse it.
+        // Hosted servers refuse CONFIG.
         if let Ok(answer) = config.query_async::<Vec<String>>(connection).await {
             info.syncs = answer.into_iter().nth(1);
         }
         Ok(info)
     }
 
-    /// Whether the server is one to keep permits on.
+    /// Checks that the server can keep permits.
     pub(super) fn check(&self, display: &str) -> Result<(), Error> {
         let major = self.version.split('.').next();
         let major: u32 = major.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -57,7 +57,7 @@ impl Info {
         Ok(())
     }
 
-    /// How the server may lose what it has answered.
+    /// How the server may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<String> {
         let set = "; set appendonly yes and appendfsync always";
         match self.syncs.as_deref() {

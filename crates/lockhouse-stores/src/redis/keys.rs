@@ -7,11 +7,11 @@
 //! |---|---|
 //! | `schema` | the version of the schema |
 //! | `s:NAME`, `r:ID`, `o:OWNER` | the rows of semaphores, requests and owners' sessions |
-//! | `names`, `ever` | semaphores that exist, and all that there ever were, by bytes |
+//! | `names`, `ever` | semaphores that exist, and all semaphores including deleted ones, by bytes |
 //! | `live`, `on:NAME`, `of:OWNER` | live requests by the number of their grant |
-//! | `expiring`, `expiring:NAME` | those with a time to live, by when it passes |
-//! | `lasting` | those without, by when they were made |
-//! | `owned`, `held` | `OWNER ID` and `NAME OWNER ID` of those with an owner, by bytes |
+//! | `expiring`, `expiring:NAME` | live requests with a TTL, by their expiry |
+//! | `lasting` | live requests without a TTL, by their creation |
+//! | `owned`, `held` | `OWNER ID` and `NAME OWNER ID` of live requests with an owner, by bytes |
 //! | `ended` | ended requests, by when they ended |
 //! | `sessions` | owners with a session, by when it lapses |
 //! | `history:NAME`, `changes` | capacity changes in their order, and `NAME CHANGE` of all by their time |
@@ -119,7 +119,7 @@ impl Keys {
         self.entry("sessions", Score::At(session.expires_at), owner)
     }
 
-    /// `row` is what is kept of the change.
+    /// The entries of a change, which is kept as `row`.
     pub(super) fn of_change(&self, change: &CapacityChange, row: &str) -> [Entry; 2] {
         let name = &change.semaphore;
         let at = Score::At(change.changed_at);
@@ -138,7 +138,7 @@ pub(super) struct Entry {
     pub(super) member: String,
 }
 
-/// What an entry is sorted by.
+/// The sort key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Score {
     /// A time, in microseconds.

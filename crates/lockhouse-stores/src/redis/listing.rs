@@ -7,7 +7,7 @@ use lockhouse_core::{CapacityChange, NamePrefix, Owner, Request, Semaphore, Sema
 use super::Redis;
 use super::rows::{self, Range};
 
-/// So many requests a page looks at, where it has to look which of them it lists.
+/// How many requests a page reads at most when it has to filter them.
 const LOOKED_AT: usize = 1_000;
 
 const CONTEXT: &str = "listing";
@@ -27,7 +27,7 @@ impl Listing for Redis {
         self.walk("ever", "", page).await
     }
 
-    /// The holders of a semaphore that are also an owner's are looked for among those of the one that has fewer.
+    /// For a semaphore and an owner, the listing walks over the smaller of the two sets.
     async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let limit = page.limit as usize;
         let on = of.on.as_ref().map(|name| format!("on:{name}"));
@@ -46,7 +46,7 @@ impl Listing for Redis {
         let mut looked_to = page.after.map_or(0, |after| after.row);
         let range = Range::of_scores(format!("({looked_to}"), "+inf");
         let mut held = Held::default();
-        // One more, to see whether another page follows.
+        // One row more, to see whether another page follows.
         let found = self.find("r", &set, &range, most + 1).await?;
         for (i, (number, row)) in found.into_iter().enumerate() {
             let request: Option<Request> = rows::all([row])?.pop();
@@ -81,7 +81,7 @@ impl Listing for Redis {
 }
 
 impl Redis {
-    /// A page of the semaphores of a set that begin with `prefix`.
+    /// A page of the semaphores in a set whose names begin with `prefix`.
     async fn walk(
         &self,
         set: &str,

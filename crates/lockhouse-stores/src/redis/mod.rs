@@ -1,13 +1,14 @@
 //! A store on Redis, or Valkey.
 //!
-//! A batch is two scripts. The first reads the clock and the rows that the batch touches. Then the batch is decided
-//! here, and the second script writes the changes if all that was read is still the same, byte for byte. So no rule is
-//! written in Lua, and nothing is locked: of two batches that meet, the second finds its rows changed and begins again.
+//! A batch is two scripts. The first reads the clock and the rows that the batch touches. Then this
+//! process decides the batch, and the second script writes the changes if all rows are still the
+//! same, byte for byte. So Lua has no rules in it, and nothing is locked: of two batches that meet,
+//! the second finds its rows changed and begins again.
 //!
-//! - `keys` says where everything is, `rows` reads it, and `writes` changes it.
+//! - `keys` names the keys, `rows` reads them, and `writes` changes them.
 //! - `transaction` is the two ends of a batch; `listing`, `upkeep`, `recount`, `templates`, `tokens` and `waiting_list` are the
 //!   other calls.
-//! - `connection` runs scripts, and `error` says what became of one that failed.
+//! - `connection` runs scripts, and `error` maps their failures.
 
 mod connection;
 mod error;
@@ -51,7 +52,7 @@ impl Store for Redis {
         MAX_BATCH
     }
 
-    /// It has no row locks.
+    /// This store has no row locks.
     async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
         Ok(Footprint::default())
     }
@@ -79,7 +80,7 @@ impl Store for Redis {
 
 #[async_trait]
 impl Notification for Redis {
-    /// It is told of nothing.
+    /// This store has no notifications.
     async fn changed(&self, _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         std::future::pending().await
     }

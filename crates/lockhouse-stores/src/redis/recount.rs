@@ -1,8 +1,9 @@
-//! Counting anew.
+//! Verification and repair.
 //!
-//! A recount reads all requests piece by piece, and then each semaphore with its live requests in one script. So the sums and
-//! counters that are compared are of one moment, though those of two semaphores are not. What was granted and ended in between is
-//! not seen, and does no harm: a fence that was not seen is not repeated.
+//! A recount reads all requests page by page, and then each semaphore with its live requests in one
+//! script. So each sum is compared with a counter of the same moment, but two semaphores are read
+//! at different moments. A request that was granted and ended in between is not seen, which does no
+//! harm: a fence that was not seen is not reported as repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -21,13 +22,13 @@ use super::writes::Writes;
 static SCAN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/scan.lua")));
 static HELD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/held.lua")));
 
-/// So many rows a recount reads at once.
+/// How many rows a recount reads at once.
 const PIECE: u32 = 1_000;
 
-/// So many torn requests are named.
+/// How many torn requests it names at most.
 const TORN: usize = 1_000;
 
-/// So often a repair is tried while the semaphore is in use.
+/// How often a repair is tried while the semaphore is in use.
 const TRIES: usize = 100;
 
 const CONTEXT: &str = "repairing a semaphore";
@@ -39,16 +40,16 @@ struct Fences {
     repeated: u64,
 }
 
-/// A semaphore, counted anew.
+/// A recounted semaphore.
 struct Counted {
     row: Row,
     recounted: Recounted,
-    /// What the set by which a refusal finds its requests lacks.
+    /// The entries that are missing in the set by which a refusal finds lapsed requests.
     misfiled: Vec<Entry>,
 }
 
 impl Fences {
-    /// Adds those that `request` has of `name`; how many permits these are.
+    /// Adds the fences of `request` on `name`. Returns how many permits it holds there.
     fn add(&mut self, name: &SemaphoreName, request: &Request) -> u64 {
         let id = &request.external_id;
         let mut sum = 0;
@@ -128,7 +129,8 @@ impl Redis {
         Err(Error::new(Kind::Conflict, busy))
     }
 
-    /// Calls `each` for every request, more than once for some. The ids of those that the indexes are wrong about.
+    /// Calls `each` for every request, for some more than once. Returns the ids of requests whose
+    /// index entries are wrong.
     async fn each_request(&self, mut each: impl FnMut(&Request)) -> Result<Vec<ExternalId>, Error> {
         let mut torn = BTreeSet::new();
         for set in ["ended", "live"] {
@@ -141,7 +143,7 @@ impl Redis {
         Ok(torn.into_iter().collect())
     }
 
-    /// Calls `each` for every member of a set and its row, more than once for some.
+    /// Calls `each` for every member of a set and its row, for some more than once.
     async fn scan(
         &self,
         set: &str,
@@ -161,7 +163,7 @@ impl Redis {
         }
     }
 
-    /// What the live requests of `name` come to; none if there is no row of it.
+    /// The totals of the live requests of `name`. `None` if it has no row.
     async fn count(
         &self,
         name: &SemaphoreName,

@@ -1,4 +1,4 @@
-//! Reading rows. They are JSON: a row that was not changed has the bytes that it had.
+//! Reads rows. They are JSON, and an unchanged row keeps its bytes.
 
 use std::sync::LazyLock;
 
@@ -10,16 +10,16 @@ use serde::de::DeserializeOwned;
 
 use super::Redis;
 
-/// The version of what is kept on the server.
+/// The version of the schema.
 pub(super) const SCHEMA: u32 = 2;
 
 static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/load.lua")));
 static FIND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/find.lua")));
 
-/// The bytes of a row; empty for one that is not there.
+/// The bytes of a row. Empty if it does not exist.
 pub(super) type Row = Vec<u8>;
 
-/// The rows of some keys, all as they were at one time.
+/// The rows of some keys, all read at one moment.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) at: Timestamp,
@@ -98,7 +98,7 @@ impl Redis {
     }
 }
 
-/// Those of `rows` that are there.
+/// The rows that exist.
 pub(super) fn all<T: DeserializeOwned>(
     rows: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> Result<Vec<T>, Error> {
@@ -115,13 +115,13 @@ pub(super) fn json(row: &impl Serialize) -> String {
     serde_json::to_string(row).unwrap_or_default()
 }
 
-/// Of microseconds.
+/// The time of `us` microseconds since the epoch.
 pub(super) fn time(us: i64) -> Result<Timestamp, Error> {
     Timestamp::from_microsecond(us).map_err(unreadable)
 }
 
 pub(super) fn unreadable(why: impl std::error::Error + Send + Sync + 'static) -> Error {
-    let problem = "what is kept on the server makes no sense";
+    let problem = "a row on the server is malformed";
     Error::new(Kind::Rejected, problem).caused_by(why)
 }
 
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server keeps has to be read by later versions.
+    /// Later versions must be able to read the rows.
     #[test]
     fn rows_keep_their_form() {
         fn same<T: DeserializeOwned + Serialize>(row: &str) {

@@ -12,10 +12,11 @@ use crate::lapsed::Looks;
 
 /// Keeps permits on a Redis or Valkey server.
 ///
-/// - **Clock**: the server's, read by the script that reads the rows. A batch that takes more than 2 s from there to its write
-///   begins again.
-/// - **Lock**: none. A batch whose rows were changed by another begins again, and gives up after 5 s with
-///   [`Kind::Conflict`](lockhouse_core::store::Kind::Conflict). One of those that meet always succeeds.
+/// - **Clock**: the server's, read by the script that reads the rows. A batch that takes more than
+///   2 s from that read to its write begins again.
+/// - **Lock**: none. A batch whose rows were changed by another begins again, and gives up after 5
+///   s with [`Kind::Conflict`](lockhouse_core::store::Kind::Conflict). Of the batches that meet,
+///   one always succeeds.
 /// - **Durability**: with `appendonly yes` and `appendfsync always` a commit is on the server's disk when it is answered. A
 ///   replica that takes over may lack the last commits; see the documentation of the stores.
 /// - **Cancellation**: a call whose future is dropped may still take effect.
@@ -38,10 +39,10 @@ impl Redis {
     /// A store on the server of `redis://USER:PASSWORD@HOST:PORT/DATABASE?namespace=NAME`, or `rediss://` with TLS. The namespace
     /// is `lockhouse` unless the URL says otherwise.
     ///
-    /// Nothing is connected to yet.
+    /// It does not connect yet.
     ///
     /// # Errors
-    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed.
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) if the URL is malformed.
     pub fn open(url: &str) -> Result<Self, Error> {
         let location = url::parse(url)?;
         Ok(Self {

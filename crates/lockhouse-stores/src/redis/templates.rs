@@ -1,4 +1,5 @@
-//! Templates. All are one row: whoever changes one changes what every batch has read that creates a semaphore.
+//! Templates. All are in one row. A change of one template changes that row, so batches that read
+//! it to create a semaphore begin again.
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Error, Page, Templates};

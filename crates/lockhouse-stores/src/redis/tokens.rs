@@ -1,4 +1,4 @@
-//! Access tokens. All are one row.
+//! Access tokens. All are in one row.
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Error, MAX_TOKENS, NewToken, TokenList, Tokens};

@@ -1,4 +1,4 @@
-//! A batch: one script reads, another writes if nothing of what was read has changed.
+//! A batch: one script reads rows, another writes if none of them has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,14 +15,16 @@ use super::Redis;
 use super::rows::{self, Row};
 use super::writes::Writes;
 
-/// How long a batch may work. The last command of it may take as long as an answer.
+/// How long a batch may be retried. Its last command may take until the answer's timeout after
+/// that.
 const WORK: Duration = Duration::from_secs(5);
 
-/// How old what was read may be when it is written. A command that was sent to a server which then stood still for longer is
-/// refused when the server comes to it: by then its caller has been told that nobody knows.
+/// How old the read rows may be at the write. If the server stood still for longer after the
+/// command was sent, it refuses the command: the caller has been told by then that the outcome is
+/// unknown.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// How long to pause, for each conflict that there was, before the next try.
+/// The pause before the next try, times the number of conflicts so far.
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// A batch on the server.
@@ -80,7 +82,7 @@ impl<'a> RedisTransaction<'a> {
             }
         }
         for (index, change) in changes.capacity_changes.iter().enumerate() {
-            // The index tells apart the changes of one commit, which may be alike.
+            // The index distinguishes equal changes in one commit.
             let row = format!("{index} {}", rows::json(change));
             writes.index(&[], &keys.of_change(change, &row));
         }
@@ -101,7 +103,7 @@ impl Transaction for RedisTransaction<'_> {
 
     async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error> {
         if Instant::now() > self.deadline {
-            let problem = "other processes kept changing what the batch touches; try again";
+            let problem = "other processes kept changing the rows of the batch; try again";
             return Err(Error::new(Kind::Conflict, problem));
         }
         let Footprint {
@@ -140,7 +142,8 @@ impl Transaction for RedisTransaction<'_> {
         if self.store.save(read, latest, writes, context).await? {
             return Ok(Commit::Done);
         }
-        // The first is for free: whoever was in the way is done. Then the others make room for each other.
+        // No pause after the first conflict, since the other batch is done. After more conflicts, a
+        // random pause separates the batches.
         sleep((PAUSE * self.conflicts).mul_f64(fastrand::f64())).await;
         self.conflicts += 1;
         Ok(Commit::Outdated)

@@ -1,4 +1,4 @@
-//! What is due to end, and what is past.
+//! Due requests and old rows.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Upkeep for Redis {
         if let Some((last, _)) = found.get(limit.saturating_sub(1)) {
             let last = *last as i64;
             looked_to = Some(rows::time(last)?);
-            // All that were made in that moment, however many.
+            // All requests of that moment, however many.
             let range = Range::of_scores(&after, last);
             found = self.find("r", "lasting", &range, usize::MAX >> 1).await?;
         }
@@ -100,12 +100,12 @@ impl Upkeep for Redis {
 }
 
 impl Redis {
-    /// Deletes at most `limit` rows of a set of the past; how many they were.
+    /// Deletes at most `limit` rows of a set that are older than `age`. Returns how many.
     pub(super) async fn delete(&self, set: &str, age: Duration, limit: u32) -> Result<u64, Error> {
         let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
         let mut script = PURGE.key(self.keys.of(set));
         script.arg(self.keys.of("")).arg(set).arg(age).arg(limit);
-        let context = "deleting what is past";
+        let context = "deleting old rows";
         self.connections.write(&script, context).await
     }
 
@@ -117,7 +117,8 @@ impl Redis {
         rows::all(found.into_iter().map(|(_, row)| row))
     }
 
-    /// Live requests that have lapsed `now`, on some semaphores or on all, but for those of sessions that lapsed by `left_out`.
+    /// Live requests that have lapsed at `now`, on some semaphores or on all, except those of
+    /// sessions that lapsed by `left_out`.
     async fn lapsed(
         &self,
         names: &[SemaphoreName],

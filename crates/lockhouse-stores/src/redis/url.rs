@@ -1,4 +1,4 @@
-//! What a `redis://` URL says.
+//! Parses `redis://` URLs.
 
 use lockhouse_core::store::Error;
 use redis::{Client, IntoConnectionInfo, RedisResult};
@@ -6,12 +6,12 @@ use url::Url;
 
 use crate::{configuration, refuse_misplaced};
 
-/// The namespace of a URL that names none.
+/// The default namespace.
 const NAMESPACE: &str = "lockhouse";
 
-/// Where a server is, and which keys there are the store's.
+/// The address of a server, and the namespace of the store's keys.
 pub(super) struct Location {
-    /// Has the password in it.
+    /// Contains the password.
     pub(super) client: Client,
     /// For messages: `HOST:PORT/DATABASE`, without user and password.
     pub(super) display: String,
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
     let mut namespace = NAMESPACE.to_owned();
     for (key, value) in url.query_pairs() {
         if key != "namespace" {
-            // It is not repeated: it may be a piece of a password.
+            // The message does not repeat the parameter, which may be part of a password.
             let problem = "the URL has a parameter other than namespace";
             return Err(configuration(problem));
         }
@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
     if url.scheme() == "rediss" {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    // The driver's own error repeats values.
+    // The driver's own error would repeat values, such as a password.
     let client = client(url).map_err(|_| {
         configuration("the URL makes no sense; it reads redis://USER:PASSWORD@HOST:PORT/DATABASE, with the database as a number")
     })?;
@@ -60,8 +60,8 @@ pub(super) fn parse(text: &str) -> Result<Location, Error> {
     })
 }
 
-/// One that does not say first which driver it is: the driver ignores the answer, and a server that has too many connections
-/// answers only the first command.
+/// A client that does not begin with CLIENT SETINFO. A server with too many connections answers
+/// only the first command, and the driver would ignore that answer.
 fn client(url: Url) -> RedisResult<Client> {
     let info = url.into_connection_info()?;
     let settings = info.redis_settings().clone().set_skip_set_lib_name();

@@ -1,4 +1,4 @@
-//! The waiters that processes show.
+//! The published lists of waiters.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ impl WaitingList for Redis {
         gone: &[SemaphoreName],
     ) -> Result<(), Error> {
         let mut pieces = shown::pieces(waiting);
-        // What is gone goes with the last.
+        // The last piece also deletes the lists that are gone.
         let last = pieces.pop().unwrap_or_default();
         let pieces = pieces.into_iter().map(|piece| (piece, &[][..]));
         for (piece, gone) in pieces.chain([(last, gone)]) {
@@ -48,7 +48,7 @@ impl WaitingList for Redis {
         let oldest = now.saturating_sub(SHOWN_FOR).unwrap_or(now);
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.each("waiting", name.as_str()));
-        let context = "reading who waits";
+        let context = "reading the lists of waiters";
         let found: BTreeMap<String, String> = self.connections.ask(&command, context).await?;
         let lists = found.into_iter().filter_map(|(process, list)| {
             let (written, waiters) = list.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Changing rows and indexes, if nothing else did.
+//! Writes rows and indexes, if no other process has changed the rows that were read.
 
 use std::sync::LazyLock;
 
@@ -14,10 +14,10 @@ use super::rows::{self, Loaded};
 
 static SAVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/save.lua")));
 
-/// So often a change of a list is tried while others change it.
+/// How often a change of a list is tried while other processes change it.
 const TRIES: usize = 100;
 
-/// Commands, each after the count of its words.
+/// Commands, each preceded by the number of its words.
 #[derive(Default)]
 pub(super) struct Writes {
     words: Vec<String>,
@@ -35,7 +35,8 @@ impl Writes {
         self.add(["SET", &key, &rows::json(row)]);
     }
 
-    /// Makes the entries of a row, which `were`, those that `are`. Those with a number get the next one.
+    /// Replaces the index entries `were` of a row by the entries `are`. An entry with a number gets
+    /// the next one.
     pub(super) fn index(&mut self, were: &[Entry], are: &[Entry]) {
         for Entry { key, member, .. } in were {
             let is_left = |is: &Entry| is.key == *key && is.member == *member;
@@ -58,7 +59,7 @@ impl Writes {
 }
 
 impl Redis {
-    /// The rows that one key keeps together, as there are few of them.
+    /// The rows of a list, which is one key, since there are few of them.
     pub(super) async fn all<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -68,7 +69,7 @@ impl Redis {
         Ok((lists.into_iter().flatten().collect(), read))
     }
 
-    /// Changes those rows; what `change` returns.
+    /// Changes a list by `change`. Returns the result of `change`.
     pub(super) async fn change<T, R>(
         &self,
         name: &str,
@@ -95,7 +96,8 @@ impl Redis {
         Err(Error::new(Kind::Conflict, busy))
     }
 
-    /// Does `writes` and says so, unless a row is not as it was `read`, or it is later than `latest`.
+    /// Executes `writes` and returns true, unless a row has changed since it was `read`, or the
+    /// time is later than `latest`.
     pub(super) async fn save(
         &self,
         read: Loaded,

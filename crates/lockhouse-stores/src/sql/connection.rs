@@ -1,4 +1,4 @@
-//! One connection: its session, and how a script runs on it.
+//! One connection: sets its session, and runs scripts on it.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::url::Location;
 /// How long a ping may take.
 const PING: Duration = Duration::from_secs(1);
 
-/// The rows that each statement of a script answered, in their order.
+/// The rows that each statement of a script returned, in order.
 pub(crate) type Answers<D> = Vec<Vec<RowOf<D>>>;
 
-/// A script that did not get through, after so many of its statements had.
+/// A script that failed, and how many of its statements succeeded before.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) finished: usize,
@@ -29,17 +29,16 @@ pub(crate) struct Failed {
 pub(crate) struct Connection<D: Driver> {
     driver: ConnectionOf<D>,
     longest_script: usize,
-    /// Whether scripts are sent [`guarded`](Script::guarded), as nothing commits by itself.
+    /// Whether scripts are sent [`guarded`](Script::guarded), since autocommit is off.
     is_guarded: bool,
-    /// How the server may lose what it has answered, if it may.
+    /// How the server may lose answered commits, if it can.
     risk: Option<String>,
 }
 
-/// On a node of a cluster. Whatever becomes of a transaction, what follows it commits only with a
-/// COMMIT.
+/// On a cluster node: if the node aborts a transaction, later statements commit only with a COMMIT.
 const NOT_BY_ITSELF: &str = "SET autocommit=0";
 
-/// More than what guards a script adds to it.
+/// More bytes than guarding adds to a script.
 const GUARD: usize = 64;
 
 impl<D: Driver> Connection<D> {
@@ -73,7 +72,7 @@ impl<D: Driver> Connection<D> {
         Ok(connection)
     }
 
-    /// From here on nothing commits by itself.
+    /// Turns autocommit off.
     pub(super) async fn guard(&mut self) -> Result<(), Failed> {
         self.answers(NOT_BY_ITSELF).await?;
         self.is_guarded = true;
@@ -81,18 +80,18 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
-    /// How the server may lose what it has answered, if it may.
+    /// How the server may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<&str> {
         self.risk.as_deref()
     }
 
-    /// Says goodbye to the server, for which it has as long as a ping.
+    /// Closes the connection at the server, within the timeout of a ping.
     pub(super) async fn close(self) {
-        // A connection that can't be closed is dropped, which closes it too.
+        // If closing fails, the drop closes the connection too.
         let _ = timeout_at(Instant::now() + PING, self.driver.close()).await;
     }
 
-    /// Whether the server still answers here.
+    /// Whether the server still answers on this connection.
     pub(crate) async fn is_alive(&mut self) -> bool {
         let deadline = Instant::now() + PING;
         matches!(timeout_at(deadline, self.driver.ping()).await, Ok(Ok(())))
@@ -157,7 +156,7 @@ impl<D: Driver> Connection<D> {
     }
 }
 
-/// What the script's own statements answered, or how many of them did.
+/// The answers of the script's own statements, or the number of them that succeeded.
 fn without<D: Driver>(
     answers: Result<Answers<D>, Failed>,
     added: &[usize],

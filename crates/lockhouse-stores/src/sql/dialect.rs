@@ -1,4 +1,4 @@
-//! What each kind of server has of its own.
+//! The differences between the kinds of servers.
 
 use futures_util::stream::BoxStream;
 use lockhouse_core::store::{Error, Kind, Page, Purge};
@@ -27,43 +27,45 @@ pub(crate) type OptionsOf<D> = <ConnectionOf<D> as sqlx::Connection>::Options;
 /// The driver's row.
 pub(crate) type RowOf<D> = <<D as Driver>::Database as sqlx::Database>::Row;
 
-/// What a script answers, piece by piece: a row, or the end of a statement's.
+/// The answers of a script: rows, and the ends of statements.
 pub(crate) type Pieces<'c, D> = BoxStream<
     'c,
     Result<Either<<<D as Driver>::Database as sqlx::Database>::QueryResult, RowOf<D>>, sqlx::Error>,
 >;
 
-/// How a kind of server is spoken to, and what its errors mean.
+/// How to connect to a kind of server, and the meaning of its errors.
 pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// The driver's name for it.
     type Database: sqlx::Database<Row: TextRow>;
 
-    /// What every session is set to, in one round trip.
+    /// The settings of every session, in one round trip.
     const SESSION: &'static str;
 
-    /// Whether poolers that lend one session to several clients are usual.
+    /// Whether poolers that share a session among clients are common.
     const MAY_BE_POOLED: bool;
 
-    /// What the server calls the most that it takes at once.
+    /// The server's name for its limit on the length of a script.
     const LONGEST_SCRIPT_IS: &'static str;
 
-    /// How many bytes a script may have, from what the last statement of [`SESSION`](Self::SESSION)
-    /// answered. A larger one would cost the connection, and look as if the server had gone.
+    /// How many bytes a script may have, from the answer of the last statement of
+    /// [`SESSION`](Self::SESSION). A longer script would break the connection, as if the server had
+    /// gone.
     fn longest_script(session: &[RowOf<Self>]) -> Result<usize, Error>;
 
-    /// How the server may lose what it has answered, from the same, for the log; none if it can't.
+    /// How the server may lose answered commits, from the same answer, for the log. `None` if it
+    /// cannot.
     fn risk(session: &[RowOf<Self>]) -> Result<Option<String>, Error>;
 
-    /// What else the session is set by on a node of a cluster, in one more round trip, from what the last
-    /// statement of [`SESSION`](Self::SESSION) answered. Such a session is sent its scripts
+    /// Further settings on a cluster node, in one more round trip, from the answer of the last
+    /// statement of [`SESSION`](Self::SESSION). Such a session gets its scripts
     /// [guarded](Script::guarded).
     fn settings(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
         let _ = session;
         Ok(None)
     }
 
-    /// Whether the server is one to speak to, from that and from what the last of the
-    /// [`settings`](Self::settings) answered, if there are any and the user may ask it.
+    /// Checks that the server may be used, from that answer and from the answer of the last of the
+    /// [`settings`](Self::settings), if there are any and the user may read it.
     fn check(session: &[RowOf<Self>], settled: Option<&[RowOf<Self>]>) -> Result<(), Error> {
         let _ = (session, settled);
         Ok(())
@@ -72,29 +74,29 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// Sends `sql` in one packet, without preparing it.
     fn send<'c>(connection: &'c mut ConnectionOf<Self>, sql: &'c str) -> Pieces<'c, Self>;
 
-    /// The kind of what the server says before it came to a COMMIT.
+    /// The kind of a server's error before a COMMIT.
     fn kind(error: &dyn DatabaseError) -> Kind;
 
-    /// Whether what the server says at a COMMIT means that it rolled back.
+    /// Whether a server's error at a COMMIT means that it rolled back.
     fn is_rolled_back(error: &dyn DatabaseError) -> bool;
 
-    /// What to do about it.
+    /// Advice for the operator.
     fn advice(error: &dyn DatabaseError) -> Option<&'static str>;
 }
 
-/// How rows of a table are found by the key that callers know them by.
+/// How to find rows of a table by their name or id.
 #[derive(Debug)]
 pub struct ByKey {
-    /// The table with its alias, and the index to use where the server has to be told.
+    /// The table with its alias, and an index hint where the server needs one.
     pub(crate) table: &'static str,
     /// The column of the key.
     pub(crate) key: &'static str,
 }
 
-/// The SQL that a kind of server takes. The rows that each script answers have the columns that
-/// [`rows`](super::rows) reads.
+/// The SQL of a kind of server. The rows of each script have the columns that [`rows`](super::rows)
+/// reads.
 pub trait Dialect: Driver {
-    /// What tells of changes that other processes make.
+    /// Notifies of changes by other processes.
     type Bell: fmt::Debug + Send + Sync + 'static;
 
     /// Begins a transaction.
@@ -106,10 +108,10 @@ pub trait Dialect: Driver {
     /// Semaphores by their template and capacity, and by their template and their last use.
     const BY_TEMPLATE: [&'static str; 2];
 
-    /// Asks for the clock, as it is when this is run.
+    /// Reads the clock at the time of execution.
     const CLOCK: &'static str;
 
-    /// The clock as an expression, as it is when the statement is run.
+    /// The clock as an expression, read when the statement runs.
     const NOW: &'static str;
 
     /// The version of the schema that this code needs.
@@ -118,87 +120,88 @@ pub trait Dialect: Driver {
     /// Counts the tables called `lockhouse_schema_version` that the session finds: 0 or 1.
     const HAS_SCHEMA: &'static str;
 
-    /// `text` as a literal without a byte in it that a caller chose.
+    /// `text` as a literal that contains no byte of the caller's.
     fn text(text: &str) -> impl Display + '_;
 
     /// `time` as a literal, in UTC, to the microsecond.
     fn time(time: Timestamp) -> impl Display;
 
-    /// Begins a transaction that locks `footprint` in its order, and reads the clock last. Answers
-    /// the semaphores, requests and sessions that there are, each if any are asked for.
+    /// Begins a transaction that locks `footprint` in its order, and reads the clock last. Returns
+    /// the semaphores, requests and sessions that exist, each kind only if the footprint has any.
     fn load(footprint: &Footprint) -> Script;
 
-    /// The SELECT of those of `ids` that there are; locks nothing.
+    /// The SELECT of those of `ids` that exist. It locks nothing.
     fn known(ids: &BTreeSet<&ExternalId>) -> String;
 
-    /// The permits of the requests of `ids`.
+    /// The permits of the requests `ids`.
     fn permits(ids: &[u64]) -> Script;
 
-    /// Writes `changes` to the rows that are locked, and commits. `rows` has the ids of new requests
-    /// too.
+    /// Writes `changes` to the locked rows, and commits. `rows` has the ids of new requests too.
     fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error>;
 
-    /// Makes `rows` ready, unless they are there.
+    /// Inserts `rows`, unless they exist.
     fn make_ready(rows: &[Semaphore]) -> Script;
 
-    /// Those of the semaphores called `names`, at least one, that are not deleted.
+    /// The semaphores among `names`, of which there is at least one, that are not deleted.
     fn named(names: &[SemaphoreName]) -> Script;
 
-    /// Those of the semaphores of `names` that are on `page`.
+    /// The semaphores of `page`, of those that `names` selects.
     fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script;
 
     /// The request with its permits.
     fn request(external_id: &ExternalId) -> Script;
 
-    /// A SELECT of the entries of a stretch of the index of live requests, or of those of `owner`, in its order.
+    /// A SELECT of the entries of a stretch of the index of live requests, or of `owner`'s live
+    /// requests, in its order.
     fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String;
 
-    /// Those of the requests of `ids` that are live, with their permits.
+    /// The live requests among `ids`, with their permits.
     fn live(ids: &[u64]) -> Script;
 
     /// Capacity changes, newest first.
     fn history(name: &SemaphoreName, limit: u32) -> Script;
 
-    /// What has lapsed at `now`, with its permits.
+    /// The requests that have lapsed at `now`, with their permits.
     fn lapsed(now: Timestamp, limit: u32) -> Script;
 
-    /// What of that a `look` is for, with its permits.
+    /// The lapsed requests that a `look` needs, with their permits.
     fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> Script;
 
-    /// A SELECT of a row for each session that has lapsed by now, at most `limit`.
+    /// A SELECT of one row for each lapsed session, at most `limit`.
     fn lapsed_sessions(limit: u32) -> String;
 
-    /// What is live of `owner`, with its permits.
+    /// The live requests of `owner`, with their permits.
     fn owned_by(owner: &Owner, limit: u32) -> Script;
 
-    /// When the one after `skipped` others was made, of the live requests without a time to live
-    /// that were made after `after`, but not after `cutoff`, from the oldest on.
+    /// Of the live requests without a TTL that were created after `after` and not after `cutoff`,
+    /// oldest first: when the one after the first `skipped` was created.
     fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script;
 
-    /// Those of them that were made by `to` and that no session keeps at `now`, with their permits.
+    /// Those of them that were created by `to` and that no session keeps at `now`, with their
+    /// permits.
     fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> Script;
 
     /// Owners of live requests.
     fn owners(page: &Page<Owner>) -> Script;
 
-    /// Finds the keys of the oldest rows that `what` may go, and locks nothing.
+    /// Finds the keys of the oldest rows that `what` may delete, and locks nothing.
     fn find_past(what: Purge, cutoff: Timestamp, limit: u32) -> Script;
 
-    /// Begins a transaction that locks those of `keys`, literals with commas, that nobody else has
-    /// locked, and says their ids.
+    /// Begins a transaction that locks those of `keys` that no other transaction has locked, and
+    /// selects their ids. `keys` are literals with commas.
     fn lock_past(what: Purge, cutoff: Timestamp, keys: &str) -> Script;
 
-    /// Deletes the rows of `ids`, literals, which are locked, and commits.
+    /// Deletes the locked rows `ids`, which are literals, and commits.
     fn delete_past(what: Purge, ids: &[String]) -> Script;
 
     /// Writes rows of `lockhouse_waiting`: semaphore, process, waiters, time.
     fn show(rows: &str) -> String;
 
-    /// Writes a row of `lockhouse_token`, unless there is one of its name: name, digest, grants, and the times of its
-    /// making, its end and its revocation.
+    /// Writes a row of `lockhouse_token`, unless one of its name exists: name, digest, grants, and
+    /// the times of creation, expiry and revocation.
     fn add_token(row: &str) -> String;
 
-    /// Those of `owners`, literals with commas, that hold live requests.
+    /// The owners among `owners` that hold live requests. `owners` are literals with commas.
     fn holding(owners: &str) -> String;
 
     /// Counts everything in one consistent read: semaphores, sums, the slots of live permits, torn requests, in the four
@@ -208,21 +211,21 @@ pub trait Dialect: Driver {
     /// The semaphore's id and the greatest fence of its permits.
     fn last_fence(name: &SemaphoreName) -> Script;
 
-    /// Begins a transaction that locks the semaphore, and then sums what is live of `id`, and counts
-    /// these requests that are filed under another semaphore.
+    /// Begins a transaction that locks the semaphore, then sums its live permits, and counts the
+    /// live requests that are filed under another semaphore.
     fn count_live(name: &SemaphoreName, id: u64) -> Script;
 
-    /// The slots of the live permits of the semaphore of `id`, which is locked.
+    /// The slots of the live permits of the locked semaphore `id`.
     fn live_slots(id: u64) -> Script;
 
-    /// Sets the counter, the fence and the slots that are taken, files the misfiled requests as if they held several
-    /// semaphores, and commits.
+    /// Sets the counter, the fence and the taken slots, files the misfiled requests as if they held
+    /// several semaphores, and commits.
     fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script;
 
-    /// A bell of the server at `options`, which has not connected yet.
+    /// The notifications of the server at `options`. It does not connect yet.
     fn bell(options: &OptionsOf<Self>) -> Self::Bell;
 
-    /// Waits until something may have changed of `on` for `process`, and says of what.
+    /// Waits until one of `on` may have changed for `process`. Returns which ones.
     fn rung(
         bell: &Self::Bell,
         on: &BTreeSet<SemaphoreName>,

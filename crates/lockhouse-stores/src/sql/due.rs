@@ -1,4 +1,4 @@
-//! What is due to end. Like the other reads, this locks nothing.
+//! Finds due requests. Like the other reads, this locks nothing.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::rows;
 use super::script::Script;
 use crate::lapsed::FEW_SESSIONS;
 
-const CONTEXT: &str = "looking for what is due";
+const CONTEXT: &str = "finding due requests";
 
-/// A [`Due`] that owns what it names.
+/// An owned [`Due`].
 #[derive(Debug)]
 pub(crate) enum Wanted {
-    /// All whose time has passed, or whose owner's session has.
+    /// All requests whose TTL has passed, or whose owner's session has lapsed.
     Lapsed,
-    /// Those of them that hold permits of one of these.
+    /// Those of them that hold permits of one of these semaphores.
     LapsedOn(Vec<SemaphoreName>),
-    /// They are this owner's.
+    /// All requests of this owner.
     OwnedBy(Owner),
 }
 
@@ -36,12 +36,12 @@ impl From<Due<'_>> for Wanted {
     }
 }
 
-/// A look for what has lapsed on some semaphores.
+/// A look for lapsed requests on some semaphores.
 #[derive(Debug)]
 pub struct Look<'a> {
     /// The ids of their rows.
     pub(crate) on: &'a [u64],
-    /// The sessions that lapsed by then are left out; but for those whose silence has ended something.
+    /// Skips sessions that lapsed by then, except those by whose silence a request has ended.
     pub(crate) left_out: Timestamp,
 }
 
@@ -73,8 +73,8 @@ async fn requests<D: Dialect>(
     Ok(found.into_iter().map(|(_, request)| request).collect())
 }
 
-/// The ids of the semaphores and the time are literals in the second packet, as servers make a range of
-/// an index of nothing else.
+/// The ids of the semaphores and the time are literals in the second packet, since servers build
+/// index ranges only from literals.
 async fn lapsed_on<D: Dialect>(
     lease: &mut Lease<D>,
     store: &Inner<D>,
@@ -114,7 +114,7 @@ pub(crate) async fn stale<D: Dialect>(
     let Some(last) = page.limit.checked_sub(1) else {
         return Ok(Stale::default());
     };
-    let context = "looking for what is stale";
+    let context = "finding stale requests";
     let mut lease = store.pool.lend(READ).await?;
     let now = clock(&mut lease, context).await?;
     let after = page.after.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -129,7 +129,7 @@ pub(crate) async fn stale<D: Dialect>(
     })
 }
 
-/// `age` before `now`, but not before there are times as literals.
+/// `age` before `now`, but not earlier than literals can express.
 pub(crate) fn before(now: Timestamp, age: Duration) -> Timestamp {
     let before = now.checked_sub(age).unwrap_or(Timestamp::UNIX_EPOCH);
     before.max(Timestamp::UNIX_EPOCH)

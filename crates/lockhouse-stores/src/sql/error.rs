@@ -1,4 +1,4 @@
-//! Why a script did not get through, as [`store::Error`](Error).
+//! Maps the failures of a script to a [`store::Error`](Error).
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use sqlx::error::DatabaseError;
 
 use super::dialect::Driver;
 
-/// A script that is longer than the server takes at once.
+/// A script that is longer than the server accepts.
 #[derive(Debug)]
 pub(crate) struct TooLong {
     pub(crate) bytes: usize,
-    /// What the server calls its limit.
+    /// The server's name for its limit.
     pub(crate) limit: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// Why a script did not get through.
+/// Why a script failed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// The driver, or through it the server, reports an error.
@@ -39,7 +39,7 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// Whether it is the server that says what is wrong.
+    /// Whether the server itself reported the error.
     pub(crate) fn is_servers_word(&self) -> bool {
         self.servers_word().is_some()
     }
@@ -55,8 +55,8 @@ impl Trouble {
         self.with_kind::<D>(kind, context)
     }
 
-    /// The error of a script whose COMMIT may have been reached. Only a server that says that it
-    /// rolled back is believed.
+    /// The error of a script whose COMMIT may have been reached. It counts as not applied only if
+    /// the server says that it rolled back.
     pub(crate) fn at_commit<D: Driver>(self, context: &str) -> Error {
         let kind = match self.servers_word() {
             Some(error) if D::is_rolled_back(error) => D::kind(error),
@@ -83,7 +83,7 @@ impl Trouble {
         }
     }
 
-    /// What is wrong with the server's certificate.
+    /// The problem with the server's certificate, if that is the cause.
     fn certificate(&self) -> Option<&CertificateError> {
         let Trouble::Driver(sqlx::Error::Io(error)) = self else {
             return None;
@@ -128,8 +128,8 @@ fn advice_on(certificate: &CertificateError) -> &'static str {
     }
 }
 
-/// The same error for one command alone: what is too long then can't be sent in pieces, and somebody
-/// has to set the server right.
+/// The error for a batch of one command. If that is too long it cannot be split, and an operator
+/// has to change the server's limit.
 pub(crate) fn alone(error: Error) -> Error {
     let source = std::error::Error::source(&error);
     match source.and_then(|source| source.downcast_ref::<TooLong>()) {
@@ -138,7 +138,7 @@ pub(crate) fn alone(error: Error) -> Error {
     }
 }
 
-/// What the server said that caused `error`, if it was the server.
+/// The server's error that caused `error`, if there is one.
 pub(crate) fn servers_word(error: &Error) -> Option<&dyn DatabaseError> {
     let source = std::error::Error::source(error)?;
     source.downcast_ref::<sqlx::Error>()?.as_database_error()

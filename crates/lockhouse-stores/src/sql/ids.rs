@@ -1,8 +1,8 @@
 //! Ids of requests, chosen here rather than by the server.
 //!
-//! The rows of a request's permits name the request's id, and are written in the same packet as
-//! the request, before the server could tell an id that it chose. What it would choose can't be
-//! worked out either: on a cluster the distance between AUTO_INCREMENT ids changes when nodes come
+//! The rows of a request's permits name the request's id, and are written in the same packet as the
+//! request, before the server could tell an id that it chose. The server's choice cannot be
+//! predicted either: on a cluster the distance between AUTO_INCREMENT ids changes when nodes come
 //! and go.
 //!
 //! An id is 52 bits of time, in microseconds since 2020, and 12 bits drawn by this process at
@@ -37,8 +37,8 @@ impl Ids {
         }))
     }
 
-    /// `count` ids that this process has not chosen before. `now` is the server's clock; where it
-    /// goes back, ids do not.
+    /// `count` ids that this process has not chosen before. `now` is the server's clock. If it goes
+    /// back, the ids do not.
     pub(crate) fn take(&self, count: usize, now: Timestamp) -> impl Iterator<Item = u64> + use<> {
         let since_epoch = u64::try_from(now.as_microsecond() - EPOCH).unwrap_or(0);
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! The permits of requests that were granted or read here lately.
+//! A cache of the permits of requests that this process granted or read lately.
 //!
-//! A permit's row never changes, so what was read of it once is as true as the row. It spares a
-//! batch reading what it is about to give back. It may forget: what it does not know is read.
+//! A permit's row never changes, so a cached one is always right. The cache saves a batch the read
+//! of permits that it is about to free. It may forget a request, which is then read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 8 * 1024 * 1024;
 const REQUEST_BYTES: usize = 96;
 const PERMIT_BYTES: usize = 96;
 
-/// By the id of the request's row, which no other request ever has.
+/// By the id of the request's row, which is never used again.
 pub(crate) struct Known(Mutex<Cache>);
 
 struct Cache {
@@ -26,7 +26,7 @@ struct Cache {
 impl Known {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Cache {
-            // Unbounded, so that it takes no memory beforehand; `insert` keeps the bound.
+            // Unbounded, so that it allocates nothing in advance. `insert` keeps the bound.
             permits: LruCache::unbounded(),
             bytes: 0,
         }))
@@ -48,7 +48,7 @@ impl Known {
         }
     }
 
-    /// Forgets what has ended, as it is seldom asked for again.
+    /// Forgets an ended request, which is seldom asked for again.
     pub(crate) fn remove(&self, id: u64) {
         self.cache().remove(id);
     }

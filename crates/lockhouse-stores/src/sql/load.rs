@@ -1,4 +1,4 @@
-//! Reads what was locked and loaded: the answers to the first of a batch's two packets.
+//! Reads the locked rows: the answers to the first of a batch's two packets.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use lockhouse_core::{ExternalId, Footprint, Grant, Loaded, Request, SemaphoreNam
 
 use super::rows::{self, TextRow};
 
-/// What was loaded, and the ids of its rows.
+/// The loaded rows, and their ids.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) loaded: Loaded,

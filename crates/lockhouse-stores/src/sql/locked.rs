@@ -1,7 +1,7 @@
-//! Which rows other transactions keep locked.
+//! Finds the rows that other transactions keep locked.
 //!
-//! A row that exists and that `SKIP LOCKED` skips is locked. There are two looks, so that a row which is
-//! locked for a moment only does not count.
+//! A row that exists and that `SKIP LOCKED` skips is locked. There are two looks, so that a briefly
+//! locked row does not count.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) async fn locked<D: Dialect>(
     still_locked(&mut lease, rows).await
 }
 
-/// The same on a connection of a call's own.
+/// [`locked`] on the caller's connection.
 pub(crate) async fn still_locked<D: Dialect>(
     lease: &mut Lease<D>,
     rows: &Footprint,
@@ -79,7 +79,7 @@ async fn look<D: Dialect>(lease: &mut Lease<D>, rows: &Footprint) -> Result<Foot
     Ok(locked)
 }
 
-/// For each kind of row that is asked for: the keys of those that are free, and then of all.
+/// For each kind of row in `rows`: the keys of the free ones, and then of all.
 fn script<D: Dialect>(rows: &Footprint) -> Script {
     let mut script = Script::of(D::BEGIN);
     let mut add = |by_key: &ByKey, keys: Vec<&str>| {

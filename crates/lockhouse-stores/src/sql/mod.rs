@@ -1,18 +1,20 @@
-//! What the stores on a database server share: all but the SQL itself.
+//! The code that the stores on a database server share: everything except the SQL.
 //!
-//! A batch is two round trips. The first packet begins a transaction, locks what the batch touches
-//! and reads the clock; then the batch is decided here; the second packet writes what was decided,
-//! and commits. Neither is prepared: a prepared statement is one statement, and one round trip.
+//! A batch is two round trips. The first packet begins a transaction, locks the rows that the batch
+//! touches and reads the clock. Then this process decides the batch. The second packet writes the
+//! changes, and commits. Neither is prepared, since each prepared statement would take a round
+//! trip.
 //!
-//! - `transact` runs a batch; `read`, `walk`, `due`, `purge`, `recount` and `schema` the other calls.
-//! - `dialect` says what a kind of server has of its own, and `values` writes rows in it.
-//! - `known` spares a batch reading what was read or written here before.
+//! - `transact` executes a batch; `read`, `walk`, `due`, `purge`, `recount` and `schema` the other
+//!   calls.
+//! - `dialect` has the differences between servers, and `values` writes rows as literals.
+//! - `known` caches permits that this process has read or written.
 //! - `locked` finds the rows that other transactions keep locked.
-//! - `script` is what is sent; `rows` and `load` read what comes back.
-//! - `pool` and `connection` run scripts, and `error` says what became of one that failed.
-//! - `peer` says which kind of server there is where this kind cannot be spoken to.
-//! - **Errors**: an error of the server before the COMMIT means that nothing was applied. A
-//!   connection that breaks once the second packet was sent leaves that unknown.
+//! - `script` builds the SQL; `rows` and `load` read the answers.
+//! - `pool` and `connection` run scripts, and `error` maps their failures.
+//! - `peer` finds out whether the URL names a server of another kind.
+//! - **Errors**: an error of the server before the COMMIT means that nothing was applied. If the
+//!   connection breaks after the second packet was sent, the outcome is unknown.
 
 mod connection;
 mod dialect;
@@ -60,8 +62,8 @@ pub(crate) use url::{Location, check_files, configuration, connections, names_a,
 ///
 /// - **Fairness**: batches that wait for the same semaphore are served in the order in which the
 ///   server queues its row locks.
-/// - **Cancellation**: a call runs in a task of its own, so one whose future is dropped still runs
-///   to its end.
+/// - **Cancellation**: each call runs in a separate task, so it runs to its end even if its future
+///   is dropped.
 /// - **Time**: every call ends within 10 s; a lock wait of a batch after half a second, as
 ///   [`Kind::Locked`](lockhouse_core::store::Kind::Locked). Only
 ///   [`migrate`](lockhouse_core::store::Migration::migrate),
@@ -90,8 +92,8 @@ impl<D: Dialect> Sql<D> {
         }))
     }
 
-    /// Runs `call` in a task of its own, which goes on when the caller goes away, so that nothing
-    /// is cut in two. `lost` is the kind of the error if the task dies.
+    /// Runs `call` in a separate task, which goes on when the caller goes away, so that no
+    /// transaction is cut off halfway. `lost` is the kind of the error if the task dies.
     async fn in_own_task<T, F>(
         &self,
         lost: Kind,

@@ -1,7 +1,7 @@
-//! Which kind of server is at an address, where the driver's own cannot be spoken to.
+//! Finds out which kind of server is at an address where the driver cannot connect.
 //!
-//! MySQL's server speaks first and PostgreSQL's waits for the client. So a URL of the wrong kind looks
-//! like a server that hangs, which would be tried again for as long as a call lasts.
+//! MySQL's server speaks first and PostgreSQL's waits for the client. So a URL of the wrong kind
+//! looks like a server that hangs, which would be retried for as long as a call lasts.
 
 use std::time::Duration;
 
@@ -23,8 +23,7 @@ const PROBE: Duration = Duration::from_secs(2);
 /// PostgreSQL's SSLRequest: its length and its code. The answer is one byte, `S` or `N`.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// The error to give up with if the server at `location` is known to be of another kind than the
-/// URL says.
+/// The final error, if the server at `location` is known to be of another kind than the URL says.
 pub(crate) async fn of_another_kind<D: Driver>(location: &Location<D>) -> Option<Error> {
     let (address, _) = location.display.rsplit_once('/')?;
     let is = timeout(PROBE, kind(address)).await.ok().flatten()?;

@@ -1,15 +1,17 @@
-//! The connections of one store: a few, opened when they are needed, and lent one call at a time.
+//! The connections of one store: a few, opened on demand, and lent to one call at a time.
 //!
-//! Not the driver's pool: that one pings after every use, and it hides why it could not connect
-//! behind a timeout.
+//! This replaces the driver's pool, which pings after every use, and hides the reason of a failed
+//! connection behind a timeout.
 //!
 //! - A connection goes back only when it is known to be clean: no transaction open, no answer
-//!   unread. In any other case, a panic or a cut-off task among them, it is closed, and the server
+//!   unread. In any other case, such as a panic or an aborted task, it is closed, and the server
 //!   rolls back.
-//! - One that was idle for a second is pinged first. When one is found broken, the other idle ones
-//!   are dropped with it: if the server has restarted, that costs one attempt, not one each.
-//! - One that is idle is closed soon, so that a process that only renews from time to time leaves its place at the
-//!   server to others. A process that uses connections every few seconds, as one in line does, keeps one.
+//! - A connection that was idle for a second is pinged before use. If it is broken, the other idle
+//!   ones are dropped with it, so that a restart of the server costs one attempt, not one for each
+//!   connection.
+//! - An idle connection is closed soon, so that a process that only renews from time to time leaves
+//!   the server's connections to others. A process that uses connections every few seconds, such as
+//!   one with waiters, keeps one.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -31,30 +33,32 @@ use super::url::Location;
 const LEND: Duration = Duration::from_secs(3);
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// After so long without an answer, the kind of the server is looked at.
+/// After this long without an answer, the pool checks which kind of server it is.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How long a call may take, all in all, unless it is [extended](Lease::extend). What follows it, a
-/// rollback, still ends within 10 s.
+/// How long a call may take in all, unless it is [extended](Lease::extend). A rollback after it
+/// still ends within 10 s.
 pub(super) const CALL: Duration = Duration::from_secs(9);
 
 /// How long a rollback may take before the connection is closed instead.
 const ROLLBACK: Duration = Duration::from_millis(500);
 
-/// After so long without use a connection is pinged first.
+/// After this long without use a connection is pinged before use.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// After so long without use a connection is closed, in a process that seldom uses one, and in one that often does.
+/// After this long without use a connection is closed: in a process that seldom uses one, and in
+/// one that often does.
 const BRIEFLY: Duration = Duration::from_millis(250);
 const KEPT: Duration = Duration::from_secs(5);
 
-/// A process often uses connections that did so three times within this.
+/// A process with three uses within this time uses connections often.
 const OFTEN: Duration = Duration::from_secs(10);
 
-/// A process that did so within this is busy.
+/// A process with three uses within this time is busy.
 const BUSY: Duration = Duration::from_millis(2_500);
 
-/// Uses within this are one: a process that polls every few seconds has several things to do then.
+/// Uses within this time count as one: a process that polls every few seconds makes several calls
+/// then.
 const ONE_USE: Duration = Duration::from_secs(1);
 
 /// Lends connections to one database.
@@ -70,7 +74,7 @@ struct Idle<D: Driver> {
     connections: Vec<IdleConnection<D>>,
     /// The last two uses, the older first.
     uses: [Option<Instant>; 2],
-    /// Whether a task closes those that nobody uses.
+    /// Whether a task closes unused connections.
     is_watched: bool,
 }
 
@@ -88,7 +92,8 @@ impl<D: Driver> Idle<D> {
         if self.uses[1].is_none_or(|used| since - used >= ONE_USE) {
             self.uses = [self.uses[1], Some(since)];
         }
-        // A process that is not busy keeps one: others were needed for what was done at the same time.
+        // A process that is not busy keeps one connection: it needed the others only for
+        // simultaneous calls.
         let is_kept = is_busy || is_often && self.connections.is_empty();
         let until = since + if is_kept { KEPT } else { BRIEFLY };
         self.connections.push(IdleConnection {
@@ -158,8 +163,8 @@ impl<D: Driver> Pool<D> {
         None
     }
 
-    /// The first connection, and what there is to say of the server. Where a pooler may stand in
-    /// between, another is opened and closed, since it takes two to see that they share a session.
+    /// Opens the first connection, and logs warnings about the server. If there may be a pooler, it
+    /// opens and closes another one, since only two connections show that they share a session.
     async fn connect_first(&self) -> Result<Connection<D>, Error> {
         let first = self.connect().await?;
         if D::MAY_BE_POOLED {
@@ -208,7 +213,7 @@ impl<D: Driver> Pool<D> {
         drop(idle);
     }
 
-    /// Takes `connection`, which is clean, and has a task close it when nobody uses it.
+    /// Takes back a clean `connection`, and has a task close it when it stays unused.
     fn give_back(self: &Arc<Self>, connection: Connection<D>) {
         let runtime = Handle::try_current();
         let mut idle = self.idle();
@@ -221,7 +226,8 @@ impl<D: Driver> Pool<D> {
                 pool: Arc::downgrade(self),
                 is_on: true,
             };
-            // Without the lock: a runtime that shuts down drops the task at once, and that takes the lock.
+            // Spawned without holding the mutex: a runtime that shuts down drops the task at once,
+            // and that drop locks the mutex.
             runtime.spawn(watching.close_unused());
         }
     }
@@ -231,14 +237,14 @@ impl<D: Driver> Pool<D> {
     }
 }
 
-/// The task that closes connections that nobody uses. However it ends, another may begin.
+/// The task that closes unused connections. Dropping it lets another begin.
 struct Watching<D: Driver> {
     pool: Weak<Pool<D>>,
     is_on: bool,
 }
 
 impl<D: Driver> Watching<D> {
-    /// Goes on until none is idle.
+    /// Runs until no connection is idle.
     async fn close_unused(mut self) {
         while let Some(at) = self.next() {
             sleep_until(at).await;
@@ -254,7 +260,7 @@ impl<D: Driver> Watching<D> {
         }
     }
 
-    /// When there is one to close.
+    /// When the next connection is to be closed.
     fn next(&mut self) -> Option<Instant> {
         let pool = self.pool.upgrade()?;
         let mut idle = pool.idle();
@@ -278,21 +284,21 @@ impl<D: Driver> Drop for Watching<D> {
 /// A connection that is lent to one call, until it is dropped.
 pub struct Lease<D: Driver> {
     pool: Arc<Pool<D>>,
-    /// None after it turned out to be broken.
+    /// `None` after it turned out to be broken.
     connection: Option<Connection<D>>,
-    /// Whether the next call may have it as it is.
+    /// Whether the next call may use the connection.
     clean: bool,
     deadline: Instant,
     _place: OwnedSemaphorePermit,
 }
 
 impl<D: Driver> Lease<D> {
-    /// Gives the call so long from now on, whatever it was given before.
+    /// Sets the time that is left for the call to `work`.
     pub(crate) fn extend(&mut self, work: Duration) {
         self.deadline = Instant::now() + work;
     }
 
-    /// Makes the session as it is on a node of a cluster.
+    /// Sets the session as on a cluster node.
     #[cfg(test)]
     pub(crate) async fn guard(&mut self) {
         let connection = self.connection.as_mut().expect("a connection is lent");
@@ -305,8 +311,8 @@ impl<D: Driver> Lease<D> {
         connection.is_some_and(|connection| connection.takes(script))
     }
 
-    /// Runs `script`, and cleans up when that fails: after an error no transaction is open, and
-    /// unless the error is [`Kind::Unknown`] the script has changed nothing.
+    /// Runs `script`, and cleans up if it fails: after an error no transaction is open, and unless
+    /// the error is [`Kind::Unknown`] the script has changed nothing.
     pub(crate) async fn run(
         &mut self,
         script: &Script,
@@ -331,8 +337,7 @@ impl<D: Driver> Lease<D> {
         }
     }
 
-    /// Ends the transaction, if one is open, without its changes. Closes the connection if that
-    /// can't be done.
+    /// Rolls back the transaction, if one is open. Closes the connection if that fails.
     pub(crate) async fn roll_back(&mut self) {
         if self.clean {
             return;
@@ -351,8 +356,8 @@ impl<D: Driver> Lease<D> {
     async fn clean_up(&mut self, failed: Failed, commit: Option<usize>, context: &str) -> Error {
         let Failed { finished, trouble } = failed;
         let spared = trouble.spares_connection::<D>();
-        // The server stops at the first statement that fails, and says so. Without its word the
-        // COMMIT may have been done.
+        // The server stops at the first failing statement and reports it. Without its report the
+        // COMMIT may have been executed.
         let error = match commit {
             Some(commit) if !trouble.is_servers_word() || finished >= commit => {
                 trouble.at_commit::<D>(context)
@@ -377,7 +382,7 @@ impl<D: Driver> Drop for Lease<D> {
     }
 }
 
-/// Whether the server said what no server of this kind says.
+/// Whether the answer is not of this server's protocol.
 fn is_no_protocol(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let driver = source.and_then(|source| source.downcast_ref::<sqlx::Error>());

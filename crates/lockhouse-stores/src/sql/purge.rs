@@ -1,8 +1,8 @@
-//! Deletes rows of the past, in one short transaction of few locks.
+//! Deletes old rows, in one short transaction with few locks.
 //!
-//! The rows are found by their age without a lock, locked by the key that batches lock them by, and
-//! looked at again; one that somebody else has locked is left for the next time. So no purge waits
-//! for a batch, none deadlocks with one, and a batch waits for a purge only if it is about a
+//! The purge finds rows by their age without a lock, locks them by the same key as batches do, and
+//! checks them again. It leaves rows that another transaction has locked for the next time. So no
+//! purge waits for a batch or deadlocks with one, and a batch waits for a purge only if it names a
 //! request that is being deleted.
 
 use std::time::Duration;
@@ -21,8 +21,9 @@ use super::transact::WORK;
 
 const CONTEXT: &str = "purging";
 
-/// How long the row of the epoch has been there before a deleted semaphore goes. A call that found no such row ends
-/// sooner, so none that is still under way lacks the fences of what goes.
+/// How long the row of the epoch must have existed before the row of a deleted semaphore is purged.
+/// A call that found no such row ends sooner, so every call that is still under way sees the
+/// epoch's fence.
 const SETTLED: Duration = Duration::from_secs(10);
 
 pub(crate) async fn purge<D: Dialect>(
@@ -36,13 +37,13 @@ pub(crate) async fn purge<D: Dialect>(
     purged
 }
 
-/// Leaves the transaction open when there is nothing to delete, or something goes wrong.
+/// Leaves the transaction open if there is nothing to delete, or an error occurs.
 async fn find_lock_delete<D: Dialect>(
     lease: &mut Lease<D>,
     what: Purge,
     limit: u32,
 ) -> Result<u64, Error> {
-    // What the rows are locked by, and what they are deleted by.
+    // The literals by which the rows are found and locked, and by which they are deleted.
     let (age, key, id) = match what {
         Purge::Requests { age } => (age, Literal::Text, Literal::Number),
         Purge::CapacityChanges { age } => (age, Literal::Number, Literal::Number),
@@ -64,7 +65,8 @@ async fn find_lock_delete<D: Dialect>(
     Ok(locked.len() as u64)
 }
 
-/// The permits of requests that ended tell their semaphores by their ids, so those requests go first.
+/// The permits of ended requests refer to their semaphores by id, so those requests are deleted
+/// first.
 async fn purge_semaphores<D: Dialect>(
     lease: &mut Lease<D>,
     what: Purge,
@@ -103,7 +105,7 @@ async fn purge_semaphores<D: Dialect>(
     Ok(ids.len() as u64)
 }
 
-/// Raises the fence of the epoch's row to `fence`, if it is below; the row as it is then. Commits.
+/// Raises the fence of the epoch's row to `fence`, if it is lower, and commits. Returns the row.
 async fn raise_epoch<D: Dialect>(
     lease: &mut Lease<D>,
     fence: u64,
@@ -132,7 +134,7 @@ async fn raise_epoch<D: Dialect>(
     Ok(rows::semaphore(row)?.1)
 }
 
-/// What a column is, as a literal.
+/// The kind of literal of a column.
 #[derive(Clone, Copy, Debug)]
 enum Literal {
     Number,

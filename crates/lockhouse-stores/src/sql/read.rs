@@ -1,4 +1,4 @@
-//! The reads: the rows of each are from one statement, so it sees one moment. They lock nothing.
+//! The reads. Each is one statement, so it sees one moment. They lock nothing.
 
 use std::slice;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use super::script::Script;
 /// Which semaphores are listed.
 #[derive(Clone, Debug)]
 pub enum Names {
-    /// Those that are not deleted, and whose names begin with this.
+    /// Semaphores that are not deleted, and whose names begin with this prefix.
     Existing(Option<NamePrefix>),
-    /// All that there ever were.
+    /// All semaphores, including deleted ones.
     Ever,
 }
 

@@ -1,4 +1,4 @@
-//! Counts everything anew, and sets right what is off.
+//! Verification and repair.
 //!
 //! A permit is live when its request is.
 
@@ -15,7 +15,7 @@ use super::read::{READ, select};
 use super::rows::{self, TextRow};
 use super::transact::WORK;
 
-/// How long counting may take, which reads whole tables.
+/// How long a recount may take. It reads whole tables.
 const COUNTING: Duration = Duration::from_secs(600);
 
 /// The most requests to name as torn.
@@ -25,8 +25,8 @@ const TORN: usize = 1000;
 pub(crate) async fn recount<D: Dialect>(store: &Inner<D>) -> Result<Recount, Error> {
     let mut lease = store.pool.lend(READ).await?;
     lease.extend(COUNTING);
-    let mut answers = lease.run(&D::recount(TORN), "counting anew").await?;
-    // The last is the COMMIT's.
+    let mut answers = lease.run(&D::recount(TORN), "recounting").await?;
+    // The last answer is that of the COMMIT.
     answers.pop();
     let mut last = || answers.pop().unwrap_or_default();
     let (torn, slots, sums, semaphores) = (last(), last(), last(), last());
@@ -70,10 +70,10 @@ pub(crate) async fn repair<D: Dialect>(
     repaired
 }
 
-/// Leaves the transaction open when there is nothing to write, or something goes wrong.
+/// Leaves the transaction open if there is nothing to write, or an error occurs.
 ///
-/// The last fence is read before the lock is taken, since it takes all permits that are kept. What
-/// is granted in between has fences that the semaphore's row, read under the lock, is not behind.
+/// The last fence is read before the lock is taken, since that reads all kept permits. A grant in
+/// between raises the fence in the semaphore's row too, which is read under the lock.
 async fn count_and_write<D: Dialect>(
     lease: &mut Lease<D>,
     name: &SemaphoreName,

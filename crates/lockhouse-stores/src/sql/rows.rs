@@ -1,4 +1,4 @@
-//! Rows as the core's types. A row that makes no sense is an error, not a panic.
+//! Parses rows to the core's types. A malformed row is an error, not a panic.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use sqlx::{Column as _, ColumnIndex, Decode, Row};
 
 use crate::walk::Entry;
 
-/// A row that came as text: each column is text or NULL.
+/// A row whose columns are text or NULL.
 pub trait TextRow: Send + Sync {
     /// The text of a column, unless it is NULL.
     fn text(&self, column: usize) -> Result<Option<&str>, sqlx::Error>;
@@ -28,7 +28,7 @@ where
     for<'r> &'r str: Decode<'r, R::Database>,
 {
     fn text(&self, column: usize) -> Result<Option<&str>, sqlx::Error> {
-        // Unchecked, since it is text whatever the column's type.
+        // Unchecked, since the value is text whatever the column's type.
         self.try_get_unchecked(column)
     }
 
@@ -47,7 +47,7 @@ pub(crate) const SEMAPHORE: &str = "s.id,s.name,s.capacity,s.in_use,s.fence,s.cr
 pub(crate) const REQUEST: &str = "r.id,r.external_id,r.owner,r.state,r.end_reason,r.ttl_ms,\
     r.expires_at,r.created_at,r.released_at,r.ended_by,r.finished_at";
 
-/// How many they are.
+/// The number of these columns.
 pub(crate) const REQUEST_COLUMNS: usize = 11;
 
 /// The columns that [`permit`] reads, of tables `p` and `s`.
@@ -63,7 +63,7 @@ pub(crate) const TOKEN: &str = "t.name,t.digest,t.grants,t.created_at,t.expires_
 /// The columns that [`session`] reads, of table `w`.
 pub(crate) const SESSION: &str = "w.owner,w.ttl_ms,w.expires_at";
 
-/// A semaphore, after its id.
+/// The id of a semaphore, and the semaphore.
 pub(crate) fn semaphore(row: &impl TextRow) -> Result<(u64, Semaphore), Error> {
     let columns = Columns(row);
     let semaphore = Semaphore {
@@ -113,7 +113,7 @@ pub(crate) fn semaphore_name(row: &impl TextRow) -> Result<SemaphoreName, Error>
     Columns(row).checked(0, SemaphoreName::stored)
 }
 
-/// A request without its permits, after its id.
+/// The id of a request, and the request without its permits.
 pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
     let columns = Columns(row);
     let state = match columns.text(3)? {
@@ -137,7 +137,7 @@ pub(crate) fn request(row: &impl TextRow) -> Result<(u64, Request), Error> {
     Ok((columns.parsed(0)?, request))
 }
 
-/// A permit after its request's id, from the columns that begin at `first`.
+/// The id of a request, and one of its permits, from the columns that begin at `first`.
 pub(crate) fn permit(row: &impl TextRow, first: usize) -> Result<(u64, Grant), Error> {
     let columns = Columns(row);
     let permit = Grant {
@@ -175,7 +175,7 @@ pub(crate) fn session(row: &impl TextRow) -> Result<OwnerSession, Error> {
     })
 }
 
-/// An access token, after the digest of its secret.
+/// The digest of a token's secret, and the token.
 pub(crate) fn token(row: &impl TextRow) -> Result<(Digest, Token), Error> {
     let columns = Columns(row);
     let token = Token {
@@ -188,7 +188,7 @@ pub(crate) fn token(row: &impl TextRow) -> Result<(Digest, Token), Error> {
     Ok((columns.parsed(1)?, token))
 }
 
-/// What the permits of a semaphore come to.
+/// The totals of a semaphore's permits.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) live: u64,
@@ -197,7 +197,7 @@ pub(crate) struct Sums {
     pub(crate) misfiled: u64,
 }
 
-/// Sums after the semaphore's id.
+/// The id of a semaphore, and its totals.
 pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
     let columns = Columns(row);
     let sums = Sums {
@@ -209,27 +209,27 @@ pub(crate) fn sums(row: &impl TextRow) -> Result<(u64, Sums), Error> {
     Ok((columns.parsed(0)?, sums))
 }
 
-/// The sum of what is live, and how many of these requests are misfiled.
+/// The sum of the live permits, and how many of their requests are misfiled.
 pub(crate) fn live(row: &impl TextRow) -> Result<(u64, u64), Error> {
     let columns = Columns(row);
     Ok((columns.parsed(0)?, columns.parsed(1)?))
 }
 
-/// The slots of a permit after its semaphore's id.
+/// The id of a semaphore, and the slots of one of its permits.
 pub(crate) fn held_slots(row: &impl TextRow) -> Result<(u64, Slots), Error> {
     let columns = Columns(row);
     Ok((columns.parsed(0)?, columns.parsed(1)?))
 }
 
-/// The greatest fence, or 0, after the semaphore's id.
+/// The id of a semaphore, and its greatest fence, or 0.
 pub(crate) fn last_fence(row: &impl TextRow) -> Result<(u64, u64), Error> {
     let columns = Columns(row);
     let fence = columns.maybe(1, str::parse)?;
     Ok((columns.parsed(0)?, fence.unwrap_or(0)))
 }
 
-/// An entry of an index of live requests: the semaphore that it holds alone, its id, and 1 if it is one of those that
-/// are asked for.
+/// An entry of an index of live requests: the semaphore that the request holds alone, its id, and 1
+/// if it matches the filter.
 pub(crate) fn entry(row: &impl TextRow) -> Result<Entry, Error> {
     let columns = Columns(row);
     let at = Cursor {
@@ -240,7 +240,7 @@ pub(crate) fn entry(row: &impl TextRow) -> Result<Entry, Error> {
     Ok(Entry { at, holds })
 }
 
-/// The process that shows waiters, these as JSON, and when it wrote them.
+/// The process that published waiters, the waiters as JSON, and when it wrote them.
 pub(crate) fn shown(row: &impl TextRow) -> Result<(ProcessId, &str, Timestamp), Error> {
     let columns = Columns(row);
     Ok((
@@ -250,7 +250,7 @@ pub(crate) fn shown(row: &impl TextRow) -> Result<(ProcessId, &str, Timestamp), 
     ))
 }
 
-/// What a row of waiters is found by.
+/// The key of a row of waiters.
 pub(crate) fn shown_key(row: &impl TextRow) -> Result<(SemaphoreName, ProcessId), Error> {
     let columns = Columns(row);
     Ok((
@@ -284,7 +284,7 @@ pub(crate) fn text(row: &impl TextRow) -> Result<Option<&str>, Error> {
     Columns(row).nullable(0)
 }
 
-/// The one row that the clock answers.
+/// The time from the row of the clock.
 pub(crate) fn clock(rows: &[impl TextRow]) -> Result<Timestamp, Error> {
     match rows {
         [row] => moment(row),

@@ -1,4 +1,4 @@
-//! The schema: which version is there, and whether it is the one that is needed.
+//! The version of the schema, and whether it is the one that this code needs.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(crate) async fn ready<D: Dialect>(store: &Inner<D>) -> Result<(), Error> {
     not_newer::<D>(found)
 }
 
-/// Brings the schema up to this code's version. Only reads if it is there already, so that it
-/// takes no right to change tables.
+/// Migrates the schema to this code's version. If the schema is up to date it only reads, so that
+/// it needs no right to change tables.
 pub(crate) async fn migrate<D: Dialect>(store: &Inner<D>) -> Result<(), Error> {
     let mut lease = store.pool.lend(READ).await?;
     let found = version(&mut lease).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn migrate<D: Dialect>(store: &Inner<D>) -> Result<(), Error> {
     D::migrate(&mut lease, found).await
 }
 
-/// The version that is there; 0 before the first migration.
+/// The current version; 0 before the first migration.
 pub(crate) async fn version<D: Dialect>(lease: &mut Lease<D>) -> Result<u32, Error> {
     if number(lease, D::HAS_SCHEMA).await? == 0 {
         return Ok(0);

@@ -1,8 +1,8 @@
-//! SQL as text.
+//! Builds SQL as text.
 //!
 //! A batch is two packets of many statements each, and servers prepare statements only one by one,
-//! so values are written into the text. Nothing can be injected, since each value takes one of
-//! three forms, and none has a byte in it that a caller chose:
+//! so values are written into the text. Nothing can be injected, since each value has one of three
+//! forms, none of which contains a caller's byte:
 //! - a number: decimal digits;
 //! - a time: a literal of digits and punctuation, made from a [`Timestamp`](lockhouse_core::Timestamp);
 //! - a text: the hexadecimal digits of its UTF-8, as the server takes them.
@@ -18,16 +18,16 @@ pub struct Script {
     statements: usize,
     commit: Option<usize>,
     leaves_open: bool,
-    /// Where in the text a transaction has begun, and where its COMMIT is.
+    /// The positions in the text at which a transaction begins, and of its COMMIT.
     begun: Option<usize>,
     ends: Option<usize>,
 }
 
-/// A script as it is sent where the server may end a transaction and not say so.
+/// A script for a server that may end a transaction without an error.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     pub(crate) text: String,
-    /// Which of its statements are not the script's, in their order.
+    /// The indexes of the statements that were added to the script's own.
     pub(crate) added: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Script {
         script
     }
 
-    /// A script whose first statement `begin`s a transaction, which is open after it.
+    /// A script whose first statement, `begin`, opens a transaction.
     pub(crate) fn transaction(begin: &str) -> Self {
         let mut script = Self::of(begin);
         script.leaves_open = true;
@@ -52,21 +52,21 @@ impl Script {
         script
     }
 
-    /// A script of one statement in a transaction that is open, and stays so.
+    /// A script of one statement in an open transaction, which stays open.
     pub(crate) fn within(statement: impl Display) -> Self {
         let mut script = Self::of(statement);
         script.leaves_open = true;
         script
     }
 
-    /// A script that ends the transaction that is open, and then is one statement.
+    /// A script that rolls back the open transaction, and then runs one statement.
     pub(crate) fn after_rollback(statement: impl Display) -> Self {
         let mut script = Self::of("ROLLBACK");
         script.add(statement);
         script
     }
 
-    /// Adds a statement; its answer is the next one.
+    /// Adds a statement. Its answer follows those of the earlier ones.
     pub(crate) fn add(&mut self, statement: impl Display) {
         if self.statements > 0 {
             self.text.push(';');
@@ -82,11 +82,12 @@ impl Script {
         self.add("COMMIT");
     }
 
-    /// The same for a session in which nothing commits by itself: a transaction has a savepoint from its
-    /// beginning on, which must still be there before it commits, and what is none commits.
+    /// The script for a session with autocommit off. A transaction sets a savepoint at its
+    /// beginning, which must still exist before the COMMIT. A script without a transaction gets a
+    /// COMMIT.
     ///
-    /// A server that ended the transaction in between, and went on with the next statement, has begun
-    /// another by that, without the savepoint and without what was locked.
+    /// If the server ended the transaction in between, the next statement began another one,
+    /// without the savepoint and without the locks.
     pub(crate) fn guarded(&self) -> Guarded {
         let begun = self.begun.unwrap_or_default();
         let ends = self.ends.unwrap_or(self.text.len());
@@ -116,7 +117,7 @@ impl Script {
         &self.text
     }
 
-    /// How many answers there are to come.
+    /// How many answers the script has.
     pub(crate) fn statements(&self) -> usize {
         self.statements
     }

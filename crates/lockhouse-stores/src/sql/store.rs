@@ -1,4 +1,4 @@
-//! The calls of a store, each in a task of its own.
+//! The calls of a store, each in a separate task.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

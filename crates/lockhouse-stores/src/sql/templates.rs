@@ -23,7 +23,7 @@ pub(crate) async fn define<D: Dialect>(
     let mut defined = write(&mut lease, definition).await;
     lease.roll_back().await;
     if matches!(&defined, Err(error) if is_taken(error)) {
-        // Somebody else created it meanwhile.
+        // Another process created it meanwhile.
         defined = write(&mut lease, definition).await;
         lease.roll_back().await;
     }
@@ -34,7 +34,7 @@ fn is_taken(error: &Error) -> bool {
     servers_word(error).is_some_and(DatabaseError::is_unique_violation)
 }
 
-/// Leaves the transaction open when something goes wrong.
+/// Leaves the transaction open if an error occurs.
 async fn write<D: Dialect>(
     lease: &mut Lease<D>,
     definition: &TemplateDefinition,

@@ -21,7 +21,7 @@ pub(crate) const WORK: Duration = Duration::from_secs(7);
 
 const CONTEXT: &str = "doing a batch";
 
-/// Does `batch` in one transaction.
+/// Executes `batch` in one transaction.
 pub(crate) async fn transact<D: Dialect>(
     store: &Inner<D>,
     batch: &Batch,
@@ -42,7 +42,7 @@ pub(crate) async fn transact<D: Dialect>(
     match outcomes {
         Err(error) if error.kind() == Kind::Locked => {
             let locked = match touched.has_one_row() {
-                // Hundreds of processes may want just this one: another look would only cost.
+                // Hundreds of processes may want this one row, so another look would only add load.
                 true => touched,
                 false => locked::still_locked(&mut lease, &touched).await?,
             };
@@ -57,7 +57,7 @@ struct SqlTransaction<'a, D: Dialect> {
     store: &'a Inner<D>,
     lease: Lease<D>,
     begun: Instant,
-    /// All that was to be locked.
+    /// All rows that were to be locked.
     touched: Footprint,
     /// The ids of the rows that were loaded, and when.
     ids: RowIds,
@@ -104,7 +104,7 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
                 Ok(Commit::Done)
             }
             Err(error) if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) => {
-                // An external id that was taken for new, or a row's id that another process has drawn.
+                // The external id was not new, or another process has drawn the same row id.
                 self.store.ids.redraw();
                 Ok(self.outdated())
             }
@@ -114,15 +114,15 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
 }
 
 impl<D: Dialect> SqlTransaction<'_, D> {
-    /// The next attempt may work as long as there is time.
+    /// The next attempt gets the full time for its work.
     fn outdated(&mut self) -> Commit {
         let left = CALL.saturating_sub(self.begun.elapsed());
         self.lease.extend(WORK.min(left));
         Commit::Outdated
     }
 
-    /// Whether there is a request of one of `ids`. `nothing_to_save` says that the transaction may end before: then nobody waits for
-    /// its locks.
+    /// Whether a request with one of `ids` exists. If there is `nothing_to_save`, the transaction
+    /// ends before the read, so that no other waits for its locks.
     async fn is_known(
         &mut self,
         ids: &BTreeSet<&ExternalId>,
@@ -137,10 +137,10 @@ impl<D: Dialect> SqlTransaction<'_, D> {
         Ok(answers.iter().any(|rows| !rows.is_empty()))
     }
 
-    /// Makes rows of those of `semaphores` that have none; whether there were such.
+    /// Inserts rows for those of `semaphores` that have none. Returns whether there were any.
     ///
-    /// It does so in a transaction of its own: two that lock the same missing row and then insert it would deadlock. The second of
-    /// two finds the row there.
+    /// It uses a separate transaction: two transactions that lock the same missing row and then
+    /// insert it would deadlock. Here, the second one finds the row.
     async fn make_ready(&mut self, semaphores: &[Semaphore]) -> Result<bool, Error> {
         let has_row = |semaphore: &&Semaphore| self.ids.semaphore(&semaphore.name).is_ok();
         let missing = semaphores.iter().filter(|semaphore| !has_row(semaphore));
@@ -156,7 +156,7 @@ impl<D: Dialect> SqlTransaction<'_, D> {
     }
 }
 
-/// Gives each of the requests that were loaded its permits.
+/// Adds the permits to the loaded requests.
 async fn add_permits<D: Dialect>(
     lease: &mut Lease<D>,
     known: &Known,
@@ -185,7 +185,7 @@ async fn add_permits<D: Dialect>(
     Ok(())
 }
 
-/// Takes note of what was saved.
+/// Caches the saved permits.
 fn remember(known: &Known, changes: &Changes, ids: &RowIds) {
     for request in &changes.granted {
         if let Ok(id) = ids.request(&request.external_id) {

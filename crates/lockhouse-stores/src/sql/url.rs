@@ -1,4 +1,4 @@
-//! Where a database is, as its URL says.
+//! Parses the parts of URLs that all servers share.
 
 use std::fmt;
 use std::fs::File;
@@ -9,16 +9,16 @@ use sqlx::Connection;
 use super::dialect::{ConnectionOf, Driver};
 use crate::refuse_misplaced;
 
-/// How many connections there are at most, unless the URL says.
+/// The default for the most connections.
 const CONNECTIONS: usize = 16;
 
-/// Where a database is, and how to use it.
+/// The location of a database, and how to connect to it.
 pub(crate) struct Location<D: Driver> {
-    /// For the driver. Has the password in it.
+    /// For the driver. Contains the password.
     pub(crate) driver: <ConnectionOf<D> as Connection>::Options,
     /// For messages: `HOST:PORT/DATABASE`, without user and password.
     pub(crate) display: String,
-    /// At most so many connections.
+    /// The most connections.
     pub(crate) connections: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn connections(url: &url::Url, drivers: &[&str], takes: &str) -> Resu
             "connections" => connections = parse_connections(&value)?,
             driver if drivers.contains(&driver) => {}
             _ => {
-                // It is not repeated: it may be a piece of a password.
+                // The message does not repeat the parameter, which may be part of a password.
                 let problem = format!("the URL has a parameter that is not one of {takes}");
                 return Err(configuration(problem));
             }
@@ -66,7 +66,8 @@ pub(crate) fn names_a(url: &url::Url, keys: &[&str]) -> bool {
 
 /// Checks that the files that `url` names by its parameters `keys` can be read.
 ///
-/// The driver reads them when it connects, where a file that is missing looks like a server that is.
+/// The driver reads them when it connects, and its error for a missing file looks like that of a
+/// missing server.
 pub(crate) fn check_files(url: &url::Url, keys: &[&str]) -> Result<(), Error> {
     for (key, file) in url.query_pairs() {
         if keys.contains(&&*key) {

@@ -1,5 +1,5 @@
-//! What is to be saved, as literals: rows for VALUES, each in the order of the columns that its
-//! function names, and ids for IN.
+//! Writes changes as literals: rows for VALUES, in the order of the columns that each function
+//! names, and ids for IN.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ pub(crate) fn sessions<D: Dialect>(sessions: &[OwnerSession]) -> String {
     }))
 }
 
-/// The ids of those requests that expire at the same time now, by their TTL and that time.
+/// The ids of renewed requests, grouped by their TTL and new expiry.
 pub(crate) fn renewed(
     renewed: &[Renewed],
     rows: &RowIds,
@@ -150,10 +150,10 @@ pub(crate) fn renewed(
     Ok(alike)
 }
 
-/// A request's id, and who asked for its end.
+/// A request's id, and its `ended_by`.
 type EndedBy<'a> = (u64, Option<&'a Owner>);
 
-/// The ids of those requests that ended alike, by what `end_reason,released_at,ended_by` are set to.
+/// The ids of ended requests, grouped by the values of `end_reason,released_at,ended_by`.
 pub(crate) fn ended<D: Dialect>(
     ended: &[Ended],
     rows: &RowIds,
@@ -175,8 +175,8 @@ pub(crate) fn ended<D: Dialect>(
     Ok(sets.collect())
 }
 
-/// The one who ended all of them; or an expression that tells by the `id`, so that holders who release at
-/// the same time share a statement.
+/// The value of `ended_by` for all of them, or an expression by `id`, so that simultaneous releases
+/// share a statement.
 fn ended_by<D: Dialect>(ended: &[EndedBy<'_>]) -> String {
     let mut by = ended.iter().map(|(_, by)| *by);
     let first = by.next().flatten();

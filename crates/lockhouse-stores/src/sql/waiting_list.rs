@@ -1,4 +1,4 @@
-//! The waiters that processes show.
+//! The published lists of waiters.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::rows;
 use super::script::{Script, list};
 use crate::shown;
 
-const CONTEXT: &str = "showing who waits";
+const CONTEXT: &str = "writing the list of waiters";
 
 const DELETED_AT_ONCE: usize = 100;
 
@@ -57,7 +57,7 @@ pub(crate) async fn shown<D: Dialect>(
         "SELECT w.process,w.waiters,w.written_at FROM lockhouse_waiting w WHERE w.semaphore={name}"
     ));
     script.add(D::CLOCK);
-    let mut answers = lease.run(&script, "listing who waits").await?;
+    let mut answers = lease.run(&script, "reading the lists of waiters").await?;
     let now = rows::clock(&answers.pop().unwrap_or_default())?;
     let oldest = before(now, SHOWN_FOR);
     let mut processes = Vec::new();

@@ -1,7 +1,7 @@
 //! Live requests, page by page: first the entries of an index, then the rows of those that are on the page.
 //!
-//! Each statement sees a moment of its own. What ends between the two is left out; what is live throughout is on the
-//! page, as neither its place in the index nor its permits change.
+//! The two statements see two moments. A request that ends in between is left out. A request that
+//! is live throughout is on the page, since neither its place in the index nor its permits change.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ async fn semaphore_id<D: Dialect>(
     id.transpose()
 }
 
-/// Those requests of `ids` that are live still, in that order.
+/// The requests among `ids` that are still live, in that order.
 async fn live<D: Dialect>(lease: &mut Lease<D>, ids: &[u64]) -> Result<Vec<Request>, Error> {
     let mut found = Vec::new();
     let mut left = vec![ids];

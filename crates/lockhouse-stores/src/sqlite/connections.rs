@@ -1,9 +1,9 @@
-//! The connections to the file: one that writes, a few that read, so that reads wait for no write.
+//! The connections to the file: one writer and a few readers, so that reads wait for no write.
 //!
-//! A call waits for its turn without a thread, first come, first served. Then it runs to its end
-//! on a thread that may block, whether or not its caller is still there. A connection that saw an
-//! error is closed: what it was in the middle of is rolled back with it. Where the file could not be
-//! had, so are all others.
+//! A call waits for its turn without a thread, first come, first served. Then it runs to its end on
+//! a blocking thread, even if its caller has gone away. A connection that saw an error is closed,
+//! which rolls back its transaction. If the file could not be accessed, all other connections are
+//! closed too.
 
 use std::mem;
 use std::path::Path;
@@ -24,37 +24,38 @@ use super::schema;
 /// How long a call waits for its turn and the file's lock together: 5 s less what a sleep oversleeps.
 const LOCK_WAIT: Duration = Duration::from_millis(4_500);
 
-/// How long a call takes altogether before its caller is told that the disk does not answer.
+/// How long a call may take in all before its caller gets the error that the disk does not answer.
 const CALL_LIMIT: Duration = Duration::from_millis(9_500);
 
-/// The same for what goes over all rows.
+/// The same for calls that go over all rows.
 const LONG_CALL_LIMIT: Duration = Duration::from_secs(600);
 
-/// How often a writer looks whether the lock is free. SQLite's own busy handler soon looks only
-/// every 100 ms, and misses the short gaps that a busy process leaves: with three at work, the
-/// slowest call took 1.9 s with it and 65 ms with this.
+/// How often a writer polls the lock. SQLite's own busy handler soon polls only every 100 ms, and
+/// misses the short gaps that a busy process leaves. With three processes, the slowest call took
+/// 1.9 s with it and 65 ms with this.
 pub(super) const POLL: Duration = Duration::from_millis(1);
 
-/// How often it looks so soon. Where hundreds of processes write, that alone would keep the machine busy, and the
-/// one that has the lock would not get on: of 300 at once on two cores, 26 were served in 200 s. So the pause then
-/// grows by a fifth with each look, up to a bound, and is drawn, so that no two look in step.
+/// How often it polls at that rate. With hundreds of writing processes, polling alone would keep
+/// the machine busy and slow down the process that has the lock: of 300 at once on two cores, 26
+/// were served in 200 s. So the pause then grows by a fifth with each poll, up to a bound, with
+/// jitter.
 const SOON: u32 = 8;
 const LONGEST_POLL: Duration = Duration::from_millis(50);
 
 const READERS: usize = 4;
 
-/// More than there are statements, so that none is prepared twice.
+/// More than the number of statements, so that none is prepared twice.
 const PREPARED_STATEMENTS: usize = 64;
 
-/// Durable when committed, on a Mac too; the rest of the settings are the file's.
+/// A commit is durable, on a Mac too. The other settings are kept in the file.
 const SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON";
 
-/// What a connection is for.
+/// The access of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
-    /// Write, and the file may be missing.
+    /// Write, and create the file if it is missing.
     Create,
 }
 
@@ -64,19 +65,19 @@ pub(super) struct Connections {
     pub(super) lock_wait: Duration,
     writer: Pool,
     readers: Pool,
-    /// How often there was trouble with the file.
+    /// How often the file could not be accessed.
     troubles: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Pool {
     turns: Arc<Semaphore>,
-    /// Never more than there are turns.
+    /// Never more than the number of turns.
     idle: Arc<Mutex<Idle>>,
 }
 
 impl Connections {
-    /// None is opened before it is needed.
+    /// It opens no connection yet.
     pub(super) fn new(file: &Path) -> Self {
         Self {
             file: file.into(),
@@ -87,8 +88,8 @@ impl Connections {
         }
     }
 
-    /// Runs `work` in a transaction that holds the write lock, on a schema that was checked.
-    /// Unless it commits, nothing is written.
+    /// Runs `work` in a transaction that holds the write lock, after checking the schema. Unless
+    /// `work` commits, nothing is written.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(Transaction<'_>) -> Result<T, Error> + Send + 'static,
@@ -108,7 +109,7 @@ impl Connections {
             .await
     }
 
-    /// Runs `work` on one snapshot of what is committed, on a schema that was checked.
+    /// Runs `work` on one snapshot of the committed rows, after checking the schema.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
@@ -130,7 +131,7 @@ impl Connections {
             .await
     }
 
-    /// Brings the schema up to date, in the writer's turn.
+    /// Migrates the schema, in the writer's turn.
     pub(super) async fn migrate(&self) -> Result<(), Error> {
         let file = Arc::clone(&self.file);
         let job = move |deadline| schema::migrate(&file, deadline);
@@ -151,7 +152,7 @@ impl Connections {
         move |deadline| {
             let troubles_before = troubles.load(SeqCst);
             let taken = lock(&idle).pop();
-            // Whoever removes or replaces the file must not leave us granting on the old one.
+            // If the file was removed or replaced, do not go on granting on the old one.
             let is = identity(&file);
             let opened = match taken {
                 Some((connection, was)) if was == is => Ok(connection),
@@ -175,8 +176,8 @@ impl Connections {
                 }
                 result
             });
-            // What was opened while nothing could be written keeps SQLite from writing, by all
-            // connections of the process, for as long as it is open.
+            // A connection that was opened while the file was not writable keeps SQLite from
+            // writing, on all connections of the process, as long as it is open.
             if matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {
                 troubles.fetch_add(1, SeqCst);
                 let closed = all.map(|idle| mem::take(&mut *lock(&idle)));
@@ -186,8 +187,8 @@ impl Connections {
         }
     }
 
-    /// Waits for a turn and runs `job` in it, with the time by which it must have its lock.
-    /// `cut` is what it means when the job does not come back within `limit`.
+    /// Waits for a turn and runs `job` in it, with the deadline for its lock. `cut` is the kind of
+    /// the error if the job does not return within `limit`.
     async fn in_turn<T: Send + 'static>(
         &self,
         pool: &Pool,
@@ -239,7 +240,7 @@ fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
 /// Connections, and the file that each was opened on.
 type Idle = Vec<(Connection, Option<Identity>)>;
 
-/// Which file it is, whatever its name.
+/// The identity of a file, whatever its name.
 type Identity = (u64, u64);
 
 #[cfg(unix)]
@@ -256,7 +257,7 @@ fn identity(_file: &Path) -> Option<Identity> {
     None
 }
 
-/// A connection with its settings made.
+/// Opens a connection and applies its settings.
 pub(super) fn open(file: &Path, access: Access, deadline: Instant) -> Result<Connection, Error> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if access == Access::Create {
@@ -275,7 +276,7 @@ pub(super) fn open(file: &Path, access: Access, deadline: Instant) -> Result<Con
         .map_err(cannot("open the file"))
 }
 
-/// A transaction that has the write lock: nobody else can change anything until it ends.
+/// Begins a transaction that has the write lock: no other can change anything until it ends.
 pub(super) fn begin_write(
     connection: &Connection,
     deadline: Instant,

@@ -1,6 +1,6 @@
-//! Live requests that seem due to end. Each way of being due has an index in the order of time or
-//! by owner, so the cost is that of what is due, not of what is held. `crate::lapsed` says how those
-//! on one semaphore are found.
+//! Live requests that seem due to end. Each reason to end has an index by time or by owner, so the
+//! cost depends on the due requests, not on the held ones. `crate::lapsed` explains how those of
+//! one semaphore are found.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use super::error::cannot;
 use super::{load, read, rows};
 use crate::lapsed::{FEW_SESSIONS, Looks, SEVERAL, bucket, buckets};
 
-/// In the buckets of the JSON array ?2.
+/// Expired requests in the buckets of the JSON array ?2.
 pub(super) const EXPIRED: &str = "
     SELECT request.external_id FROM json_each(?2) AS bucket
     CROSS JOIN lockhouse_permit_request AS request ON request.due_bucket = bucket.value
     WHERE request.state = 'ACQUIRED' AND request.expires_at <= ?1
     LIMIT ?3";
 
-/// In the buckets of ?2, those that hold permits of the semaphores whose ids are in the JSON array ?3.
+/// Expired requests in the buckets of ?2 that hold permits of the semaphores whose ids are in the
+/// JSON array ?3.
 pub(super) const EXPIRED_ON: &str = "
     SELECT request.external_id FROM json_each(?2) AS bucket
     CROSS JOIN lockhouse_permit_request AS request ON request.due_bucket = bucket.value
@@ -32,7 +33,7 @@ pub(super) const EXPIRED_ON: &str = "
             ELSE request.only_semaphore_id IN (SELECT value FROM json_each(?3)) END
     LIMIT ?4";
 
-/// Those of silent owners that are not expired themselves.
+/// Requests of silent owners that have not expired themselves.
 pub(super) const SILENT: &str = "
     SELECT request.external_id
     FROM lockhouse_owner_session AS session
@@ -41,7 +42,8 @@ pub(super) const SILENT: &str = "
         AND (request.expires_at IS NULL OR request.expires_at > ?1)
     ORDER BY session.expires_at LIMIT ?2";
 
-/// The same on the semaphores of ?2, and for 0 in it, of several semaphores with one of ?2. Sessions that lapsed by ?3 are left out, but for those whose silence has ended something.
+/// The same on the semaphores of ?2; the id 0 stands for requests of several semaphores that hold
+/// one of ?2. Skips sessions that lapsed by ?3, except those by whose silence a request has ended.
 pub(super) const SILENT_ON: &str = "
     SELECT request.external_id
     FROM json_each(?2) AS semaphore
@@ -61,7 +63,7 @@ pub(super) const SILENT_ON: &str = "
 pub(super) const MANY_LAPSED_SESSIONS: &str = "
     SELECT expires_at FROM lockhouse_owner_session WHERE expires_at <= ?1 LIMIT 1 OFFSET ?2";
 
-/// When the last was made of so many that have no time to live, from the oldest on.
+/// Of the oldest ?3 requests without a TTL: when the last of them was created.
 pub(super) const LAST_OF_AGE: &str = "
     SELECT created_at FROM lockhouse_permit_request
     WHERE state = 'ACQUIRED' AND due_bucket = 1 AND expires_at IS NULL AND created_at > ?1 AND created_at <= ?2
@@ -95,7 +97,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     SELECT_SEMAPHORE_ID,
 ];
 
-/// Those past their time first, then those whose owner has been silent too long.
+/// First the requests whose TTL has passed, then those whose owner has been silent too long.
 pub(super) fn lapsed(connection: &Connection, limit: u32) -> Result<Vec<Request>, Error> {
     let now = load::now()?.as_microsecond();
     let expiring = json(buckets());
@@ -136,7 +138,7 @@ pub(super) fn lapsed_on(
     requests(connection, &ids)
 }
 
-/// A look at those without a time to live that have been held for `age`.
+/// Reads requests without a TTL that have been held for `age`.
 pub(super) fn stale(
     connection: &Connection,
     age: Duration,
@@ -169,7 +171,7 @@ pub(super) fn owned_by(
     requests(connection, &ids)
 }
 
-/// In microseconds since the epoch, what was `age` before `now`.
+/// The time `age` before `now`, in microseconds since the epoch.
 pub(super) fn before(now: Timestamp, age: Duration) -> i64 {
     let then = now.checked_sub(age).unwrap_or(Timestamp::MIN);
     then.as_microsecond()
@@ -192,7 +194,7 @@ fn requests(connection: &Connection, ids: &[ExternalId]) -> Result<Vec<Request>,
         .collect()
 }
 
-/// The ids of the semaphores of `names` that there are.
+/// The ids of the semaphores among `names` that exist.
 fn semaphore_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<Vec<u64>, Error> {
     let cannot = cannot("look up semaphores");
     let mut select = connection
@@ -206,7 +208,7 @@ fn semaphore_ids(connection: &Connection, names: &[SemaphoreName]) -> Result<Vec
     Ok(ids)
 }
 
-/// Whether so few sessions have lapsed that a look goes through all of them.
+/// Whether so few sessions have lapsed that a look reads all of them.
 fn are_few_silent(connection: &Connection, now: i64) -> Result<bool, Error> {
     let key = params![now, FEW_SESSIONS];
     let many = read::list(connection, MANY_LAPSED_SESSIONS, key, rows::moment)?;

@@ -1,14 +1,14 @@
-//! What SQLite's result codes mean to a caller.
+//! Maps SQLite's result codes to kinds of errors.
 
 use lockhouse_core::store::{Error, Kind};
 use rusqlite::{Error as Driver, ErrorCode};
 
-/// SQLITE_ERROR, "SQL error or missing database". The SQL is fixed and right for its schema, so
-/// what is wrong is the schema.
+/// SQLITE_ERROR, "SQL error or missing database". The SQL is fixed and right for its schema, so the
+/// schema must be wrong.
 const SQL_ERROR: ErrorCode = ErrorCode::Unknown;
 
-/// Turns the driver's error into the store's: `doing` is what could not be done, as in
-/// `load a request`. Nothing was applied; a commit is [`commit`]'s to judge.
+/// Turns the driver's error into the store's: `doing` is the failed step, such as `load a request`.
+/// Nothing was applied. For a commit, use [`commit`].
 pub(super) fn cannot(doing: &'static str) -> impl Fn(Driver) -> Error {
     move |source| {
         let (kind, advice) = meaning(&source);
@@ -16,8 +16,8 @@ pub(super) fn cannot(doing: &'static str) -> impl Fn(Driver) -> Error {
     }
 }
 
-/// The same for a commit. A frame that was written but not synced may yet be found by whoever
-/// recovers the file, so all but the codes that come before that leave it unknown.
+/// The same for a commit. A recovery of the file may still find a frame that was written but not
+/// synced. So the outcome is unknown, except after codes that come before the write.
 pub(super) fn commit(source: Driver) -> Error {
     match code(&source) {
         Some(
@@ -34,7 +34,7 @@ pub(super) fn commit(source: Driver) -> Error {
     }
 }
 
-/// Whether somebody else's lock was in the way.
+/// Whether another connection's lock was in the way.
 pub(super) fn is_busy(error: &Driver) -> bool {
     meaning(error).0 == Kind::Conflict
 }
@@ -44,7 +44,7 @@ pub(super) fn is_about_schema(error: &Driver) -> bool {
     code(error) == Some(SQL_ERROR)
 }
 
-/// A stored value that the words of the core can't hold: not ours, or damaged.
+/// The error of a stored value that does not fit the core's types: foreign or damaged.
 pub(super) fn unreadable(
     place: impl std::fmt::Display,
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,

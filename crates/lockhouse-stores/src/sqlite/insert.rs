@@ -1,13 +1,13 @@
-//! Rows, many of them in one statement: to begin and end a statement takes longer than to write a
-//! row.
+//! Inserts many rows in one statement, since beginning and ending a statement takes longer than
+//! writing a row.
 
 use lockhouse_core::store::Error;
 use rusqlite::{CachedStatement, Connection, Error as Driver, ToSql};
 
 use super::error::cannot;
 
-/// How many rows a statement has, the most first. A few sizes do for any number of rows, and each
-/// is prepared once.
+/// The numbers of rows in a statement, largest first. A few sizes suffice for any number of rows,
+/// and each is prepared once.
 const SIZES: [usize; 4] = [32, 8, 2, 1];
 
 /// The parameters of a statement, bound row by row.
@@ -54,7 +54,7 @@ pub(super) fn rows<R>(
     Ok(())
 }
 
-/// What `sql` does for one row, for `size` of them.
+/// Prepares `sql`, which is for one row, for `size` rows.
 fn prepare<'c>(
     connection: &'c Connection,
     sql: &str,

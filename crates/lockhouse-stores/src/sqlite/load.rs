@@ -1,4 +1,5 @@
-//! What a batch touches, read under the write lock. The lock is on the whole file, so the order of loading is free.
+//! Reads the rows that a batch touches, under the write lock. The lock is on the whole file, so the
+//! order of loading does not matter.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     SELECT_SESSION,
 ];
 
-/// What was read, and the ids of the rows of the requests.
+/// The loaded rows, and the ids of the requests' rows.
 pub(super) struct Snapshot {
     pub(super) loaded: Loaded,
     pub(super) ids: BTreeMap<ExternalId, i64>,
@@ -104,7 +105,7 @@ pub(super) fn request(
     Ok(found.map(|(_, request)| request))
 }
 
-/// Reads requests, one after another, by statements that are prepared once for all.
+/// Reads requests, one after another, by statements that are prepared once.
 pub(super) struct Requests<'c> {
     select: CachedStatement<'c>,
     permits: Permits<'c>,
@@ -134,7 +135,7 @@ impl<'c> Requests<'c> {
     }
 }
 
-/// Reads the permits of requests, one after another. What each semaphore is called is read once.
+/// Reads the permits of requests, one after another. The name of each semaphore is read once.
 pub(super) struct Permits<'c> {
     select: CachedStatement<'c>,
     select_name: CachedStatement<'c>,
@@ -150,7 +151,7 @@ impl<'c> Permits<'c> {
         })
     }
 
-    /// Those of the request whose row has `id`, by the names of their semaphores.
+    /// The permits of the request whose row has `id`, in the order of the semaphores' names.
     pub(super) fn of(&mut self, id: i64) -> Result<Vec<Grant>, Error> {
         let cannot = cannot("load permits");
         let mut permits = Vec::new();
@@ -164,7 +165,7 @@ impl<'c> Permits<'c> {
     }
 }
 
-/// What the semaphore whose row has `id` is called.
+/// The name of the semaphore whose row has `id`.
 fn name(
     select: &mut CachedStatement<'_>,
     known: &mut BTreeMap<i64, SemaphoreName>,
@@ -204,8 +205,8 @@ fn session(connection: &Connection, owner: &Owner) -> Result<Option<OwnerSession
         .transpose()
 }
 
-/// This machine's clock, in the microseconds that the file keeps: an answer given now is the one
-/// that is read later.
+/// This machine's clock, to the microsecond, as the file keeps times. So an answer equals a later
+/// read.
 pub(super) fn now() -> Result<Timestamp, Error> {
     let us = Timestamp::now().as_microsecond();
     Timestamp::from_microsecond(us).map_err(|why| unreadable("time", why))

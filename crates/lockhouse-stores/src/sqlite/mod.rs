@@ -1,9 +1,9 @@
 //! A store in one SQLite file, for any number of processes on one machine.
 //!
 //! A batch runs in one `BEGIN IMMEDIATE` transaction: it has the file's only write lock from the
-//! start, so what it loads stays as it is until its changes are committed. The file is in WAL
-//! mode, so reads see the last commit and wait for nobody; with `synchronous=FULL` a commit is on
-//! the disk when it is answered.
+//! start, so the loaded rows do not change until its changes are committed. The file is in WAL
+//! mode, so reads see the last commit and never wait. With `synchronous=FULL` a commit is on the
+//! disk when it is answered.
 
 mod connections;
 mod due;
@@ -48,11 +48,11 @@ use transaction::SqliteTransaction;
 /// Keeps permits in one SQLite file on a local disk.
 ///
 /// - **Clock**: SQLite runs in this process, so the store's clock is this machine's, read once the
-///   write lock is held. All the processes that share the file share it.
-/// - **Lock**: one batch at a time. Within a process they go first come, first served; between
-///   processes whoever looks first when the lock is free. A wait for it ends within 5 s.
-/// - **Cancellation**: a call whose future is dropped while it waits for its turn does nothing;
-///   later it runs to its end.
+///   write lock is held. All processes that share the file share that clock.
+/// - **Lock**: one batch at a time. Within a process, batches are served first come, first served;
+///   between processes, the first that finds the lock free. A wait for it ends within 5 s.
+/// - **Cancellation**: a call whose future is dropped while it waits for its turn does nothing.
+///   After that it runs to its end.
 /// - **Runtime**: calls need Tokio with its timer on, and run on its threads that may block.
 /// - Network file systems don't share WAL between machines: use a database server there.
 ///
@@ -70,15 +70,15 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// A store in the file of `sqlite:PATH`, where PATH is relative or absolute, or
-    /// `sqlite:///PATH`, where it is absolute. PATH is taken as it is: `%20` is no space; it can
-    /// have no `?`.
+    /// `sqlite:///PATH`, where it is absolute. PATH is taken literally: `%20` is no space, and it
+    /// cannot contain `?`.
     ///
-    /// Nothing is opened yet. [`migrate`](Migration::migrate) creates the file, and its folder if
-    /// that is missing; before that the other calls fail.
+    /// It does not open the file yet. [`migrate`](Migration::migrate) creates the file, and its
+    /// folder if that is missing; before that the other calls fail.
     ///
     /// # Errors
-    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL names no
-    /// file or has parameters.
+    /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) if the URL names no file
+    /// or has parameters.
     pub fn open(url: &str) -> Result<Self, Error> {
         let file = url::parse(url)?;
         Ok(Self {
@@ -102,7 +102,7 @@ impl Store for Sqlite {
         MAX_BATCH
     }
 
-    /// It has no row locks.
+    /// This store has no row locks.
     async fn locked(&self, _: &Footprint) -> Result<Footprint, Error> {
         Ok(Footprint::default())
     }
@@ -336,7 +336,7 @@ impl Tokens for Sqlite {
 
 #[async_trait]
 impl Notification for Sqlite {
-    /// It is told of nothing.
+    /// This store has no notifications.
     async fn changed(&self, _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         std::future::pending().await
     }

@@ -1,7 +1,8 @@
-//! Deletes what is past, oldest first. There is one writer: all who acquire and release wait for it.
+//! Deletes old rows, oldest first. There is one writer, so all acquires and releases wait for the
+//! purge.
 //!
-//! Row by row: of `DELETE … WHERE id IN (SELECT …)` the planner makes a scan where statistics tell
-//! it that the table is small, right or not.
+//! It deletes row by row: for `DELETE … WHERE id IN (SELECT …)` the planner scans the table if the
+//! statistics say that it is small, right or not.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ pub(super) const LIST_CAPACITY_CHANGES: &str = "
 
 const DELETE_CAPACITY_CHANGE: &str = "DELETE FROM lockhouse_capacity_change WHERE id = ?1";
 
-/// A session of an owner who holds something stays: without it, nothing would free what is held.
+/// The session of an owner that holds permits stays: without it, nothing would end the owner's
+/// requests.
 pub(super) const LIST_SESSIONS: &str = "
     SELECT session.owner FROM lockhouse_owner_session AS session
     WHERE session.expires_at <= ?1 AND NOT EXISTS (
@@ -59,7 +61,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     DELETE_SEMAPHORE,
 ];
 
-/// How many rows went, at most `limit`.
+/// Deletes at most `limit` rows. Returns how many.
 pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<u64, Error> {
     let (list, delete, age) = match what {
         Purge::Requests { age } => (LIST_REQUESTS, DELETE_REQUEST, age),
@@ -68,7 +70,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         Purge::Semaphores { age } => return semaphores(connection, age, limit),
     };
     let cutoff = before(load::now()?, age);
-    let cannot = cannot("delete what is past");
+    let cannot = cannot("delete old rows");
     let mut list = connection.prepare_cached(list).map_err(&cannot)?;
     let keys = list
         .query_map(params![cutoff, limit], |row| row.get(0))
@@ -82,11 +84,12 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
     Ok(gone as u64)
 }
 
-/// The permits of requests that ended tell their semaphores by their ids, so those requests go first.
+/// The permits of ended requests refer to their semaphores by id, so those requests are deleted
+/// first.
 fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
     let (now, epoch) = (load::now()?, Epoch::semaphore());
     let cutoff = before(now, age);
-    let cannot = cannot("delete what is past");
+    let cannot = cannot("delete old rows");
     let is_kept = connection
         .prepare_cached(LIST_REQUESTS)
         .and_then(|mut requests| requests.exists(params![cutoff, 1]))

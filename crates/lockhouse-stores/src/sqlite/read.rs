@@ -1,4 +1,4 @@
-//! The reads, each on one snapshot of what is committed.
+//! The reads, each on one snapshot of the committed rows.
 
 use lockhouse_core::store::{Error, Page};
 use lockhouse_core::{CapacityChange, NamePrefix, Owner, Semaphore, SemaphoreName};
@@ -25,7 +25,8 @@ pub(super) const LIST_CAPACITY_CHANGES: &str = "
     WHERE semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?1)
     ORDER BY id DESC LIMIT ?2";
 
-/// One at a time, each by the index: an owner of many requests costs no more than one of one.
+/// One owner at a time, by the index, so that an owner with many requests costs no more than one
+/// with a single request.
 pub(super) const NEXT_OWNER: &str = "
     SELECT owner FROM lockhouse_permit_request
     WHERE state = 'ACQUIRED' AND owner > ?1 ORDER BY owner LIMIT 1";
@@ -38,7 +39,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     NEXT_OWNER,
 ];
 
-/// Those that are not deleted, and whose names begin with `prefix`.
+/// Semaphores that are not deleted and whose names begin with `prefix`.
 pub(super) fn semaphores(
     connection: &Connection,
     prefix: Option<&NamePrefix>,
@@ -91,14 +92,14 @@ pub(super) fn owners(connection: &Connection, page: &Page<Owner>) -> Result<Vec<
     Ok(owners)
 }
 
-/// What `sql` finds for `key`, in its order.
+/// The rows that `sql` finds for `key`, in its order.
 pub(super) fn list<T>(
     connection: &Connection,
     sql: &str,
     key: impl Params,
     parse: impl Fn(&Row<'_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
-    let cannot = cannot("list what it keeps");
+    let cannot = cannot("list rows");
     let mut select = connection.prepare_cached(sql).map_err(&cannot)?;
     let mut found = select.query(key).map_err(&cannot)?;
     let mut list = Vec::new();

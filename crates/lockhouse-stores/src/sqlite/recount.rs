@@ -1,5 +1,4 @@
-//! Counts the rows anew, and mends what is counted wrongly. The only statements that read whole
-//! tables, history and all.
+//! Verification and repair. Only these statements read whole tables, including the history.
 //!
 //! A permit is live when its request is.
 
@@ -31,7 +30,7 @@ const RECOUNT: &str = "
     ) AS tally ON tally.semaphore_id = semaphore.id
     ORDER BY name";
 
-/// `+`: sort the few that are found, and read both tables in the order in which they lie.
+/// `+`: sort the few rows that are found, and read both tables in their own order.
 const LIST_TORN: &str = "
     SELECT external_id FROM lockhouse_permit_request AS request
     WHERE (state = 'RELEASED') <> (end_reason IS NOT NULL)
@@ -58,7 +57,7 @@ const RECOUNT_ONE: &str = "
     LEFT JOIN lockhouse_permit_request AS request ON request.id = permit.permit_request_id
     WHERE permit.semaphore_id = (SELECT id FROM lockhouse_semaphore WHERE name = ?1)";
 
-/// As if they held several semaphores, so that a refusal on any of them finds them.
+/// Files requests as if they held several semaphores, so that a refusal on any of those finds them.
 const FILE: &str = "
     UPDATE lockhouse_permit_request SET only_semaphore_id = 0
     WHERE state = 'ACQUIRED' AND EXISTS (
@@ -67,7 +66,7 @@ const FILE: &str = "
         WHERE permit.permit_request_id = lockhouse_permit_request.id AND semaphore.name = ?1
             AND lockhouse_permit_request.only_semaphore_id NOT IN (0, semaphore.id))";
 
-/// What all the rows of one snapshot come to.
+/// The totals of all rows of one snapshot.
 pub(super) fn recount(snapshot: &Connection) -> Result<Recount, Error> {
     let mut semaphores: Vec<Recounted> = read::list(snapshot, RECOUNT, (), rows::recounted)?;
     let mut slots = live_slots(snapshot)?;
@@ -81,8 +80,8 @@ pub(super) fn recount(snapshot: &Connection) -> Result<Recount, Error> {
     })
 }
 
-/// Sets the counter and the fence of `name` to what its permits say, and files the requests that hold it; what it was, if
-/// something was off.
+/// Corrects the counter and the fence of `name` from its permits, and files its requests. Returns
+/// the semaphore as it was, if something was wrong.
 pub(super) fn repair(
     connection: &Connection,
     name: &SemaphoreName,

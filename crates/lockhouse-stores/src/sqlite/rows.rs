@@ -1,4 +1,4 @@
-//! Rows, read into the words of the core. A row that does not fit is an error, never a panic.
+//! Parses rows to the core's types. A malformed row is an error, never a panic.
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
@@ -13,9 +13,9 @@ use super::error::unreadable;
 use crate::shown;
 use crate::walk::Entry;
 
-/// The `state` of what is live.
+/// The `state` of live requests.
 pub(super) const ACQUIRED: &str = "ACQUIRED";
-/// The `state` of what has ended.
+/// The `state` of ended requests.
 pub(super) const RELEASED: &str = "RELEASED";
 
 /// Of `name, capacity, in_use, fence, created_at, updated_at, deleted_at, line, template,

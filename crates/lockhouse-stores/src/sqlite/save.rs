@@ -1,4 +1,4 @@
-//! What was decided, written by few statements: SQLite runs in process, so they are no round trips,
+//! Writes the changes in few statements. SQLite runs in the process, so they are no round trips,
 //! but each takes time to begin and end.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ const UPDATE_SEMAPHORE: &str = "
     WHERE name = ?1 AND capacity = ?2 AND created_at = ?5 AND deleted_at IS ?7
         AND template IS ?9 AND is_resized = ?10 AND used_at IS ?11";
 
-/// What is created, resized, deleted or comes back, and the use of what a template made, once a second.
+/// For semaphores that are created, resized or deleted, and once a second for the use of a keyed
+/// one.
 const UPSERT_SEMAPHORE: &str = "
     INSERT INTO lockhouse_semaphore
         (name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
@@ -33,7 +34,7 @@ const UPSERT_SEMAPHORE: &str = "
         is_resized = excluded.is_resized, used_at = excluded.used_at,
         slots = excluded.slots";
 
-/// OR FAIL: whatever fails ends the transaction, so SQLite need not be able to undo the statement
+/// OR FAIL: any failure ends the transaction, so SQLite need not be able to undo the statement
 /// alone.
 const INSERT_REQUEST: &str = "
     INSERT OR FAIL INTO lockhouse_permit_request
@@ -84,7 +85,7 @@ pub(super) const STATEMENTS: &[&str] = &[
 /// The ids of the rows of the requests that were loaded.
 type Ids = BTreeMap<ExternalId, i64>;
 
-/// Writes `changes` to what was loaded. Semaphores go first, since permits point to them.
+/// Writes `changes` to the loaded rows. Semaphores come first, since permits refer to them.
 pub(super) fn changes(connection: &Connection, changes: &Changes, ids: &Ids) -> Result<(), Error> {
     for semaphore in &changes.semaphores {
         write_semaphore(connection, semaphore)?;
@@ -128,8 +129,8 @@ pub(super) fn write_semaphore(connection: &Connection, semaphore: &Semaphore) ->
     Ok(())
 }
 
-/// SQLite chooses the id of the first, larger than any that it ever chose. The others follow it:
-/// nobody else writes meanwhile.
+/// SQLite chooses the id of the first, larger than any that it ever chose. The others follow it,
+/// since no other connection writes meanwhile.
 fn insert_requests(connection: &Connection, granted: &[Request]) -> Result<(), Error> {
     let mut semaphores = SemaphoreIds::default();
     let only = granted
@@ -188,7 +189,7 @@ fn bind_request(
     ])
 }
 
-/// Those of `requests`, whose rows have these ids.
+/// Inserts the permits of `requests`, whose rows have these ids.
 fn insert_permits<'a>(
     connection: &Connection,
     semaphores: &mut SemaphoreIds<'a>,

@@ -1,7 +1,7 @@
-//! The schema's version, and how it is brought up to date.
+//! The schema's version, and its migrations.
 //!
 //! Migrations are numbered from 1 and applied in one transaction that holds the write lock, so of
-//! several processes that start at once one applies them and the others find them applied.
+//! several processes that start at once, one applies them and the others find them applied.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ const INSERT_VERSION: &str =
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[SELECT_VERSION, INSERT_VERSION];
 
-/// Refuses a schema of any version but the one that this code needs.
+/// Refuses a schema of another version than this code needs.
 pub(super) fn check(connection: &Connection) -> Result<(), Error> {
     let version = version(connection)?;
     refuse_newer(version)?;
@@ -50,7 +50,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error for a file that is not there.
+/// The error for a missing file.
 pub(super) fn missing(file: &Path) -> Error {
     let problem = format!(
         "{} does not exist; create it with `lockhouse migrate`",
@@ -59,10 +59,10 @@ pub(super) fn missing(file: &Path) -> Error {
     Error::new(Kind::Schema, problem)
 }
 
-/// Creates what is missing: the folder, the file, the schema.
+/// Creates the folder, the file and the schema, if they are missing.
 ///
 /// While one process turns a new file to WAL, another gets SQLITE_BUSY at once, whatever its busy
-/// timeout. So whatever is in the way, it begins again until `deadline`.
+/// timeout. So after any lock error it begins again until `deadline`.
 pub(super) fn migrate(file: &Path, deadline: Instant) -> Result<(), Error> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(|source| {
@@ -114,7 +114,7 @@ fn refuse_utf_16(connection: &Connection) -> Result<(), Error> {
         .pragma_query_value(None, "encoding", |row| row.get(0))
         .map_err(cannot("read the file's encoding"))?;
     if encoding != "UTF-8" {
-        let problem = format!("the file's encoding is {encoding}; use a file of its own, in UTF-8");
+        let problem = format!("the file's encoding is {encoding}; use a separate file in UTF-8");
         return Err(Error::new(Kind::Configuration, problem));
     }
     Ok(())

@@ -10,7 +10,7 @@ use super::load::Snapshot;
 use super::{error, load, save};
 
 pub(super) struct SqliteTransaction<'c> {
-    /// None once it is committed.
+    /// `None` once it is committed.
     locked: Option<Locked<'c>>,
     /// The ids of the rows of the requests that were loaded.
     ids: BTreeMap<ExternalId, i64>,

@@ -1,4 +1,4 @@
-//! `sqlite:PATH`, taken apart.
+//! Parses `sqlite:PATH`.
 
 use std::fs;
 use std::path::{self, PathBuf};
@@ -7,8 +7,9 @@ use lockhouse_core::store::Error;
 
 use crate::configuration;
 
-/// The file that `url` names. Everything between `sqlite:` and the first `?` is the path, as it is:
-/// `%20` is no space. The path is absolute, so that it stays the same file when the process changes its folder.
+/// The file that `url` names. Everything between `sqlite:` and the first `?` is the path, taken
+/// literally: `%20` is no space. The path is absolute, so that it stays the same file when the
+/// process changes its folder.
 pub(super) fn parse(url: &str) -> Result<PathBuf, Error> {
     let rest = url
         .strip_prefix("sqlite:")
@@ -17,7 +18,7 @@ pub(super) fn parse(url: &str) -> Result<PathBuf, Error> {
     let file = match place.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
         Some(_) => {
-            // It is not repeated: a host may have a password before it.
+            // The message does not repeat the URL: a host may have a password before it.
             return Err(configuration(
                 "the URL names no file: write sqlite:///folder/file for an absolute path, \
                  sqlite:folder/file for a relative one",
@@ -48,7 +49,7 @@ pub(super) fn parse(url: &str) -> Result<PathBuf, Error> {
     if !parameters.is_empty() {
         return Err(configuration("an sqlite: URL takes no parameters"));
     }
-    // Whether a file that is missing, or can't be looked at, can be made is found out by opening it.
+    // Opening the file shows whether a missing or unreadable file can be created.
     if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
         return Err(configuration(
             "the URL's path is a folder or a device; name a file",

@@ -1,4 +1,4 @@
-//! The waiters that processes show.
+//! The published lists of waiters.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) fn show(
     waiting: &[(SemaphoreName, Vec<ShownWaiter>)],
     gone: &[SemaphoreName],
 ) -> Result<(), Error> {
-    let cannot = cannot("show who waits");
+    let cannot = cannot("write the list of waiters");
     let (process, now) = (process.to_string(), load::now()?.as_microsecond());
     let mut show = connection.prepare_cached(SHOW).map_err(&cannot)?;
     for (name, waiters) in shown::pieces(waiting).concat() {

@@ -16,7 +16,7 @@ pub(super) const FROM: &str = "
     WHERE state = 'ACQUIRED' AND only_semaphore_id >= ?1
     ORDER BY only_semaphore_id, id LIMIT ?2";
 
-/// In the group ?1, behind ?3; those that hold permits of the semaphore ?4, or all.
+/// In the group ?1, after ?3: requests that hold permits of the semaphore ?4, or all.
 pub(super) const IN: &str = "
     SELECT only_semaphore_id, id, ?4 IS NULL OR EXISTS (
         SELECT 1 FROM lockhouse_permit AS permit
@@ -25,7 +25,7 @@ pub(super) const IN: &str = "
     WHERE state = 'ACQUIRED' AND only_semaphore_id = ?1 AND id > ?3
     ORDER BY id LIMIT ?2";
 
-/// The same of an owner's.
+/// The same for one owner.
 pub(super) const OWNED_FROM: &str = "
     SELECT only_semaphore_id, id, 1
     FROM lockhouse_permit_request INDEXED BY lockhouse_permit_request_live_by_owner
@@ -51,7 +51,7 @@ const SELECT_SEMAPHORE: &str =
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[FROM, IN, OWNED_FROM, OWNED_IN];
 
-/// A page on one snapshot, so what the index says is live is.
+/// Reads a page on one snapshot, so the index and the rows agree.
 pub(super) fn holders(
     connection: &Connection,
     of: &Holders,

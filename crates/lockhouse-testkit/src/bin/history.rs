@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
         .flat_map(|file| torture::read_notes(file))
         .collect();
     let mut rows = rows::read(url).await;
-    // What servers hold for themselves, such as the turn to do the upkeep.
+    // Leave out permits that servers hold for themselves, such as that of the upkeep.
     rows.semaphores.retain(|row| !is_reserved(&row.name));
     rows.permits.retain(|row| !is_reserved(&row.semaphore));
     let broken = check(&operations, Some(&rows));

@@ -81,7 +81,7 @@ fn one(seed: u64, keep: Option<&[usize]>) -> ExitCode {
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Progress {
     next: AtomicU64,
     end: u64,

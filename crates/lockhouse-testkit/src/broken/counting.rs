@@ -85,7 +85,7 @@ fn capacity_read_before_the_lock() -> Arc<Sabotage> {
     })
 }
 
-/// Who was told that there is room is granted it, whoever took it meanwhile.
+/// A waiter that was notified of room is granted it, even if another caller took it meanwhile.
 fn wake_without_re_check() -> Arc<Sabotage> {
     let asked = Mutex::new(BTreeSet::new());
     Sabotage::new(true, move |loaded, commands| {
@@ -100,7 +100,7 @@ fn wake_without_re_check() -> Arc<Sabotage> {
     })
 }
 
-/// What ended counts so many times more, or less.
+/// The permits of ended requests are freed `times` more, or less.
 fn give_back(loaded: &Loaded, decision: &mut Decision, times: i64) {
     for ended in &decision.changes.ended {
         let Some(request) = loaded.requests.get(&ended.external_id) else {

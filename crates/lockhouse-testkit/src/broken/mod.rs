@@ -23,7 +23,7 @@ pub use unlocked::{UNLOCKED, connect};
 
 /// A broken store.
 pub struct Variant {
-    /// What is broken, in the words of who would write it.
+    /// A description of the defect.
     pub name: &'static str,
     /// The promise that it breaks.
     pub breaks: Promise,

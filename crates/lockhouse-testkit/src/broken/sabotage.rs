@@ -18,7 +18,7 @@ const RACE: Duration = Duration::from_millis(3);
 
 type Decide = dyn Fn(Loaded, &[Command]) -> Decision + Send + Sync;
 
-/// What a broken store does instead.
+/// The changes of a broken store.
 pub struct Sabotage {
     decide: Box<Decide>,
     locks: bool,

@@ -1,8 +1,8 @@
 //! A store of any kind, as it would be without its locks.
 //!
-//! What a transaction without locks loses is what others commit between its read and its write. So the
-//! semaphores' rows are read before a batch, without locks; and after it they are written as that read and the
-//! batch alone would have left them.
+//! A transaction without locks loses the commits of others between its read and its write. So the
+//! semaphores' rows are read before a batch, without locks; and after it they are written as that
+//! read and the batch alone would have left them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::place::try_run;
 use crate::redis;
 
-/// What the URL of a store begins with to have it without its locks.
+/// The prefix of a URL that opens a store without its locks.
 pub const UNLOCKED: &str = "unlocked+";
 
 /// How long the rows are left alone between reading and writing.
@@ -89,7 +89,7 @@ impl Layer for Unlocked {
     }
 }
 
-/// What `reply` does to the rows; how many of them change.
+/// Applies the effect of `reply` to the rows. Returns how many of them change.
 fn apply(reply: &Reply, rows: &mut [Semaphore]) -> usize {
     let (request, is_grant) = match reply {
         Reply::Granted {

@@ -11,9 +11,8 @@ use super::nodes::{NODES, Nodes};
 /// For how long one that must break is tried: it takes a node that lags at the right moment.
 const BREAKS_WITHIN: Duration = Duration::from_secs(600);
 
-/// Puts what takes several nodes through the lab, each until it breaks what it is there for, and
-/// Lockhouse for `time`. What did not go as it must, in words; nothing is tried where one node at a time
-/// takes writes.
+/// Runs the strategies that need several nodes in the lab, each until it breaks its promise, and
+/// Lockhouse for `time`. Returns the failures in words. Tries nothing on a cluster with one writer.
 ///
 /// # Panics
 /// If the nodes do not do as they are told.

@@ -1,7 +1,7 @@
 //! Clients of all the servers, on the same few semaphores.
 //!
-//! What one server was asked, another is asked again: every answer must be the one true answer,
-//! whichever node it came from (P5, P9).
+//! A call to one server is repeated at another: every answer must be the one true answer, from
+//! whichever node (P5, P9).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::nodes::NODES;
 use crate::history::{Answer, Asked, Recorded, Recorder, Refused, now_us};
 
-/// What all want, and how many there are of each.
+/// The semaphores that all clients want, with their capacities.
 pub(super) const SEMAPHORES: [(&str, u32); 4] = [("north", 2), ("middle", 3), SOUTH, WEST];
 
 /// Who has a time to live, or waits, wants one of these two, and of the others at most one of a template: on the others

@@ -41,11 +41,11 @@ pub struct Size {
     pub duration: Duration,
     /// How many clients there are at each server, each doing one thing after the other.
     pub clients: usize,
-    /// What the load and the faults are drawn from.
+    /// The seed of the load and the faults.
     pub seed: u64,
 }
 
-/// What befalls a cluster.
+/// A fault of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// SIGKILL of a node; of the writer, where there is one.
@@ -221,12 +221,12 @@ async fn befall(
 impl Fault {
     /// How long it may take until somebody is served again, and from its end until all are.
     ///
-    /// What Lockhouse needs is some seconds: a call that hangs is given up within 10 s, and a server that
-    /// was killed connects again. The rest is the cluster's. Group Replication suspects a member that is
-    /// silent after 5 s, expels it after 5 s more, and then elects; a primary that is only stopped comes
-    /// back, is expelled, and joins again: 29 s were measured. Galera takes 5 to 15 s to
-    /// declare a silent node dead, with no writes meanwhile, and who comes back may need a copy of the data:
-    /// 27 s.
+    /// Lockhouse itself needs some seconds: a call that hangs ends within 10 s, and a server that
+    /// was killed connects again. The rest is the cluster's time. Group Replication suspects a
+    /// member that is silent after 5 s, expels it after 5 s more, and then elects; a primary that
+    /// is only stopped comes back, is expelled, and joins again: 29 s were measured. Galera takes 5
+    /// to 15 s to declare a silent node dead, with no writes meanwhile, and a node that comes back
+    /// may need a copy of the data: 27 s.
     fn bound(self, topology: Topology) -> Duration {
         let is_costly = topology != Topology::MultiPrimary && !matches!(self, Fault::KillServer(_));
         Duration::from_secs(if is_costly { 60 } else { 30 })

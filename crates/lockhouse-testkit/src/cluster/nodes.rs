@@ -18,7 +18,7 @@ pub(super) const DATABASE: &str = "lockhouse";
 /// How long a node may take to come back, which takes a copy of the data if it was away for long.
 const COMES_BACK: Duration = Duration::from_secs(120);
 
-/// How long they may take to see each other again, before a node that is not seen is started anew.
+/// How long they may take to see each other again, before a node that is not seen is restarted.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Which kind of cluster.
@@ -33,7 +33,7 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// What `scripts/services` calls it.
+    /// Its name in `scripts/services`.
     pub fn name(self) -> &'static str {
         match self {
             Topology::MultiPrimary => "multi-primary",
@@ -74,7 +74,7 @@ impl Nodes {
         self.state.join("kept")
     }
 
-    /// What the nth is called.
+    /// The name of the nth node.
     pub fn name(&self, nth: usize) -> String {
         format!("{}-{}", self.topology.name(), nth + 1)
     }
@@ -173,7 +173,7 @@ impl Nodes {
         self.asked(nth, sql).await
     }
 
-    /// What it answers, if it does.
+    /// The answer of a node to a query, if there is one.
     async fn asked(&self, nth: usize, sql: &str) -> Option<i64> {
         let url = self.url(nth);
         let asked = async {

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The results of runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Incident {
     pub(super) came_back_in: Option<Duration>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Calls, and how many of them were not answered.
@@ -43,7 +43,7 @@ pub struct Outcome {
     /// The longest time from a fault until somebody was served, and from its end until all servers
     /// served.
     pub(super) longest: (Duration, Duration),
-    /// What was broken.
+    /// The violations.
     pub violations: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl Outcome {
         }
     }
 
-    /// What was never done breaks nothing.
+    /// A run without calls would break nothing, so it counts as failed.
     fn have_done_something(&mut self) {
         if self.grants == 0 || self.windows == 0 || self.in_turn == 0 {
             let (grants, windows, in_turn) = (self.grants, self.windows, self.in_turn);

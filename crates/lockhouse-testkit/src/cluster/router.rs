@@ -1,5 +1,5 @@
-//! What stands before a group with a primary: one address, behind which the writer is. MySQL Router,
-//! HAProxy or an address that moves do the same.
+//! A proxy for a group with a primary: one address that leads to the writer. MySQL Router, HAProxy
+//! or an address that moves do the same.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -135,7 +135,7 @@ pub async fn an_epoch_is_only_raised(place: &Place) {
     assert_eq!(last, Epoch::LAST.fence() + 1, "it goes on granting");
 }
 
-/// P7: whoever creates, deletes and grants meanwhile. What is there when it is done is raised.
+/// P7: while others create, delete and grant. All semaphores that exist when it is done are raised.
 pub async fn an_epoch_misses_nothing_that_is_made_meanwhile(place: &Place) {
     const MAKERS: u64 = 4;
     let lockhouse = place.client().await;

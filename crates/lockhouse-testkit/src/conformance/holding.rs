@@ -20,8 +20,8 @@ pub async fn a_job_longer_than_its_ttl_keeps_its_hold(place: &Place) {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// As in node-redlock 296: a lock was returned that had already expired. Here one that was granted
-/// long after it was asked for: its time to live is counted anew.
+/// As in node-redlock 296: a lock was returned that had already expired. Here a permit was granted
+/// long after it was asked for: its TTL begins again.
 pub async fn a_permit_that_was_waited_for_longer_than_its_ttl_is_fresh(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -162,7 +162,7 @@ pub async fn who_asks_again_with_a_shorter_ttl_shortens_nothing(place: &Place) {
     assert!(first.release().await.unwrap().now);
 }
 
-/// What comes back by itself is there again: a rate is a permit that nobody gives back.
+/// Permits that expire can be granted again: a rate limit is a permit that nobody releases.
 pub async fn what_is_let_go_of_comes_back_with_its_ttl(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();

@@ -1,4 +1,4 @@
-//! What every store and every way to it must do, one function a rule.
+//! The rules for every store and every way to it, one function each.
 //!
 //! [`conformance!`](crate::conformance!) stamps out a test for each of them on one kind of place:
 //!

@@ -106,7 +106,7 @@ pub async fn a_session_keeps_what_its_owner_holds_until_its_goodbye(place: &Plac
     assert!(two.heartbeat("job", ttl).await.unwrap().began);
 }
 
-/// P10: a drop is a goodbye; and one that is let go of frees what it kept by its silence.
+/// P10: a drop is a goodbye. The requests of a forgotten session end when it lapses.
 pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -131,7 +131,7 @@ pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
     assert_eq!(ended.end_reason(), Some(EndReason::OwnerDead));
 }
 
-/// What it kept may be somebody else's by now.
+/// Another caller may hold its permits now.
 pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     let session = one.session("job", Duration::from_secs(2)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What went wrong elsewhere, where no other rule has it already.
+//! Defects of other lock services that no other rule covers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub async fn an_unknown_id_among_others_fails_alone(place: &Place) {
     }
     assert_eq!(ended, ["a", "b", "c"].into());
     assert_eq!(in_use(&lockhouse, "s").await, 2);
-    // Who is told "unknown" has left nothing behind under that id.
+    // An ask that gets "unknown" leaves nothing behind under its id.
     lockhouse
         .acquire(ask("unknown", &[("s", 7)]), SOON)
         .await

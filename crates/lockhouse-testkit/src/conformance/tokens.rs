@@ -110,7 +110,8 @@ pub async fn an_expired_token_can_be_replaced(place: &Place) {
     .await;
 }
 
-/// What one token made, another cannot end; and owners of one name are each token's own.
+/// A token cannot end another token's requests, and tokens with owners of the same name have
+/// separate owners.
 pub async fn what_a_token_made_is_its_own(place: &Place) {
     let lockhouse = place.client().await;
     if is_remote(&lockhouse).await {

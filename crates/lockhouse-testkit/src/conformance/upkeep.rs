@@ -1,4 +1,4 @@
-//! What ends by itself, by force, or by a condition.
+//! Ends by time, by force, or by a condition.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ pub async fn a_grant_is_never_returned_that_had_expired(place: &Place) {
     };
     assert_eq!(ended, expired);
     assert_eq!(in_use(&late, "s").await, 0);
-    // What has time left when it comes is a grant, however late it is.
+    // An answer is a grant if time is left when it comes, however late it is.
     let long = with_ttl(ask("long", &[("s", 1)]), Duration::from_secs(60));
     let (request, now) = late.acquire(long, Duration::ZERO).await.unwrap();
     assert!(now && request.is_live());

@@ -23,7 +23,7 @@ pub struct Size {
     pub refusals: u32,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
     /// The refusals in the empty store.

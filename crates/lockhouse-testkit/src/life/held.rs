@@ -32,7 +32,7 @@ pub struct Size {
     pub held: u32,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
     /// How many had expired.

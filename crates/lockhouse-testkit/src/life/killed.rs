@@ -32,7 +32,7 @@ pub struct Size {
     pub well_for: Duration,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
     /// From the last expiry to the last grant to one who waited.
@@ -131,7 +131,7 @@ pub async fn run(place: &Place, program: &Path, size: Size) -> Outcome {
     outcome(&rows)
 }
 
-/// What each of `parts` gets of `all`.
+/// The share of `all` that each of `parts` gets.
 fn shares(all: u32, parts: u32) -> impl Iterator<Item = (usize, u32)> + Clone {
     let share = move |part| all / parts + u32::from(part < all % parts);
     (0..parts).map(share).enumerate()

@@ -36,7 +36,7 @@ pub struct Size {
     pub pause: Duration,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
     /// The rounds without a purge.

@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// What such a process does.
+/// The main function of such a process.
 pub async fn main(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

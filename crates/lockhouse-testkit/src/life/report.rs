@@ -1,4 +1,4 @@
-//! What a run measured.
+//! The report of a run.
 
 use std::fmt;
 

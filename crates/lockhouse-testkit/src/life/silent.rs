@@ -1,7 +1,8 @@
 //! One owner holds thousands of permits by one heartbeat, and falls silent (P3, P10, P12).
 //!
-//! What a heartbeat writes is counted by triggers, in the database itself. Meanwhile somebody else
-//! acquires and releases on another semaphore, and must hardly notice that thousands are freed.
+//! Triggers in the database count the rows that a heartbeat writes. Meanwhile another caller
+//! acquires and releases on another semaphore, and must hardly notice that thousands of permits are
+//! freed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +42,7 @@ pub struct Size {
     pub beats: u32,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug)]
 pub struct Outcome {
     /// How long the sweep took that freed all.

@@ -44,7 +44,7 @@ pub struct Size {
     pub duration: Duration,
     /// How often one of them is killed, and another started.
     pub kill_every: Duration,
-    /// What the processes and the kills are drawn from.
+    /// The seed of the processes and the kills.
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn upkeep() -> Upkeep {
     }
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// How often each way to end a request was seen in the rows.
@@ -77,7 +77,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What happened, and how often.
+    /// The events, and how often they happened.
     pub fn report(&self) -> Report {
         let mut report = Report::default();
         for (reason, count) in &self.ended {
@@ -171,7 +171,7 @@ struct Auditor {
     outcome: Outcome,
 }
 
-/// What is known of a permit.
+/// The known facts about a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     fence: i64,

@@ -1,4 +1,4 @@
-//! What callers are told, against the book: nobody is told what is not so.
+//! Compares the answers to callers with the book: no answer may be false.
 //!
 //! A call that went away, or was told that its fate is unknown, may still take effect: of its
 //! request less can be said from then on. So too of a request on which several calls are under way.
@@ -18,9 +18,9 @@ pub(super) struct Answers {
     muddled: BTreeSet<ExternalId>,
     /// Requests to end which a reply was lost.
     ends_lost: BTreeSet<ExternalId>,
-    /// Who was told that they ended it.
+    /// The requests whose end a caller was told to have caused.
     ended: BTreeSet<ExternalId>,
-    /// Who was told that they were granted it now.
+    /// The requests that a caller was told to have been granted now.
     granted: BTreeSet<ExternalId>,
 }
 
@@ -264,7 +264,7 @@ impl Drop for Call {
 pub(super) fn may_be_told(world: &World, error: &Error) -> Check {
     let may_be = match error.code() {
         Code::StoreUnavailable => !world.is_quiet,
-        // What the store turned down.
+        // A batch that the store rejected.
         Code::Internal => matches!(error, Error::Store(_)) && !world.is_quiet,
         Code::InvalidRequest => matches!(error, Error::Refused(_)),
         Code::Overloaded | Code::CapacityChanged => false,

@@ -16,7 +16,7 @@ use lockhouse_core::{ProcessId, Saved, Semaphore, Stand};
 
 use crate::broken::{Sabotage, variants};
 
-/// What is broken.
+/// The ways to break a store or an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Break {
     /// Now and then a semaphore grants one more than it has.
@@ -37,9 +37,9 @@ pub enum Break {
     FindsNoLapsed,
     /// Now and then a call is never answered.
     ForgetsCall,
-    /// What comes back is not counted.
+    /// Released permits are not counted.
     CountsNothingBack,
-    /// What has expired is renewed.
+    /// Expired requests are renewed.
     RenewsExpired,
     /// A grant is answered, and not saved.
     SavesNothing,
@@ -53,7 +53,7 @@ pub enum Break {
     PassesAllOver,
     /// A process prefers its own waiters for ever.
     WindowWithoutBound,
-    /// What comes back through another process is not found.
+    /// Permits that another process releases are not found.
     LosesWake,
     /// Between processes only the time counts at which one came.
     IgnoresPriority,
@@ -65,7 +65,7 @@ pub enum Break {
     TakesHighestSlots,
     /// An ask that is refused creates the semaphores that a template would.
     CreatesForRefused,
-    /// Fences begin anew when a template creates a name again.
+    /// Fences restart when a template creates a name again.
     RestartsFences,
     /// Fences of what was purged are forgotten.
     ForgetsPurged,
@@ -82,7 +82,7 @@ pub enum Break {
 }
 
 impl Break {
-    /// What the rows do instead, where they are what is broken.
+    /// The changes of the rows, if the rows are broken.
     pub(super) fn sabotage(self) -> Option<Arc<Sabotage>> {
         let name = match self {
             Break::CountsNothingBack => "release that decrements nothing",
@@ -138,7 +138,7 @@ impl Breaking {
         self.count.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
     }
 
-    /// What goes to the rows instead of `batch`.
+    /// The batch that goes to the rows instead of `batch`.
     async fn sent(&self, batch: &Batch) -> Result<Batch, Error> {
         let mut sent = batch.clone();
         for command in &mut sent.commands {
@@ -231,7 +231,7 @@ impl Breaking {
         Ok(Some(outcomes))
     }
 
-    /// What is answered to `command` instead of `outcome`.
+    /// The answer to `command` instead of `outcome`.
     async fn told(&self, command: &Command, outcome: Outcome) -> Result<Outcome, Error> {
         Ok(match outcome {
             Ok(Reply::Ended {

@@ -1,4 +1,4 @@
-//! What callers do.
+//! The callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use super::plan::{Acquire, Ending, Hold, KEYS, NAMES, SetTemplate, Then};
 use super::servers::Servers;
 use super::world::World;
 
-/// What every call is answered within, besides what it waits.
+/// The time limit of every call, beside its wait.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What takes several calls of the store, each of which may take as long as one can.
+/// The time limit of calls that need several calls to the store.
 const LONG: Duration = Duration::from_secs(60);
 
 /// How long after its end a wait is over.
 const WAIT_OVER: Duration = Duration::from_millis(50);
 
-/// What a call that waits so long is answered within.
+/// The time limit of a call with this wait.
 fn patience(world: &World, wait: Duration) -> Duration {
     match (world.is_quiet, wait.is_zero()) {
         (false, _) => wait + PATIENCE,

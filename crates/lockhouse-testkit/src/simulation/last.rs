@@ -59,7 +59,7 @@ pub(super) async fn last(servers: &Arc<Servers>) {
     names_come_back(servers).await;
 }
 
-/// What has neither a time to live nor a session is its caller's to end.
+/// Ends requests without TTL and session, which nothing else ends.
 async fn end_what_nothing_ends(servers: &Servers) {
     let stay: Vec<ExternalId> = {
         let notes = servers.world.notes();

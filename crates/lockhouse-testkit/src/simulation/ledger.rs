@@ -1,4 +1,4 @@
-//! What must be true of the store, from what it answers: a book that is kept in commit order.
+//! The book: the state that the store must have, kept in commit order from its answers.
 //!
 //! Every outcome is held against the book before it is entered, one command after the other, and the
 //! rows against the book after every commit.
@@ -21,7 +21,7 @@ pub struct Violation {
     /// `P1` to `P11`; `answers` where a call is not answered as it must be; `slots` or `templates` where a rule of those
     /// is broken that is no promise.
     pub promise: &'static str,
-    /// What happened.
+    /// The event.
     pub text: String,
 }
 

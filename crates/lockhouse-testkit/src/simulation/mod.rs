@@ -6,9 +6,9 @@
 //! thread's generator, which is set by the seed. So a seed gives the same run every time, and a run
 //! that fails is repeated with fewer and fewer of its steps, until only those are left that it takes.
 //!
-//! What is checked: the store's answers and rows at every commit, against a book that is kept by
-//! hand; what every caller is told, against the same book; and that everybody is answered in time,
-//! served in turn, and that in the end nothing is left.
+//! It checks the store's answers and rows at every commit against a book that is kept by hand, and
+//! the answer to every caller against the same book. It also checks that all calls are answered in
+//! time and served in turn, and that nothing is left in the end.
 
 mod answers;
 mod broken;
@@ -45,7 +45,7 @@ use world::World;
 pub struct Ran {
     /// The first promise that was broken.
     pub violation: Option<Violation>,
-    /// What happened, line by line, if that was wanted.
+    /// The log of the run, if it was wanted.
     pub log: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What was broken.
+    /// The violation.
     pub fn violation(&self) -> &Violation {
         &self.violation
     }

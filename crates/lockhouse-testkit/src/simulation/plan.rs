@@ -1,4 +1,4 @@
-//! What happens in a run, and when: all of it is drawn before it begins.
+//! The plan of a run: all events and their times are drawn before it begins.
 //!
 //! So a run can be repeated with some of its steps left out, and a run that fails can be made short.
 
@@ -122,7 +122,7 @@ pub(super) struct Acquire {
     pub(super) then: Then,
 }
 
-/// What becomes of a grant.
+/// The fate of a grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
     /// Its holder dies.
@@ -155,7 +155,7 @@ pub(super) enum Ending {
     Forget,
 }
 
-/// What befalls a call on the store.
+/// A fault of a call to the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     /// Nothing is applied, and the error says so.

@@ -30,7 +30,7 @@ struct Pool {
     used: Option<Timestamp>,
 }
 
-/// Who made a semaphore.
+/// The origin of a semaphore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Origin {
     #[default]
@@ -203,7 +203,7 @@ impl Pools {
         let capacity = template.map(|template| template.capacity.value());
         let differs = capacity.is_some_and(|capacity| capacity != pool.capacity);
         let is_due = differs && pool.origin == Origin::Template;
-        // What an operator was answered holds.
+        // The answer to an operator must hold.
         ensure(
             is_resized == is_due,
             if is_resized { "P9" } else { "templates" },
@@ -242,7 +242,7 @@ impl Pools {
         })
     }
 
-    /// P2 and P7: a semaphore's row, or what is told of it.
+    /// P2 and P7: compares a semaphore's row, or an answer with it.
     pub(super) fn compare(&self, semaphore: &Semaphore) -> Check {
         let name = &semaphore.name;
         let pool = self.all.get(name).cloned().unwrap_or_default();

@@ -37,7 +37,7 @@ struct Wire {
     read_faults: VecDeque<Fault>,
     /// Until when nothing gets through, and whether nobody says so.
     cut: Option<(Instant, bool)>,
-    /// What came free and was not told yet.
+    /// Freed semaphores that were not notified yet.
     freed: BTreeSet<SemaphoreName>,
 }
 
@@ -180,8 +180,8 @@ impl Faulty {
         });
     }
 
-    /// Whoever ends these may be told wrongly whether it was they who did, as it is not known what is
-    /// decided.
+    /// Callers that end these requests may get a wrong `now`, since the decision of a lost batch is
+    /// not known.
     fn lose(&self, batch: &Batch) -> Error {
         let ends = |command: &&Command| matches!(command, Command::End { .. });
         let ids = batch.commands.iter().filter(ends);

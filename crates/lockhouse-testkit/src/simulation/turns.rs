@@ -1,4 +1,4 @@
-//! Who waits at which server, and who was served before whom (P10, P11).
+//! The waiters of each server, and the order in which they were served (P10, P11).
 //!
 //! A waiter that lacks one of its keys, which are semaphores of a template, stands in the lines of those only (`keys`).
 
@@ -14,7 +14,7 @@ use super::ledger::{Check, Ledger, ensure};
 /// A second, and some calls on a store that is a little slow.
 const SOON: Duration = Duration::from_millis(1_100);
 
-/// What a step of priority is worth.
+/// The waiting time that one step of priority is worth.
 const STEP_US: i64 = 10_000_000;
 
 /// How much later one may come at another server who is served before. P11 says 500 ms and a commit.

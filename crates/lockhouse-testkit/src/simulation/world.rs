@@ -1,5 +1,5 @@
-//! What all servers of a run share: the store's rows, its clock and its locks, and the book of what
-//! was decided.
+//! The state that all servers of a run share: the store's rows, its clock and its locks, and the
+//! book of decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,7 +44,7 @@ impl Clock {
 
 pub(super) struct World {
     clock: Arc<Clock>,
-    /// What servers talk to, which may be broken on purpose.
+    /// The store of the servers, which may be broken on purpose.
     store: Box<dyn FullStore>,
     /// Its rows.
     pub(super) rows: Arc<Memory>,
@@ -53,13 +53,13 @@ pub(super) struct World {
     hanging: AtomicUsize,
     unlocked: Notify,
     notes: Mutex<Notes>,
-    /// Who is told of what came free.
+    /// The stores to notify of freed permits.
     bells: Mutex<Vec<Weak<Faulty>>>,
     pub(super) is_quiet: bool,
     pub(super) breaks: Option<Break>,
 }
 
-/// What is locked by transactions that hang.
+/// The locks of transactions that hang.
 #[derive(Debug, Default)]
 struct Locks {
     last: u64,

@@ -82,7 +82,7 @@ pub(super) fn has_engine(client: u32) -> bool {
     (client / FELLOWS).is_multiple_of(2)
 }
 
-/// What a client was told when it was started.
+/// The arguments that a client was started with.
 pub(super) struct Home {
     /// Of a database, or of a server.
     pub(super) url: String,

@@ -94,7 +94,7 @@ async fn redis_connection(url: &str) -> redis::RedisResult<MultiplexedConnection
     Ok(connection)
 }
 
-/// What a command answers; the parts of a list with dots between them.
+/// The answer of a command. The parts of a list are joined with dots.
 async fn answer(connection: &mut MultiplexedConnection, command: &str) -> Result<String, String> {
     let mut words = command.split(' ');
     let mut command = redis::cmd(words.next().unwrap_or_default());

@@ -228,7 +228,7 @@ impl Crew {
                 let mut sql = Console::connect(&database.admin_url()).await.ok()?;
                 sql.text(time_query(&self.direct_url)).await.ok()?
             }
-            // What any process that is started under it says.
+            // A message of every process that is started under it.
             None => {
                 let mut process = self.process(&["time"], Some(&*self.clock), None);
                 process.first_line().await
@@ -348,7 +348,7 @@ fn time_query(url: &str) -> &'static str {
     }
 }
 
-/// What is tortured.
+/// The store under test.
 pub(super) enum StoreUrl {
     /// An SQLite file.
     File(String),

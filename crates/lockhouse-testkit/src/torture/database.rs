@@ -29,7 +29,7 @@ const READY: Duration = Duration::from_secs(5);
 /// How long it may take to find that there is room on a disk that was full.
 const ROOM_IS_FOUND: Duration = Duration::from_secs(75);
 
-/// Whom clients connect as, who may not do what only administrators may.
+/// The user of the clients, without an administrator's rights.
 pub(super) const USER: &str = "torture";
 
 /// A database server.
@@ -89,7 +89,7 @@ impl Server {
         format!("127.0.0.1:{}", self.state("port"))
     }
 
-    /// What clients connect to, by way of a proxy on `port`, or directly.
+    /// The URL for clients, through a proxy on `port` or directly.
     pub(super) fn url(&self, port: Option<u16>) -> String {
         let port = port.map_or_else(|| self.state("port"), |port| port.to_string());
         match &*self.store {

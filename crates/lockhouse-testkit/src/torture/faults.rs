@@ -37,7 +37,7 @@ pub enum Fault {
     HalfOpen,
     /// A few bytes at a time.
     Slow,
-    /// What gets through begins with nonsense.
+    /// The data that gets through begins with garbage.
     Garbled,
     /// Connections are closed in the middle of a packet.
     ClosedMidPacket,
@@ -97,7 +97,7 @@ pub const ALL: [(Fault, &str); 28] = [
     (LockStorm, "lock-storm"),
 ];
 
-/// What does not apply where, and why. Links of SQLite's are those to the servers only.
+/// The faults that do not apply to a store, and why. SQLite has only the links to the servers.
 const LEFT_OUT: [(&str, &[Fault], &str); 5] = [
     (
         "sqlite",

@@ -16,15 +16,15 @@ pub(super) struct Files {
     file: File,
 }
 
-/// What is wrong with them. The numbers are those of the library.
+/// The trouble with the files. The numbers are those of the preloaded library.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trouble {
     Nothing = 0,
-    /// Whoever is in the middle of a write dies.
+    /// The process dies in the middle of a write.
     DieWriting = 1,
-    /// Whoever has written, and would now have it synced, dies.
+    /// The process dies after a write, before the sync.
     DieWritten = 2,
-    /// Whose commit others can see dies.
+    /// The process dies when others can see its commit.
     DieCommitted = 3,
     /// Nothing can be written, nor opened to be written.
     ReadOnly = 4,

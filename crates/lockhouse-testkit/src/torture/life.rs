@@ -1,4 +1,4 @@
-//! What one task of a client does, at random.
+//! The random actions of one task of a client.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const LEFT_FOR: Duration = Duration::from_secs(4);
 /// How often one is asked again that was not answered once and is to be granted at last.
 const UNTIL_GRANTED: u32 = 200;
 
-/// Who a task is.
+/// The identity of a task.
 #[derive(Clone, Copy)]
 pub(super) struct Who {
     /// The client that it is of.
@@ -49,7 +49,7 @@ pub(super) struct Life {
     is_timed: bool,
     /// An ask that was granted.
     before: Option<Asked>,
-    /// What is left to its time, and since when.
+    /// The requests that are left to expire, and since when.
     left: VecDeque<(Instant, String)>,
 }
 
@@ -111,9 +111,9 @@ impl Life {
         self.before = Some(ask);
     }
 
-    /// Where nobody waits, who is refused must be refused for want of room, and the time that others
-    /// were given makes room (P10). An ask whose answer was lost goes on until it is granted: if not, it
-    /// would be possible for good that it is held, and nothing could be decided any more.
+    /// On a semaphore without waiters, a refusal must be for lack of room, and the expiry of other
+    /// requests makes room (P10). An ask whose answer was lost goes on until it is granted: if not,
+    /// it would be possible for good that it is held, and nothing could be decided any more.
     async fn hold_timed(&mut self) {
         let is_old = |(since, _): &mut (Instant, String)| since.elapsed() > LEFT_FOR;
         if let Some((_, id)) = self.left.pop_front_if(is_old) {

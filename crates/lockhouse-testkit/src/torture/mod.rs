@@ -16,8 +16,8 @@
 //! [checker](fn@crate::history::check_moved) decides over all of it, and the
 //! [windows](crate::linear) over what they can (`verdict`).
 //!
-//! The same seed gives the same plan. What the clients do is drawn from it too, but how they meet is
-//! the machine's business.
+//! The same seed gives the same plan. The clients' actions are drawn from it too, but their timing
+//! depends on the machine.
 
 mod client;
 pub(crate) mod clock;

@@ -106,7 +106,7 @@ impl Notebook for Notes {
     }
 }
 
-/// What a file of notes says. A last line that was cut short is left out.
+/// The operations in a file of notes. A last line that was cut short is left out.
 pub fn read(path: &Path) -> Vec<Operation> {
     let text = std::fs::read_to_string(path).unwrap();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

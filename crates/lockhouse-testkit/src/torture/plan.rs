@@ -1,4 +1,5 @@
-//! What goes wrong, when, where and for how long: drawn from a seed, and the same for the same seed.
+//! The plan of faults: which, when, where and for how long. It is drawn from a seed, and the same
+//! for the same seed.
 //!
 //! A plan is rounds without an end. First comes each fault alone, in a drawn order; from then on every
 //! other round is a mix of two or three. A disk is full less often than all else, as MySQL takes a minute
@@ -30,7 +31,7 @@ pub enum Point {
     Replied,
 }
 
-/// Whose bytes are meant.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From who asks.
@@ -44,7 +45,7 @@ pub enum Direction {
 pub struct Staged {
     /// What.
     pub fault: Fault,
-    /// Whom of those whom it may meet, by number and modulo their count.
+    /// The target among the possible ones, by number modulo their count.
     pub whom: usize,
     /// Where it makes a difference.
     pub point: Point,
@@ -59,7 +60,7 @@ pub struct Staged {
 pub struct Round {
     /// How long all is well before it.
     pub calm_ms: u64,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Staged>,
     /// For how long.
     pub lasts_ms: u64,

@@ -15,7 +15,7 @@ pub(super) const AGAIN: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What stands for all heartbeats among what was seen to be at work.
+/// The name that stands for all heartbeats.
 const SESSIONS: &str = "owners' sessions";
 
 /// The semaphores that are asked for together: an ask for several needs them all.
@@ -32,15 +32,15 @@ pub(super) fn kinds() -> [Vec<&'static str>; 7] {
     ]
 }
 
-/// What has to be seen at work in a segment.
+/// The parts that must be seen to work in a segment.
 pub(super) fn all(segment: Segment) -> Vec<String> {
     let semaphores = kinds().into_iter().flatten();
     let semaphores = semaphores.map(|name| segment.name(name));
     semaphores.chain([SESSIONS.to_owned()]).collect()
 }
 
-/// What an answer to `call` may show to be at work. An answer to who waits may be given without
-/// another look.
+/// The parts that an answer to `call` may show to work. An answer to a waiter may come without
+/// another read.
 pub(super) fn asked_of(call: &Call) -> Vec<String> {
     match call {
         Call::Acquire(asked) if !asked.waits => {

@@ -16,7 +16,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program` to do the part that `arguments` name, in this environment. What it says on stderr goes to `log`.
+    /// Starts `program` with `arguments`, in this environment. Its stderr goes to `log`.
     pub(super) fn start<'a>(
         program: &Path,
         arguments: &[&str],

@@ -1,4 +1,4 @@
-//! What a run did and found.
+//! The report of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use super::faults::{ALL, Fault};
 use super::verdict::Verdict;
 use super::work::SOON;
 
-/// What was done, and what was found.
+/// The actions and findings of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The store.
     pub store: String,
-    /// What the server says of itself.
+    /// The server's version.
     pub version: String,
-    /// What the plan and all chances were drawn from.
+    /// The seed of the plan and of all random choices.
     pub seed: u64,
     /// How long it took.
     pub took: Duration,
@@ -114,7 +114,7 @@ impl Report {
         self.in_turn
     }
 
-    /// How many refusals for want of room were decided, where permits come back by their time (P10).
+    /// How many refusals for lack of room were decided, on semaphores whose permits expire (P10).
     pub fn refusals(&self) -> u64 {
         self.refusals
     }

@@ -30,7 +30,7 @@ pub(super) use segments::OURS;
 /// The stores that can be tortured, as a command line names them.
 pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis", "valkey"];
 
-/// What is tortured, and how.
+/// The store under test, and the size of the run.
 #[derive(Clone, Debug)]
 pub struct Size {
     /// One of [`STORES`].
@@ -43,7 +43,7 @@ pub struct Size {
     pub calm: Duration,
     /// For how long faults are begun.
     pub duration: Duration,
-    /// What all is drawn from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// A folder for data and notes; with a file system of its own if disks are to be full.
     pub folder: PathBuf,
@@ -66,7 +66,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// What goes wrong when.
+    /// The plan of faults.
     pub fn plan(&self) -> Plan {
         let plan = Plan::new(self.seed, &self.possible()).calm_up_to(self.calm);
         match self.store.as_str() {
@@ -253,7 +253,7 @@ impl Run<'_> {
         took
     }
 
-    /// Whoever ends by itself, whatever comes, breaks off what its users do.
+    /// A process that ends by itself fails the run, since it aborts its users' calls.
     fn look_for_the_dead(&mut self) {
         let clients = self
             .crew
@@ -308,7 +308,7 @@ impl Run<'_> {
             }
             other => found.push(format!("no sweep and verify at the end: {other:?}")),
         }
-        // What was granted while the clock was ahead lives on until it would be that late.
+        // A request that was granted while the clock was ahead lives until that later time.
         if is_redis(&self.crew.direct_url) {
             let late = redis::overdue(&self.admin_url()).await;
             found.extend(held_for_ever(late));

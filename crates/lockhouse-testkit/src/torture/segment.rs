@@ -13,8 +13,8 @@ pub(super) const PLAIN: [(&str, u32); 2] = [("plain-a", 2), ("plain-b", 4)];
 /// Fought over by all, with a time to live.
 pub(super) const FOUGHT: [(&str, u32); 3] = [("hot", 3), ("warm", 8), ("wide", 40)];
 
-/// Held with a time to live, never waited for and never resized: so of everybody who is refused there
-/// for want of room, it can be decided whether there was some (P10).
+/// Held with a TTL, never waited for and never resized. So the checker can decide for each refusal
+/// for lack of room whether there was some (P10).
 pub(super) const TIMED: (&str, u32) = ("timed", 4);
 
 /// Resized all the time.
@@ -36,7 +36,7 @@ pub(super) const KEYED: [(&str, u32); 3] = [("key/a", 2), ("key/b", 2), ("key/c"
 /// more where there are more.
 const TASKS: u32 = 8;
 
-/// What a semaphore has, whose capacity is `usual`, if each client does `tasks` things at once.
+/// The capacity of a semaphore of `usual` capacity, if each client runs `tasks` tasks.
 pub(super) fn capacity_for(tasks: u32, usual: u32) -> u32 {
     usual * tasks.div_ceil(TASKS)
 }
@@ -55,7 +55,7 @@ pub(super) fn semaphores(tasks: u32) -> impl Iterator<Item = (&'static str, u32)
 pub(super) struct Segment(pub(super) u32);
 
 impl Segment {
-    /// What all names of the segment begin with.
+    /// The prefix of all names of the segment.
     pub(super) fn prefix(self) -> String {
         format!("s{:05}-", self.0)
     }

@@ -28,7 +28,7 @@ const SIGKILL: i32 = 9;
 /// How long the database may take to show that a fault is on.
 const SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
-/// What is on, and how the clock of the database was moved.
+/// The active faults, and the offset of the database's clock.
 pub(super) struct Stage {
     pub(super) moved: Moved,
     /// When something was wrong, from its beginning until it was mended.
@@ -97,7 +97,8 @@ impl Stage {
             _ => of_database(crew, fault).await,
         }
         if fault == Fault::ReadOnly && crew.database.is_none() {
-            // What a process opens meanwhile must not keep it from writing when all is well again.
+            // A file that a process opened during the fault must not keep it from writing
+            // afterwards.
             self.kill(&mut crew.servers[server].process);
             crew.start_server(server);
         }
@@ -198,7 +199,7 @@ impl Stage {
             sleep(Duration::from_millis(5)).await;
         }
         files.set(Trouble::Nothing);
-        // Whoever has just looked goes by what it saw.
+        // A process that has just read the file goes by that read.
         sleep(LOOKED_WITHIN).await;
         let has_died = process
             .ended()

@@ -1,4 +1,4 @@
-//! What the checkers say of a segment that is over.
+//! The verdict of the checkers on a segment that has ended.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ const CLOCKS_APART_US: i64 = 2_000;
 /// How long after something was mended calls may still meet what it left: dead connections.
 const TROUBLE_LASTS_US: u64 = 1_000_000;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     /// How many operations there were, by kind and answer.
@@ -32,7 +32,7 @@ pub(super) struct Verdict {
     pub(super) guesses: u64,
     pub(super) windows: u64,
     pub(super) windows_passed_over: u64,
-    /// How many refusals for want of room were decided where permits come back by their time.
+    /// How many refusals for lack of room were decided on semaphores whose permits expire.
     pub(super) refusals: u64,
     /// How many grants were held against a waiter that was served later.
     pub(super) in_turn: u64,
@@ -47,10 +47,10 @@ pub(super) fn history(run: &Path, segment: Segment) -> Vec<Operation> {
     files.flat_map(|file| notes::read(&file)).collect()
 }
 
-/// The history without claims that are guesses. Who releases once more after a lost answer can't tell
-/// its own release from another's that came between, or shortly before, as long as its last try took;
-/// so two can be told that they were the one. How many more than one those are is counted. Where no answer
-/// was lost nobody guesses: so it is one only while something was wrong, at `troubled` times.
+/// The history without claims that are guesses. A caller that repeats a release after a lost answer
+/// cannot distinguish its own release from another's shortly before or in between. So two callers
+/// can be answered that they ended the request. The additional claims are counted. Without a lost
+/// answer no claim is a guess, so this is accepted only at `troubled` times.
 fn without_guesses(
     history: &[Operation],
     rows: &Rows,
@@ -124,8 +124,8 @@ pub(super) fn judge(
     verdict
 }
 
-/// How many refusals for want of room on `semaphore` the checker decides: those of a semaphore that was
-/// defined once, while nobody waits for it.
+/// How many refusals for lack of room on `semaphore` the checker decides: those of a semaphore that
+/// was defined once, while it has no waiters.
 fn refusals_decided(history: &[Operation], semaphore: &str) -> u64 {
     let defined = history.iter().filter(|operation| match &operation.call {
         Call::Define { semaphore: of, .. } | Call::Delete { semaphore: of } => of == semaphore,

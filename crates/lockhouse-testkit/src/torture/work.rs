@@ -22,8 +22,8 @@ pub(super) const SOON: Duration = Duration::from_secs(10);
 /// How long one that is late is waited for beyond that, to say how late it was.
 const AT_MOST: Duration = Duration::from_secs(30);
 
-/// How long the last of all took after `mended_us`; and those who were too late, in words. What servers
-/// are asked for is of `segment`, and goes into `notes`.
+/// How long the last part took after `mended_us` to work again, and the parts that were too late,
+/// in words. The calls use names of `segment`, and are recorded in `notes`.
 pub(super) async fn at_work_since(
     crew: &Crew,
     (segment, notes): (Segment, &Arc<Notes>),
@@ -63,12 +63,12 @@ pub(super) async fn at_work_since(
     (longest, late.collect())
 }
 
-/// Who asks a server, by a connection past every proxy.
+/// A caller of a server that bypasses the proxies.
 struct Asking {
     url: String,
     notes: Arc<Notes>,
     segment: Segment,
-    /// What all ids begin with.
+    /// The prefix of all ids.
     name: String,
     mended_us: u64,
 }
@@ -88,7 +88,7 @@ impl Asking {
         decided.into_iter().max().unwrap_or(AT_MOST)
     }
 
-    /// Whoever asks does so by a fresh connection.
+    /// Each call uses a new connection.
     async fn until_it_beats(&self) -> Option<Lockhouse> {
         while since(self.mended_us) < AT_MOST {
             let asked = async {

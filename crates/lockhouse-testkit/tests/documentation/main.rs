@@ -6,4 +6,6 @@ mod blocks;
 mod links;
 mod names;
 mod pages;
+mod public_api;
 mod statements;
+mod wording;

@@ -1,4 +1,4 @@
-//! Calls in the name of a token's owner, as a server makes them for its callers.
+//! Calls in the name of a token's owner, which a server makes for its callers.
 
 use std::time::Duration;
 
@@ -8,11 +8,14 @@ use crate::error::unexpected;
 use crate::{Error, Heard, Lockhouse, Released};
 
 impl Lockhouse {
-    /// [`renew`](Lockhouse::renew) in the name of `by`. If that is a token's, only what the same token made is renewed.
+    /// [`renew`](Lockhouse::renew) in the name of `by`. If `by` belongs to a token, it renews only
+    /// requests of the same token.
     ///
     /// # Errors
-    /// `forbidden` when another token made it; `unknown_request`, `request_ended`, `store_unavailable`;
-    /// `invalid_request` without a TTL.
+    /// [`OfAnotherToken`](crate::Refusal::OfAnotherToken) if another token made the request;
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest),
+    /// [`RequestEnded`](crate::Refusal::RequestEnded), [`Error::Store`];
+    /// [`NoTtl`](crate::Refusal::NoTtl) if neither TTL is there.
     pub async fn renew_as(
         &self,
         external_id: ExternalId,
@@ -30,11 +33,12 @@ impl Lockhouse {
         }
     }
 
-    /// [`release_by`](Lockhouse::release_by) in the name of `by`. If that is a token's, only what the same token made is
-    /// released.
+    /// [`release_by`](Lockhouse::release_by) in the name of `by`. If `by` belongs to a token, it
+    /// releases only requests of the same token.
     ///
     /// # Errors
-    /// `forbidden` when another token made it; `unknown_request`, `store_unavailable`.
+    /// [`OfAnotherToken`](crate::Refusal::OfAnotherToken) if another token made the request;
+    /// [`UnknownRequest`](crate::Refusal::UnknownRequest), [`Error::Store`].
     pub async fn release_as(
         &self,
         external_id: ExternalId,
@@ -45,11 +49,12 @@ impl Lockhouse {
         Released::of(self.backend().execute(release, Duration::ZERO).await?)
     }
 
-    /// [`heartbeat`](Lockhouse::heartbeat) or [`renew_session`](Lockhouse::renew_session) of an owner that may be a
-    /// token's.
+    /// [`heartbeat`](Lockhouse::heartbeat) or, if it `must_exist`,
+    /// [`renew_session`](Lockhouse::renew_session) of an owner that may belong to a token.
     ///
     /// # Errors
-    /// `session_ended` if it must exist and does not; `store_unavailable`.
+    /// [`SessionEnded`](crate::Refusal::SessionEnded) if the session must exist and does not;
+    /// [`Error::Store`].
     pub async fn heartbeat_as(
         &self,
         owner: Owner,
@@ -67,7 +72,7 @@ impl Lockhouse {
         }
     }
 
-    /// [`goodbye`](Lockhouse::goodbye) of an owner that may be a token's.
+    /// [`goodbye`](Lockhouse::goodbye) of an owner that may belong to a token.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -75,7 +80,7 @@ impl Lockhouse {
         self.backend().goodbye(owner).await
     }
 
-    /// Those of `owners` that have a session or hold a live request.
+    /// The owners among `owners` that have a session or hold a live request.
     ///
     /// # Errors
     /// `store_unavailable`; `invalid_request` on a server's URL.

@@ -1,4 +1,4 @@
-//! Access tokens: making, listing and revoking them, and acting in their names.
+//! Access tokens: creating, listing and revoking them, and calls in their names.
 
 mod acting;
 mod options;
@@ -12,10 +12,12 @@ pub use options::ConnectOptions;
 pub use secret::Secret;
 
 impl Lockhouse {
-    /// Makes an access token called `name`, good until `expires_at` or until it is
-    /// [revoked](Lockhouse::revoke_token). The secret is shown this once: the store keeps only its SHA-256.
+    /// Creates the access token `name`, valid until `expires_at` or until it is
+    /// [revoked](Lockhouse::revoke_token). Returns the token and its secret. The secret cannot be
+    /// read again: the store keeps only its SHA-256.
     ///
-    /// It takes the place of one of its name that has expired or was revoked, and what that made is then its own.
+    /// It replaces a token of the same name that has expired or was revoked, and takes over that
+    /// token's requests and owners.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -30,8 +32,8 @@ impl Lockhouse {
     /// ```
     ///
     /// # Errors
-    /// `invalid_request`; `idempotency_conflict` when a good token has that name; `store_unavailable`;
-    /// `unauthenticated` or `forbidden` where a server asks for `admin:*`.
+    /// [`Error::Invalid`]; [`TokenExists`](crate::Refusal::TokenExists) if a valid token has that
+    /// name; [`Error::Store`]; [`Error::Denied`] if a server refuses a caller without `admin:*`.
     pub async fn create_token(
         &self,
         name: impl AsRef<str>,
@@ -50,7 +52,7 @@ impl Lockhouse {
         self.backend().create_token(name, grants, expires_at).await
     }
 
-    /// All tokens in the order of their names, those too that have expired or were revoked.
+    /// All tokens in the order of their names, including those that have expired or were revoked.
     ///
     /// # Errors
     /// `store_unavailable`; `unauthenticated` or `forbidden` where a server asks for `admin:*`.
@@ -58,16 +60,17 @@ impl Lockhouse {
         self.backend().tokens().await
     }
 
-    /// Revokes the token called `name`: all servers refuse it within 10 s. Permits that it holds end with their TTL.
+    /// Revokes the token `name`: all servers refuse it within 10 s. Its permits end with their TTL.
     ///
     /// # Errors
-    /// `invalid_request` when there is no such token; `store_unavailable`; `unauthenticated` or `forbidden` where a
-    /// server asks for `admin:*`.
+    /// [`Error::Invalid`] if there is no such token; [`Error::Store`]; [`Error::Denied`] if a
+    /// server refuses a caller without `admin:*`.
     pub async fn revoke_token(&self, name: impl AsRef<str>) -> Result<(), Error> {
         self.backend().revoke_token(&TokenName::parse(name)?).await
     }
 
-    /// All tokens with the digests of their secrets, and the store's clock: for a server that checks tokens.
+    /// All tokens with the digests of their secrets, and the time of the store's clock. A server
+    /// that checks tokens needs them.
     ///
     /// # Errors
     /// `store_unavailable`; `invalid_request` on a server's URL.
@@ -76,13 +79,13 @@ impl Lockhouse {
     }
 }
 
-/// The error of a token that there is not.
+/// The error of a token that does not exist.
 pub(crate) fn no_such_token(name: &TokenName) -> Error {
     let problem = format!("{:?} is not the name of a token", name.as_str());
     Invalid::new("name", problem).into()
 }
 
-/// A token of `name` to be made, and its secret.
+/// Draws a secret for a new token `name`.
 pub(crate) fn draw(
     name: TokenName,
     grants: &[TokenGrant],

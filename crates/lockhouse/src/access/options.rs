@@ -1,4 +1,4 @@
-//! How to connect to a server: by which token, and which certificates are trusted.
+//! Options of a connection to a server: the token, and the certificates that are trusted.
 
 use std::env::{self, VarError};
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use lockhouse_core::Invalid;
 
 use crate::{Error, Secret};
 
-/// What a client shows to a server, and what it trusts. A database's URL has all that a database needs.
+/// The token that a client sends to a server, and the certificates that it trusts. Connections to
+/// databases ignore them: a database's URL has all that is needed.
 ///
 /// ```no_run
 /// # async fn connect() -> Result<(), lockhouse::Error> {
@@ -26,15 +27,16 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// No token, and the machine's own trust.
+    /// No token, and the machine's trusted certificates.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What `LOCKHOUSE_TOKEN` and `LOCKHOUSE_CA_FILE` say. Empty ones count as none.
+    /// The token of `LOCKHOUSE_TOKEN` and the file of `LOCKHOUSE_CA_FILE`. An empty variable counts
+    /// as unset.
     ///
     /// # Errors
-    /// `invalid_request` when the token is malformed.
+    /// [`Error::Invalid`](crate::Error::Invalid) if the token is malformed.
     pub fn from_env() -> Result<Self, Error> {
         let mut options = Self::new();
         if let Some(token) = variable("LOCKHOUSE_TOKEN")? {
@@ -46,7 +48,7 @@ impl ConnectOptions {
         Ok(options)
     }
 
-    /// Shows `token` to the server with every call.
+    /// Sends `token` to the server with every call.
     #[must_use]
     pub fn token(mut self, token: Secret) -> Self {
         self.token = Some(token);

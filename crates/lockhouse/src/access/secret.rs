@@ -1,7 +1,7 @@
-//! The text that a caller shows to a server: `lh_`, 30 random characters, and 6 of CRC-32.
+//! The secret that a caller sends to a server: `lh_`, 30 random characters, and 6 of CRC-32.
 //!
-//! The checksum tells a mistyped token from one that is not known, without a look at the store, and lets scanners of
-//! source code find tokens that leaked.
+//! The checksum tells a mistyped token from an unknown one without a read of the store. It also
+//! lets scanners of source code find leaked tokens.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,9 +16,9 @@ const CHECKSUM: usize = 6;
 const LENGTH: usize = PREFIX.len() + RANDOM + CHECKSUM;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// An access token's secret: whoever has it may do what the token may.
+/// An access token's secret. Anybody who has it has the token's grants.
 ///
-/// It is shown once, when the token is made. `Debug` does not print it.
+/// It is shown once, when the token is created. `Debug` does not print it.
 ///
 /// ```
 /// use lockhouse::Secret;
@@ -32,10 +32,10 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// A new one, from the system's source of randomness: about 178 bits.
+    /// A new secret of about 178 bits, from the system's source of randomness.
     ///
     /// # Errors
-    /// `internal` when the system has no randomness.
+    /// [`Error::Internal`](crate::Error::Internal) if the system has no randomness.
     pub fn random() -> Result<Self, crate::Error> {
         let mut text = String::with_capacity(LENGTH);
         text.push_str(PREFIX);
@@ -58,7 +58,7 @@ impl Secret {
         &self.0
     }
 
-    /// What a store keeps of it.
+    /// The digest that a store keeps.
     pub fn digest(&self) -> Digest {
         Digest::new(Sha256::digest(self.0.as_bytes()).into())
     }

@@ -1,4 +1,4 @@
-//! What was dropped, until it is given back.
+//! Dropped requests, until they are released.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -10,35 +10,38 @@ use tokio::time::{Instant, sleep};
 use super::{Counts, UnderWay};
 use crate::{Error, Lockhouse};
 
-/// How long after a try that the store did not answer the next one comes.
+/// The pause before a release that the store did not answer is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// When a server may have read an ask that was given up on: most often soon, at the latest after the longest call.
+/// When to release again an ask that a server may read late: most often it arrives soon, at the
+/// latest after the longest call.
 const ARRIVES_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(9)];
 
-/// What is to be given back.
+/// A request that is to be released.
 #[derive(Debug)]
 pub(crate) struct Dropped {
     pub(crate) external_id: ExternalId,
-    /// Who gives it back.
+    /// The owner that releases it.
     pub(crate) by: Option<Owner>,
-    /// Whether the library made the id, so that nobody else knows it. One of the caller's own may be asked for
-    /// again, here or elsewhere, by who is to have it then: it is tried but once.
+    /// Whether the library generated the id, so that nobody else knows it. A request with the
+    /// caller's own id may be asked for again by another process, so its release is tried only
+    /// once.
     pub(crate) is_anonymous: bool,
-    /// From when on its time to live has ended it, if it has one.
+    /// When its TTL has ended it, if it has one.
     pub(crate) ends_at: Option<Instant>,
-    /// Says to later asks that it is under way, until the first try is over.
+    /// Tells later asks that the release is under way, until the first try is over.
     pub(crate) under_way: Option<UnderWay>,
-    /// Whether a server may read the ask for it only after the release: they are on different connections.
+    /// Whether a server may read the ask only after the release, since they are sent on different
+    /// connections.
     pub(crate) may_come_yet: bool,
 }
 
-/// One who owes it, until it is dropped; be it that its runtime ends.
+/// A release under way. It ends when this is dropped, also when its runtime ends.
 pub(super) struct Debt {
     counts: Arc<watch::Sender<Counts>>,
     is_overdue: bool,
     is_paid: bool,
-    /// Told when it is paid.
+    /// Gets a message when the request is released.
     paid: mpsc::Sender<()>,
 }
 
@@ -53,7 +56,7 @@ impl Debt {
         }
     }
 
-    /// Until it is given back, or ends by itself.
+    /// Releases the request, with retries until it is released or has ended by itself.
     pub(super) async fn pay(mut self, lockhouse: Lockhouse, dropped: Dropped) {
         let Dropped {
             external_id,

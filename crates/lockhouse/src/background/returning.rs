@@ -1,8 +1,9 @@
-//! Releases under way, so that a later ask that does not wait comes after them.
+//! Releases under way, so that a later ask without a wait comes after them.
 //!
-//! A release has a ticket, a number that rises, and stands under each of its semaphores until it is
-//! answered. An ask that does not wait looks which releases of its semaphores have a ticket by then, and waits until
-//! those are answered. While no release is under way it only reads one number.
+//! A release gets a ticket, which is a rising number, and is listed under each of its semaphores
+//! until it is answered. An ask without a wait waits until all releases of its semaphores are
+//! answered that had a ticket when it began. While no release is under way it only reads one
+//! number.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use lockhouse_core::SemaphoreName;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long an ask waits for them at most.
+/// How long an ask waits for releases at most.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// The releases of one client and its clones that are under way.
@@ -26,11 +27,11 @@ pub(crate) struct Returning {
 #[derive(Debug, Default)]
 struct Tickets {
     next: u64,
-    /// Those not yet answered. A semaphore without any has no entry.
+    /// Tickets that are not yet answered. A semaphore without any has no entry.
     open: HashMap<SemaphoreName, watch::Sender<BTreeSet<u64>>>,
 }
 
-/// One release, until this is dropped.
+/// A release under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     returning: Arc<Returning>,
@@ -39,7 +40,7 @@ pub(crate) struct UnderWay {
 }
 
 impl Returning {
-    /// A release of permits of `semaphores` begins.
+    /// Records that a release of permits of `semaphores` begins.
     pub(crate) fn begin(
         self: &Arc<Self>,
         semaphores: impl IntoIterator<Item = SemaphoreName>,

@@ -24,7 +24,7 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    /// Whether this is its own thread, on which nothing goes on while it waits.
+    /// Whether the current thread is the runtime's own. Waiting on it would stop the runtime.
     pub(super) fn is_current(&self) -> bool {
         let current = thread::current().id();
         let own = self.thread.as_ref().map(|thread| thread.thread().id());
@@ -37,7 +37,7 @@ impl Runtime {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until what was dropped `is_released`, for as long as the store may still answer.
+    /// Waits until a dropped permit `is_released`, for as long as the store may still answer.
     pub(super) fn wait_until(&self, is_released: mpsc::Receiver<()>) {
         if self.is_current() {
             return;
@@ -63,7 +63,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         if let Some((lockhouse, close)) = self.closing.take() {
-            // A thread that panicked takes nothing any more.
+            // Fails if the thread has panicked.
             let _ = close.send(lockhouse);
         }
         let is_current = self.is_current();

@@ -1,4 +1,5 @@
-//! Applies the outcomes of a batch: to the grant cache, to the waiting line, and to the calls that asked.
+//! Applies the outcomes of a batch: to the grant cache, to the waiting line, and to the calls that
+//! sent the commands.
 
 use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName, Ttl};
 use tokio::sync::oneshot;
@@ -9,7 +10,7 @@ use super::reply_to::{Answer, Caller, ReplyTo};
 use super::wait_handle::WaitHandle;
 use super::waiting::{Answered, Observed, WaitingLine};
 
-/// One command of a batch, and what came of it.
+/// One command of a batch, and its outcome.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) command: Command,
@@ -26,13 +27,13 @@ pub(super) enum Response {
 }
 
 impl Response {
-    /// Whether nothing more is to come of the command.
+    /// Whether this is the command's last response.
     fn is_final(&self) -> bool {
         !matches!(self, Response::Caller(_, Answer::Waits(_)))
     }
 
     pub(super) fn send(self) {
-        // Whoever went away does not mind.
+        // The send fails if the caller went away, which does no harm.
         match self {
             Response::Caller(to, answer) => drop(to.send(answer)),
             Response::Waiter(to, answer) => drop(to.send(answer)),
@@ -40,7 +41,8 @@ impl Response {
     }
 }
 
-/// Takes note of what was decided, in its order, and queues those who may go by it.
+/// Records what was decided, in the order of the decisions, and queues the waiters that may now be
+/// served.
 pub(super) fn apply_outcomes(
     driver: &Driver,
     grants: &GrantCache,
@@ -76,7 +78,7 @@ fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
     match (&done.command, &done.answer) {
         (_, Ok(Ok(Reply::Ended { request, now, .. }))) if !request.is_live() => {
             grants.remove(&request.external_id);
-            // What was over ended by whatever touched it.
+            // An expired or finished request ends with the first command that touches it.
             let was_over =
                 request.end_reason() == Some(EndReason::Expired) || request.finished_at.is_some();
             if *now || was_over {
@@ -85,7 +87,8 @@ fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
                 }
             }
         }
-        // Perhaps only now, as its time had passed: then its permits came back.
+        // The request may have ended with this very command, since its TTL had passed: then its
+        // permits came back.
         (_, Ok(Err(Refusal::RequestEnded { external_id, .. }))) => {
             for (name, count) in grants.remove(external_id) {
                 waiting.free(&name, count);
@@ -164,7 +167,7 @@ fn answer_waiter(waiting: &mut WaitingLine, place: Place, answer: Answered) -> O
     let Some(refusal) = lacks else {
         let waiter = waiting.remove(place)?;
         if answer.is_err() {
-            // It will ask again, and was not to blame.
+            // The caller will retry, and the error was not its fault.
             waiting.keep(&waiter.ticket, &waiter.ask);
         }
         return Some(Response::Waiter(waiter.answer, answer));
@@ -189,7 +192,7 @@ fn exceeds(refusal: &Refusal) -> bool {
     refusal.code() == Code::ExceedsCapacity
 }
 
-/// To a caller it is one whether there is no room or others have it first.
+/// A caller gets the same answer whether there is no room or other waiters come first.
 fn as_told(answer: Answered) -> Answered {
     match answer {
         Ok(Err(Refusal::OthersFirst(names))) => Ok(Err(Refusal::Exhausted(names))),

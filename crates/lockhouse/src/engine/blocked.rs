@@ -1,15 +1,18 @@
 //! Commands that are blocked: they need a row which another transaction keeps locked (P13).
 //!
-//! When a lock wait of a batch times out, the batch takes those of its commands out that need a locked row, and goes on
-//! with the others. Later commands that need such a row are blocked at once. A blocked command stands in no line, so nobody
-//! waits behind it. It keeps its sequence number, so that it is back in its order once its rows are free.
+//! When a lock wait of a batch times out, the batch drops the commands that need a locked row and
+//! goes on with the others. Later commands that need such a row are blocked at once. A blocked
+//! command stands in no line, so nobody waits behind it. It keeps its sequence number, so that it
+//! is back in its order once its rows are free.
 //!
-//! One poll of the store looks at the rows of all of them, however many they are. A poll can miss a row that many processes
-//! use in turn and that is seldom free, so a semaphore is waited for in the database's own queue as well, one at a time.
+//! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
+//! miss a row that many processes use in turn and that is seldom free. So the engine also waits for
+//! such a semaphore in the database's own lock queue, one at a time.
 //!
-//! A poll locks the rows that it finds free for a moment, so that hundreds of processes that poll one semaphore keep it
-//! locked. So a semaphore is polled less often the longer it has been locked, and seldom where no command waits for it. An
-//! ask that waits, and that a plain read finds no room for, is not blocked at all: it [waits in line](super::waiting).
+//! A poll locks the rows that it finds free for a moment, so hundreds of processes that poll one
+//! semaphore would keep it locked. Therefore a semaphore is polled less often the longer it has
+//! been locked, and seldom where no command waits for it. An ask with a wait, for which a plain
+//! read finds no room, is not blocked at all: it [waits in line](super::waiting).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,13 +22,15 @@ use tokio::time::Instant;
 
 use super::queue::{Queued, Ticket};
 
-/// A semaphore that was locked for so long is waited for in the database's queue.
+/// After a semaphore was locked for this long, the engine waits for it in the database's lock
+/// queue.
 const POLLED_FOR: Duration = Duration::from_millis(500);
 
-/// A locked row that no command has needed for so long is forgotten.
+/// A locked row that no command has needed for this long is forgotten.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// A semaphore is polled after a quarter of the time for which it has been locked, and at least so often.
+/// A semaphore is polled after this fraction of the time for which it has been locked, and at least
+/// this often.
 const LOOKS: u32 = 4;
 const SLOWEST: Duration = Duration::from_secs(1);
 
@@ -41,21 +46,22 @@ struct Locked {
     since: Instant,
     /// When it was last polled.
     polled: Instant,
-    /// When it was found locked, or last waited for in the database's queue.
+    /// When it was found locked, or when the engine last waited for it in the database's lock
+    /// queue.
     waited_for: Instant,
-    /// When a command was last set aside for it.
+    /// When a command was last blocked by it.
     needed: Instant,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
-    /// Each with the rows that it waits for.
+    /// Each command with the rows that it waits for.
     commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
 }
 
 impl Blocked {
-    /// How many commands are set aside.
+    /// How many commands are blocked.
     pub(super) fn len(&self) -> usize {
         self.commands.len()
     }
@@ -96,7 +102,7 @@ impl Blocked {
         !self.rows.is_empty() && rows(&queued.needs()).any(|row| self.rows.contains_key(&row))
     }
 
-    /// Sets `queued` aside until those of the rows that it names, and `also`, are free.
+    /// Blocks `queued` until the locked rows that it names, and the rows of `also`, are free.
     pub(super) fn add(&mut self, queued: Queued, also: &Footprint) {
         let mut waits_for: BTreeSet<Row> = rows(also).collect();
         waits_for.extend(rows(&queued.needs()).filter(|row| self.rows.contains_key(row)));
@@ -109,7 +115,7 @@ impl Blocked {
         self.commands.insert(queued.ticket, (queued, waits_for));
     }
 
-    /// Takes note that `locked` are locked.
+    /// Records that the rows `locked` are locked.
     pub(super) fn lock(&mut self, locked: &Footprint) {
         let now = Instant::now();
         for row in rows(locked) {
@@ -122,8 +128,8 @@ impl Blocked {
         }
     }
 
-    /// Takes note that of the rows of `looked_at` only `locked` still are; gives back the commands that
-    /// wait for no other row.
+    /// Records that of the rows `looked_at` only `locked` are still locked. Returns the commands
+    /// that wait for no other row.
     pub(super) fn unlock(&mut self, looked_at: &Footprint, locked: &Footprint) -> Vec<Queued> {
         let locked: BTreeSet<Row> = rows(locked).collect();
         let free: BTreeSet<Row> = rows(looked_at)
@@ -139,7 +145,7 @@ impl Blocked {
         self.take_if(|_, waits_for| waits_for.is_empty())
     }
 
-    /// Takes those out for which `is_over` says so.
+    /// Removes and returns the commands for which `is_over` is true.
     pub(super) fn give_up(&mut self, mut is_over: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         self.take_if(|queued, _| is_over(queued))
     }
@@ -151,7 +157,8 @@ impl Blocked {
         taken.map(|(_, (queued, _))| queued).collect()
     }
 
-    /// The semaphore to wait for next in the database's queue, if commands wait for one that has been locked for long.
+    /// The semaphore to wait for next in the database's lock queue, if commands wait for one that
+    /// has been locked for long.
     pub(super) fn next_to_wait_for(&mut self) -> Option<SemaphoreName> {
         let now = Instant::now();
         let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();

@@ -1,15 +1,16 @@
 //! Lanes: commands that share semaphores go to the store together, in one transaction; others go side by side.
 //!
-//! Commands wait in a [`queue`](super::queue), in the order in which they came. A free lane takes the first one that may
-//! go, and with it, in their order, those that share a semaphore with what it has taken. A semaphore is in one lane at a
-//! time: commands on it wait here, without a connection, while the store is busy with those before; and the longer that
-//! takes, the larger the next batch. No command overtakes another that it shares a semaphore with.
+//! Commands wait in a [`queue`](super::queue) in the order of their arrival. A free lane takes the
+//! first command that may go, and with it, in their order, the commands that share a semaphore with
+//! it. A semaphore is in one lane at a time. While the store is busy with it, later commands on it
+//! wait here without a connection, so a slower store gets larger batches. No command overtakes
+//! another with which it shares a semaphore.
 //!
 //! The last free lane takes any command that may go, so that many quiet semaphores share a commit too. Commands that need a
 //! row which another transaction keeps locked are [blocked](super::blocked).
 //!
-//! [Waiters](super::waiting) are called as soon as a command is queued that gives permits back, and are queued right behind
-//! it: so the batch that releases also grants, in one commit.
+//! As soon as a command that releases permits is queued, the next [waiters](super::waiting) are
+//! called and queued right behind it. So the batch that releases also grants, in one commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ use super::waiting::{Wait, WaitingLine};
 use super::{Shared, Touches};
 use crate::Error;
 
-/// How many commands may be queued or set aside.
+/// How many commands may be queued or blocked.
 const MOST: usize = 50_000;
 
 #[derive(Clone, Debug)]
@@ -40,23 +41,23 @@ pub(super) struct Driver {
     state: Arc<Mutex<State>>,
 }
 
-/// Commands that are queued or set aside, and callers that wait. One lock, as they move from one to the
-/// other.
+/// Queued and blocked commands, and waiters. One mutex guards all of them, since they move from one
+/// to the other.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) blocked: Blocked,
     pub(super) waiting: WaitingLine,
-    /// What other processes see of them.
+    /// Publishes the waiters to other processes.
     pub(super) publisher: Publisher,
-    /// Whether somebody looks for what other processes do.
+    /// Whether the poller runs.
     pub(super) has_poller: bool,
     /// Whether a task polls the rows that are locked.
     pub(super) has_lock_poller: bool,
 }
 
 impl State {
-    /// Queues those who may go now.
+    /// Queues the waiters that may be served now.
     pub(super) fn call(&mut self) {
         loop {
             let called = self.waiting.call();
@@ -94,12 +95,12 @@ impl State {
         ));
     }
 
-    /// Queues `queued`, or sets it aside if a row that it needs is locked.
+    /// Queues `queued`, or blocks it if a row that it needs is locked.
     fn push(&mut self, mut queued: Queued) {
         if self.blocked.concerns(&queued) {
             queued.ticket = self.queue.ticket();
             match &queued.reply_to {
-                // It is sent again.
+                // The engine sends it again later.
                 ReplyTo::Engine => return,
                 ReplyTo::Waiter(place) => self.waiting.lock(*place),
                 ReplyTo::Caller(_) => {}
@@ -111,7 +112,7 @@ impl State {
         self.queue.push(queued);
     }
 
-    /// Queues what was set aside again, by its ticket.
+    /// Queues commands that were blocked, in the order of their tickets.
     pub(super) fn put_back(&mut self, queued: Vec<Queued>) {
         for queued in queued {
             if let ReplyTo::Waiter(place) = &queued.reply_to {
@@ -122,7 +123,7 @@ impl State {
         }
     }
 
-    /// Takes note that `rows` are locked, and sets those aside that are queued and need one of them.
+    /// Records that `rows` are locked, and blocks the queued commands that need one of them.
     pub(super) fn lock(&mut self, rows: &Footprint) {
         self.blocked.lock(rows);
         let blocked = &self.blocked;
@@ -131,11 +132,13 @@ impl State {
         }
     }
 
-    /// Sets `queued` aside, which was queued or in a lane, until `rows` are free that it needs.
+    /// Blocks `queued`, which was queued or in a lane, until those of the `rows` that it needs are
+    /// free.
     pub(super) fn block(&mut self, queued: Queued, rows: &Footprint) {
         self.waiting.expect_no_more(&queued.frees);
         match &queued.reply_to {
-            // What is not answered is looked at again with the next batch.
+            // The engine waits for no answer: the next batch on the semaphore has such a command
+            // again.
             ReplyTo::Engine => return,
             ReplyTo::Waiter(place) => self.waiting.lock(*place),
             ReplyTo::Caller(_) => {}
@@ -169,9 +172,9 @@ impl Driver {
         }
     }
 
-    /// Has `command` decided before `deadline`, which touches `touches` as far as is known.
+    /// Has `command` decided before `deadline`. As far as is known, it touches `touches`.
     ///
-    /// Dropping the future takes the command out of the queue; one that is in a lane goes on.
+    /// Dropping the future takes the command out of the queue. A command that is in a lane goes on.
     pub(super) async fn submit(
         &self,
         command: Command,
@@ -186,7 +189,7 @@ impl Driver {
         }
     }
 
-    /// The same for an ask that waits, and may then be answered that it does.
+    /// The same for an ask with a wait. Its answer may be a handle on its place in the line.
     pub(super) async fn ask(
         &self,
         command: Command,
@@ -196,7 +199,7 @@ impl Driver {
     ) -> Result<Answer, Error> {
         let (answer, answered) = oneshot::channel();
         let is_queued = self.push(command, touches, wait, deadline, answer);
-        // Also where the queue is full: a runtime that ended may have left it so.
+        // Fill the lanes even if the queue is full: a runtime that ended may have left it full.
         self.fill_lanes();
         if !is_queued {
             return Err(Error::Overloaded);
@@ -210,7 +213,8 @@ impl Driver {
         }
     }
 
-    /// Queues a call, and those who may go by it; false if too many are queued.
+    /// Queues a call, and the waiters that may be served by what it releases. Returns false if too
+    /// many commands are queued.
     fn push(
         &self,
         command: Command,
@@ -241,21 +245,22 @@ impl Driver {
         true
     }
 
-    /// Takes a waiter out of its lines, and says why it was not granted; None if it is being served,
-    /// or was.
+    /// Takes a waiter out of its lines, and returns why it was not granted. Returns `None` if it is
+    /// being served, or was.
     pub(super) fn leave(&self, place: Place) -> Option<Refusal> {
         let waiter = self.state().waiting.leave(place)?;
         self.call();
         Some(waiter.refused)
     }
 
-    /// Queues those who may go now, and lets them go.
+    /// Queues the waiters that may be served now, and fills the free lanes.
     pub(super) fn call(&self) {
         self.state().call();
         self.fill_lanes();
     }
 
-    /// Saves how this process's waiters stand, of those semaphores where that is due for its own sake.
+    /// Saves this process's entry in the lines of the semaphores where a batch is due for the entry
+    /// alone.
     pub(super) fn save_due(&self) {
         let mut state = self.state();
         let now = Instant::now();
@@ -273,13 +278,14 @@ impl Driver {
     }
 
     pub(super) fn fill_lanes(&self) {
-        // Lanes are tasks. Outside a runtime, which is where a call may be dropped, none can begin;
-        // the next call begins them.
+        // Lanes are tasks. A call may be dropped outside a runtime, where no task can begin. The
+        // next call begins them.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         loop {
-            // The lock is let go of before the spawn: a runtime that ends drops the lane there.
+            // The mutex is unlocked before the spawn: a runtime that ends drops the lane there, and
+            // that drop locks it.
             let lane = {
                 let State { queue, waiting, .. } = &mut *self.state();
                 let Some(mut taken) = queue.take(|queued| admit(queued, waiting)) else {
@@ -295,10 +301,11 @@ impl Driver {
     }
 }
 
-/// A look at those of the semaphores that are waited for, to come last: they are loaded anyway. One that
-/// was queued for its own sake, as `saved` says, comes last too.
+/// A `Stand` command for each taken semaphore that has waiters. These come last in the batch, which
+/// loads the rows anyway. A `Stand` that was queued alone moves to the end too, and keeps its
+/// `saved`.
 fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
-    // In one order, so that a run can be repeated.
+    // Iterate in a fixed order, so that a simulated run can be repeated.
     let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
     let mut stands: BTreeMap<_, _> = waited_for
         .map(|name| (name.clone(), Saved::Along))
@@ -323,7 +330,7 @@ fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
     looks.collect()
 }
 
-/// Gives what is taken its turn; whether it still goes.
+/// Sets the turn of a command that a lane takes. Returns false if its caller has gone away.
 fn admit(queued: &mut Queued, waiting: &mut WaitingLine) -> bool {
     let turn = match &queued.reply_to {
         ReplyTo::Caller(caller) if caller.answer.is_closed() => {

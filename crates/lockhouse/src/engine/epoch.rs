@@ -12,7 +12,7 @@ use super::retry::{self, OnLock};
 use crate::Error;
 use crate::Raised;
 
-/// How many are listed, and locked in one transaction, at a time.
+/// How many semaphores are listed at a time, and locked in one transaction.
 const PIECE: u32 = 200;
 
 impl Engine {
@@ -51,8 +51,8 @@ impl Engine {
         Ok(highest)
     }
 
-    /// In one transaction. Raising twice is as good as once, so an answer that was lost is asked for
-    /// again.
+    /// Raises in one transaction. Raising twice does the same as raising once, so the call is
+    /// repeated if its answer was lost.
     async fn raise(&self, names: Vec<SemaphoreName>, epoch: Epoch) -> Result<(), Error> {
         if names.is_empty() {
             return Ok(());
@@ -70,7 +70,7 @@ impl Engine {
     }
 }
 
-/// All semaphores that there ever were, piece by piece.
+/// All semaphores, including deleted ones, page by page.
 #[derive(Default)]
 struct Pieces {
     after: Option<SemaphoreName>,

@@ -1,8 +1,10 @@
-//! The grant cache: which permits the requests that were asked for here lately have, and when they expire.
+//! The grant cache: the permits of requests that this process acquired lately, and when they
+//! expire.
 //!
-//! It spares a read before a release or a renewal, tells what a release will give back, and when to look for a holder that
-//! died. It may forget: an unknown request is read. It forgets refused asks at once, and the least recently used requests
-//! when all of them take too much memory.
+//! The cache saves a read before a release. It knows which permits a release will free, and when to
+//! look for a holder that died. It may forget a request, which is then read from the store. It
+//! forgets refused asks at once, and the least recently used requests when all of them take too
+//! much memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,24 +24,24 @@ const PERMIT_BYTES: usize = 128;
 /// The clocks of processes tell milliseconds at best.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What is known of a request.
+/// The entry of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) permits: Vec<(SemaphoreName, Count)>,
     /// Whether it was granted.
     pub(super) is_held: bool,
-    /// How many asks for it are not answered yet, while it is not.
+    /// While it is not held: how many asks for it are not answered yet.
     asked: u32,
-    /// When it is surely over, unless it is renewed.
+    /// When it has certainly expired, unless it is renewed.
     expires: Option<Instant>,
 }
 
 /// When holds on a semaphore expire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expiry {
-    /// Whether one has.
+    /// Whether one has expired.
     pub(super) is_past: bool,
-    /// When the next will.
+    /// When the next one will expire.
     pub(super) next: Option<Instant>,
 }
 
@@ -56,7 +58,7 @@ struct Requests {
 
 impl GrantCache {
     pub(super) fn new() -> Self {
-        // Unbounded, so that it takes no memory beforehand; `insert` keeps the bound.
+        // Unbounded, so that it allocates nothing in advance. `insert` keeps the bound.
         Self(Mutex::new(Requests {
             by_id: LruCache::unbounded(),
             expiring: HashMap::new(),
@@ -68,7 +70,7 @@ impl GrantCache {
         self.requests().by_id.get(external_id).cloned()
     }
 
-    /// It is asked for, until it is held or [refused](Self::refuse).
+    /// Adds a request that a caller asks for. It stays until it is held or [refused](Self::refuse).
     pub(super) fn insert(&self, ask: &Ask) {
         let mut requests = self.requests();
         let before = requests.by_id.get(&ask.external_id);
@@ -86,7 +88,7 @@ impl GrantCache {
         requests.put(&ask.external_id, request);
     }
 
-    /// One who asked for it was refused.
+    /// Records that one ask for it was refused.
     pub(super) fn refuse(&self, external_id: &ExternalId) {
         let mut requests = self.requests();
         let Some(request) = requests.by_id.peek_mut(external_id) else {
@@ -98,12 +100,12 @@ impl GrantCache {
         }
     }
 
-    /// It was granted, and lasts so long from a moment ago on.
+    /// Records that it was granted, or renewed, a moment ago and lasts for `lasts`.
     pub(super) fn hold(&self, external_id: &ExternalId, lasts: Option<Duration>) {
         self.requests().hold(external_id, lasts);
     }
 
-    /// Forgets it; what it held, if that was known.
+    /// Forgets the request. Returns the permits that it held, if known.
     pub(super) fn remove(&self, external_id: &ExternalId) -> Vec<(SemaphoreName, Count)> {
         let mut requests = self.requests();
         let Some(request) = requests.pop(external_id) else {
@@ -116,7 +118,7 @@ impl GrantCache {
         }
     }
 
-    /// What is to expire on `name`. Of what has by now, it is told once.
+    /// When holds on `name` expire. Each expiry that has passed is reported once.
     pub(super) fn expiry(&self, name: &SemaphoreName, now: Instant) -> Expiry {
         let mut requests = self.requests();
         let mut expiry = Expiry::default();
@@ -141,7 +143,8 @@ impl GrantCache {
 }
 
 impl Requests {
-    /// In place of what was known of it, and of what was used longest ago if that is too much.
+    /// Replaces the request's entry, and evicts the least recently used entries beyond the memory
+    /// bound.
     fn put(&mut self, external_id: &ExternalId, request: Request) {
         self.pop(external_id);
         self.bytes += bytes(external_id, &request);
@@ -159,7 +162,7 @@ impl Requests {
         Some(request)
     }
 
-    /// `request` was taken out.
+    /// Cleans up after `request` was removed.
     fn forget(&mut self, external_id: &ExternalId, request: &Request) {
         self.bytes -= bytes(external_id, request);
         self.expect_no_more(external_id, request);
@@ -182,7 +185,7 @@ impl Requests {
         }
     }
 
-    /// `request` does not expire when it would have.
+    /// Forgets the expiry time of `request`.
     fn expect_no_more(&mut self, external_id: &ExternalId, request: &Request) {
         let Some(at) = request.expires else {
             return;
@@ -199,7 +202,7 @@ impl Requests {
     }
 }
 
-/// About how much memory is taken by what is known of a request. It does not change while it is known.
+/// About how much memory a request's entry takes. It does not change while the entry exists.
 fn bytes(external_id: &ExternalId, request: &Request) -> usize {
     let permits = request.permits.iter();
     let permits = permits.map(|(name, _)| PERMIT_BYTES + name.as_str().len());

@@ -1,8 +1,9 @@
 //! A lane: one batch on its way to the store and back.
 //!
-//! A batch that the store turns down is tried command by command. A batch whose lock wait timed out takes the commands out
-//! that need a locked row ([blocked](super::blocked)), and goes on with the rest at once. Those of them that wait, and that a
-//! plain read finds no room for, [stand in line](crowd).
+//! If the store rejects a batch, the lane tries its commands one by one. If a lock wait times out,
+//! the lane takes the commands that need a locked row out of the batch ([blocked](super::blocked))
+//! and goes on with the rest at once. Asks with a wait, for which a plain read finds no room,
+//! [stand in line](crowd) instead.
 
 mod crowd;
 
@@ -23,26 +24,26 @@ use super::reply_to::ReplyTo;
 use super::retry::{self, OnLock};
 use super::waiting::Answered;
 
-/// How often the runtime's other tasks are let go first, before a semaphore's next batch begins.
+/// How often a lane yields to the runtime's other tasks before its semaphores' next batch begins.
 const MOST_YIELDS: u32 = 8;
 
-/// The pause before a batch is tried again whose rows are free again.
+/// The pause before a batch is tried again after a lock wait that named no rows.
 const A_MOMENT: Duration = Duration::from_millis(10);
 
-/// A batch on its way. Dropping it, however that comes about, frees its semaphores.
+/// A batch on its way. Dropping it frees its semaphores, also when its task panics or is aborted.
 pub(super) struct Lane {
     driver: Driver,
     kind: LaneKind,
-    /// Which no other lane has.
+    /// The semaphores of this lane. No other lane has them.
     semaphores: HashSet<SemaphoreName>,
     batch: Batch,
-    /// When the batch said how long its callers had waited.
+    /// When the batch was made: its waiting times are as of then.
     made: Instant,
-    /// What else there is to each command. None are left once they are answered.
+    /// The rest of each command, in the order of the batch. Empty once they are answered.
     asked: Vec<Asked>,
 }
 
-/// A command of a batch, without what the batch has of it.
+/// The parts of a queued command beside the command itself, which is in the batch.
 struct Asked {
     ticket: Ticket,
     touches: Vec<SemaphoreName>,
@@ -103,7 +104,7 @@ impl Lane {
         self.asked = asked;
     }
 
-    /// Takes the commands out.
+    /// Takes all commands out of the batch.
     fn empty(&mut self) -> impl Iterator<Item = Queued> + use<> {
         let commands = mem::take(&mut self.batch.commands).into_iter();
         let asked = mem::take(&mut self.asked);
@@ -121,8 +122,9 @@ impl Lane {
         self.gather().await;
     }
 
-    /// Sets those commands aside that need one of the `locked` rows, or has them wait in line; whether there were any.
-    /// Nobody waits for them in the lines of the semaphores that no other command of the batch touches.
+    /// Blocks the commands that need one of the `locked` rows, or has them wait in line. Returns
+    /// whether there were any. Semaphores that no other command of the batch touches are free for
+    /// other lanes.
     async fn block(&mut self, locked: &Footprint) -> bool {
         let lacking = self.lacking_of(locked).await;
         let (blocked, rest): (Vec<_>, Vec<_>) = self
@@ -135,13 +137,15 @@ impl Lane {
         is_some
     }
 
-    /// Whether nobody waits for an answer: the engine asks for itself, and will again.
+    /// Whether no caller waits for an answer: all commands are the engine's, which will send them
+    /// again.
     fn is_unasked(&self) -> bool {
         let mut asked = self.asked.iter();
         asked.all(|asked| matches!(asked.reply_to, ReplyTo::Engine))
     }
 
-    /// Where one row is locked there may be others: then a batch looks before it waits.
+    /// While some row is known to be locked, others may be too. Then the batch looks for locked
+    /// rows before it waits for them.
     async fn block_beforehand(&mut self) {
         if self.driver.state().blocked.is_empty() {
             return;
@@ -153,7 +157,7 @@ impl Lane {
         }
     }
 
-    /// Notes the locked rows of each, and sets it aside.
+    /// Blocks each of the commands, and records the rows that are locked.
     fn leave(&self, blocked: impl Iterator<Item = (Queued, Footprint)>) {
         let mut state = self.driver.state();
         for (queued, locked) in blocked {
@@ -178,9 +182,10 @@ impl Lane {
         self.fill(rest);
     }
 
-    /// A grant that may have expired before its answer is not told as one (P8). Whether it has, only
-    /// the store knows: it is asked until it says either that it has, or that there is time left
-    /// (P9). That takes time again, for those too who were not late before.
+    /// A grant that may have expired before its answer is sent is not reported as a grant (P8).
+    /// Only the store knows whether it has. So the lane asks the store until the answer is that the
+    /// grant has expired or that time is left (P9). Each such call takes time, so grants that were
+    /// not late before may be late after it.
     async fn ask_again_for_the_late(
         &self,
         answers: &mut [Answered],
@@ -199,7 +204,8 @@ impl Lane {
                 return;
             }
             let now = Instant::now();
-            // Of what only others in the batch need, nothing: it may be what made these late.
+            // No semaphores that only other commands of the batch need: waiting for those may have
+            // made these late.
             let again = batch(again, &HashSet::new());
             let many = late.len();
             let store = &*self.driver.store;
@@ -219,8 +225,9 @@ impl Lane {
         }
     }
 
-    /// Lets those who ask again at once get into the next batch, with those who came meanwhile: one
-    /// batch for all, in place of two that take turns. Ends as soon as nobody comes.
+    /// Gives callers that call again at once the time to join the next batch, together with the
+    /// calls that came meanwhile. Otherwise the callers would split into two batches that take
+    /// turns. Returns as soon as no call comes.
     async fn gather(&self) {
         let mut queued = self.driver.state().queue.len();
         for _ in 0..MOST_YIELDS {
@@ -232,7 +239,7 @@ impl Lane {
         }
     }
 
-    /// Gives each who asked its answer.
+    /// Sends each caller its answer.
     fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
         let decided = self.empty().zip(answers);
         let decided = decided.map(|(queued, answer)| Decided {
@@ -241,13 +248,15 @@ impl Lane {
             frees: queued.frees,
             answer,
         });
-        // Whoever went away does not mind. Who is dropped with an answer locks, so not under the lock.
+        // Sent without holding the mutex: a caller that is dropped together with its answer locks
+        // it.
         let told = apply_outcomes(&self.driver, &self.driver.shared.grants, decided);
         told.into_iter().for_each(|response| response.send());
     }
 
-    /// One result for each command that is still in the batch: those that need a locked row are set aside. If
-    /// the store turns a batch down, each command is tried on its own, so that only the one to blame fails.
+    /// Decides the batch. Returns one result for each command that is still in it, since commands
+    /// that need a locked row are taken out. If the store rejects the batch, each command is tried
+    /// alone, so that only the faulty one fails.
     async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
         self.block_beforehand().await;
         let mut is_again = false;
@@ -271,7 +280,7 @@ impl Lane {
                 Kind::Locked if Instant::now() < deadline && !self.is_unasked() => {
                     tracing::debug!(%error, many, "a batch met locked rows");
                     let is_named = !error.locked().is_empty();
-                    // The rows may be free again, or it was a gap between rows.
+                    // The rows may be free again, or the lock was on a gap between rows.
                     if !is_named && !is_again {
                         is_again = true;
                         self.step_aside().await;
@@ -290,7 +299,8 @@ impl Lane {
         Vec::new()
     }
 
-    /// Who is refused and goes on waiting comes before those behind it, as it does in one batch.
+    /// Tries each command alone. A refused ask that goes on waiting comes before the asks behind
+    /// it, as it does in one batch.
     async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
         let mut results = Vec::with_capacity(self.batch.commands.len());
         let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
@@ -323,9 +333,9 @@ impl Lane {
         self.block_one_by_one(results)
     }
 
-    /// Sets those aside that met a locked row when they were tried alone, as a renewal does that comes too
-    /// late and needs a semaphore which it does not name. A new id that sorts into a gap which is locked is
-    /// answered with the error: no poll would find the gap.
+    /// Blocks the commands that met a locked row when they were tried alone. An example is a late
+    /// renewal, which needs a semaphore that it does not name. A new id that sorts into a locked
+    /// gap gets the error, since no poll would find the gap.
     fn block_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
         let (mut blocked, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for (queued, answer) in self.empty().zip(results) {
@@ -347,8 +357,8 @@ impl Lane {
     }
 }
 
-/// `also` are semaphores that `commands` are known to need, though they do not name them. What isn't said
-/// there the store finds out.
+/// `also` are semaphores that `commands` are known to need though they do not name them. The store
+/// finds any others itself.
 fn batch(commands: Vec<Command>, also: &HashSet<SemaphoreName>) -> Batch {
     let footprint = Footprint::of(&commands, also);
     Batch {
@@ -365,14 +375,15 @@ impl Drop for Lane {
             self.answer(shared(error, self.asked.len()));
         }
         self.driver.state().queue.end(self.kind, &self.semaphores);
-        // A runtime that ends takes no other lanes. Those on another begin with the next call there.
+        // A runtime that is shutting down takes no more lanes. On another runtime, the next call
+        // fills the lanes.
         if !was_cut_off || std::thread::panicking() {
             self.driver.fill_lanes();
         }
     }
 }
 
-/// Whether it is a grant that may be over by now, as its answer took so long.
+/// Whether `answer` is a grant that may have expired, since the answer took so long.
 fn may_have_expired(answer: &Answered, took: Duration) -> bool {
     match answer {
         Ok(Ok(Reply::Granted { lasts, .. })) => lasts.is_some_and(|lasts| lasts <= took),
@@ -380,7 +391,7 @@ fn may_have_expired(answer: &Answered, took: Duration) -> bool {
     }
 }
 
-/// The `new` answer for what was granted by the call of the `first`.
+/// The `new` answer, with the `first` answer's word on whether this call granted it.
 fn as_granted(first: &Answered, mut new: Answered) -> Answered {
     if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
         (first, &mut new)
@@ -390,7 +401,7 @@ fn as_granted(first: &Answered, mut new: Answered) -> Answered {
     new
 }
 
-/// The same error for each of the callers that it befell.
+/// The same error for each of `many` callers.
 fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
     let error = Arc::new(error);
     (0..many).map(move |_| {

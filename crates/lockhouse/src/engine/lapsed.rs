@@ -1,7 +1,8 @@
-//! Ending what is due: at once where it is in somebody's way, and by the sweep where it is not.
+//! Ends due requests: at once if a caller needs their permits, otherwise by the sweep.
 //!
-//! What seems due is read without locks, and ended by commands that look again under them. So a
-//! renewal and a sweep can't both win (P3), and any number of processes may sweep at once.
+//! A read without locks finds requests that seem due. Each is ended by a command that checks again
+//! under locks. So a renewal and a sweep cannot both win (P3), and any number of processes may
+//! sweep at once.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::AddAssign;
@@ -22,15 +23,16 @@ use crate::Error;
 /// How many requests are ended before the next are read.
 pub(super) const PIECE: u32 = 500;
 
-/// How long one who looks again and again waits for what it ends.
+/// How long the poller waits for the requests that it ends.
 const A_MOMENT: Duration = Duration::from_millis(300);
 
-/// What is being ended by such a look.
+/// The requests that the poller is ending.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ending(Arc<Mutex<HashSet<ExternalId>>>);
 
 impl Ending {
-    /// Those of `due` that are not being ended yet. They are until what comes with them is dropped.
+    /// The requests of `due` that are not being ended yet. They count as being ended until the
+    /// returned guard is dropped.
     fn begin(&self, mut due: Vec<Request>) -> (Vec<Request>, Underway) {
         let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         due.retain(|request| ending.insert(request.external_id.clone()));
@@ -43,7 +45,7 @@ impl Ending {
     }
 }
 
-/// What one look began to end.
+/// The requests that one look began to end.
 struct Underway {
     ids: Vec<ExternalId>,
     ending: Ending,
@@ -59,37 +61,38 @@ impl Drop for Underway {
     }
 }
 
-/// Looks at semaphores that are under way. Those who are refused at about the same time share one.
+/// Looks for lapsed requests that are under way. Callers that are refused at about the same time
+/// share one look (singleflight).
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     looks: Mutex<HashMap<SemaphoreName, Look>>,
 }
 
-/// What lapsed before a look began, it has found. What did since, or was only saved since, as a commit
-/// may take longer than a TTL, it may have missed.
+/// One look for lapsed requests. It finds every request that had lapsed when it began. It may miss
+/// requests that lapsed or were saved later: a commit may take longer than a TTL.
 #[derive(Clone, Debug)]
 struct Look {
     begun: Instant,
-    /// What it found, or none if it failed; not set while it is under way. Who waits for it is woken in
+    /// Its result, `None` if it failed; not set while it is under way. Its waiters are woken in
     /// order, so that a simulated run can be repeated.
     found: Arc<SetOnce<Option<Found>>>,
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Clone, Debug, Default)]
 struct Found {
-    /// Whether something is over that was in the way.
+    /// Whether a request ended that was in the way.
     is_over: bool,
-    /// The semaphores as they were after it, as others may have ended something just before.
+    /// The semaphores after the look, since other processes may have ended requests just before it.
     semaphores: Vec<Semaphore>,
 }
 
-/// What became of requests that seemed due.
+/// How many requests that seemed due have ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
-    /// How many ended by this.
+    /// How many this call ended.
     pub(super) by_us: u64,
-    /// How many live no more, whoever ended them.
+    /// How many are no longer live, by whichever call.
     over: u64,
 }
 
@@ -100,34 +103,35 @@ impl AddAssign for Ended {
     }
 }
 
-/// Tells what a look found, or that it failed when this is dropped before.
+/// Publishes the result of a look, or its failure if this is dropped without a result.
 struct Telling(Arc<SetOnce<Option<Found>>>);
 
 impl Telling {
     fn tell(&self, found: Found) {
-        // Only once.
+        // This is called once.
         let _ = self.0.set(Some(found));
     }
 }
 
 impl Drop for Telling {
     fn drop(&mut self) {
-        // Unless it was told.
+        // Fails if a result was set before, which is right.
         let _ = self.0.set(None);
     }
 }
 
-/// What there is to do about some semaphores.
+/// The looks that a caller needs.
 struct ToLook {
-    /// Those to look at. Others wait for this to be dropped, or told.
+    /// The semaphores that the caller has to look at. Other callers wait until this is dropped or
+    /// has a result.
     names: Vec<SemaphoreName>,
     telling: Telling,
-    /// What others look at.
+    /// Looks that other callers have begun.
     by_others: Vec<(SemaphoreName, Look)>,
 }
 
 impl Looked {
-    /// What there is to do about `names`.
+    /// The looks that a caller which needs `names` has to do, or to wait for.
     fn begin(&self, names: &[SemaphoreName]) -> ToLook {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.retain(|_, look| !look.found.initialized());
@@ -153,11 +157,12 @@ impl Looked {
 }
 
 impl Engine {
-    /// Ends what has lapsed on `names`, which were found full just now; whether anything may have, or all of
-    /// them are as `is_free` would have them by now, since others ended it. It has its answer by `deadline`.
+    /// Ends the lapsed requests on `names`, which were full a moment ago. Returns whether to try
+    /// again: a request ended, or `is_free` is true for all of them since other processes ended
+    /// requests. Answers by `deadline`.
     ///
-    /// A look of another's counts if it began since. One that began before is waited for, and if it found
-    /// nothing there is one more.
+    /// A look of another caller counts if it began after this call. If it began before, this call
+    /// waits for it, and looks once more if it found nothing.
     pub(super) async fn end_lapsed(
         &self,
         names: &[SemaphoreName],
@@ -196,7 +201,7 @@ impl Engine {
         if is_over || names.is_empty() {
             return Ok(is_over || free.len() == all);
         }
-        let late = "what has lapsed was not found in time";
+        let late = "lapsed requests were not found in time; try again";
         Err(StoreError::new(Kind::Unavailable, late).into())
     }
 
@@ -220,8 +225,9 @@ impl Engine {
         })
     }
 
-    /// The same for who looks again and again: it waits a moment only for what it ends, and goes on to
-    /// the next, since whoever has some of it locked may be long about it.
+    /// [`end_lapsed`](Self::end_lapsed) for the poller, which looks again and again. It waits only
+    /// briefly for the requests that it ends, since another transaction may keep one of them locked
+    /// for long.
     pub(super) async fn end_lapsed_soon(&self, names: &[SemaphoreName]) -> Result<(), Error> {
         let lapsed = Due::Lapsed { on: Some(names) };
         loop {
@@ -236,7 +242,7 @@ impl Engine {
             let ends = tokio::spawn(async move {
                 let _until_it_ended = ending;
                 if let Err(error) = engine.end_each(due, lapse, deadline).await {
-                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                    tracing::warn!(%error, "lapsed requests could not be ended, trying again");
                 }
             });
             let in_time = timeout(A_MOMENT, ends).await.is_ok();
@@ -246,27 +252,26 @@ impl Engine {
         }
     }
 
-    /// Ends all that `owner` holds by `cause`, and its session; how many requests those were.
+    /// Ends all requests that `owner` holds, by `cause`, and its session. Returns how many requests
+    /// it ended.
     pub(super) async fn end_owner(
         &self,
         owner: &Owner,
         cause: impl Fn() -> Cause,
     ) -> Result<u64, Error> {
         let (held, cause) = (Due::OwnedBy(owner), |_: &Request| cause());
-        // First what it holds: should this process die before the end, the session's silence frees
-        // the rest.
+        // The requests first: if this process dies halfway, the rest end when the session lapses.
         let ended = self.end_all(held, &cause, retry::deadline).await?;
         let goodbye = Command::Goodbye {
             owner: owner.clone(),
         };
         self.submit(goodbye).await?;
-        // What was granted since that look has no session left to free it.
+        // No session frees the requests that were granted since the first read.
         let late = self.end_all(held, &cause, retry::deadline).await?;
         Ok(ended.by_us + late.by_us)
     }
 
-    /// Ends all that is due, piece by piece. Each of its calls has its answer by the `deadline` that it is
-    /// given.
+    /// Ends all due requests, batch by batch. Each call to the store ends by its own `deadline`.
     pub(super) async fn end_all(
         &self,
         which: Due<'_>,
@@ -280,14 +285,14 @@ impl Engine {
             let found = due.len();
             let ended = self.end_each(due, &cause, deadline).await?;
             total += ended;
-            // What is left of a piece was renewed.
+            // The rest of the batch was renewed.
             if ended.over == 0 || found < PIECE as usize {
                 return Ok(total);
             }
         }
     }
 
-    /// Ends those of `requests` that are due still.
+    /// Ends those of `requests` that are still due.
     pub(super) async fn end_each(
         &self,
         requests: Vec<Request>,
@@ -318,7 +323,8 @@ impl Engine {
             cause,
         };
         let outcome = match self.driver.submit(end, touches, deadline).await {
-            // Nobody waits for a row that another transaction keeps locked: the next look finds it again.
+            // Do not wait for a row that another transaction keeps locked: the next look finds the
+            // request again.
             Err(Error::Store(error)) if error.kind() == Kind::Locked => {
                 return Ok(Ended::default());
             }
@@ -343,7 +349,8 @@ impl Engine {
     }
 }
 
-/// The cause that finds out which it was: its own time or its owner's silence.
+/// The cause for a lapsed request. The decision finds out whether its TTL or its owner's session
+/// ended it.
 pub(super) fn lapse(request: &Request) -> Cause {
     match &request.owner {
         Some(owner) => Cause::OwnerSilent {

@@ -1,14 +1,15 @@
-//! Listings read many rows, so only a few run at once: they leave the store's connections to those who
-//! hold and to those who wait for permits.
+//! Listings read many rows, so only a few run at once. The store's other connections stay free for
+//! holders and waiters.
 //!
-//! A listing that has begun goes on in a task of its own when its caller goes away, and keeps its turn
-//! until the store has answered. So callers who come and go at once don't add up either.
+//! Each listing runs in a separate task. If its caller goes away, it keeps its turn until the store
+//! has answered, so callers that disconnect early do not pile up.
 //!
-//! Short listings, one after the other, would take the processors instead. So while others wait for a turn, a turn
-//! rests after a listing, for [`REST`] times as long as that took.
+//! Many short listings in a row would keep the processors busy instead. So while others wait for a
+//! turn, a turn pauses after a listing for [`REST`] times as long as that took.
 //!
-//! A page leaves out Lockhouse's own rows, and is filled up with what follows. The store may look at many rows for few;
-//! a page that takes [`LONG`] is answered as far as it came, and says where the next begins.
+//! A page leaves out Lockhouse's own rows and takes the rows after them instead. The store may read
+//! many rows for a short page. A page that takes longer than [`LONG`] is returned short, with the
+//! cursor of the next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +22,18 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Engine, is_our_own, retry};
 use crate::Error;
 
-/// A server's database has two connections for them at most, out of 16.
+/// Listings use at most two of a database's 16 connections.
 const AT_ONCE: usize = 2;
 
-/// So many may wait for their turn, and so long.
+/// How many listings may wait for a turn, and for how long.
 const IN_LINE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a turn rests while others wait for it, in times of its listing, and at most.
+/// While others wait, a turn pauses for this multiple of its listing's time, up to a maximum.
 const REST: u32 = 3;
 const LONGEST_REST: Duration = Duration::from_millis(100);
 
-/// How long rows are looked for before a page is answered with fewer.
+/// How long the engine looks for rows before it returns a short page.
 const LONG: Duration = Duration::from_secs(2);
 
 /// The turns of the listings of one engine, first come, first served.
@@ -50,10 +51,11 @@ impl Listings {
         }
     }
 
-    /// Reads in its turn, again where that can help, before `deadline`.
+    /// Waits for a turn and reads, with retries, before `deadline`.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] when too many wait for their turn, or it does not come in time.
+    /// [`Error::Overloaded`] if too many listings wait for a turn, or the turn does not come in
+    /// time.
     pub(super) async fn read<T, F>(
         &self,
         deadline: Instant,
@@ -73,10 +75,10 @@ impl Listings {
         let line = Arc::clone(&self.line);
         tokio::spawn(async move {
             let begun = Instant::now();
-            // Nobody may be there to take it.
+            // The caller may have gone away.
             let _ = answer.send(retry::read(deadline, call).await);
             drop(place);
-            // More than those who have the other turns.
+            // Other listings wait, beside those that have the other turns.
             if line.available_permits() <= IN_LINE {
                 sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
             }

@@ -14,10 +14,10 @@ use super::retry;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 
-/// A call is told that its row is locked so long before its own time is up.
+/// How long before its deadline a call gets the error that its row is locked.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// The task that polls. However it ends, another may begin.
+/// The polling task. Dropping it lets another begin.
 struct LockPoller(Driver);
 
 impl Drop for LockPoller {
@@ -27,7 +27,7 @@ impl Drop for LockPoller {
 }
 
 impl Driver {
-    /// Sees to it that the rows are polled, as long as one is known to be locked.
+    /// Starts the polling task if a row is known to be locked and no task runs.
     pub(super) fn poll_locked_rows(&self) {
         let mut state = self.state();
         if state.blocked.is_empty() || state.has_lock_poller {
@@ -39,7 +39,8 @@ impl Driver {
         tokio::spawn(async move { poller.run().await });
     }
 
-    /// Of the rows of `looked_at`, only `locked` still are: what needs none of them goes on.
+    /// Records that of the rows `looked_at` only `locked` are still locked, and queues the commands
+    /// that need none of those.
     fn unlock(&self, looked_at: &Footprint, locked: &Footprint) {
         let mut state = self.state();
         let free = state.blocked.unlock(looked_at, locked);
@@ -48,7 +49,7 @@ impl Driver {
         self.call();
     }
 
-    /// Waits for `name` in the database's own queue.
+    /// Waits for `name` in the database's own lock queue.
     async fn wait_for(self, name: SemaphoreName) {
         let looked_at = Footprint {
             semaphores: [name.clone()].into(),
@@ -93,7 +94,7 @@ impl Driver {
         }
     }
 
-    /// Answers the callers whose time is up, and forgets those that went away.
+    /// Answers the callers whose deadline has come, and forgets those that went away.
     fn give_up(&self) {
         let mut state = self.state();
         let State {
@@ -120,7 +121,7 @@ impl Driver {
     }
 }
 
-/// Whether a sweep asks for it, which finds it again the next time.
+/// Whether the command is from a sweep, which finds the request again the next time.
 fn is_found_again(command: &Command) -> bool {
     let Command::End { cause, .. } = command else {
         return false;

@@ -62,14 +62,15 @@ use opportunistic_sweep::SweepTimer;
 use reply_to::Answer;
 use waiting::Wait;
 
-/// How often one who is refused looks for what has lapsed: others may take what it finds.
+/// How often a refused call looks for lapsed requests. Other callers may take the permits that it
+/// frees.
 const LOOKS: u32 = 4;
 
-/// How long a process that ends takes to leave the lines of all processes, at most.
+/// How long a process that shuts down takes at most to leave the lines of all processes.
 const LEFT_WITHIN: Duration = Duration::from_millis(500);
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 
-/// How often one who waits sees to it that somebody looks.
+/// How often a waiting call checks that the poller runs.
 const POLLER_CHECKED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
@@ -80,19 +81,19 @@ pub(crate) struct Engine {
     shared: Arc<Shared>,
 }
 
-/// What calls and lanes both use.
+/// State that calls and lanes share.
 #[derive(Debug)]
 struct Shared {
     grants: GrantCache,
     looked: Looked,
     ending: Ending,
     sweep_timer: SweepTimer,
-    /// Rings when somebody begins to wait.
+    /// Wakes the poller when a call begins to wait.
     someone_new: Notify,
     upkeep: Mutex<Health>,
 }
 
-/// What a command touches, and what of it it will give back.
+/// The semaphores that a command touches, and the permits that it will free.
 #[derive(Debug, Default)]
 struct Touches {
     semaphores: Vec<SemaphoreName>,
@@ -127,20 +128,20 @@ impl Engine {
         move || call(Arc::clone(&store))
     }
 
-    /// At most `most` calls wait for room from here on; more are told that it is too much.
+    /// Sets how many calls may wait for room. Further calls are refused as overloaded.
     pub(crate) fn limit_waiters(&self, most: usize) {
         self.driver.state().waiting.most = most;
     }
 
-    /// How the upkeep in this process goes.
+    /// The state of the upkeep in this process.
     pub(crate) fn upkeep(&self) -> MutexGuard<'_, Health> {
         let health = self.shared.upkeep.lock();
         health.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One try; and one more whenever permits that had lapsed may have been in its way: it is refused only
-    /// where a look since found none, and no room that others made (P10), or others were quicker each time.
-    /// All of it within the time of one call.
+    /// Does `command`, and tries again as long as lapsed permits may have been in its way. It is
+    /// refused only if a look for lapsed requests found none and no room since (P10), or if other
+    /// callers were quicker each time. All tries share one deadline.
     async fn submit(&self, command: Command) -> Result<Reply, Error> {
         let deadline = retry::deadline();
         let mut looks = 0;
@@ -162,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is room for it, which nobody waits for.
+    /// Whether `semaphore` has room for `command` and no waiters.
     fn has_room(&self, semaphore: &Semaphore, command: &Command) -> bool {
         let Some(ask) = command.ask() else {
             return semaphore.in_use == 0;
@@ -178,12 +179,14 @@ impl Engine {
         Ok(self.driver.submit(command, touches, deadline).await??)
     }
 
-    /// What `command` touches. For an end it is what the request holds: known if it was asked for here,
-    /// else read. A renewal touches no semaphore, unless it comes too late.
+    /// The semaphores that `command` touches. An end touches the semaphores of its request, which
+    /// the grant cache knows or the store tells. A renewal touches no semaphore, unless it comes
+    /// too late.
     async fn touches(&self, command: &Command, deadline: Instant) -> Result<Touches, Error> {
         let Command::End { external_id, .. } = command else {
             if let Some(ask) = command.ask() {
-                // Before it is granted, so that a release by a caller who gave up comes behind it.
+                // Inserted before the grant, so that the release of a caller that gave up is queued
+                // behind the ask.
                 self.shared.grants.insert(ask);
             }
             return Ok(Touches {
@@ -210,8 +213,8 @@ impl Engine {
         Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
-    /// An ask that waits goes on while others keep the store busy: it is safe to repeat, also where an answer
-    /// was lost (P5), and keeps its place.
+    /// An ask with a wait is repeated while other processes keep the store busy. Repeating is safe,
+    /// also after a lost answer (P5), and the ask keeps its place.
     async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
         self.sweep_if_due();
         if Wait::of(wait) == Wait::No {
@@ -240,7 +243,7 @@ impl Engine {
                 loop {
                     match timeout(POLLER_CHECKED_EVERY, &mut outcome).await {
                         Ok(outcome) => return Ok(outcome??),
-                        // Who looked may have ended with its runtime.
+                        // The poller may have ended with its runtime.
                         Err(_) if !self.driver.state().has_poller => self.start_poller(),
                         Err(_) => {}
                     }
@@ -250,12 +253,12 @@ impl Engine {
         }
     }
 
-    /// How many wait for `name` in this process.
+    /// How many calls of this process wait for `name`.
     fn waiting_on(&self, name: &SemaphoreName) -> u32 {
         self.driver.state().waiting.on(name)
     }
 
-    /// Of `semaphore`, with those who wait for it here and at other processes.
+    /// The status of `semaphore`, with the number of its waiters here and at other processes.
     fn status(&self, semaphore: Semaphore) -> SemaphoreStatus {
         let state = self.driver.state();
         let elsewhere = semaphore.line.waiting_elsewhere(state.waiting.process);
@@ -264,7 +267,7 @@ impl Engine {
     }
 }
 
-/// What a [`Backend`](crate::backend::Backend) does.
+/// The calls of a [`Backend`](crate::backend::Backend).
 impl Engine {
     pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
         match command {
@@ -337,7 +340,7 @@ impl Engine {
             Err(Error::Store(error)) if error.kind() == Kind::Schema => {}
             ready => return ready,
         }
-        // There, a large table may take a while.
+        // A migration of a large table may take a while.
         retry::read(retry::long_deadline(), || self.store.migrate()).await
     }
 
@@ -358,12 +361,12 @@ impl Engine {
                 sleep(LOOKED_AT_EVERY).await;
             }
         };
-        // Others pass over whoever does not come.
+        // If this fails, the other processes pass over this one.
         let _ = timeout(LEFT_WITHIN, left).await;
     }
 }
 
-/// Whether all that it holds is Lockhouse's own.
+/// Whether the request holds only Lockhouse's own semaphores.
 pub(crate) fn is_our_own(request: &Request) -> bool {
     let mut permits = request.permits.iter();
     permits.all(|permit| permit.semaphore.is_reserved())

@@ -1,4 +1,5 @@
-//! A process that acquires also sweeps a little, so that lapsed holds do not pile up where no upkeep runs.
+//! A process that acquires also sweeps a little, so that lapsed requests do not pile up where no
+//! upkeep runs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,19 +11,19 @@ use super::lapsed::lapse;
 use super::{Engine, retry};
 use crate::{Error, Upkeep};
 
-/// How often a process that acquires looks for what has lapsed anywhere.
+/// How often a process that acquires looks for lapsed requests on all semaphores.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The same while it finds some.
+/// The interval while it finds some.
 const WHILE_THERE_IS_SOME: Duration = Duration::from_secs(1);
 
 /// How many requests it ends at once, and how many sessions it deletes. It takes a few milliseconds.
 const SOME: u32 = 100;
 
-/// The list of waiters of a process that died is deleted after so long.
+/// The age at which a dead process's list of waiters is deleted.
 const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// When the next look is.
+/// When to look next.
 #[derive(Debug)]
 pub(super) struct SweepTimer(Mutex<Instant>);
 
@@ -31,13 +32,13 @@ impl SweepTimer {
         Self(Mutex::new(Instant::now() + EVERY))
     }
 
-    /// There is something to end.
+    /// Records that there are lapsed requests, so that the next look comes soon.
     pub(super) fn go_on(&self) {
         let mut next = self.next();
         *next = (*next).min(Instant::now() + WHILE_THERE_IS_SOME);
     }
 
-    /// Whether it is time for a look, which the caller then has to do.
+    /// Whether it is time for a look. If so, the caller must do it.
     fn is_due(&self) -> bool {
         let now = Instant::now();
         let mut next = self.next();
@@ -54,7 +55,7 @@ impl SweepTimer {
 }
 
 impl Engine {
-    /// Ends some of what has lapsed, on whatever semaphore, in the background; if it is time for that.
+    /// If it is time, ends some lapsed requests of any semaphore in the background.
     pub(super) fn sweep_if_due(&self) {
         if !self.shared.sweep_timer.is_due() {
             return;
@@ -65,19 +66,19 @@ impl Engine {
                 Ok(true) => engine.shared.sweep_timer.go_on(),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "what has lapsed was not ended, trying later")
+                    tracing::debug!(%error, "lapsed requests were not ended, trying later")
                 }
             }
         });
     }
 
-    /// Deletes lists of waiters that their processes left behind.
+    /// Deletes the lists of waiters of processes that died.
     pub(crate) async fn forget_shown(&self, batch: u32) -> Result<(), Error> {
         let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, batch);
         retry::read(retry::deadline(), forget).await.map(drop)
     }
 
-    /// Whether there may be more.
+    /// Ends some. Returns whether there may be more.
     async fn end_some(&self) -> Result<bool, Error> {
         let deadline = retry::deadline();
         let lapsed = Due::Lapsed { on: None };

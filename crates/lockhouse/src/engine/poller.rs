@@ -1,14 +1,16 @@
 //! The poller: one task that reads what other processes changed, for all waiters of this process.
 //!
-//! Permits that come back through this process call their next waiters at once. Those that come back through another
-//! process are found by reading the rows of just the semaphores that are waited for: often at first and after a change,
-//! seldom while nothing changes ([`schedule`](super::waiting)). A store with notifications makes the next poll come at once;
-//! a lost notification costs one polling interval. After a poll the poller rests for 64 times as long as that took, 8 times
-//! if it was notified, up to half a second: the slower the store, the less it is asked, so that a hundred waiting
-//! processes don't keep each other from being served.
+//! A release in this process calls the next waiters at once. Releases in other processes are found
+//! by polling: the poller reads the rows of the semaphores that have waiters here. It polls often
+//! at first and after a change, and seldom while nothing changes ([`schedule`](super::waiting)). A
+//! notification of the store makes the next poll come at once; a lost notification costs one
+//! polling interval. After a poll the poller pauses for 64 times as long as the poll took (8 times
+//! if it was notified), up to half a second. So a slow store is polled less, and a hundred waiting
+//! processes do not keep each other from being served.
 //!
-//! Lapsed holds are looked for as well, by the store's clock: when the next one that was granted here must have lapsed, and
-//! every 400 ms for those that others granted. So a dead holder's permits are there within a second of its time (P10).
+//! The poller also looks for lapsed holds, by the store's clock: when the next hold of this process
+//! must have lapsed, and every 400 ms for holds of other processes. So a dead holder's permits are
+//! free within a second of its expiry (P10).
 
 use std::time::Duration;
 
@@ -19,15 +21,15 @@ use super::driver::Driver;
 use super::waiting::{Observed, PollPlan};
 use super::{Engine, retry};
 
-/// How many times as long as a look took nobody looks again, and how long at most.
+/// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum.
 const RESTS: u32 = 64;
 const RESTS_WHERE_IT_RINGS: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
-/// How many semaphores are read at once.
+/// How many semaphores one query reads.
 const PIECE: usize = 500;
 
-/// The one who looks. However that ends, another may begin.
+/// The polling task. Dropping it lets another begin.
 struct Poller {
     driver: Driver,
     is_on: bool,
@@ -37,14 +39,14 @@ struct Poller {
 }
 
 impl Poller {
-    /// It looked, since it `began`.
+    /// Sets the pause after a poll that `began` then.
     fn rest(&mut self, began: Instant) {
         self.looked = Instant::now();
         self.took = self.looked - began;
         self.has_rung = false;
     }
 
-    /// Until when it rests.
+    /// When the pause ends.
     fn rests(&self) -> Instant {
         let times = if self.has_rung {
             RESTS_WHERE_IT_RINGS
@@ -64,7 +66,7 @@ impl Drop for Poller {
 }
 
 impl Engine {
-    /// Sees to it that somebody looks as long as anybody waits.
+    /// Starts the poller if it does not run. It runs as long as a call waits.
     pub(super) fn start_poller(&self) {
         let mut state = self.driver.state();
         if state.has_poller {
@@ -93,18 +95,19 @@ impl Engine {
             }
             for names in plan.look_for_lapsed.chunks(PIECE) {
                 if let Err(error) = self.end_lapsed_soon(names).await {
-                    tracing::warn!(%error, "what has lapsed could not be ended, trying again");
+                    tracing::warn!(%error, "lapsed requests could not be ended, trying again");
                 }
             }
             self.driver.save_due();
             self.publish_waiters();
             let process = self.driver.state().waiting.process;
             let to_save = self.driver.state().waiting.next_to_save(Instant::now());
-            // What there is to save may be over by then, with all who waited.
+            // By the time of the save, all waiters may have left.
             let to_publish = self.driver.state().publisher.next();
             let next = plan.next.into_iter().chain(to_save).chain(to_publish).min();
             let next = next.unwrap_or_else(Instant::now);
-            // In one order, so that a run can be repeated; whichever it is, all is looked at anew.
+            // Biased, so that a simulated run can be repeated. Any branch leads to a fresh look at
+            // everything.
             tokio::select! {
                 biased;
                 changed = self.store.changed(&plan.on, process) => {
@@ -118,7 +121,7 @@ impl Engine {
         self.publish_waiters();
     }
 
-    /// None once nobody waits.
+    /// The next poll. `None` once no call waits.
     fn plan(&self, poller: &mut Poller) -> Option<PollPlan> {
         let mut state = self.driver.state();
         if state.waiting.is_empty() {
@@ -137,7 +140,7 @@ impl Engine {
         let semaphores = match seen {
             Ok(semaphores) => semaphores,
             Err(error) => {
-                tracing::warn!(%error, "what is waited for could not be read, trying again");
+                tracing::warn!(%error, "the semaphores with waiters could not be read, trying again");
                 return;
             }
         };

@@ -1,7 +1,8 @@
 //! Publishes the list of this process's waiters, which other processes and people read.
 //!
-//! The poller writes the waiters that have waited for a second to the store, after the first poll that is 5 s later than the
-//! last time, in a task of its own: a slow store delays no waiter. Readers ignore a list that is older than 15 s.
+//! The list has the waiters that have waited for a second. A separate task writes it to the store,
+//! with the first poll that is 5 s after the last write, so that a slow store delays no waiter.
+//! Readers ignore a list that is older than 15 s.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -16,15 +17,15 @@ use super::waiting::{Waiter, WaitingLine};
 use super::{Engine, retry};
 use crate::Error;
 
-/// A waiter that is served sooner is not shown.
+/// A waiter that is served sooner is not listed.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
-/// How many waiters of a process are shown for each semaphore.
+/// How many waiters of a process are listed for each semaphore.
 const MOST: usize = 200;
 
-/// What this process shows, and when next.
+/// The list that this process has published, and when the next is due.
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
     due: Option<Instant>,
@@ -32,7 +33,7 @@ pub(super) struct Publisher {
     is_busy: bool,
 }
 
-/// What is to be shown anew.
+/// The lists to write, and the semaphores whose lists to delete.
 #[derive(Debug)]
 struct Publication {
     waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
@@ -40,13 +41,13 @@ struct Publication {
 }
 
 impl Publisher {
-    /// When the first list is due. Later ones go along with a poll, and so on its connection.
+    /// When the first list is due. Later lists are written after a poll, and so on its connection.
     pub(super) fn next(&self) -> Option<Instant> {
         let is_first = self.shown.is_empty();
         self.due.filter(|_| is_first && !self.is_busy)
     }
 
-    /// What of `waiting` is to be shown now; `waiting` is empty once nobody waits any more.
+    /// The lists to write now, if any. `waiting` is empty once no call waits.
     fn publication(&mut self, waiting: &WaitingLine, now: Instant) -> Option<Publication> {
         if self.is_busy {
             return None;
@@ -72,7 +73,7 @@ impl Publisher {
     }
 }
 
-/// The write under way. However it ends, another may begin.
+/// The write under way. Dropping it lets another begin.
 struct Writing(Driver);
 
 impl Drop for Writing {
@@ -82,7 +83,7 @@ impl Drop for Writing {
 }
 
 impl Engine {
-    /// Shows who waits, if that is due.
+    /// Writes the list of waiters, if that is due.
     pub(super) fn publish_waiters(&self) {
         let (publication, process) = {
             let State {
@@ -93,19 +94,20 @@ impl Engine {
             };
             (publication, waiting.process)
         };
-        // Not under the lock: a runtime that ends drops the task here, and with it `Writing`, which locks.
+        // Spawned without holding the mutex: a runtime that ends drops the task here, and the drop
+        // of `Writing` locks the mutex.
         let (engine, writing) = (self.clone(), Writing(self.driver.clone()));
         tokio::spawn(async move {
             let Publication { waiting, gone } = publication;
             if let Err(error) = engine.store.show(process, &waiting, &gone).await {
-                tracing::debug!(%error, "who waits could not be shown, trying again");
+                tracing::debug!(%error, "the list of waiters could not be written, trying again");
                 engine.driver.state().publisher.shown.extend(gone);
             }
             drop(writing);
         });
     }
 
-    /// Who waits for `name` at any process, in order.
+    /// The waiters for `name` of all processes, in order.
     pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<ListedWaiter>, Error> {
         let deadline = retry::deadline();
         let semaphore = self.existing(name, deadline).await?;
@@ -132,20 +134,21 @@ impl Engine {
     }
 }
 
-/// Whether `process` has not left `line`: its list may be from before that. A full line leaves some out that wait.
+/// Whether `process` may still have waiters in `line`. Its list may be from before it left, and a
+/// full line leaves some processes out.
 fn may_wait(line: &Line, process: ProcessId) -> bool {
     line.entry(process).is_some() || line.entries().len() >= MAX_LINE
 }
 
 impl WaitingLine {
-    /// The first who wait for `name` here, in their order.
+    /// The first waiters for `name` of this process, in order.
     fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
         self.listed(waiters).remove(name).unwrap_or_default()
     }
 
-    /// The first for each semaphore who have waited for long enough, in their order.
+    /// The first waiters of each semaphore that have waited for long enough, in order.
     fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
         self.listed(waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER))
@@ -195,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// A runtime that ends drops a task at once that is spawned on it.
+    /// A runtime that has ended drops a task at once that is spawned on it.
     #[test]
     fn showing_waiters_on_a_runtime_that_ends_does_not_deadlock() {
         let engine = Engine::new(Arc::new(Memory::new()));

@@ -1,12 +1,12 @@
 //! Commands that wait for a lane.
 //!
-//! Each waits in one line for every semaphore that it touches, in the order in which it came. It
-//! may go when it is first in all its lines and none of its semaphores is in a lane: so none
-//! overtakes another that it shares a semaphore with, and finding who may go takes a look at the
-//! heads of lines only, however many wait.
+//! A command stands in one line for every semaphore that it touches, in the order of arrival. It is
+//! ready when it is first in all its lines and none of its semaphores is in a lane. So no command
+//! overtakes another with which it shares a semaphore. Finding a ready command reads only the heads
+//! of lines, however many commands wait.
 //!
-//! Commands that touch no semaphore, as renewals and heartbeats do, stand in no line and have a lane of
-//! their own. So a renewal waits for nothing but its own request.
+//! Commands that touch no semaphore, such as renewals and heartbeats, stand in no line and have a
+//! separate lane. So a renewal waits only for its own request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -14,23 +14,24 @@ use lockhouse_core::{Command, Count, Footprint, SemaphoreName};
 
 use super::reply_to::ReplyTo;
 
-/// How many transactions on semaphores at once. With more, each has fewer commands to share its commit.
+/// How many transactions on semaphores run at once. With more of them, fewer commands share each
+/// commit.
 const LANES: usize = 3;
 
-/// A command and who asks for it.
+/// A command, and where its answer goes.
 #[derive(Debug)]
 pub(super) struct Queued {
-    /// Its place in the order in which commands came; given when it is queued.
+    /// Its place in the order of arrival, assigned when it is queued.
     pub(super) ticket: Ticket,
     pub(super) command: Command,
     pub(super) touches: Vec<SemaphoreName>,
-    /// What it is expected to give back.
+    /// The permits that it is expected to free.
     pub(super) frees: Vec<(SemaphoreName, Count)>,
     pub(super) reply_to: ReplyTo,
 }
 
 impl Queued {
-    /// One that gets its ticket when it is queued.
+    /// A command that gets its ticket when it is queued.
     pub(super) fn new(
         command: Command,
         touches: Vec<SemaphoreName>,
@@ -46,16 +47,16 @@ impl Queued {
         }
     }
 
-    /// The rows that it is known to need.
+    /// The rows that the command is known to need.
     pub(super) fn needs(&self) -> Footprint {
         Footprint::of(std::slice::from_ref(&self.command), &self.touches)
     }
 }
 
-/// A command's place in the order in which they came.
+/// A command's place in the order of arrival.
 pub(super) type Ticket = u64;
 
-/// What a lane is for.
+/// The kind of commands in a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LaneKind {
     /// Commands on semaphores.
@@ -67,17 +68,17 @@ pub(super) enum LaneKind {
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// The most commands that a transaction takes.
+    /// The most commands in one transaction.
     batch: usize,
     next: Ticket,
     waiting: BTreeMap<Ticket, Queued>,
     lines: HashMap<SemaphoreName, VecDeque<Ticket>>,
-    /// Who may go now.
+    /// Commands that may be ready. Checked again before they are taken.
     ready: BTreeSet<Ticket>,
     /// Semaphores that are in a lane.
     busy: HashSet<SemaphoreName>,
     lanes: usize,
-    /// Who touches no semaphore.
+    /// Commands that touch no semaphore.
     others: BTreeSet<Ticket>,
     others_are_in_lane: bool,
 }
@@ -99,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// How many wait.
+    /// How many commands wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -116,8 +117,8 @@ impl Queue {
         self.put(queued);
     }
 
-    /// Puts `queued` into its lines by its ticket: mostly at their ends, and further ahead if it was out of
-    /// them for a while.
+    /// Puts `queued` into its lines by its ticket: mostly at the end, and further ahead if it was
+    /// blocked for a while.
     pub(super) fn put(&mut self, queued: Queued) {
         let ticket = queued.ticket;
         for name in &queued.touches {
@@ -139,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// Takes those out of their lines of which `goes` says so.
+    /// Removes and returns the commands for which `goes` is true.
     pub(super) fn remove_if(&mut self, goes: impl Fn(&Queued) -> bool) -> Vec<Queued> {
         let removed: Vec<Queued> = self
             .waiting
@@ -167,10 +168,11 @@ impl Queue {
         removed
     }
 
-    /// What goes together in the next lane: those that share semaphores, from the first who may
-    /// go on. The last free lane takes whatever may go. None if no lane is free, or nobody may go.
+    /// Takes the commands of the next lane: the first ready command, and those that share
+    /// semaphores with it. The last free lane takes any ready command. Returns `None` if no lane is
+    /// free or no command is ready.
     ///
-    /// Each is shown to `admit` in its turn, which says whether it still goes.
+    /// `admit` sees each command in its turn and says whether to take it.
     pub(super) fn take(&mut self, mut admit: impl FnMut(&mut Queued) -> bool) -> Option<Taken> {
         if let Some(taken) = self.take_others(&mut admit) {
             return Some(taken);
@@ -198,14 +200,14 @@ impl Queue {
             };
             let heads = queued.touches.iter().filter_map(|name| self.head(name));
             candidates.extend(heads);
-            // Whoever went away is not taken, but those behind may go.
+            // If the caller went away, the command is not taken, but the commands behind it may be.
             if admit(&mut queued) {
                 taken.semaphores.extend(queued.touches.iter().cloned());
                 taken.commands.push(queued);
             }
         }
         let set_off = self.set_off(taken);
-        // Behind one who went away there may be some whose semaphores are in no lane.
+        // Behind a command whose caller went away there may be ready ones.
         for ticket in candidates {
             self.look_at(ticket);
         }
@@ -234,7 +236,7 @@ impl Queue {
         self.others_are_in_lane.then_some(taken)
     }
 
-    /// A lane has come to its end, and frees `semaphores`.
+    /// Records that a lane has ended, and frees `semaphores`.
     pub(super) fn end(&mut self, kind: LaneKind, semaphores: &HashSet<SemaphoreName>) {
         match kind {
             LaneKind::Semaphores => self.lanes -= 1,
@@ -243,7 +245,7 @@ impl Queue {
         self.free(semaphores);
     }
 
-    /// A lane frees `semaphores`.
+    /// Records that a lane no longer needs `semaphores`.
     pub(super) fn free(&mut self, semaphores: &HashSet<SemaphoreName>) {
         for name in semaphores {
             self.busy.remove(name);
@@ -271,7 +273,7 @@ impl Queue {
         Some(taken)
     }
 
-    /// Notes `ticket` as ready if it may go.
+    /// Marks `ticket` as ready if it is first in its lines and its semaphores are free.
     fn look_at(&mut self, ticket: Ticket) {
         if self.is_first_in_its_lines(ticket) && self.is_free(ticket, &Taken::default()) {
             self.ready.insert(ticket);
@@ -283,7 +285,7 @@ impl Queue {
         touches.all(|name| self.head(name) == Some(ticket))
     }
 
-    /// Whether no other lane than that of `taken` has its semaphores.
+    /// Whether no lane has the command's semaphores, apart from that of `taken`.
     fn is_free(&self, ticket: Ticket, taken: &Taken) -> bool {
         let mut touches = self.touches(ticket);
         touches.all(|name| !self.busy.contains(name) || taken.semaphores.contains(name))
@@ -298,7 +300,7 @@ impl Queue {
         self.lines.get(name)?.front().copied()
     }
 
-    /// Takes the first of its lines out of all of them.
+    /// Removes a command that is first in its lines from all of them.
     fn leave(&mut self, ticket: Ticket) -> Option<Queued> {
         self.ready.remove(&ticket);
         let queued = self.waiting.remove(&ticket)?;

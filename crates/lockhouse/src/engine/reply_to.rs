@@ -7,19 +7,19 @@ use tokio::time::Instant;
 use super::wait_handle::WaitHandle;
 use super::waiting::{Answered, Ticket};
 
-/// Who asks.
+/// Where the answer of a command goes.
 #[derive(Debug)]
 pub(super) enum ReplyTo {
     /// A call.
     Caller(Caller),
-    /// One who waits, and was called.
+    /// A waiter that was called.
     Waiter(Place),
     /// The engine itself, which learns from the answer.
     Engine,
 }
 
 impl ReplyTo {
-    /// Whether it is one that waits for room.
+    /// Whether it waits for room.
     pub(super) fn waits(&self) -> bool {
         match self {
             ReplyTo::Caller(caller) => {
@@ -32,22 +32,22 @@ impl ReplyTo {
     }
 }
 
-/// A call that asks for the first time.
+/// A call that is queued for the first time.
 #[derive(Debug)]
 pub(super) struct Caller {
-    /// The claim of an ask.
+    /// The ticket of an ask.
     pub(super) ticket: Option<Ticket>,
     pub(super) answer: oneshot::Sender<Answer>,
-    /// When it must have its answer.
+    /// When the call must have its answer.
     pub(super) deadline: Instant,
 }
 
-/// What a call is answered.
+/// The answer to a call.
 #[derive(Debug)]
 pub(super) enum Answer {
     Decided(Answered),
-    /// There was no room, and it waits.
+    /// There was no room, and the call waits in line.
     Waits(WaitHandle),
-    /// There was no room, and too many wait.
+    /// There was no room, and too many calls wait.
     Overloaded,
 }

@@ -1,12 +1,12 @@
-//! Trying again, where that can help.
+//! Retries calls to the store, where that can help.
 //!
-//! What is transient is tried up to three times more, after a pause that grows and is jittered, so
-//! that those who collided don't collide again. A server that has no connection left is tried for as
-//! long as there is time. All of it ends 9.5 s after it began.
+//! A transient failure is retried up to three times, with growing and jittered backoff, so that
+//! calls which collided do not collide again. A server without a free connection is tried until the
+//! deadline. All of it ends 9.5 s after it began.
 //!
-//! When the answer to a commit was lost, the same batch is asked again: every command is safe to
-//! repeat, and the store's locks make the second wait for the first if that is still under way.
-//! The answer is then the one that the first would have had (P9).
+//! When the answer to a commit was lost, the same batch is sent again. Every command is safe to
+//! repeat, and the store's locks make the second try wait for the first if that is still under way.
+//! The answer is then the one that the first try would have had (P9).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,10 +18,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::again;
 
-/// Within the 10 s that a caller is promised an answer in.
+/// A caller is promised an answer within 10 s.
 pub(super) const PATIENCE: Duration = Duration::from_millis(9_500);
 
-/// How many times more what is transient is tried.
+/// How often a transient failure is retried.
 const RETRIES: u32 = 3;
 
 /// When a call that begins now must have its answer.
@@ -29,22 +29,23 @@ pub(super) fn deadline() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// The same for what goes over all rows. The store has a limit of its own.
+/// The deadline of calls that go over all rows. The store has its own limit.
 pub(super) fn long_deadline() -> Instant {
     Instant::now() + Duration::from_secs(3_600)
 }
 
-/// What to do about a lock wait that timed out.
+/// How to handle a lock wait that timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnLock {
     /// Try again, until the deadline.
     Retry,
-    /// Answer with the error, which names the rows. An answer that was lost before is still asked for until
-    /// the deadline: the transaction that keeps the rows locked may be that of the first try.
+    /// Return the error, which names the rows. If an earlier answer was lost, retry until the
+    /// deadline all the same: the transaction that keeps the rows locked may be the first try.
     Report,
 }
 
-/// A batch says how long its callers have waited. After so long it is brought up to date before a try.
+/// A batch has its callers' waiting times. When they are older than this, they are updated before a
+/// try.
 const UP_TO_DATE_FOR: Duration = Duration::from_millis(5);
 
 /// Decides and saves `batch`, which was made at `made`, before `deadline`.
@@ -137,16 +138,16 @@ where
     }
 }
 
-/// Whether trying again can help after so many retries.
+/// Whether another try can help after `retry` retries.
 fn may_help(error: &Error, retry: u32) -> bool {
     let as_long_as_there_is_time = matches!(error.kind(), Kind::Crowded | Kind::Locked);
     error.is_transient() && (retry < RETRIES || as_long_as_there_is_time)
 }
 
-/// Waits 10 to 20 ms, then four times that, and so on for as long as it grows; five times as long
-/// for a store that can't be had, as it may be starting. A server without a free connection is asked every
-/// 200 to 400 ms: each of many processes needs one for a moment only, to renew what it holds. False if the
-/// deadline would pass meanwhile.
+/// Waits 10 to 20 ms, and four times as long before each further retry. A store that is unavailable
+/// may be starting, so it gets five times as long. A server without a free connection is tried
+/// every 200 to 400 ms, since other processes need their connections only briefly. Returns false if
+/// the deadline would pass meanwhile.
 async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
     let first = match error.kind() {
         Kind::Unavailable | Kind::Crowded => Duration::from_millis(50),
@@ -161,7 +162,7 @@ async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
     again::pause(shortest, Duration::ZERO, deadline).await
 }
 
-/// The time ran out; `last` says what was in the way before.
+/// The error when time ran out; `last` is the error of the try before.
 fn too_late(kind: Kind, last: Option<Error>) -> Error {
     let error = Error::new(kind, "the store did not answer in time");
     match last {
@@ -170,9 +171,9 @@ fn too_late(kind: Kind, last: Option<Error>) -> Error {
     }
 }
 
-/// What the tries whose answers were `lost` would have said, as far as asking again tells; they are
-/// known by what they decided. Where that isn't known: of several commands that end one request or
-/// delete one semaphore, it can have been the first alone.
+/// Infers the answers of the tries whose answers were `lost`, from the decisions of those tries and
+/// the `outcomes` of the repeated batch. Of several commands that end one request or delete one
+/// semaphore, only the first can have done it.
 fn as_asked_before(batch: &Batch, outcomes: Vec<Outcome>, lost: &[Vec<Outcome>]) -> Vec<Outcome> {
     let mut ended = HashSet::new();
     let mut deleted = HashSet::new();
@@ -194,7 +195,7 @@ fn as_asked_before(batch: &Batch, outcomes: Vec<Outcome>, lost: &[Vec<Outcome>])
         .collect()
 }
 
-/// Whether what was `decided`, if it was saved, is what is `found` now.
+/// Whether the outcome `decided`, if it was saved, explains what was `found` now.
 fn did(decided: &Outcome, found: &Outcome) -> bool {
     match (decided, found) {
         (

@@ -1,4 +1,4 @@
-//! Templates: what they say is done to their semaphores, in batches.
+//! Templates: resizes and deletes their semaphores, in batches.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -13,18 +13,19 @@ use tokio::time::timeout;
 use super::{Engine, Touches, retry};
 use crate::Error;
 
-/// How many semaphores of a kind are looked for at once. They share a few transactions.
+/// How many semaphores are read at a time. They share a few transactions.
 const PIECE: u32 = 200;
 
-/// How long one who changes a template waits for its semaphores to follow. The rest of them follow in the background.
+/// How long a call that changes a template waits until its semaphores are resized. The rest are
+/// resized in the background.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What became of the semaphores of templates.
+/// How many semaphores of templates were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Followed {
     /// How many were resized.
     pub(crate) resized: u64,
-    /// How many were deleted, as nobody used them.
+    /// How many idle ones were deleted.
     pub(crate) deleted: u64,
 }
 
@@ -80,7 +81,7 @@ impl Engine {
         retry::read(retry::deadline(), || self.store.templates(page)).await
     }
 
-    /// Has the semaphores of all templates follow them.
+    /// Resizes or deletes the semaphores of all templates, as their templates say.
     pub(crate) async fn follow_all(&self) -> Result<Followed, Error> {
         let mut total = Followed::default();
         let mut after = None;
@@ -101,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Has the semaphores of `template` follow it, piece by piece.
+    /// Resizes or deletes the semaphores of `template`, batch by batch.
     async fn follow(&self, template: &Template) -> Result<Followed, Error> {
         let mut total = Followed::default();
         let mut last = Vec::new();
@@ -109,7 +110,7 @@ impl Engine {
             let deadline = retry::deadline();
             let find = || self.store.to_follow(template, PIECE);
             let names = retry::read(deadline, find).await?;
-            // Those that are found again, though they have followed, would be found for ever.
+            // If the same semaphores are found again, they would be found for ever.
             if names == last {
                 return Ok(total);
             }
@@ -119,7 +120,7 @@ impl Engine {
             for one in join_all(follows).await {
                 followed += one?;
             }
-            // What is found and stays as it is, is in use again, or locked.
+            // The semaphores that stay unchanged are in use again, or locked.
             if followed == Followed::default() {
                 return Ok(total);
             }
@@ -142,7 +143,7 @@ impl Engine {
                 resized: is_resized.into(),
                 deleted: (!semaphore.exists()).into(),
             },
-            // Somebody deleted it meanwhile.
+            // Another caller deleted it meanwhile.
             Ok(_) => Followed::default(),
             Err(Error::Store(error)) if error.kind() == Kind::Locked => Followed::default(),
             Err(error) => return Err(error),

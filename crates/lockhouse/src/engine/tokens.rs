@@ -16,7 +16,7 @@ impl Engine {
     ) -> Result<(Token, Secret), Error> {
         let (token, secret) = draw(name.clone(), grants, expires_at)?;
         let deadline = retry::deadline();
-        // Again with the same digest it is the same token.
+        // The retry is safe: the same digest is the same token.
         let made = retry::read(deadline, || self.store.add_token(&token)).await?;
         let made = made.ok_or(Refusal::TokenExists(name))?;
         Ok((made, secret))

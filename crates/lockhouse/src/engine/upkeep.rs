@@ -10,23 +10,23 @@ use super::lapsed::{PIECE, lapse};
 use super::{Engine, retry};
 use crate::Error;
 
-/// How many rows are deleted first, and at least, where there are so many. Most of what a smaller
-/// transaction takes is its commit.
+/// The first and smallest number of rows to delete in a transaction. A smaller transaction spends
+/// most of its time on the commit.
 const SHORT_PURGE: u32 = 50;
 
-/// How long a purge should take. Whoever acquires or releases meanwhile shares the disk with it, and
-/// on SQLite waits for it.
+/// How long a purge transaction should take. Callers that acquire or release meanwhile share the
+/// disk with it, and on SQLite wait for it.
 const PURGE_FOR: Duration = Duration::from_millis(6);
 
 impl Engine {
-    /// Ends what has lapsed; how many requests.
+    /// Ends lapsed requests. Returns how many it ended.
     pub(crate) async fn sweep_lapsed(&self) -> Result<u64, Error> {
         let lapsed = Due::Lapsed { on: None };
         Ok(self.end_all(lapsed, lapse, retry::deadline).await?.by_us)
     }
 
-    /// Ends what has been held for `age` without a time to live, and is kept by no session of its
-    /// owner; how many requests.
+    /// Ends requests without a TTL that have been held for `age`, unless a session keeps them.
+    /// Returns how many it ended.
     pub(crate) async fn sweep_stale(&self, age: Duration) -> Result<u64, Error> {
         let stale = |request: &Request| Cause::Stale {
             age,
@@ -50,8 +50,8 @@ impl Engine {
         }
     }
 
-    /// Ends all that `owner`, who is known to be gone, holds, and its session; how many requests.
-    /// Should it live after all, its next heartbeat tells it.
+    /// Ends all requests of `owner`, which a check has found gone, and its session. Returns how
+    /// many it ended. If the owner lives after all, its next heartbeat tells it.
     pub(crate) async fn sweep_gone(&self, owner: &Owner) -> Result<u64, Error> {
         let gone = || Cause::OwnerGone {
             owner: owner.clone(),
@@ -59,12 +59,13 @@ impl Engine {
         self.end_owner(owner, gone).await
     }
 
-    /// A piece of those who hold.
+    /// A page of the owners that hold permits.
     pub(crate) async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
         retry::read(retry::deadline(), || self.store.owners(page)).await
     }
 
-    /// Deletes rows of the past, at most `batch` a transaction, with a `pause` after each; how many.
+    /// Deletes old rows, at most `batch` in a transaction, with a `pause` after each. Returns how
+    /// many it deleted.
     pub(crate) async fn purge(
         &self,
         what: Purge,
@@ -77,7 +78,7 @@ impl Engine {
             let deadline = retry::deadline();
             let gone = retry::read(deadline, || self.store.purge(what, some)).await?;
             total += gone;
-            // Fewer than it may be, if somebody has some of them locked.
+            // A short count does not mean the end: another transaction may have some rows locked.
             if gone == 0 {
                 return Ok(total);
             }
@@ -86,12 +87,13 @@ impl Engine {
         }
     }
 
-    /// What is off in the store's rows.
+    /// The inconsistencies in the store's rows.
     pub(crate) async fn verify(&self) -> Result<Vec<Finding>, Error> {
         Ok(self.store.recount().await?.findings())
     }
 
-    /// Mends what can be mended of `findings`; the semaphores as they were.
+    /// Repairs those of the `findings` that can be repaired. Returns the semaphores as they were
+    /// before.
     pub(crate) async fn repair(&self, findings: &[Finding]) -> Result<Vec<Semaphore>, Error> {
         let mut mended = Vec::new();
         for finding in findings.iter().filter(|finding| finding.can_be_repaired) {
@@ -113,7 +115,8 @@ impl Engine {
     }
 }
 
-/// How many rows to delete after `some` took so long: at most `most`, and twice as many.
+/// How many rows to delete next, after deleting `some` took `took`: at most twice as many, and at
+/// most `most`.
 fn next_purge(some: u32, took: Duration, most: u32) -> u32 {
     let in_time = PURGE_FOR.as_secs_f64() / took.as_secs_f64().max(1e-6);
     let next = f64::from(some) * in_time.min(2.0);

@@ -8,11 +8,11 @@ use super::driver::Driver;
 use super::waiting::{Answered, Wait};
 use crate::Error;
 
-/// One who waits. Dropping it gives the place up.
+/// A waiting call. Dropping the handle gives up its place.
 #[derive(Debug)]
 pub(super) struct WaitHandle {
     driver: Driver,
-    /// Until it is given up: it may be another's then.
+    /// Its place, until it is given up: after that another call may have it.
     place: Option<Place>,
     wait: Wait,
     answered: oneshot::Receiver<Answered>,
@@ -33,8 +33,8 @@ impl WaitHandle {
         }
     }
 
-    /// What it comes to; no room, once the wait is over. Who is being served in that very moment
-    /// is told what comes of it.
+    /// Waits for the outcome. When the wait is over, the outcome is the last refusal, unless the
+    /// waiter is being served at that moment.
     pub(super) async fn outcome(mut self) -> Result<Outcome, Error> {
         if let Wait::Until(until) = self.wait {
             if let Ok(answered) = timeout_at(until, &mut self.answered).await {

@@ -1,9 +1,9 @@
-//! What a check of owners is asked and answers.
+//! Checks of owners, and their verdicts.
 
 use async_trait::async_trait;
 use lockhouse_core::Owner;
 
-/// What a check knows about an owner.
+/// The verdict of a check about an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The owner lives.
@@ -39,7 +39,7 @@ pub enum Verdict {
 /// ```
 #[async_trait]
 pub trait OwnerCheck: std::fmt::Debug + Send + Sync + 'static {
-    /// What the check knows about `owner`.
+    /// The verdict about `owner`.
     async fn verdict(&self, owner: &Owner) -> Verdict;
 
     /// The most owners that the check is asked about at once.

@@ -29,7 +29,7 @@ impl HttpCheck {
     pub fn new(template: impl Into<String>) -> Result<Self, crate::Error> {
         let template = template.into();
         let Some(sample) = sample(&template) else {
-            // The template is not repeated: it may have a password in it.
+            // The message does not repeat the template, which may contain a password.
             let problem = "takes an http:// or https:// URL with {owner} in its path or query";
             return Err(Invalid::new("check", problem).into());
         };
@@ -37,7 +37,7 @@ impl HttpCheck {
         Ok(Self { template, client })
     }
 
-    /// Whom to ask about `owner`; `None` where no URL says so.
+    /// The URL to ask about `owner`. `None` if no URL can name it.
     fn url(&self, owner: &Owner) -> Option<Url> {
         if matches!(owner.name(), "." | "..") {
             return None;
@@ -47,8 +47,7 @@ impl HttpCheck {
     }
 }
 
-/// The URL for some owner, if an owner can change the path and the query of `template`, and nothing
-/// else.
+/// The URL for some owner, if the owner's name changes only the path and the query of `template`.
 fn sample(template: &str) -> Option<Url> {
     let of = |owner| Url::parse(&template.replace("{owner}", owner)).ok();
     let (one, other) = (of("1")?, of("2")?);

@@ -30,7 +30,7 @@ pub struct SqlCheck {
     /// The URL, for messages.
     shown: String,
     query: String,
-    /// Whether the last answer was none, which is told once.
+    /// Whether the last query failed: the failure is logged once.
     failing: AtomicBool,
 }
 
@@ -127,7 +127,7 @@ impl SqlCheck {
     }
 }
 
-/// Without the query: a piece of a password with a space in it would be taken for one.
+/// Omits the query: if a password has a space in it, a part of it would be taken for the query.
 impl fmt::Debug for SqlCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SqlCheck").field(&self.shown).finish()

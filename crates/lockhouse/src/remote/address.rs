@@ -1,9 +1,9 @@
-//! Where the server is, and the URL of each of its resources.
+//! The URL of the server, and of each of its resources.
 //!
-//! A name or an id is one segment of the path, percent-encoded, whatever is in it: `a/b`, `%2F`
-//! and `?` come through as they are. Only `.` and `..` can't: to a URL they mean "here" and "one
-//! up" however they are spelt, `%2E%2E` too, and every client and proxy on the way may resolve
-//! them. So they are refused here rather than sent to another resource.
+//! A name or an id is one percent-encoded segment of the path, so `a/b`, `%2F` and `?` arrive
+//! unchanged. Only `.` and `..` cannot be encoded: in a URL they mean "here" and "one up" in any
+//! spelling, `%2E%2E` too, and clients and proxies may resolve them. So this module refuses them
+//! rather than address another resource.
 
 use std::fmt::Display;
 
@@ -17,7 +17,7 @@ use lockhouse_wire as wire;
 #[derive(Clone)]
 pub(super) struct Address {
     base: Url,
-    /// The same without credentials, for messages.
+    /// The URL without credentials, for messages.
     shown: String,
 }
 
@@ -31,11 +31,11 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
         refuse_misplaced(url)?;
         let base = Url::parse(url).map_err(|error| {
-            // The URL is not repeated: it may have a password in it.
+            // The message does not repeat the URL, which may contain a password.
             Error::new(Kind::Configuration, "the server's URL is malformed").caused_by(error)
         })?;
         if !matches!(base.scheme(), "http" | "https") {
-            // Of what has no host, as `mailto:ann`, no resource's URL can be made.
+            // A URL without a host, such as `mailto:ann`, has no resources.
             let context = "the server's URL starts with neither http:// nor https://";
             return Err(Error::new(Kind::Configuration, context));
         }
@@ -76,7 +76,7 @@ impl Address {
         self.join(["v1", "templates"])
     }
 
-    /// A template.
+    /// The URL of a template.
     pub(super) fn template(&self, pattern: &Pattern) -> Result<Url, Invalid> {
         let segment = Segment {
             field: "pattern",
@@ -85,7 +85,7 @@ impl Address {
         self.named("templates", &segment, &[])
     }
 
-    /// A semaphore, or what is `below` it.
+    /// The URL of a semaphore, or of the resource `below` it.
     pub(super) fn semaphore(&self, name: &SemaphoreName, below: &[&str]) -> Result<Url, Invalid> {
         let segment = Segment {
             field: "semaphore",
@@ -94,7 +94,7 @@ impl Address {
         self.named("semaphores", &segment, below)
     }
 
-    /// A request, or what is `below` it.
+    /// The URL of a request, or of the resource `below` it.
     pub(super) fn request(&self, id: &ExternalId, below: &[&str]) -> Result<Url, Invalid> {
         let segment = Segment {
             field: "external_id",
@@ -103,7 +103,7 @@ impl Address {
         self.named("requests", &segment, below)
     }
 
-    /// An owner's session.
+    /// The URL of an owner's session.
     pub(super) fn owner(&self, owner: &Owner) -> Result<Url, Invalid> {
         let segment = Segment {
             field: "owner",
@@ -116,7 +116,7 @@ impl Address {
         self.join(["v1", "tokens"])
     }
 
-    /// An access token.
+    /// The URL of an access token.
     pub(super) fn token(&self, name: &TokenName) -> Result<Url, Invalid> {
         let segment = Segment {
             field: "name",
@@ -125,7 +125,7 @@ impl Address {
         self.named("tokens", &segment, &[])
     }
 
-    /// The piece `page` of the listing at `url`.
+    /// The URL of `page` of the listing at `url`.
     pub(super) fn page<K: Display>(&self, mut url: Url, page: &Page<K>) -> Url {
         let mut query = url.query_pairs_mut();
         query.append_pair("limit", &page.limit.to_string());
@@ -148,7 +148,7 @@ impl Address {
         Ok(self.join(segments.chain(below.iter().copied())))
     }
 
-    /// The base with `segments`, each percent-encoded as one.
+    /// The base URL with `segments`, each percent-encoded.
     fn join<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {

@@ -1,7 +1,7 @@
-//! A long wait in calls of at most 20 s.
+//! Splits a long wait into calls of at most 20 s.
 //!
-//! Each begins a second before the last one ends. So the server has one of them in its line all the
-//! time, and nobody behind gets by in between (P11). Both are answered with the same grant.
+//! Each call begins a second before the last one ends. So the server always has one of them in its
+//! line, and no later waiter gets by in between (P11). Both get the same grant.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::Error;
 /// The longest wait of one call.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// How long before a call ends the next one begins: enough for it to get there, be it over a
-/// connection of its own.
+/// How long before the end of a call the next one begins: enough time to arrive, even over a new
+/// connection.
 const OVERLAP: Duration = Duration::from_secs(1);
 
-/// Waits until then by calls, each of which waits until the time that it is given; without a time,
-/// for as long as it takes. The first answer but "no room" counts.
+/// Waits until `until`, or without it for as long as it takes, in calls that each wait until the
+/// time that they get. Returns the first answer other than "no room".
 pub(super) async fn waiting<T, F>(
     until: Option<Instant>,
     call: impl Fn(Instant) -> F,

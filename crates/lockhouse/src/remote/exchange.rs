@@ -1,11 +1,13 @@
-//! One call to the server: asked, and asked again where that can help.
+//! One call to the server, with retries where they can help.
 //!
-//! - No connection: nothing was sent, so it is simply asked again.
-//! - A connection lost, no answer in time, a proxy's 502 or 504, the answer to another call: this
-//!   one may have been done. It is asked again, and its answer then read as the first one's (P9).
-//! - 503: the server says to try again, and after how long.
+//! - No connection: nothing was sent, so the call is sent again.
+//! - A lost connection, no answer in time, a proxy's 502 or 504, or the answer to another call: the
+//!   server may have done the call. It is sent again, and the second answer tells the result of the
+//!   first call (P9).
+//! - 503: the server says when to try again.
 //!
-//! Only the caller's deadline bounds the tries, so a restart of the server that takes some seconds is not seen.
+//! Only the caller's deadline limits the tries, so callers do not notice a server restart of some
+//! seconds.
 
 use std::error::Error as _;
 use std::io;
@@ -29,19 +31,19 @@ use crate::again::pause;
 use crate::{Error, Invalid};
 use lockhouse_wire::{CALL_ID, Problem};
 
-/// Within the 10 s that a caller is promised an answer in, beyond the wait asked for. Longer than
-/// the server takes to give up on its store, so that it is the server's word that the caller gets.
+/// A caller is promised an answer within 10 s beyond its wait. This is longer than the server waits
+/// for its store, so that the caller gets the server's error.
 pub(super) const PATIENCE: Duration = Duration::from_millis(9_900);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Shorter than any server or proxy keeps an idle connection, so that seldom one is used that the
-/// other side is about to close.
+/// Shorter than servers and proxies keep idle connections, so that a connection is seldom used
+/// which the other side is about to close.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Pauses double up to this, before the jitter.
+/// Backoff doubles up to this, before the jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest answer that is read: a page has a thousand rows at most, and a server ends it much sooner.
@@ -49,12 +51,12 @@ const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 
 /// What came of a call.
 pub(super) struct Asked {
-    /// If it may have been done before the try that `result` is of, how long ago the first began.
+    /// If an earlier try may have done the call: how long ago the first try began.
     pub(super) asked_before: Option<Duration>,
     pub(super) result: Result<Answer, Error>,
 }
 
-/// An answer that says yes.
+/// A successful answer.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     body: Vec<u8>,
@@ -73,12 +75,12 @@ struct Failure {
     error: Error,
     /// How long the server says to wait before the next try.
     retry_after: Duration,
-    /// Another try would fail the same way, whatever the kind of `error`.
+    /// Another try would fail in the same way, whatever the kind of `error`.
     is_final: bool,
 }
 
-/// A client for `url` and others on the same host, which trusts the authorities of `ca_file` or of the system. It goes by the
-/// proxy that the environment names, unless the host is this machine.
+/// A client for the host of `url`, which trusts the authorities of `ca_file` or of the system. It
+/// uses the proxy of the environment, unless the host is this machine.
 pub(crate) fn client(url: &Url, ca_file: Option<&Path>) -> Result<Client, store::Error> {
     let builder = match is_loopback(url) {
         true => Client::builder().no_proxy(),
@@ -86,7 +88,8 @@ pub(crate) fn client(url: &Url, ca_file: Option<&Path>) -> Result<Client, store:
     };
     builder
         .tls_backend_preconfigured(tls::config(url.scheme() == "https", ca_file)?)
-        // A redirect may turn a PUT into a GET; who gave the URL should know where it leads.
+        // A redirect may turn a PUT into a GET, so none is followed. The operator should configure
+        // the final URL.
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
@@ -109,7 +112,8 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 impl Remote {
-    /// Sends what `build` makes, each time anew, until there is an answer or `deadline` passes.
+    /// Sends the request of `build`, built again for each try, until there is an answer or
+    /// `deadline` passes.
     pub(super) async fn ask(
         &self,
         deadline: Instant,
@@ -147,8 +151,8 @@ impl Remote {
         client.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Those that there are are not used again: on one of them answers are out of step, and which it
-    /// is nobody can tell. They close when the calls on them have ended.
+    /// Stops using the existing connections: on one of them the answers are out of step, and the
+    /// client cannot tell which one. They close when the calls on them have ended.
     fn leave_connections(&self) {
         let ca_file = self.options.ca_file.as_deref();
         if let Ok(new) = client(self.address.base(), ca_file) {
@@ -166,7 +170,7 @@ impl Remote {
             let text = format!("no request can be made: {}", cause(&error.without_url()));
             Failure::new(Error::Internal(text))
         })?;
-        // Of a read nothing can have been applied.
+        // A read applies nothing.
         let lost = match *request.method() {
             Method::GET => Kind::Unavailable,
             _ => Kind::Unknown,
@@ -174,7 +178,7 @@ impl Remote {
         let exchange = async {
             let mut response = self.client().execute(request).await?;
             let (status, hint) = (response.status(), Hint::of(&response));
-            // A server of another version, or a proxy that answers by itself, has no id.
+            // The answer of a server of another version, or of a proxy, has no id.
             let of_another = |told| told != id.as_str();
             let is_ours = !response.headers().get(CALL_ID).is_some_and(of_another);
             let mut body = Vec::new();
@@ -227,7 +231,7 @@ impl Remote {
         Err(self.failure(status, &hint, &body, lost))
     }
 
-    /// The error that an answer tells of.
+    /// The error of an answer.
     fn failure(&self, status: StatusCode, hint: &Hint, body: &[u8], lost: Kind) -> Failure {
         let retry_after = match status {
             StatusCode::SERVICE_UNAVAILABLE => hint.retry_after,
@@ -235,7 +239,7 @@ impl Remote {
         };
         let problem = serde_json::from_slice::<Problem>(body).unwrap_or_default();
         let is_of_the_api = match status {
-            // Some other server's path is not known either.
+            // Another kind of server does not know the path either.
             StatusCode::NOT_FOUND => problem.field.as_deref() != Some("path"),
             status => status != StatusCode::METHOD_NOT_ALLOWED,
         };
@@ -245,7 +249,7 @@ impl Remote {
                 ..Failure::new(Error::from(problem))
             };
         }
-        // Not the words of a server: those of a proxy before it, or of something else.
+        // The text is not from a Lockhouse server, but from a proxy before it or another program.
         let url = self.address.shown();
         let what = format!("{url} answered {status}");
         match status {
@@ -271,11 +275,11 @@ impl Remote {
         }
     }
 
-    /// What the answer holds.
+    /// Parses the body of the answer.
     pub(super) fn json<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, Error> {
         serde_json::from_slice(&answer.body).map_err(|error| match error.classify() {
             Category::Data => self.nonsense(&error),
-            // The page of something else, which answers whatever it is asked.
+            // A page of another program, which gives the same answer to any request.
             Category::Syntax | Category::Eof | Category::Io => {
                 let url = self.address.shown();
                 let what = format!("{url} answered no JSON; is it the URL of a lockhouse server?");
@@ -286,7 +290,7 @@ impl Remote {
         })
     }
 
-    /// What the answer holds, as the word of the library that it stands for.
+    /// Parses the body of the answer, and converts it to the library's type.
     pub(super) fn read<W, T>(&self, answer: &Answer) -> Result<T, Error>
     where
         W: DeserializeOwned,
@@ -332,7 +336,8 @@ impl Failure {
         }
     }
 
-    /// Whether asking again can help. One who was refused for want of room asks again by waiting.
+    /// Whether another try can help. A refusal for lack of room is not retried here: waiting does
+    /// that.
     fn may_do_better(&self) -> bool {
         !self.is_final && self.is_transient()
     }
@@ -345,7 +350,7 @@ impl Failure {
         }
     }
 
-    /// The error of the last try, given that one before may have been done.
+    /// The error of the last try, where an earlier try may have been done.
     fn after(self, asked_before: bool) -> Error {
         if !asked_before || !self.is_transient() || self.error.maybe_applied() {
             return self.error;
@@ -357,7 +362,7 @@ impl Failure {
     }
 }
 
-/// What the headers of an answer say beside it.
+/// The hints in the headers of an answer.
 struct Hint {
     retry_after: Duration,
     location: Option<String>,
@@ -379,7 +384,7 @@ fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         return matches!(error, rustls::Error::InvalidCertificate(_));
     }
-    // An I/O error's source is not the error that it wraps, but that one's source.
+    // The source of an I/O error is not the error that it wraps, but that error's source.
     let wrapped = error
         .downcast_ref::<io::Error>()
         .and_then(io::Error::get_ref);
@@ -389,7 +394,7 @@ fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     }
 }
 
-/// What lies at the bottom of `error`, which itself says little.
+/// The innermost cause of `error`, whose own message says little.
 fn cause(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     while let Some(below) = cause.and_then(|cause| cause.source()) {

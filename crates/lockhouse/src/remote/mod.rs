@@ -1,9 +1,8 @@
 //! Semaphores behind a server: each call goes over HTTP to a `lockhouse serve`.
 //!
-//! Every command is safe to repeat, so a connection that fails, an answer that is lost and a
-//! server that says "try again" are [asked again](exchange) for up to 10 s. A long
-//! wait for room is [cut into calls](calls) of at most 20 s, as proxies end calls on which nothing
-//! moves.
+//! Every command is safe to repeat. So a call is [retried](exchange) for up to 10 s after a failed
+//! connection, a lost answer or a "try again". A long wait for room is [split into calls](calls) of
+//! at most 20 s, since proxies cut idle calls.
 
 mod address;
 mod calls;
@@ -39,7 +38,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// At most as many as a page has, and the cursor of the next if there is one.
+    /// At most one page of holders, and the cursor of the next page if there is one.
     async fn part_of_holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         if let Holders {
             on: Some(name),
@@ -74,7 +73,7 @@ impl Remote {
         })
     }
 
-    /// Nothing is connected to yet.
+    /// A client of the server at `url`. It opens no connection yet.
     pub(crate) fn new(url: &str, options: ConnectOptions) -> Result<Self, store::Error> {
         let address = Address::parse(url)?;
         let client = exchange::client(address.base(), options.ca_file.as_deref())?;
@@ -87,7 +86,7 @@ impl Remote {
     }
 
     async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Reply, Error> {
-        // A wait too long for the clock is one without an end.
+        // A wait that is too long for the clock has no end.
         let until = Instant::now().checked_add(wait);
         let was_asked_before = &AtomicBool::new(false);
         let answer = calls::waiting(until, |until| async move {
@@ -121,7 +120,7 @@ impl Remote {
         Ok(Reply::Granted {
             now: answer.status == StatusCode::CREATED,
             request: self.read::<wire::Request, _>(answer)?,
-            // Whether too little of it is left is the server's business, which has looked.
+            // The server has checked that enough time is left.
             lasts: None,
         })
     }
@@ -173,7 +172,7 @@ impl Remote {
         Ok(Reply::Heard { session, began })
     }
 
-    /// `Ok` for what the server answered, be it a refusal.
+    /// `Ok` for any answer of the server, also a refusal.
     fn ended(&self, asked: Asked, command: &Command) -> Result<Reply, Error> {
         let asked_before = asked.asked_before;
         let outcome = match asked.result {
@@ -205,8 +204,8 @@ impl Remote {
     }
 }
 
-/// Whether a try before the one that was refused, whose answer was lost, may still be granted: it may wait
-/// at the server, for room, a capacity, or a semaphore.
+/// Whether an earlier try, whose answer was lost, may still be granted after this refusal: it may
+/// wait at the server for room, a capacity or a semaphore.
 fn may_be_granted_after(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -216,8 +215,8 @@ fn may_be_granted_after(error: &Error) -> bool {
 
 /// Whether a call that began `ago` may have done what is found done.
 ///
-/// What had ended longer before the call than its last try took, it did not end. What another ended
-/// in the same way after that can't be told from what this ended.
+/// A request that ended before the call began was not ended by it. If another caller ended the
+/// request in the same way after the call began, this cannot tell the two apart.
 fn may_be_since(found: &Outcome, ago: Duration) -> bool {
     let Ok(Reply::Ended {
         request,
@@ -227,13 +226,13 @@ fn may_be_since(found: &Outcome, ago: Duration) -> bool {
     else {
         return true;
     };
-    // No time, if the clock was set back.
+    // Zero, if the clock was set back.
     let passed = |at| decided_at.duration_since(at).try_into();
     let passed: Option<Duration> = request.released_at().and_then(|at| passed(at).ok());
     passed.unwrap_or_default() <= ago
 }
 
-/// What a [`Backend`](crate::backend::Backend) does.
+/// The calls of a [`Backend`](crate::backend::Backend).
 impl Remote {
     pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
         match &command {
@@ -280,7 +279,7 @@ impl Remote {
         Ok((status, answer.status == StatusCode::CREATED))
     }
 
-    /// Of a goodbye that is asked again, what the first released is not counted.
+    /// If a goodbye is retried, the requests that the first try released are not counted.
     pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {
         let url = self.address.owner(owner)?;
         let build = || self.client().delete(url.clone());
@@ -311,7 +310,7 @@ impl Remote {
         self.read::<wire::Request, _>(&answer)
     }
 
-    /// A server may answer fewer than are asked for, and says then that there are more.
+    /// A server may return fewer rows than were asked for, and then says that there are more.
     pub(crate) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {
         let mut rest = page.clone();
         let mut held = Held::default();

@@ -29,7 +29,7 @@ impl Remote {
         let asked = self.ask(Instant::now() + PATIENCE, build).await;
         match asked.result {
             Ok(_) => Ok(true),
-            // One whose answer was lost may have deleted it.
+            // An earlier try, whose answer was lost, may have deleted it.
             Err(Error::Invalid(invalid)) if invalid.field() == "template" => {
                 Ok(asked.asked_before.is_some())
             }

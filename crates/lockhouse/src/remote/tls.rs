@@ -1,5 +1,5 @@
-//! TLS by rustls on ring, with the machine's own trust. No provider is installed for the process:
-//! which one it uses elsewhere is the program's affair.
+//! TLS by rustls on ring, with the machine's trusted certificates. It installs no provider for the
+//! whole process: that choice is the program's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use rustls_platform_verifier::Verifier;
 
-/// What a client needs for `https://`, or for no more than `http://`. The latter must work on a
-/// machine that trusts nobody, as a small container may.
+/// The TLS configuration for `https://`, or an empty one for `http://`. The latter must work on a
+/// machine without trusted certificates, such as a small container.
 ///
-/// The certificates in `ca_file` are then trusted, and no others.
+/// With a `ca_file`, only the certificates in it are trusted.
 pub(super) fn config(is_encrypted: bool, ca_file: Option<&Path>) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = builder(Arc::clone(&provider))?;

@@ -8,7 +8,7 @@ use super::Remote;
 use super::exchange::PATIENCE;
 use crate::{Error, Secret};
 
-/// The largest piece of a listing.
+/// The largest page of a listing.
 const PIECE: u32 = 1000;
 
 impl Remote {

@@ -30,7 +30,7 @@ impl fmt::Display for UpkeepState {
     }
 }
 
-/// The turn, and the tasks that failed when they were last tried.
+/// The turn, and the tasks whose last run failed.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     turn: UpkeepState,
@@ -47,13 +47,13 @@ impl Health {
         }
     }
 
-    /// Notes who has the turn, and warns once when nobody can have it.
+    /// Records which process has the turn, and warns once when none can take it.
     pub(crate) fn turn(&mut self, turn: UpkeepState) {
         if turn == self.turn {
             return;
         }
         if let UpkeepState::Failing(why) = &turn {
-            tracing::warn!(why, "the upkeep can't run: what has expired is not ended");
+            tracing::warn!(why, "the upkeep cannot run: expired requests are not ended");
         }
         if turn != UpkeepState::Working {
             self.failed.clear();
@@ -61,7 +61,7 @@ impl Health {
         self.turn = turn;
     }
 
-    /// Notes how a task ended.
+    /// Records how a task ended.
     pub(crate) fn did(&mut self, task: &'static str, error: Option<Error>) {
         match error {
             Some(error) => self.failed.insert(task, error.to_string()),

@@ -1,7 +1,7 @@
 //! The permit to do the upkeep, on a reserved semaphore of capacity 1.
 //!
-//! Callers cannot name that semaphore. Versions before that rule let them, so a database may hold a
-//! request on it that no process would make; a process that finds one ends it.
+//! Callers cannot name that semaphore. Older versions allowed it, so a database may hold a caller's
+//! request on it. A process that finds one ends it.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::{Code, Error, Lockhouse, Permit};
 /// The reserved semaphore.
 const SEMAPHORE: &str = "lockhouse:upkeep";
 
-/// The longest that the work rests after its process died.
+/// The longest time that the upkeep stops after its process died.
 pub(super) const MOST_TTL: Duration = Duration::from_secs(30);
 
-/// The shortest: a process that is merely slow should keep the permit.
+/// The shortest TTL: a process that is merely slow should keep the permit.
 pub(super) const LEAST_TTL: Duration = Duration::from_secs(1);
 
-/// The permit, which the process that has it keeps.
+/// The permit of the upkeep, if this process has it.
 pub(super) struct Turn<'a> {
     lockhouse: &'a Lockhouse,
     engine: &'a Engine,
@@ -43,7 +43,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The request of the permit, if this process has it; it takes it if nobody has.
+    /// The request of the permit, if this process has it. Tries to take the permit if this process
+    /// does not have it.
     pub(super) async fn ours(&self) -> Option<ExternalId> {
         let mut permit = self.permit.lock().await;
         if permit.as_ref().is_none_or(Permit::is_lost) {
@@ -58,7 +59,7 @@ impl<'a> Turn<'a> {
         permit.as_ref().map(|permit| permit.external_id().clone())
     }
 
-    /// Gives the permit back, if this process has it. If that fails, it lapses.
+    /// Releases the permit, if this process has it. If that fails, the permit expires.
     pub(super) async fn leave(self) {
         self.engine.upkeep().turn(UpkeepState::Off);
         let Some(permit) = self.permit.into_inner() else {
@@ -69,10 +70,10 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The permit; none if another process has it.
+    /// Takes the permit. Returns `None` if another process has it.
     async fn take(&self) -> Result<Option<Permit>, Error> {
         let name = SemaphoreName::stored(SEMAPHORE)?;
-        // Also undoes what a resize may have done to it.
+        // This also restores the capacity after a resize.
         let definition = Definition::new(name.clone(), Capacity::new(1)?);
         self.engine.define(definition).await?;
         match self.ask(&name).await {
@@ -96,7 +97,7 @@ impl<'a> Turn<'a> {
         builder.hold(ask, Duration::ZERO).await
     }
 
-    /// Ends requests on the reserved semaphore that no process made; whether there were any.
+    /// Ends requests on the reserved semaphore that no upkeep made. Returns whether there were any.
     async fn end_strangers(&self, name: &SemaphoreName) -> Result<bool, Error> {
         let page = Page {
             after: None,
@@ -132,7 +133,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Whether a process that does upkeep may have made it.
+/// Whether a process that does upkeep may have made the request.
 fn is_a_turn(request: &Request) -> bool {
     let is_short = |ttl: Ttl| ttl.as_duration() <= MOST_TTL;
     request.owner.is_none()

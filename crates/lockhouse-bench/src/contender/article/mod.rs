@@ -98,7 +98,7 @@ fn semaphores(shape: &Shape) -> Vec<String> {
     inserts("article_semaphore (id,name,capacity)", rows, row)
 }
 
-/// What is held and what has ended before, from ids on that a run does not reach.
+/// The held and the ended requests from before the run, with ids that the run does not reach.
 fn before(shape: &Shape) -> Vec<String> {
     let state = |i| {
         if i < shape.held {

@@ -23,7 +23,7 @@ impl<'a> Distance<'a> {
             if facts.clock_moved {
                 continue;
             }
-            // Who asks again after a lost answer is told of what the first call did as of its own.
+            // A call that is repeated after a lost answer gets the result of the first call.
             let told = |o: &Operation| !facts.was_lost(o.begun);
             let new = facts.grants().find(|(_, _, now)| *now);
             if let Some((grant, ..)) = new.filter(|(grant, ..)| told(grant)) {

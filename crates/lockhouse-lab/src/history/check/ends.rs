@@ -50,7 +50,7 @@ fn ended_twice(facts: &Facts<'_>) -> Option<Violation> {
     (enders.len() > 1).then(|| Violation::new(Promise::P3, what).by(enders))
 }
 
-/// P3: everybody is told of the same end.
+/// P3: all callers get the same end.
 fn other_reasons(facts: &Facts<'_>) -> Option<Violation> {
     let mut told = facts.operations().filter(|o| o.says_ended().is_some());
     let first = told.next();
@@ -121,7 +121,7 @@ fn outlives_a_goodbye<'a>(distance: &Distance<'_>, facts: &Facts<'a>) -> Option<
     let goodbye = goodbyes.min_by_key(|goodbye| goodbye.ended)?;
     let outlives = match row.released_at {
         None => true,
-        // What had expired before is ended whenever somebody comes by.
+        // The first call that touches an expired request ends it.
         Some(_) if facts.clock_moved || row.end_reason.as_deref() == Some("expired") => false,
         Some(at) => distance.earliest(at).is_some_and(|at| goodbye.ended < at),
     };

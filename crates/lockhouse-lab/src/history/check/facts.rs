@@ -1,4 +1,4 @@
-//! What is known of each request.
+//! The facts that are known about each request.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,7 +99,8 @@ impl<'a> Facts<'a> {
         calls.copied()
     }
 
-    /// The first call that may have got it, be it that it was over before an answer came through.
+    /// The first call that may have been granted it, even if it had ended before an answer came
+    /// through.
     pub(super) fn first_ask(&self) -> Option<&'a Operation> {
         let may = |ask: &&Operation| {
             let answer = &ask.answer;

@@ -1,4 +1,4 @@
-//! What a history and the rows that it left decide of each promise.
+//! Decides each promise from a history and the rows that it left.
 //!
 //! Only what follows surely is said: a call that was never answered may have been done at any time
 //! from its beginning on, or never. A request is *surely held* from the first answer that says it was
@@ -18,17 +18,18 @@
 //! | P5 | a request is there once | all grants under an id show the same permits and fences, at most one of them as new, none after the end, and the same slots; the row has the owner of the ask; only one ask is granted under an id, and a conflict needs two; what is surely held is not refused to who asks again; what was always refused left no row, and no semaphore that a template would make |
 //! | P6 | the row has the permits of the ask, all of them | so has the answer; and no caller sees a deadlock |
 //! | P7 | no fence twice, none beyond the semaphore's own, and later grants have greater ones | a grant that was asked for after another was answered has the greater fence; the row has the fence that was told |
-//! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; nobody who is awake is told of a grant that has expired |
+//! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; a client that is awake gets no grant that has expired |
 //! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits, nor that there is none for which a template was set; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
-//! | P10 | | nobody is refused for want of room while what is possibly held leaves enough of it, a second after the time of what nobody ended, or its owner's |
+//! | P10 | | nobody is refused for lack of room while the permits that are possibly held leave enough of it, a second after the time of what nobody ended, or its owner's |
 //! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later |
 //!
-//! A semaphore of a template may be deleted while nobody holds of it. What it was defined as is decided while somebody does.
+//! A semaphore of a template may be deleted while nobody holds of it. While permits of it are held,
+//! its definition is checked.
 //!
-//! P12 is not decided here. P10 is not decided of semaphores whose capacity changed, nor while
-//! somebody waits for them: who waits comes first, though there is room. What an owner's session keeps
-//! is surely held until the session may have lapsed. Rows that were purged count as lost: the history
-//! must be younger than the purge. What is stale is so by the age that upkeep has by default.
+//! P12 is not decided here. P10 is not decided for semaphores whose capacity changed, nor while
+//! they have waiters: a waiter comes first even if there is room. The requests of a session count
+//! as held until the session may have lapsed. Purged rows count as lost, so the history must be
+//! younger than the purge. Staleness is judged by the upkeep's default age.
 //!
 //! All of it is linear in operations and rows, but for sorting them; the heartbeats of an owner are gone
 //! through for each of its requests, the capacities of a semaphore for each who was told that it is too
@@ -105,7 +106,7 @@ pub fn late_grants(
     clock::told_too_late(&scene, is_judged)
 }
 
-/// What the history breaks, and history and rows together.
+/// The violations in the history alone, and in history and rows together.
 fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     let mut found = held::more_than_there_are(scene);
     let distance = Distance::of(scene);

@@ -1,4 +1,4 @@
-//! P10: nobody is refused for want of room that there must be.
+//! P10: nobody is refused for lack of room while there must be room.
 //!
 //! For each semaphore: what is possibly held in a span of time is at most what began before its end,
 //! less what was over before its beginning. Where that leaves room for an ask that was refused, the
@@ -32,7 +32,7 @@ struct Semaphore<'a> {
 struct Refusal<'a> {
     ask: &'a Operation,
     count: i64,
-    /// What its own request may hold meanwhile, which is no reason to refuse it.
+    /// The permits that its own request may hold meanwhile, which are no reason to refuse it.
     own: i64,
 }
 
@@ -54,7 +54,7 @@ impl Sums {
         }
     }
 
-    /// What was added before `at`.
+    /// The sum of the changes before `at`.
     fn before(&self, at: u64) -> i64 {
         let until = self.0.partition_point(|(time, _)| *time < at);
         until.checked_sub(1).map_or(0, |last| self.0[last].1)
@@ -132,7 +132,7 @@ fn surely_never_held(scene: &Scene<'_>, facts: &Facts<'_>) -> bool {
     scene.rows.is_some() && facts.rows.is_empty() && facts.first_grant().is_none()
 }
 
-/// What a request possibly holds, and when.
+/// The permits that a request possibly holds, and when.
 #[derive(Default)]
 struct Own<'a> {
     from: u64,

@@ -1,4 +1,4 @@
-//! What keeps the requests of an owner: its heartbeats.
+//! Sessions: an owner's heartbeats keep its requests.
 //!
 //! A session goes on for as long as the last heartbeat said. One that was not answered may be heard at
 //! any time from its beginning on, or never.

@@ -54,7 +54,7 @@ fn is_held_since(scene: &Scene<'_>, name: &str, at: u64) -> bool {
     })
 }
 
-/// What a change makes it; none if it is deleted.
+/// The capacity after a change. `None` if it is deleted.
 fn capacity(change: &Operation) -> Option<i64> {
     match change.call {
         Call::Define { capacity, .. } => Some(capacity),

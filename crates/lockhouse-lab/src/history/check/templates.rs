@@ -57,7 +57,8 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     found
 }
 
-/// P9: an ask that is told of an unknown semaphore, when templates were surely set for all that it names.
+/// P9: asks that were refused with an unknown semaphore, although templates for all their
+/// semaphores were certainly set.
 fn unknown(scene: &Scene<'_>, templates: &Templates<'_>) -> Vec<Violation> {
     let denied = scene.operations.iter().filter_map(|operation| {
         let asked = operation.asked()?;

@@ -1,4 +1,4 @@
-//! What it costs to find what is due, and what is past.
+//! The cost of finding due requests and old rows.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ async fn mariadb_finds_what_is_due_at_the_cost_of_what_is_due() {
     finds_what_is_due_at_the_cost_of_what_is_due(MARIADB).await;
 }
 
-/// P12. Neither what is held nor what has ended is read: of 2000 each, all on one semaphore, the
-/// few that are due are found by reading few rows.
+/// P12. Held and ended requests are not read: of 2000 each, all on one semaphore, the few due ones
+/// are found by reading few rows.
 async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;

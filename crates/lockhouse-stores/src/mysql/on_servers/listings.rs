@@ -1,4 +1,4 @@
-//! What a page of a listing costs.
+//! The cost of a page of a listing.
 
 use lockhouse_core::store::{Cursor, Page};
 use lockhouse_core::{NamePrefix, Owner, SemaphoreName};
@@ -19,8 +19,8 @@ async fn mariadb_reads_a_page_at_the_cost_of_what_it_holds() {
     reads_a_page_at_the_cost_of_what_it_holds(MARIADB).await;
 }
 
-/// Neither what is before the page nor what is behind it is read, nor what has ended. Nothing is sorted but the rows of
-/// the page.
+/// Rows before and after the page are not read, and neither are ended requests. Only the rows of
+/// the page are sorted.
 async fn reads_a_page_at_the_cost_of_what_it_holds(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
@@ -112,7 +112,8 @@ async fn fill_with_holders(store: &MySql, variable: &str) {
     }
 }
 
-/// What pages of three rows are read by, how many entries of the index each finds, and how many rows reading them may cost.
+/// The statements that read pages of three rows, how many entries of the index each finds, and how
+/// many rows reading them may cost.
 fn pages() -> Vec<(String, usize, u64)> {
     let many = Owner::parse("many").unwrap();
     let nobody = Owner::parse("nobody").unwrap();

@@ -22,8 +22,8 @@ async fn mariadb_finds_what_it_locks_by_the_unique_indexes() {
     finds_what_it_locks_by_the_unique_indexes(MARIADB).await;
 }
 
-/// A scan would lock what is not asked for; a sort would mean that rows are locked in another
-/// order than theirs. At last the statistics are behind.
+/// A scan would lock other rows; a sort would mean that rows are locked in another order. The last
+/// round has outdated statistics.
 async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
     let Some(base) = server(variable) else { return };
     let (database, store) = database(&base).await;
@@ -50,7 +50,7 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
                 let statement = &statement[at.unwrap_or_default()..];
                 let plan = run(&mut lease, &format!("EXPLAIN {statement}")).await;
                 for step in plan {
-                    // What the statement itself names is no table, and nobody else's.
+                    // A name from the statement itself is no table, and not another session's.
                     if column(&step, "table").starts_with('<') {
                         continue;
                     }

@@ -1,5 +1,4 @@
-//! What becomes of a transaction that a server ends between two statements, and says nothing of it, as
-//! nodes of a cluster may.
+//! A server may end a transaction between two statements without an error, as cluster nodes do.
 
 use lockhouse_core::store::{Error, Kind, Upkeep as _};
 

@@ -1,4 +1,4 @@
-//! What it costs to find what is due, and what is past.
+//! The cost of finding due requests and old rows.
 
 use std::time::Duration;
 
@@ -9,9 +9,8 @@ use super::super::sql::CLOCK;
 use super::{Postgres, PostgresServer, database, explain, lend, remove, run};
 use crate::sql::{Dialect as _, Look, list, rows};
 
-/// P12. Neither what is held nor what has ended is read: of 2000 each, all on one semaphore, the
-/// few that are due are found by reading few rows, whether the server knows how many there are or
-/// not.
+/// P12. Held and ended requests are not read: of 2000 each, all on one semaphore, the few due ones
+/// are found by reading few rows, with and without statistics.
 #[tokio::test]
 async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
     let Some((base, database, store)) = database().await else {

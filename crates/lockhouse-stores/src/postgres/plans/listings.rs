@@ -1,4 +1,4 @@
-//! What a page of a listing costs.
+//! The cost of a page of a listing.
 
 use lockhouse_core::store::{Cursor, Page};
 use lockhouse_core::{NamePrefix, Owner, SemaphoreName};
@@ -8,8 +8,8 @@ use super::{Postgres, PostgresServer, database, explain, lend, remove, run};
 use crate::sql::{Dialect as _, Names, list};
 use crate::walk::Walk;
 
-/// Neither what is before the page nor what is behind it is read, nor what has ended, whether the server knows how many
-/// rows there are or not. Nothing is sorted but the rows of the page.
+/// Rows before and after the page are not read, and neither are ended requests, with and without
+/// statistics. Only the rows of the page are sorted.
 #[tokio::test]
 async fn a_page_is_read_at_the_cost_of_what_it_holds() {
     let Some((base, database, store)) = database().await else {
@@ -105,7 +105,8 @@ async fn fill_with_holders(store: &Postgres) {
     }
 }
 
-/// What pages of three rows are read by, how many entries of the index each finds, and how many rows reading them may cost.
+/// The statements that read pages of three rows, how many entries of the index each finds, and how
+/// many rows reading them may cost.
 fn pages() -> Vec<(String, usize, f64)> {
     let many = Owner::parse("many").unwrap();
     let nobody = Owner::parse("nobody").unwrap();

@@ -6,8 +6,8 @@ use lockhouse_core::{EndReason, Timestamp};
 use super::*;
 use crate::sqlite::schema::MIGRATIONS;
 
-/// What version 1 wrote: `a` with a live request that has an owner and a time to live, one that
-/// has neither, and one that ended; and a change of its capacity.
+/// Rows that version 1 wrote: `a` with a live request that has an owner and a time to live, one
+/// that has neither, and one that ended; and a change of its capacity.
 const ROWS: &str = "
     INSERT INTO lockhouse_schema_version (version, applied_at) VALUES (1, 5);
     INSERT INTO lockhouse_semaphore

@@ -1,4 +1,4 @@
-//! What is SQLite's own. What every store must do is in the conformance suite.
+//! Tests of SQLite's particulars. The conformance suite has the tests for all stores.
 
 mod data;
 mod due;
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::Sqlite;
 
-/// A folder of its own, and the file in it.
+/// A separate folder, and the file in it.
 struct Place {
     folder: TempDir,
     file: PathBuf,
@@ -122,7 +122,7 @@ async fn run_all(store: &Sqlite, commands: impl IntoIterator<Item = Command>) {
     }
 }
 
-/// What a command that was granted says.
+/// The request of a granted command.
 fn granted(outcome: Result<Outcome, Error>) -> Request {
     match outcome.unwrap().unwrap() {
         Reply::Granted { request, .. } => request,

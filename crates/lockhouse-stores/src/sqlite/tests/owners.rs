@@ -16,7 +16,7 @@ async fn heard(store: &Sqlite, whose: &str, ttl_ms: u64) -> OwnerSession {
     }
 }
 
-/// Who has a session, and until when.
+/// The owners with a session, and until when.
 fn sessions(place: &Place) -> Vec<(String, i64, i64)> {
     let connection = place.connect();
     let list = "SELECT owner, ttl_ms, expires_at FROM lockhouse_owner_session ORDER BY owner";

@@ -77,7 +77,7 @@ fn assert_flat(connection: &Connection) {
         let uses = |step: &String| step.contains(&format!(" {index} ("));
         assert!(plan.iter().any(uses), "{sql}\n{plan:#?}");
     }
-    // What is sorted is read to its end before the first of it is found.
+    // A sort reads all its rows before the first one is returned.
     let in_order = [read::NEXT_OWNER, read::LIST_SEMAPHORES];
     let all = [
         due::STATEMENTS,

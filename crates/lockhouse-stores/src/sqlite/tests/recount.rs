@@ -80,8 +80,8 @@ async fn each_broken_promise_is_found() {
     }
 }
 
-/// P1: what was granted before a resize is not held against it, though the clock was set back
-/// between the two and says otherwise.
+/// P1: permits that were granted before a resize do not count against it, even if the clock was set
+/// back in between.
 #[tokio::test]
 async fn a_clock_that_was_set_back_breaks_no_promise() {
     let (place, store) = place_with_requests().await;

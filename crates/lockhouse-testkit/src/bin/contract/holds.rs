@@ -1,4 +1,4 @@
-//! What this program holds, by the names that the scenario gives.
+//! The permits that this program holds, by the names that the scenario gives.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

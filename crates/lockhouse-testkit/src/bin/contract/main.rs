@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use holds::Holds;
 
-/// What came of an operation.
+/// The result of an operation.
 type Told = Result<Value, Failure>;
 
 /// Why an operation failed: one of the server's codes, `lost` or `cancelled`.

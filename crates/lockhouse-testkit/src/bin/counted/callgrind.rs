@@ -1,4 +1,4 @@
-//! What callgrind is to count.
+//! The function whose work callgrind counts.
 
 /// It counts what is done in here, by this function's name, and passes over all else.
 #[inline(never)]

@@ -1,4 +1,4 @@
-//! `decide` by itself. What it is given is made before, and what it says is dropped after.
+//! Counts `decide` alone: its input is made before, and its result is dropped after.
 
 use lockhouse_core::{
     Ask, Capacity, Command, Count, Decision, ExternalId, Loaded, Semaphore, SemaphoreName,
@@ -57,7 +57,7 @@ fn defined(names: &[SemaphoreName]) -> Loaded {
     }
 }
 
-/// What is loaded once `decision` is saved.
+/// The rows that are loaded once `decision` is saved.
 fn saved(decision: Decision) -> Loaded {
     let changes = decision.changes;
     let semaphores = changes.semaphores.into_iter();

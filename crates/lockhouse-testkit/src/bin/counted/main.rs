@@ -7,7 +7,7 @@ mod engine;
 
 use engine::Among;
 
-/// What is done besides the workload itself, to see that it is found out.
+/// Extra work beside the workload, to see that the count detects it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slip {
     None,

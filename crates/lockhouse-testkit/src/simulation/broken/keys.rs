@@ -1,4 +1,4 @@
-//! What is broken of slots and of purged names, and takes no client to be seen.
+//! Broken slots and purged names, which show without a client.
 
 use std::sync::Arc;
 

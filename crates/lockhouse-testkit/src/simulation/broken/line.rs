@@ -1,4 +1,5 @@
-//! What is broken in the line of all processes: what a process says of its waiters, and what it learns of the line.
+//! Defects in the line of all processes: in the entries that a process writes, and in the line that
+//! it reads.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::simulation::keys;
 /// Longer than any run: whoever has waited so long comes before all that have not.
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 
-/// What goes to the rows instead of `command`.
+/// Changes `command` before it goes to the rows.
 pub(super) fn distort(breaks: Break, command: &mut Command) {
     match (breaks, command) {
         (Break::NeverRegisters, Command::Stand { stand, .. }) => stand.standing = None,
@@ -54,7 +55,7 @@ fn without_priority(seniority: Seniority) -> Seniority {
     of(least, Priority::default())
 }
 
-/// What the process that sent `command` is told of a semaphore's line.
+/// Changes a semaphore's line in the answer to the process that sent `command`.
 pub(super) fn hide_line(breaks: Break, command: &Command, outcome: &mut Outcome) {
     let (Command::Stand { stand, .. }, Ok(Reply::Seen { semaphore, .. })) = (command, outcome)
     else {
@@ -75,7 +76,7 @@ fn only_of(process: ProcessId, line: &Line) -> Line {
     own.map_or_else(Line::default, |own| Line::stored(&format!("{head};{own}")))
 }
 
-/// What a look finds, where it is not one process's.
+/// The semaphore that a poll finds.
 pub(super) fn seen(breaks: Break, mut semaphore: Semaphore) -> Semaphore {
     match breaks {
         Break::WindowWithoutBound => semaphore.line = Line::default(),

@@ -1,4 +1,4 @@
-//! What the kernel says of a server that runs.
+//! Reads the kernel's data about a running server.
 
 use std::fs;
 use std::time::Duration;

@@ -15,8 +15,8 @@ use crate::torture::plan::{Direction, Point};
 const SLOW_BYTES: usize = 200;
 const SLOW_PAUSE: Duration = Duration::from_millis(15);
 
-/// What a commit has in it: the statement of SQL; on Redis, the key of the counter, which only the script that saves is
-/// given.
+/// Bytes that mark a commit: the SQL statement; on Redis, the key of the counter, which only the
+/// script that saves gets.
 const COMMITS: [&[u8]; 2] = [b"COMMIT", b"}:number\r\n"];
 
 /// How much of a packet is made nonsense: its head, whatever the protocol.
@@ -49,7 +49,7 @@ pub(super) async fn carry(client: TcpStream, server: TcpStream, nth: usize, shar
             },
         };
         let Some(length) = length else { return };
-        // What was read may be of a time at which all was well.
+        // The data may have been read before the failure began.
         let now = *shared.state.borrow();
         if direction == Direction::Answering
             && let Some(trap) = awaited.take()

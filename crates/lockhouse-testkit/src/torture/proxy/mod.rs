@@ -1,8 +1,8 @@
 //! A proxy before one server that can do to a connection all that a network and its boxes do.
 //!
-//! One task carries each connection, in both directions. What it does with what it reads is decided
-//! anew at each read by the [`Failure`] that is on; and by a [trap](Proxy::set_trap), which waits for
-//! a COMMIT to go by. [`http`] does the same for whole requests and replies.
+//! One task carries each connection, in both directions. At each read, the active [`Failure`]
+//! decides what happens to the data, and so does a [trap](Proxy::set_trap), which waits for a
+//! COMMIT to pass. [`http`] does the same for whole requests and replies.
 
 mod connection;
 mod http;
@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 
 use super::plan::{Direction, Point};
 
-/// What is wrong with a link.
+/// A failure of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// Every connection is closed, and every new one.
     Cut,
-    /// What is sent in one direction is held back, and nobody is told.
+    /// Data in one direction is held back silently.
     OneWay(Direction),
     /// A few bytes at a time, with pauses.
     Slow,
@@ -37,7 +37,7 @@ pub(super) enum Failure {
     LateReplies,
     /// Of HTTP: a request gets there twice.
     RepeatedRequests,
-    /// Of HTTP: a reply comes, and then comes once more, be it to who asks next.
+    /// For HTTP: a reply comes, and then comes once more, perhaps to the next caller.
     RepeatedReplies,
 }
 
@@ -143,7 +143,7 @@ impl Proxy {
         catch
     }
 
-    /// Works again. What was held back goes on, unless it was forgotten.
+    /// Repairs the link. Data that was held back goes on, unless it was dropped.
     pub(super) fn mend(&self) {
         *self.shared.trap() = None;
         self.shared.state.send_modify(|state| state.failure = None);

@@ -226,7 +226,7 @@ async fn a_release_after_the_end_is_not_told_that_it_was_the_one() {
             .await;
         permit.unwrap().forget();
         assert!(direct.release(&id).await.unwrap().now);
-        // What ended as short a time ago as a try takes can't be told from one's own.
+        // An end within the time of a try cannot be distinguished from the try's own.
         tokio::time::sleep(Duration::from_millis(500)).await;
         // Half of the answers are lost; some are lost four times.
         if let Ok(released) = other.release(&id).await {

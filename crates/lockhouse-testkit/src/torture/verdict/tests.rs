@@ -155,7 +155,7 @@ fn what_was_tampered_with_is_found_out() {
     is_found(|history, _| history[2].answer = granted(9), "no order");
 }
 
-/// P10: a permit comes back by its time; and who was refused for want of room must have been so.
+/// P10: a permit returns by its expiry, and a refusal for lack of room must be true.
 #[test]
 fn what_does_not_come_back_by_its_time_is_found_out() {
     let (mut history, mut rows) = whole();
@@ -247,7 +247,7 @@ fn two_releases_at_once_may_both_claim_the_end_and_a_later_one_may_not() {
     );
 }
 
-/// P8: of who has an engine of its own. Who asks a server goes by its own deadline.
+/// P8: for clients with an engine. A client of a server goes by its own deadline.
 #[test]
 fn a_grant_that_comes_when_it_has_expired_is_found_out() {
     let found = |has_engine| {

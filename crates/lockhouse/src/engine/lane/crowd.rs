@@ -1,8 +1,9 @@
-//! Asks that meet a locked semaphore wait in line where a plain read finds no room for them.
+//! Asks with a wait that meet a locked semaphore stand in line if a plain read finds no room for
+//! them.
 //!
-//! A transaction that is refused locks the semaphore's row too. In a crowd of processes that want one semaphore, the asks of
-//! those far behind would keep it locked for the one whose turn it is: so only those wait for the lock that may be granted
-//! something.
+//! A transaction that ends in a refusal locks the semaphore's row too. Where many processes want
+//! one semaphore, the asks of those far behind would keep the row locked for the process whose turn
+//! it is. So only asks that may be granted wait for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ use super::Lane;
 const MOST_READ: usize = 16;
 
 impl Lane {
-    /// A batch did not get its locks in time, and none of its rows is kept locked: many want one of them. Those wait in line
-    /// that would have to.
+    /// Handles a batch that did not get its locks in time though no transaction keeps its rows
+    /// locked: many processes want one of them. Has the asks without room stand in line.
     pub(super) async fn step_aside(&mut self) {
         let lacking = self.lacking(|_| true).await;
         let all = self.empty().collect();
@@ -74,8 +75,8 @@ impl Lane {
         lacking
     }
 
-    /// Has those of `commands` wait in line that are `lacking` something, as if the store had refused them; gives back the
-    /// others, in their order.
+    /// Has the `commands` that are `lacking` something stand in line, as if the store had refused
+    /// them. Returns the others in their order.
     pub(super) fn park(&self, commands: Vec<Queued>, lacking: Lacking) -> Vec<Queued> {
         let Lacking { semaphores, by_id } = lacking;
         let (mut parked, mut rest) = (Vec::new(), Vec::new());
@@ -103,14 +104,15 @@ impl Lane {
     }
 }
 
-/// What some asks lack, and the semaphores that say so.
+/// The semaphores that some asks lack, and the rows by which they do.
 #[derive(Default)]
 pub(super) struct Lacking {
     semaphores: Vec<Semaphore>,
     by_id: BTreeMap<ExternalId, Vec<SemaphoreName>>,
 }
 
-/// The semaphores that have too few free permits for `ask`, if all that it wants exist and are large enough.
+/// The semaphores that have too few free permits for `ask`, if all of its semaphores exist and are
+/// large enough.
 fn lacks(ask: &Ask, semaphores: &[Semaphore]) -> Vec<SemaphoreName> {
     let mut lacks = Vec::new();
     for (name, count) in ask.permits() {

@@ -1,4 +1,4 @@
-//! Who goes with whom, and who waits for whom.
+//! Which commands share a lane, and which wait for others.
 
 use lockhouse_core::Command;
 use tokio::sync::oneshot;

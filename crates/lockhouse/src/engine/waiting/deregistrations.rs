@@ -1,4 +1,5 @@
-//! Semaphores that no caller of this process waits for any more, while the line in the store may still have its entry.
+//! Semaphores that no call of this process waits for, while the line in the store may still have
+//! this process's entry.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +7,12 @@ use std::time::Duration;
 use lockhouse_core::SemaphoreName;
 use tokio::time::Instant;
 
-/// How often the end of all waits is told again, while it may not have been saved, and how many times. A row may be locked for
-/// 10 s, and a store away for longer.
+/// How often the removal of an entry is repeated until it is saved, and how many times. A row may
+/// be locked for 10 s, and a store unreachable for longer.
 const AGAIN: Duration = Duration::from_secs(1);
 const AT_MOST: u32 = 30;
 
-/// Semaphores that nobody waits for any more, but where others may believe so.
+/// The semaphores whose entries are to be removed.
 #[derive(Debug, Default)]
 pub(super) struct Deregistrations(BTreeMap<SemaphoreName, Deregistration>);
 
@@ -32,12 +33,13 @@ impl Deregistrations {
         self.0.entry(name.clone()).or_insert(new);
     }
 
-    /// Nobody is told that the waits ended, as others wait. Returns whether that was still to be told.
+    /// Keeps the entry after all, since another call waits. Returns whether its removal was still
+    /// pending.
     pub(super) fn forget(&mut self, name: &SemaphoreName) -> bool {
         self.0.remove(name).is_some()
     }
 
-    /// Those to send now. After a while the others have found out by themselves.
+    /// The entries to remove now. After 30 tries the other processes have passed over the entry.
     pub(super) fn send(&mut self, now: Instant) -> Vec<SemaphoreName> {
         self.0
             .retain(|_, deregistration| deregistration.sent < AT_MOST);

@@ -1,12 +1,13 @@
-//! Keyed semaphores, one of many that a template made (P11).
+//! Keyed semaphores, each one of many that a template created (P11). A *key* is such a semaphore.
 //!
-//! A waiter that lacks a key, as there is no room for it or others come first, stands in the lines of the keys that it lacks
-//! and in nobody's way elsewhere: in its other lines it is held back. It keeps its place, and is back in all its lines once
-//! it lacks no key any more.
+//! A waiter lacks a key if the key has no room for it or others come first there. Such a waiter
+//! stands in the lines of the keys that it lacks, and is held back in its other lines, where it
+//! blocks nobody. It keeps its place, and returns to all its lines once it lacks no key.
 //!
-//! So only the first waiter of a key may stand in the line of what all keys share, and a thousand behind it cost
-//! nothing there. Whether a waiter lacks keys is looked at again when it is the first in the line of one, and, once it lacks
-//! none, whenever one of its keys changes.
+//! So only the first waiter of a key may stand in the line of the semaphore that all keys share,
+//! and a thousand waiters behind it cost nothing there. The process checks again whether a waiter
+//! lacks keys when it becomes the first in the line of one. Once it lacks none, the process checks
+//! whenever one of its keys changes.
 
 use lockhouse_core::{Ask, Place, Refusal, SemaphoreName};
 
@@ -14,8 +15,8 @@ use super::WaitingLine;
 use super::waiter::WaiterState;
 
 impl WaitingLine {
-    /// The keyed semaphores of a waiter that have no room for it, or others in front of it. One behind it that was called,
-    /// as this one lacks another key, takes nothing from it.
+    /// The keys that the waiter at `place` lacks. A waiter behind it that was called, since this
+    /// one lacks another key, takes no room from it.
     pub(super) fn lacking_keys(&self, place: Place) -> Vec<SemaphoreName> {
         let waiter = self.waiters.get(&place).filter(|_| self.knows_keys);
         let Some(waiter) = waiter else {
@@ -33,7 +34,8 @@ impl WaitingLine {
         lacking.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The line of a key has changed: its first waiter may lack it no more, and those who did not may now.
+    /// Checks the waiters of a key whose line has changed. Its first waiter may no longer lack the
+    /// key, and waiters that did not lack it may lack it now.
     pub(super) fn reconsider(&mut self, name: &SemaphoreName) {
         let Some(line) = self.lines.get(name).filter(|line| line.is_keyed) else {
             return;
@@ -50,7 +52,7 @@ impl WaitingLine {
         }
     }
 
-    /// Whether a template made `name` was not known, or has changed.
+    /// Records whether a template created `name`.
     pub(super) fn note_keyed(&mut self, name: &SemaphoreName, is_keyed: bool) {
         let Some(line) = self.lines.get_mut(name) else {
             return;
@@ -66,7 +68,7 @@ impl WaitingLine {
         }
     }
 
-    /// The semaphores on which a waiter that was refused comes before those behind it.
+    /// The semaphores on which a refused waiter comes before the waiters behind it.
     pub(in crate::engine) fn reserved(&self, ask: &Ask, refusal: &Refusal) -> Vec<SemaphoreName> {
         let lacking = match refusal {
             Refusal::Exhausted(names) | Refusal::OthersFirst(names) if self.knows_keys => {

@@ -1,15 +1,17 @@
-//! The waiting line of this process: one line for each semaphore, in the order of places. The store keeps the line of all
-//! processes; [`registration`] says what this process saves there.
+//! The waiting line of this process: one line for each semaphore, in the order of places. The store
+//! keeps the line of all processes; [`registration`] explains this process's entry there.
 //!
-//! A waiter stands in the line of every semaphore that it asks for, and holds nothing. It is called when it is the first in
-//! all its lines and each [`SemaphoreLine`] is believed to have room for it. So nobody overtakes another on a semaphore that
-//! both want, and finding the next waiter takes a look at the heads of lines, however many wait (P11). A called waiter is
-//! queued for a lane, and is either served or stands where it stood.
+//! A waiter stands in the line of every semaphore that it asks for, and holds nothing. It is called
+//! when it is the first in all its lines and each [`SemaphoreLine`] is believed to have room for
+//! it. So no waiter overtakes another on a semaphore that both want, and finding the next waiter
+//! reads only the heads of lines, however many wait (P11). A called waiter is queued for a lane. It
+//! is served there, or returns to its place.
 //!
-//! A waiter that lacks room on a [keyed](keys) semaphore stands in nobody's way on the others.
+//! A waiter that lacks room on a [keyed](keys) semaphore blocks nobody on its other semaphores.
 //!
-//! A waiter is unsatisfiable while one of its semaphores is closed, or has fewer permits in all than it asks for: no release
-//! can serve it, and the others would wait for nothing. It keeps its place, and is back there when the capacity allows it.
+//! A waiter is unsatisfiable while one of its semaphores is closed or smaller than its ask. No
+//! release can serve it, so it steps aside for the others. It keeps its place, and returns there
+//! when the capacity allows it.
 
 mod deregistrations;
 mod keys;
@@ -37,31 +39,32 @@ pub(super) use schedule::PollPlan;
 pub(super) use ticket::{Ticket, Wait};
 pub(super) use waiter::{Answered, Waiter};
 
-/// How many may wait, unless said.
+/// How many calls may wait by default.
 const MOST: usize = 10_000;
 
-/// How much memory those who wait may take on average, when as many wait as may.
+/// How much memory a waiter may take on average when the line is full.
 const BYTES_EACH: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub(super) struct WaitingLine {
-    /// This process, as others see it.
+    /// The id of this process in the lines of the store.
     pub(super) process: ProcessId,
     pub(super) most: usize,
     tickets: Tickets,
     waiters: HashMap<Place, Waiter>,
-    /// About how much memory they take.
+    /// About how much memory the waiters take.
     bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
-    /// In one order always, so that whoever draws for each of them does so in it.
+    /// In a fixed order, so that random draws for each of them can be repeated in a simulated run.
     lines: BTreeMap<SemaphoreName, SemaphoreLine>,
-    /// Whose heads may be able to go.
+    /// The semaphores whose first waiters may have room now.
     look_at: BTreeSet<SemaphoreName>,
-    /// Who is to ask whether there is room or not, as the answer will be another.
+    /// Waiters to call whether there is room or not, since they will get another answer.
     call_anyway: BTreeSet<Place>,
-    /// Where nobody waits any more, and others may believe so.
+    /// Entries of this process in the store that are to be removed.
     deregistrations: Deregistrations,
-    /// Whether a keyed semaphore was ever waited for. Without templates nothing looks for keys.
+    /// Whether a call ever waited for a keyed semaphore. Without templates, checks of keys are
+    /// skipped.
     knows_keys: bool,
 }
 
@@ -82,18 +85,18 @@ impl WaitingLine {
         }
     }
 
-    /// How many wait for `semaphore`.
+    /// How many calls wait for `semaphore`.
     pub(super) fn on(&self, semaphore: &SemaphoreName) -> u32 {
         let waiting = self.lines.get(semaphore).map_or(0, |line| line.waiting);
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
-    /// Whether nobody waits, and every process knows.
+    /// Whether no call waits and no entry is left to remove.
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty() && self.deregistrations.is_empty()
     }
 
-    /// The rooms of `names` are to be looked at soon; all of them if there are none.
+    /// Has the poller read the semaphores `names` soon, or all semaphores if `names` is empty.
     pub(super) fn look_soon(&mut self, names: &BTreeSet<SemaphoreName>) {
         for (name, line) in &mut self.lines {
             if names.is_empty() || names.contains(name) {
@@ -106,7 +109,7 @@ impl WaitingLine {
         self.waiters.get(&place)
     }
 
-    /// All who wait, in any order.
+    /// All waiters, in any order.
     pub(super) fn waiters(&self) -> impl Iterator<Item = (&Place, &Waiter)> {
         self.waiters.iter()
     }
@@ -120,7 +123,7 @@ impl WaitingLine {
         lacking.map(|(name, _)| name.clone()).collect()
     }
 
-    /// A ticket for `ask`, which comes now.
+    /// A ticket for `ask`, which arrives now.
     pub(super) fn ticket(&mut self, ask: &Ask, wait: Wait) -> Ticket {
         let same_id = self.by_id.get(&ask.external_id).into_iter().flatten();
         let mut waiters = same_id.filter_map(|place| self.waiters.get(place));
@@ -129,8 +132,8 @@ impl WaitingLine {
         self.tickets.give(ask, wait, same)
     }
 
-    /// Puts one in its lines that was refused; false if too many wait, or take too much memory. The next call of one who
-    /// waits already is let in though.
+    /// Puts a refused ask in its lines. Returns false if too many calls wait or take too much
+    /// memory. The next call of an ask that already waits is let in all the same.
     pub(super) fn park(
         &mut self,
         ticket: Ticket,
@@ -173,7 +176,7 @@ impl WaitingLine {
         true
     }
 
-    /// One who asked and was refused stands where it stood.
+    /// Returns a refused waiter to its place.
     pub(super) fn refuse_waiter(&mut self, place: Place, refusal: &Refusal) {
         let state = match refusal {
             Refusal::Closed(_) | Refusal::ExceedsCapacity { .. } => WaiterState::Unsatisfiable,
@@ -189,7 +192,7 @@ impl WaitingLine {
         if let Refusal::OthersFirst(names) = refusal {
             for name in names {
                 let line = self.lines.get_mut(name);
-                // Those behind the first wait for it in any case.
+                // Waiters behind the first wait for it in any case.
                 if let Some(line) = line.filter(|line| line.head() == Some(place)) {
                     line.registration.refuse();
                 }
@@ -197,8 +200,8 @@ impl WaitingLine {
         }
     }
 
-    /// Takes one out of its lines that gives up, and keeps its place for a while. One who is in a
-    /// lane stays until it is answered there.
+    /// Takes a waiter that gives up out of its lines, and keeps its place for a while. A waiter in
+    /// a lane stays until it is answered there.
     pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
         if self.waiters.get(&place)?.state == WaiterState::InLane {
             return None;
@@ -208,12 +211,12 @@ impl WaitingLine {
         Some(waiter)
     }
 
-    /// Keeps the place of one who may come back.
+    /// Keeps the place of a waiter that may come back.
     pub(super) fn keep(&mut self, ticket: &Ticket, ask: &Ask) {
         self.tickets.keep(ticket, ask, self.most);
     }
 
-    /// Takes one out of its lines that is answered.
+    /// Takes an answered waiter out of its lines.
     pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
         self.set(place, WaiterState::Gone);
         let waiter = self.waiters.remove(&place)?;
@@ -257,7 +260,7 @@ impl WaitingLine {
         }
     }
 
-    /// The turn of one who was called in the batch that takes it now; None if it has left.
+    /// The turn of a called waiter in the batch that takes it now. `None` if the waiter has left.
     pub(super) fn take(&mut self, place: Place) -> Option<Turn> {
         if self.waiters.get(&place)?.state != WaiterState::Queued {
             return None;
@@ -267,17 +270,17 @@ impl WaitingLine {
         Some(self.turn(&waiter.ask, &waiter.ticket))
     }
 
-    /// One that was called needs a row that is locked.
+    /// Records that a called waiter needs a locked row.
     pub(super) fn lock(&mut self, place: Place) {
         self.set(place, WaiterState::Locked);
     }
 
-    /// That row is free: it is queued again.
+    /// Records that the row is free and the waiter is queued again.
     pub(super) fn unlock(&mut self, place: Place) {
         self.set(place, WaiterState::Queued);
     }
 
-    /// Calls those who may go now, in their order.
+    /// Calls the waiters that may be served now, in order.
     pub(super) fn call(&mut self) -> Vec<Place> {
         let mut called = Vec::new();
         while let Some(place) = self.call_anyway.pop_first() {
@@ -322,7 +325,7 @@ impl WaitingLine {
         })
     }
 
-    /// Moves one to where it `stands` from here on.
+    /// Moves a waiter to `state`.
     fn set(&mut self, place: Place, state: WaiterState) {
         let Some(waiter) = self.waiters.get_mut(&place) else {
             return;
@@ -337,7 +340,7 @@ impl WaitingLine {
             WaiterState::Queued => true,
             WaiterState::InLane => was_called,
         };
-        // First of all: what it was called for itself is not lacking.
+        // This comes first: the permits that a waiter was called for itself are not lacking.
         for (name, count) in waiter.ask.permits() {
             match (self.lines.get_mut(name), was_called, waiter.is_called) {
                 (Some(line), false, true) => line.call(place, count.value()),
@@ -385,12 +388,13 @@ impl SemaphoreLine {
     }
 }
 
-/// Whether a waiter that lacks the keys `lacking` is in nobody's way on `name`.
+/// Whether a waiter that lacks the keys `lacking` is held back on `name`.
 fn is_held_back(lacking: &[SemaphoreName], name: &SemaphoreName) -> bool {
     !lacking.is_empty() && !lacking.contains(name)
 }
 
-/// A waiter was admitted before the capacity became too small for it, so that is no mistake of its.
+/// The refusal that a waiter gets at the end of its wait. The capacity became too small for it only
+/// after it was let in, so the answer is "exhausted".
 fn at_the_end_of_a_wait(refusal: &Refusal) -> Refusal {
     match refusal.clone() {
         Refusal::OthersFirst(names) => Refusal::Exhausted(names),

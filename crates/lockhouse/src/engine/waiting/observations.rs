@@ -1,4 +1,5 @@
-//! What the waiting line learns of its semaphores: grants, releases, refusals, new capacities, and rows that were read.
+//! The waiting line learns about its semaphores from these events: grants, releases, refusals, new
+//! capacities, and rows that were read.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,14 @@ use super::waiter::WaiterState;
 use super::{WaitingLine, registrations};
 
 impl WaitingLine {
-    /// A command is queued that will give `permits` back.
+    /// Records that a queued command will free `permits`.
     pub(in crate::engine) fn expect(&mut self, permits: &[(SemaphoreName, Count)]) {
         for (name, count) in permits {
             self.on_line(name, |line| line.expect(count.value()));
         }
     }
 
-    /// That command was decided, or is not going to be.
+    /// Records that such a command was decided, or is not going to be.
     pub(in crate::engine) fn expect_no_more(&mut self, permits: &[(SemaphoreName, Count)]) {
         for (name, count) in permits {
             self.on_line(name, |line| line.expect_no_more(count.value()));
@@ -37,7 +38,7 @@ impl WaitingLine {
                 line.take(permit.count.value(), permit.fence)
             });
         }
-        // Others with the same ask under this id are answered with the same grant.
+        // Other calls with the same ask and id get the same grant.
         let same_id = self.by_id.get(external_id);
         self.call_anyway.extend(same_id.into_iter().flatten());
     }
@@ -66,7 +67,7 @@ impl WaitingLine {
         }
     }
 
-    /// The semaphore was seen; `at` a time of its line, if that is known.
+    /// Records a semaphore's row as it was read; `at` is the time of its line, if known.
     pub(in crate::engine) fn see(
         &mut self,
         semaphore: &Semaphore,
@@ -93,7 +94,7 @@ impl WaitingLine {
         }
     }
 
-    /// The semaphore is not there any more: all who wait for it are told.
+    /// Calls all waiters of a semaphore that no longer exists, so that they learn of it.
     pub(in crate::engine) fn delete(&mut self, name: &SemaphoreName) {
         if let Some(line) = self.lines.get(name) {
             self.call_anyway.extend(&line.parked);
@@ -102,8 +103,8 @@ impl WaitingLine {
         }
     }
 
-    /// A poll did not find the semaphore: it was deleted, or a template has yet to create it. Whether there is such a template
-    /// only an ask finds out.
+    /// Records that a poll did not find the semaphore: it was deleted, or a template has yet to
+    /// create it. Only an ask finds out whether there is such a template.
     pub(in crate::engine) fn miss(&mut self, name: &SemaphoreName, now: Instant) {
         let line = self.lines.get_mut(name);
         if line.is_some_and(|line| line.miss(now)) {
@@ -111,11 +112,11 @@ impl WaitingLine {
         }
     }
 
-    /// Waiters that stepped aside and could have what they ask for now are back in their places.
+    /// Records a capacity. Unsatisfiable waiters that it can satisfy return to their places.
     fn resize(&mut self, name: &SemaphoreName, capacity: Capacity) {
         let mut unsatisfiable = BTreeSet::new();
         self.on_line(name, |line| {
-            // Thousands may stand aside, and each look comes by here.
+            // There may be thousands of unsatisfiable waiters, and every poll calls this.
             if line.resize(capacity.value()) {
                 unsatisfiable.clone_from(&line.unsatisfiable);
             }

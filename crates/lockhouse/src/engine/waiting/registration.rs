@@ -1,10 +1,11 @@
 //! The registration of this process in the line that the store keeps for one semaphore over all processes (P11).
 //!
-//! Every batch that touches a semaphore which callers wait for ends with a [`Stand`](lockhouse_core::Stand): it saves this
-//! process's entry if the batch writes the row anyway, and brings the line back. A batch is sent for the entry's sake alone
-//! - where the first waiter has waited for 250 ms, or comes before all others by its priority;
-//! - where the entry is gone, as it was passed over, or is stale;
-//! - every 20 s, so that others see that the process lives.
+//! Every batch that touches a semaphore with waiters ends with a [`Stand`](lockhouse_core::Stand).
+//! It saves this process's entry if the batch writes the row anyway, and returns the line. A batch
+//! is sent for the entry alone
+//! - when the first waiter has waited for 250 ms, or comes before all others by its priority;
+//! - when the entry is gone, since it was passed over, or is stale;
+//! - every 20 s, so that other processes see that this one lives.
 
 use std::time::Duration;
 
@@ -14,21 +15,22 @@ use lockhouse_core::{
 };
 use tokio::time::Instant;
 
-/// A waiter that is served sooner than this is never registered, unless a batch does it along.
+/// A waiter that is served sooner is not registered, unless a batch writes the row anyway.
 const REGISTERS_AFTER: Duration = Duration::from_millis(250);
 
-/// How often an entry is saved again. Others ignore it after 60 s.
+/// How often an entry is refreshed. Other processes ignore it after 60 s.
 pub(in crate::engine) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
 
-/// Where so many processes stand in the line, it is written often: each entry is saved half as often, and its place is put
-/// right no sooner than after `CORRECTED_EVERY`.
+/// In a line of this many processes, each entry is refreshed half as often, and its place is
+/// corrected at most every `CORRECTED_EVERY`.
 const MANY: usize = 50;
 const CORRECTED_EVERY: Duration = Duration::from_secs(10);
 
-/// How often others are told of a new number of waiters.
+/// How often a changed number of waiters is saved.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
-/// How often a process at the head says that it cannot use the free permits. After 700 ms it would be passed over.
+/// How often the process at the head says that it cannot use the free permits. After 700 ms without
+/// that it would be passed over.
 const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 
 /// How often an entry is sent at most; and where the line is full, so that it may be left out. Where it does not get
@@ -39,19 +41,19 @@ const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
 const MOST_DOUBLINGS: u32 = 5;
 const MOST_TIMES_WHERE_FEW: usize = 4;
 
-/// How long a commit takes, with the time that its command was queued.
+/// About how long a commit takes, including the time in the queue.
 const A_COMMIT: Duration = Duration::from_millis(50);
 
-/// An ask that the store refused, as others come first, is not repeated sooner. The store tells the time of that a
-/// little earlier than the engine.
+/// The shortest time before an ask is repeated that the store refused since others come first. The
+/// store's clock is read a little earlier than the engine's.
 const ASKS_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
-/// When a semaphore was seen.
+/// How a reading of a semaphore relates to this process's own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Observed {
-    /// Between what was decided before and what will be.
+    /// It was read in a batch: after the commands decided before, and before all later ones.
     InOrder,
-    /// What is in a lane may be in it or not.
+    /// It was read by a poll: commands that are in a lane may be in it or not.
     Unordered,
 }
 
@@ -60,31 +62,33 @@ pub(in crate::engine) enum Observed {
 pub(in crate::engine) struct Head {
     pub(in crate::engine) seniority: Seniority,
     pub(in crate::engine) waited: Duration,
-    /// Whether it waits to be called.
+    /// Whether it is parked: it waits to be called.
     pub(in crate::engine) is_parked: bool,
-    /// How many wait with it.
+    /// How many waiters there are.
     pub(in crate::engine) waiting: u32,
 }
 
-/// What this process knows of a semaphore's line.
+/// This process's knowledge about the line of a semaphore.
 #[derive(Debug)]
 pub(in crate::engine) struct Registration {
     process: ProcessId,
     line: Line,
     capacity: Capacity,
-    /// A time of the line, when that was read, and how long reading it took.
+    /// A time of the line, and when it was read.
     read: Option<(LineTime, Instant)>,
-    /// When an entry was last sent for its own sake.
+    /// When a batch was last sent for the entry alone.
     sent: Option<Instant>,
-    /// How often it was sent since a batch last got through, and the pause after the last time, unless that was the first.
+    /// How often it was sent since a batch last succeeded, and the pause after the last try, unless
+    /// that was the first.
     tries: u32,
     pause: Duration,
-    /// Whether the row may have an entry of this process: a read may be from before it was saved.
+    /// Whether the row may have an entry of this process. A row that was read without one may be
+    /// from before the entry was saved.
     may_be_there: bool,
-    /// Until when others come first.
+    /// Until when waiters of other processes come first.
     others_first: Option<Instant>,
     was_refused: bool,
-    /// How many processes stand ahead.
+    /// How many processes are ahead.
     rank: usize,
 }
 
@@ -105,7 +109,7 @@ impl Registration {
         }
     }
 
-    /// How many processes stand ahead of this one.
+    /// How many processes are ahead of this one.
     pub(in crate::engine) fn rank(&self) -> usize {
         self.rank
     }
@@ -115,33 +119,34 @@ impl Registration {
         self.may_be_there
     }
 
-    /// An entry is on its way, with a batch that may save it; or one that was there before may still be.
+    /// Records that the row may have an entry: a batch is about to save one, or an old one may
+    /// still be there.
     pub(in crate::engine) fn go_along(&mut self) {
         self.may_be_there = true;
     }
 
-    /// Whether others come first now, and so an ask would be refused.
+    /// Whether waiters of other processes come first now, so that an ask would be refused.
     pub(in crate::engine) fn waits_for_others(&self) -> bool {
         self.others_first
             .is_some_and(|until| Instant::now() < until)
     }
 
-    /// When others do not come first any more, unless something changes before.
+    /// Until when waiters of other processes come first, unless something changes before.
     pub(in crate::engine) fn others_first(&self) -> Option<Instant> {
         self.others_first
     }
 
-    /// The first waiter here was refused, as others come first.
+    /// Records that the store refused the first waiter here since others come first.
     pub(in crate::engine) fn refuse(&mut self) {
         self.was_refused = true;
     }
 
-    /// Another waiter may be the first.
+    /// Records that another waiter may be the first.
     pub(in crate::engine) fn has_new_head(&mut self) {
         self.others_first = None;
     }
 
-    /// The semaphore was seen, at a time of its line if that is known.
+    /// Records a semaphore's row as it was read; `at` is the time of its line, if known.
     pub(in crate::engine) fn see(
         &mut self,
         semaphore: &Semaphore,
@@ -166,7 +171,8 @@ impl Registration {
             return;
         };
         let (claim, at) = (self.claim(head.seniority), self.time(now));
-        // Of a process that has not got through to the row yet, about: the line was saved within 20 s.
+        // For a process without an entry this is approximate: the line was saved within the last 20
+        // s.
         let about = at.unwrap_or(self.line.saved_at());
         let place = match self.own() {
             Some(own) => own.place,
@@ -183,7 +189,8 @@ impl Registration {
         };
     }
 
-    /// Whether the entry of this process is to be saved for its own sake now, if it is saved so often.
+    /// Whether to send a batch for the entry alone now, if entries are refreshed every
+    /// `refreshed_every`.
     pub(in crate::engine) fn is_due(
         &self,
         head: &Head,
@@ -208,18 +215,18 @@ impl Registration {
         is_stale.then_some(Saved::Always)
     }
 
-    /// Whether the entry of this process is to be taken out now, as none of its waiters stands here.
+    /// Whether to remove the entry now, since no waiter of this process stands in the line.
     pub(in crate::engine) fn is_to_withdraw(&self, now: Instant) -> bool {
         self.withdraws(now).is_some_and(|from| from <= now)
     }
 
-    /// When to take it out.
+    /// When to remove the entry.
     pub(in crate::engine) fn withdraws(&self, now: Instant) -> Option<Instant> {
         let is_there = self.own().is_some();
         is_there.then(|| self.sends_from().unwrap_or(now).max(now))
     }
 
-    /// When to look at [`is_due`](Self::is_due) again.
+    /// When to call [`is_due`](Self::is_due) again.
     pub(in crate::engine) fn next(&self, head: &Head, now: Instant) -> Option<Instant> {
         let due = if self.own().is_none() {
             now + REGISTERS_AFTER.saturating_sub(head.waited)
@@ -229,7 +236,7 @@ impl Registration {
         Some(due.max(self.sends_from().unwrap_or(due)))
     }
 
-    /// When to say that the head of the line, if that is here, cannot use the free permits.
+    /// When to say that this process, if it is at the head, cannot use the free permits.
     fn excuse(&self, head: &Head, now: Instant) -> Option<Instant> {
         let idle_since = self.line.idle_since()?;
         if !head.is_parked || !self.is_at_the_head() {
@@ -249,7 +256,7 @@ impl Registration {
         self.sent.map(|sent| sent + every)
     }
 
-    /// The entry is sent.
+    /// Records that the entry is sent.
     pub(in crate::engine) fn send(&mut self, now: Instant) {
         let most = self.line.entries().len().max(MOST_TIMES_WHERE_FEW);
         let times = (1 << self.tries.min(MOST_DOUBLINGS)).min(most as u32);
@@ -268,8 +275,8 @@ impl Registration {
         first.is_some_and(|first| first.process == self.process)
     }
 
-    /// An entry that is off by less than a commit takes is as good as right; by less than two windows, where no
-    /// other entry is between.
+    /// Whether the entry must be corrected or refreshed. Its place may be off by less than the time
+    /// of a commit. With no other entry in between, it may be off by up to two windows.
     fn is_stale(&self, own: &Entry, head: &Head, refreshed_every: Duration, now: Instant) -> bool {
         let Some(at) = self.time(now) else {
             return false;
@@ -302,7 +309,7 @@ impl Registration {
         }
     }
 
-    /// The line's time.
+    /// The current time of the line.
     fn time(&self, now: Instant) -> Option<LineTime> {
         let (at, then) = self.read?;
         Some(at + now.saturating_duration_since(then))

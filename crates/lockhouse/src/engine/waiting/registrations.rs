@@ -1,4 +1,4 @@
-//! What this process saves of its waiters in the line of all processes, for all its semaphores, and when.
+//! This process's entries in the lines of the store, for all its semaphores, and when to save them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::semaphore_line::SemaphoreLine;
 use super::waiter::{Waiter, WaiterState};
 
 impl WaitingLine {
-    /// What is saved of this process's waiters for `name` with a batch that comes now.
+    /// The `Stand` for `name` in a batch that is made now.
     pub(in crate::engine) fn stand(&mut self, name: &SemaphoreName, saved: Saved) -> Stand {
         if let Some(line) = self.lines.get_mut(name) {
             line.registration.go_along();
@@ -38,8 +38,8 @@ impl WaitingLine {
         })
     }
 
-    /// What to look at now, and when next, by one who `rests`; for what has lapsed by what is `known`
-    /// to expire.
+    /// The semaphores to poll now, and when to poll next. The poller pauses until `rests`; `grants`
+    /// says when holds expire.
     pub(in crate::engine) fn plan(
         &mut self,
         grants: &GrantCache,
@@ -54,12 +54,12 @@ impl WaitingLine {
         PollPlan::of(schedule, grants, rests, now)
     }
 
-    /// Whether others may believe that somebody waits here where nobody does.
+    /// Whether there are entries to remove.
     pub(in crate::engine) fn has_deregistrations(&self) -> bool {
         !self.deregistrations.is_empty()
     }
 
-    /// Where to save now that nobody waits any more.
+    /// The semaphores from whose lines to remove the entry now.
     pub(in crate::engine) fn deregistrations(&mut self) -> Vec<SemaphoreName> {
         match self.deregistrations.is_empty() {
             true => Vec::new(),
@@ -67,12 +67,13 @@ impl WaitingLine {
         }
     }
 
-    /// What is to be saved of this process's waiters for its own sake, now.
+    /// The entries for which to send a batch now.
     pub(in crate::engine) fn due_to_save(&mut self, now: Instant) -> Vec<(SemaphoreName, Saved)> {
         let mut due = Vec::new();
         self.send_due(REFRESHED_EVERY, now, &mut due);
         if !due.is_empty() {
-            // What will be due before half of that time is over goes along, so that they share commits.
+            // Entries that are due within half of that time are sent along, so that they share
+            // commits.
             self.send_due(REFRESHED_EVERY / 2, now, &mut due);
         }
         due
@@ -81,7 +82,7 @@ impl WaitingLine {
     fn send_due(&mut self, every: Duration, now: Instant, due: &mut Vec<(SemaphoreName, Saved)>) {
         for (name, line) in &mut self.lines {
             let Some(head) = head(&self.waiters, line) else {
-                // All who wait here lack a key, and hold up nobody at other processes either.
+                // All waiters here lack a key, and must block no waiter at another process either.
                 if line.registration.is_to_withdraw(now) {
                     line.registration.send(now);
                     due.push((name.clone(), Saved::Always));
@@ -95,7 +96,7 @@ impl WaitingLine {
         }
     }
 
-    /// When something is to be saved next, or others do not come first any more.
+    /// When an entry is due next, or waiters of other processes no longer come first.
     pub(in crate::engine) fn next_to_save(&self, now: Instant) -> Option<Instant> {
         let lines = self.lines.values().filter_map(|line| {
             let Some(head) = head(&self.waiters, line) else {
@@ -109,7 +110,7 @@ impl WaitingLine {
         lines.chain(self.deregistrations.next()).min()
     }
 
-    /// Others do not come first any more in some rooms: those who wait there are looked at again.
+    /// Checks the waiters of the semaphores on which other processes no longer come first.
     pub(in crate::engine) fn look_where_others_were_first(&mut self, now: Instant) {
         let over = self.lines.iter_mut().filter(|(_, line)| {
             let until = line.registration.others_first();
@@ -125,7 +126,7 @@ impl WaitingLine {
     }
 }
 
-/// The first waiter in a room.
+/// The first waiter in a line.
 pub(super) fn head(waiters: &HashMap<Place, Waiter>, line: &SemaphoreLine) -> Option<Head> {
     let first = waiters.get(&line.head()?)?;
     Some(Head {

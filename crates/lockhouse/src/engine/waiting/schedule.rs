@@ -1,7 +1,7 @@
-//! When each semaphore that is waited for is read, and when holds that have lapsed are looked for.
+//! When the poller reads each semaphore that has waiters, and when it looks for lapsed holds.
 //!
-//! The interval is a sixteenth of the time since something changed, between 20 and 100 ms. A process with others ahead
-//! of it polls less often.
+//! The interval is a sixteenth of the time since the last change, between 20 and 100 ms. A process
+//! with two or more others ahead polls less often.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::super::grant_cache::GrantCache;
 const FASTEST: Duration = Duration::from_millis(20);
 const SLOWEST: Duration = Duration::from_millis(100);
 
-/// How many looks there are in the time since something changed.
+/// The interval is this fraction of the time since the last change.
 const LOOKS: u32 = 16;
 
-/// How often what has lapsed is looked for. With the time until that is seen by who waits at another
-/// server it must come to less than a second.
+/// How often the poller looks for lapsed holds. Together with the time until a waiter at another
+/// server sees the result, it must be less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
 
 /// A process with two or more others ahead polls after a quarter of the time until its turn, and at least so often: after
@@ -39,11 +39,11 @@ pub(in crate::engine) struct Schedule {
     changed: Instant,
     look: Instant,
     look_for_lapsed: Instant,
-    /// The fence of the last grant that is known of.
+    /// The fence of the last known grant.
     fence: Option<u64>,
-    /// About how long it is from one grant to the next.
+    /// About the time from one grant to the next.
     pace: Duration,
-    /// How many processes come before this one.
+    /// How many processes are ahead of this one.
     rank: usize,
 }
 
@@ -59,13 +59,13 @@ impl Schedule {
         }
     }
 
-    /// A grant was made here.
+    /// Records a grant that this process made.
     pub(in crate::engine) fn knows(&mut self, fence: u64) {
         self.fence = self.fence.max(Some(fence));
     }
 
-    /// It was looked at. More room than was believed, or a grant that was not made here, is a
-    /// change, and soon there may be another.
+    /// Records a reading. More room than estimated, or a grant of another process, is a change, and
+    /// another may follow soon.
     pub(in crate::engine) fn see(&mut self, has_more: bool, fence: u64, now: Instant) {
         let grants = self.fence.map_or(0, |known| fence.saturating_sub(known));
         if has_more || grants > 0 {
@@ -106,7 +106,7 @@ impl Schedule {
         turns.clamp(usual.min(most), most)
     }
 
-    /// A process that comes to the front looks as those there do.
+    /// Records the rank. A process that comes to the front polls as often as the others there.
     fn has_rank(&mut self, rank: usize, now: Instant) {
         let was_far_behind = self.is_far_behind();
         self.rank = rank;
@@ -116,30 +116,31 @@ impl Schedule {
         }
     }
 
-    /// Whether so many processes come before this one that it is not its turn soon.
+    /// Whether so many processes are ahead that this one's turn is not soon.
     fn is_far_behind(&self) -> bool {
         self.rank >= 2
     }
 
-    /// Those ahead look too, unless all of them have died.
+    /// The interval between looks for lapsed holds. Processes ahead look too, unless all of them
+    /// have died.
     fn looks_for_lapsed_every(&self) -> Duration {
         LAPSED_EVERY.saturating_mul(u32::try_from(self.rank.max(1)).unwrap_or(u32::MAX))
     }
 }
 
-/// What to look at now, and when next.
+/// The semaphores to poll now, and when to poll next.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct PollPlan {
     pub(in crate::engine) look: Vec<SemaphoreName>,
     pub(in crate::engine) look_for_lapsed: Vec<SemaphoreName>,
     pub(in crate::engine) next: Option<Instant>,
-    /// What is waited for, where it may be this process's turn soon.
+    /// The semaphores to listen on: those where this process's turn may come soon.
     pub(in crate::engine) on: BTreeSet<SemaphoreName>,
 }
 
 impl PollPlan {
-    /// Once something is due, what will be before half of its interval is over goes along: so that
-    /// many semaphores come to be read at once. Nothing is as long as who looks `rests`.
+    /// Once a semaphore is due, semaphores that are due within half of their interval are polled
+    /// along with it, so that one query reads many. Nothing is due while the poller `rests`.
     pub(in crate::engine) fn of<'a>(
         schedule: impl Iterator<Item = (&'a SemaphoreName, &'a mut Schedule, usize)>,
         grants: &GrantCache,
@@ -197,14 +198,14 @@ impl PollPlan {
                 }
             }
         }
-        // A process far behind does it along with a poll, and so on its connection.
+        // A process far behind looks for lapsed holds with a poll, and so on its connection.
         let near = all.iter().filter(|(_, schedule)| !schedule.is_far_behind());
         let next = near.map(|(_, schedule)| schedule.look_for_lapsed);
         self.next = self.next.into_iter().chain(next).min();
     }
 }
 
-/// A tenth more or less, so that processes don't look in step.
+/// Adds up to a tenth of jitter, so that processes do not poll in step.
 fn jittered(interval: Duration) -> Duration {
     interval.mul_f64(0.9 + 0.2 * fastrand::f64())
 }

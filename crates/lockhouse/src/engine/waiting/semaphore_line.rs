@@ -1,9 +1,10 @@
 //! The line of one semaphore in this process, and an estimate of its free permits.
 //!
-//! The engine sees its own commands go by in the order in which the store decides them, and each batch reads the semaphores
-//! that are waited for. So the estimate of free permits is right after each batch, and includes what queued releases will
-//! give back. Other processes may have made it more, which the next poll finds out, or less, which the next refusal does. A
-//! wrong estimate costs an ask too many or a poll too late, and never a permit too many: the store decides.
+//! The engine sees its own commands in the order in which the store decides them, and each batch
+//! reads the semaphores that have waiters. So the estimate of free permits is right after each
+//! batch, and includes what queued releases will free. Other processes may raise the number, which
+//! the next poll finds out, or lower it, which the next refusal does. A wrong estimate costs an
+//! extra ask or a late poll, but never grants a permit too many: the store decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,37 +15,39 @@ use tokio::time::Instant;
 use super::registration::{Observed, Registration};
 use super::schedule::Schedule;
 
-/// How often those ask who wait for a semaphore that a template has yet to create, as the template may have changed.
+/// How often the waiters of a semaphore that a template has yet to create are called, since the
+/// template may have changed.
 const MISSED_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(in crate::engine) struct SemaphoreLine {
-    /// How many permits are free after all that was decided, unless nothing was said of it.
+    /// How many permits are free after all decided commands, if known.
     free: Option<u64>,
-    /// How many those commands will give back that are queued.
+    /// How many permits the queued commands will free.
     coming: u64,
-    /// How many those waiters want that were called and are not answered; together, and each.
+    /// How many permits the called waiters want that are not answered yet: together, and each.
     called: u64,
     called_each: BTreeMap<Place, u32>,
     capacity: Option<u32>,
-    /// Those who wait and may not go yet.
+    /// Waiters that are not called.
     pub(in crate::engine) parked: BTreeSet<Place>,
-    /// Waiters that lack a key, and are in nobody's way here meanwhile.
+    /// Waiters that lack another key, and block nobody here meanwhile.
     pub(in crate::engine) held_back: BTreeSet<Place>,
-    /// Whether it is one of many that a template made, one for each key.
+    /// Whether a template created the semaphore.
     pub(super) is_keyed: bool,
-    /// Those of the parked that lack no key, where this is one.
+    /// On a keyed semaphore: the parked waiters that lack no key.
     pub(super) fronts: BTreeSet<Place>,
-    /// Those who were called and are queued.
+    /// Waiters that were called and are queued.
     pub(in crate::engine) queued: BTreeSet<Place>,
-    /// Waiters that ask for more than there is at all, here or on another semaphore.
+    /// Waiters that ask for more than the capacity, here or on another semaphore.
     pub(in crate::engine) unsatisfiable: BTreeSet<Place>,
-    /// All of them, and those who are in a lane.
+    /// How many waiters there are, including those in a lane.
     pub(in crate::engine) waiting: usize,
     pub(in crate::engine) schedule: Schedule,
-    /// When its waiters last asked as a poll had not found it, if none has found it since.
+    /// When its waiters were last called since a poll had not found the semaphore, if no poll has
+    /// found it since.
     missed: Option<Instant>,
-    /// The line over all processes.
+    /// This process's part of the line over all processes.
     pub(in crate::engine) registration: Registration,
 }
 
@@ -74,7 +77,8 @@ impl SemaphoreLine {
         self.free.is_none_or(|free| free + self.coming >= wanted)
     }
 
-    /// Whether it has so many for `place` besides those for which others before it were called.
+    /// Whether `count` permits are free for `place`, beside those for which waiters before it were
+    /// called.
     pub(in crate::engine) fn has_for(&self, place: Place, count: u32) -> bool {
         let before = self.called_each.range(..place);
         let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
@@ -86,24 +90,24 @@ impl SemaphoreLine {
         self.capacity.is_none_or(|capacity| count <= capacity)
     }
 
-    /// Whether fewer are free.
+    /// Whether fewer than `count` are free.
     pub(in crate::engine) fn is_too_small_for(&self, count: u32) -> bool {
         self.free.is_some_and(|free| free < count.into()) || !self.could_ever_have(count)
     }
 
-    /// The first who could be granted something; or who waits for more capacity, if all do.
+    /// The first waiter that could be granted, or else the first unsatisfiable one.
     pub(in crate::engine) fn head(&self) -> Option<Place> {
         let first = [&self.parked, &self.queued].map(|places| places.first().copied());
         let first = first.into_iter().flatten().min();
         first.or_else(|| self.unsatisfiable.first().copied())
     }
 
-    /// How many wait that are in no lane.
+    /// How many waiters are in no lane.
     pub(in crate::engine) fn standing(&self) -> usize {
         self.parked.len() + self.held_back.len() + self.queued.len() + self.unsatisfiable.len()
     }
 
-    /// Whether one who waits comes before `place`.
+    /// Whether a waiter comes before `place`.
     pub(in crate::engine) fn is_behind(&self, place: Place) -> bool {
         let ahead = |places: &BTreeSet<Place>| places.first().is_some_and(|first| *first < place);
         ahead(&self.parked) || ahead(&self.queued)
@@ -126,7 +130,7 @@ impl SemaphoreLine {
         self.schedule.knows(fence);
     }
 
-    /// There was no room for `count`.
+    /// Records that there was no room for `count`.
     pub(in crate::engine) fn lacks(&mut self, count: u32) {
         let most = u64::from(count).saturating_sub(1);
         self.free = Some(self.free.map_or(most, |free| free.min(most)));
@@ -142,12 +146,13 @@ impl SemaphoreLine {
         self.called = self.called.saturating_sub(count.into());
     }
 
-    /// Whether that changes what was believed.
+    /// Records the capacity. Returns whether it is new.
     pub(in crate::engine) fn resize(&mut self, capacity: u32) -> bool {
         self.capacity.replace(capacity) != Some(capacity)
     }
 
-    /// A poll did not find it. Whether its waiters are to ask: the first time, and seldom from then on.
+    /// Records that a poll did not find the semaphore. Returns whether to call its waiters: the
+    /// first time, and seldom after that.
     pub(in crate::engine) fn miss(&mut self, now: Instant) -> bool {
         let asks = self
             .missed
@@ -158,10 +163,10 @@ impl SemaphoreLine {
         asks
     }
 
-    /// It was seen with so many permits available.
+    /// Records a reading with `available` permits.
     pub(in crate::engine) fn see(&mut self, available: u32, fence: u64, when: Observed) {
         let seen = u64::from(available);
-        // An ask may have been told how a template would make it.
+        // In a batch, an ask may have seen the semaphore as its template would create it.
         if when == Observed::Unordered {
             self.missed = None;
         }

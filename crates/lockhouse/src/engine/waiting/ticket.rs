@@ -8,29 +8,29 @@ use tokio::time::Instant;
 
 use crate::engine::retry::PATIENCE;
 
-/// How long the place of one who left is kept.
+/// How long the place of a waiter that left is kept.
 const KEPT: Duration = Duration::from_secs(5);
 
-/// How much memory the kept places may take, for each waiter that there may be.
+/// How much memory the kept places may take, for each waiter that the line allows.
 const BYTES_EACH: usize = 1024;
 
-/// About what a waiter takes beside its texts, and a permit that it asks for.
+/// About how many bytes a waiter takes beside its texts, and each permit that it asks for.
 const WAITER_BYTES: usize = 512;
 const PERMIT_BYTES: usize = 128;
 
-/// An ask's claim to a place.
+/// An ask's place in the line, and its wait.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Ticket {
     pub(in crate::engine) place: Place,
     pub(in crate::engine) wait: Wait,
-    /// Whether it waited before, and was away for a moment.
+    /// Whether it waited before and has come back.
     pub(in crate::engine) is_back: bool,
     came: Instant,
     number: u64,
 }
 
 impl Ticket {
-    /// How long it is since the ask came.
+    /// How long ago the ask arrived.
     pub(in crate::engine) fn waited(&self) -> Duration {
         self.came.elapsed()
     }
@@ -45,7 +45,7 @@ pub(in crate::engine) enum Wait {
 }
 
 impl Wait {
-    /// A wait too long for the clock is one without an end.
+    /// A wait that is too long for the clock has no end.
     pub(in crate::engine) fn of(wait: Duration) -> Self {
         match Instant::now().checked_add(wait) {
             _ if wait.is_zero() => Wait::No,
@@ -54,8 +54,8 @@ impl Wait {
         }
     }
 
-    /// When a call with this `deadline` must have its answer. One that waits longer has the time of one more
-    /// batch, which then says what is in the way.
+    /// When a call with this `deadline` must have its answer. A call that waits longer gets the
+    /// time for one more batch, whose answer says what is in the way.
     pub(in crate::engine) fn answered_by(self, deadline: Instant) -> Instant {
         let latest = deadline + PATIENCE;
         match self {
@@ -76,9 +76,9 @@ impl Wait {
 
 /// Gives out tickets.
 ///
-/// Who leaves may come back: for a while its place is kept by its id, so that a caller whose
-/// connection broke does not fall behind. Who waits in several calls begins the next before the last
-/// one ends, and stands there with it: so nobody gets by in between.
+/// The place of a waiter that left is kept under its id for a while, so that a caller whose
+/// connection broke does not fall behind. A caller that waits in several calls begins the next
+/// before the last one ends, and takes over its place, so that no waiter gets by in between.
 #[derive(Debug)]
 pub(in crate::engine) struct Tickets {
     began: Instant,
@@ -88,7 +88,7 @@ pub(in crate::engine) struct Tickets {
     bytes: usize,
 }
 
-/// The place of one who left.
+/// The place of a waiter that left.
 #[derive(Debug)]
 struct Kept {
     ask: Ask,
@@ -102,13 +102,13 @@ impl Tickets {
         Self {
             began: Instant::now(),
             number: 0,
-            // Unbounded, so that it takes no memory beforehand; `keep` has a bound.
+            // Unbounded, so that it allocates nothing in advance. `keep` has a bound.
             kept: LruCache::unbounded(),
             bytes: 0,
         }
     }
 
-    /// For `ask`, which comes now; `same` is the ticket of one who waits for the same.
+    /// The ticket of `ask`, which arrives now; `same` is the ticket of a waiter with the same ask.
     pub(in crate::engine) fn give(
         &mut self,
         ask: &Ask,
@@ -124,7 +124,7 @@ impl Tickets {
         let same = same.filter(|_| wait != Wait::No);
         self.number += 1;
         let (came, number) = match (same, &kept) {
-            // No two who wait have one place.
+            // No two waiters have the same place.
             (Some(same), _) => (same.came, self.number),
             (None, Some(kept)) => (kept.came, kept.number),
             (None, None) => (now, self.number),
@@ -138,7 +138,7 @@ impl Tickets {
         }
     }
 
-    /// Keeps the place of one who leaves, among `most` of them.
+    /// Keeps the place of a waiter that leaves, within the memory for `most` waiters.
     pub(in crate::engine) fn keep(&mut self, ticket: &Ticket, ask: &Ask, most: usize) {
         let kept = Kept {
             ask: ask.clone(),
@@ -167,7 +167,7 @@ impl Tickets {
     }
 }
 
-/// About how much memory one takes who waits for `ask`.
+/// About how much memory a waiter for `ask` takes.
 pub(in crate::engine) fn bytes(ask: &Ask) -> usize {
     let permits = ask.permits();
     let permits = permits.map(|(name, _)| PERMIT_BYTES + name.as_str().len());
@@ -175,7 +175,7 @@ pub(in crate::engine) fn bytes(ask: &Ask) -> usize {
     WAITER_BYTES + ask.external_id.as_str().len() + owner + permits.sum::<usize>()
 }
 
-/// Whether it is the same ask as far as a grant would go (P5).
+/// Whether both are the same ask (P5).
 pub(in crate::engine) fn is_the_same(one: &Ask, other: &Ask) -> bool {
     one.owner == other.owner && one.permits().eq(other.permits())
 }

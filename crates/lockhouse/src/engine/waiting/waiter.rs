@@ -5,20 +5,21 @@ use tokio::sync::oneshot;
 
 use super::ticket::Ticket;
 
-/// What a waiter is answered in the end.
+/// The final answer to a waiter.
 pub(in crate::engine) type Answered = Result<Outcome, store::Error>;
 
-/// One who waits.
+/// A waiting call.
 #[derive(Debug)]
 pub(in crate::engine) struct Waiter {
     pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) ask: Ask,
-    /// Why it was not granted when it last asked, as it is told when its wait ends.
+    /// Why it was last refused: its answer when its wait ends.
     pub(in crate::engine) refused: Refusal,
     pub(in crate::engine) answer: oneshot::Sender<Answered>,
     pub(super) state: WaiterState,
     pub(super) is_called: bool,
-    /// The keys that it lacks while it is parked: it stands in the lines of no other semaphores.
+    /// The keys that it lacks while it is parked. It then stands in the lines of no other
+    /// semaphores.
     pub(super) lacking_keys: Vec<SemaphoreName>,
 }
 
@@ -28,7 +29,7 @@ pub(super) enum WaiterState {
     Unsatisfiable,
     Queued,
     InLane,
-    /// It needs a row that is locked, and is in nobody's way meanwhile.
+    /// It needs a locked row, and blocks nobody meanwhile.
     Locked,
     Gone,
 }

@@ -1,4 +1,4 @@
-//! What the databases have in common when they are asked about an owner.
+//! Shared parts of the SQL checks.
 
 use std::error::Error;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use tokio::time::timeout;
 
-/// How long a connection may take, and then an answer.
+/// How long a connection may take, and how long an answer.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
-/// After so long without use a connection may have been closed by whatever is in between: a check
-/// would not know for no other reason than that.
+/// After this long without use, a firewall or proxy may have closed the connection. The check then
+/// opens a new one, so that it does not answer "unknown" for that reason alone.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) const FRESH: Duration = Duration::from_secs(10);
 
@@ -41,11 +41,11 @@ pub(super) fn takes_one(parameters: usize) -> Result<(), Trouble> {
     }
 }
 
-/// What a query answered.
+/// The answer of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     NoRow,
-    /// One row of one column, and the number or truth in it.
+    /// One row of one column, with a number or a boolean.
     One(i64),
     Other,
 }

@@ -1,4 +1,4 @@
-//! Asking MySQL and MariaDB.
+//! SQL checks on MySQL and MariaDB.
 
 use futures_util::TryStreamExt;
 use lockhouse_core::Owner;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::asking::{ANSWER, CONNECT, FRESH, Said, Trouble, takes_one, within};
 
-/// The server gives up, too, so that a question nobody waits for any more does not stay with it.
-/// What looks like comments is SQL for one of the two.
+/// The server has the same timeouts, so that an abandoned query does not go on there. The comments
+/// contain SQL that only one of the two databases executes.
 const SESSION: &str = "SET SESSION lock_wait_timeout=5, innodb_lock_wait_timeout=5 \
     /*!50708 , max_execution_time=5000 */ /*M! , max_statement_time=5 */";
 
@@ -22,11 +22,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Of a URL from its `//` on.
+    /// A check of the URL whose part from `//` on is `rest`.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
         let options = mysql_options(&format!("mysql:{rest}"))?;
         Ok(Self {
-            // The session stays as the server has it: it is the asker's own SQL.
+            // Keep the server's session settings: the query is the operator's own SQL.
             options: options
                 .pipes_as_concat(false)
                 .no_engine_substitution(false)
@@ -38,7 +38,8 @@ impl Asked {
 
     pub(super) async fn ask(&self, query: &str, owner: &Owner) -> Result<Said, Trouble> {
         let mut idle = self.idle.lock().await;
-        // Taken out, so that one that fails, or is given up on with its answer half read, is closed.
+        // Taken out, so that a connection that fails, or is abandoned with a half-read answer, is
+        // closed.
         let mut connection = match idle.take().filter(|(_, used)| used.elapsed() < FRESH) {
             Some((connection, _)) => connection,
             None => within(CONNECT, self.connect(query)).await?,

@@ -1,4 +1,4 @@
-//! Asking PostgreSQL.
+//! SQL checks on PostgreSQL.
 
 use futures_util::TryStreamExt;
 use lockhouse_core::Owner;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::asking::{ANSWER, CONNECT, FRESH, Said, Trouble, takes_one, within};
 
-/// The server gives up, too, so that a question nobody waits for any more does not stay with it.
-/// For the transaction only: a pooler may give the session to others after it.
+/// The server has the same timeouts, so that an abandoned query does not go on there. They hold for
+/// the transaction only: after it a pooler may give the session to others.
 const BEGIN: &str =
     "BEGIN READ ONLY; SET LOCAL statement_timeout=5000; SET LOCAL lock_timeout=5000";
 
@@ -32,7 +32,8 @@ impl Asked {
 
     pub(super) async fn ask(&self, query: &str, owner: &Owner) -> Result<Said, Trouble> {
         let mut idle = self.idle.lock().await;
-        // Taken out, so that one that fails, or is given up on with its answer half read, is closed.
+        // Taken out, so that a connection that fails, or is abandoned with a half-read answer, is
+        // closed.
         let mut connection = match idle.take().filter(|(_, used)| used.elapsed() < FRESH) {
             Some((connection, _)) => connection,
             None => within(CONNECT, self.connect(query)).await?,
@@ -44,7 +45,7 @@ impl Asked {
 
     async fn connect(&self, query: &str) -> Result<PgConnection, Trouble> {
         let mut connection = self.options.connect().await?;
-        // A parameter whose type is told is one, even if the query has none.
+        // Naming the parameter's type would declare a parameter even if the query has none.
         let prepare = format!("{BEGIN}; PREPARE lockhouse_check AS {query}");
         connection.execute(raw_sql(&prepare)).await?;
         let count = "SELECT cardinality(parameter_types) FROM pg_prepared_statements \

@@ -1,5 +1,5 @@
-//! Asking an SQLite file. It is opened for each question: that costs little, and finds a file that
-//! was put in its place.
+//! SQL checks on an SQLite file. The file is opened for each query, which costs little and notices
+//! when the file was replaced.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Of a URL from behind its `sqlite:` on.
+    /// A check of the URL whose part after `sqlite:` is `rest`.
     pub(super) fn new(rest: &str) -> Result<Self, Trouble> {
         let file = match rest.strip_prefix("//") {
             Some(absolute) if absolute.starts_with('/') => absolute,
-            // A host may have a password before it.
+            // Do not repeat a host: a password may stand before it.
             Some(_) => "",
             None => rest,
         };
@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// Ends the question when nobody waits for its answer any more.
+/// Interrupts the query when its caller has gone away.
 struct Interrupting(InterruptHandle);
 
 impl Drop for Interrupting {

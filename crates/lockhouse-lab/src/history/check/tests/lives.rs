@@ -176,7 +176,7 @@ fn a_deletion_that_was_answered_is_in_the_rows() {
     assert_eq!(back.found(), []);
     back.rows.semaphores[0].is_deleted = true;
     assert_eq!(back.found(), [Promise::P9]);
-    // Who asks again for a deletion finds nothing, and may have done it itself.
+    // A repeated deletion finds no semaphore, and the first call may have deleted it.
     back.says(
         3 * SECOND,
         delete(),

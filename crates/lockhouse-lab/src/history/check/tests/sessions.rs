@@ -1,4 +1,4 @@
-//! What heartbeats keep, and goodbyes end.
+//! Heartbeats that keep requests, and goodbyes that end them.
 
 use super::*;
 
