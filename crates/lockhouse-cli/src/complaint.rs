@@ -6,6 +6,6 @@ use std::io::{self, Write as _};
 pub(crate) fn complain(text: &str) {
     let is_harmful = |c: char| c.is_control() && c != '\n';
     let text = text.replace(is_harmful, "\u{fffd}");
-    // With stderr gone there is nobody left to tell.
+    // If stderr is closed, there is nowhere to report that.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -41,13 +41,13 @@ pub trait Contender: Send + Sync {
     /// Client `number`, connected.
     async fn client(&self, number: usize) -> Result<Box<dyn Client>, Failed>;
 
-    /// Which process client `number` calls: a permit that goes from one client of it to another need not change hands in the
-    /// store. Unless said, each has its own connection and is a process.
+    /// The process that client `number` calls. Two clients of one process hand a permit over without the store. By default
+    /// each client has its own connection, and is a process of its own.
     fn process_of(&self, number: usize) -> usize {
         number
     }
 
-    /// What has been asked of the database until now, where that can be counted.
+    /// The work of the database so far, if it can be counted.
     fn work(&self) -> Option<Work> {
         None
     }

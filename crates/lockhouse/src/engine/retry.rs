@@ -106,7 +106,7 @@ fn up_to_date(batch: &Batch, made: Instant) -> Cow<'_, Batch> {
     }
 }
 
-/// Reads, again where that can help, before `deadline`. A server that had no connection left until then is still
+/// Reads before `deadline`, with retries. If the server had no free connection until then, the error stays
 /// [`Crowded`](Kind::Crowded), so that a caller with more time tries again.
 pub(super) async fn read<T, F>(
     deadline: Instant,

@@ -14,7 +14,7 @@ use super::super::queue::Queued;
 use super::super::waiting::Observed;
 use super::Lane;
 
-/// The store is asked of at most so many whether they were granted before. The others wait for the lock.
+/// How many requests are read at most, to find out whether they were granted before. The others wait for the lock.
 const MOST_READ: usize = 16;
 
 impl Lane {
