@@ -261,7 +261,9 @@ pub async fn text_of(place: &Place, statement: &str) -> String {
             row.unwrap().get(0)
         }
         false => {
-            let mut connection = MySqlConnection::connect(&mysql_url(place.url())).await.unwrap();
+            let mut connection = MySqlConnection::connect(&mysql_url(place.url()))
+                .await
+                .unwrap();
             let row = connection.fetch_one(statement).await;
             row.unwrap().get(0)
         }
