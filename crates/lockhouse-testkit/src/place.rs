@@ -254,19 +254,20 @@ pub async fn run_on(place: &Place, statement: &str) {
 
 /// The first text that `statement` answers on the server's database of `place`, past the store.
 pub async fn text_of(place: &Place, statement: &str) -> String {
-    let text = match is_postgres(place.url()) {
+    match is_postgres(place.url()) {
         true => {
             let mut connection = PgConnection::connect(place.url()).await.unwrap();
             let row = connection.fetch_one(statement).await;
             row.unwrap().get(0)
         }
         false => {
-            let mut connection = MySqlConnection::connect(&mysql_url(place.url())).await.unwrap();
+            let mut connection = MySqlConnection::connect(&mysql_url(place.url()))
+                .await
+                .unwrap();
             let row = connection.fetch_one(statement).await;
             row.unwrap().get(0)
         }
-    };
-    text
+    }
 }
 
 /// Writes `line`, a text without quotes, into the row of `semaphore`, past the store.
