@@ -254,7 +254,7 @@ pub async fn run_on(place: &Place, statement: &str) {
 
 /// The first text that `statement` answers on the server's database of `place`, past the store.
 pub async fn text_of(place: &Place, statement: &str) -> String {
-    let text = match is_postgres(place.url()) {
+    match is_postgres(place.url()) {
         true => {
             let mut connection = PgConnection::connect(place.url()).await.unwrap();
             let row = connection.fetch_one(statement).await;
@@ -267,8 +267,7 @@ pub async fn text_of(place: &Place, statement: &str) -> String {
             let row = connection.fetch_one(statement).await;
             row.unwrap().get(0)
         }
-    };
-    text
+    }
 }
 
 /// Writes `line`, a text without quotes, into the row of `semaphore`, past the store.

@@ -1,8 +1,9 @@
 //! `openapi.json` and the server refuse the same, and generators read it rightly.
 //!
-//! No schema can say that each semaphore of an ask is named once, that texts are bounded in bytes, or
-//! that `by` goes with `force=true` alone: descriptions do.
+//! No schema can say that each semaphore of an ask is named once, that texts are bounded in bytes, that slots bound the
+//! capacity, that an expiry lies ahead, or that `by` goes with `force=true` alone: descriptions do.
 
+use crate::access::Guarded;
 use crate::contract::Contract;
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -34,12 +35,49 @@ fn texts() -> Vec<String> {
     texts.map(str::to_owned).into()
 }
 
+/// Grants that there may be, and some that none may be.
+const GRANTS: [&str; 18] = [
+    "read:*",
+    "admin:*",
+    "force:a:b*",
+    "define:backup-slots",
+    "hold:a*b",
+    "hold:a*b*",
+    "hold: a*",
+    "hold: a",
+    "hold:a ",
+    "hold:",
+    "hold:a\n*",
+    "hold:lockhouse:upkeep",
+    "hold:lockhouse:*",
+    "hold",
+    "",
+    "HOLD:*",
+    "all:*",
+    " hold:*",
+];
+
+/// Patterns that there may be, and some that none may be.
+const PATTERNS: [&str; 11] = [
+    "*",
+    "a*",
+    "a b*",
+    "a *",
+    " a*",
+    "a",
+    "a**",
+    "a*b*",
+    "a\n*",
+    "lockhouse:*",
+    "lock*",
+];
+
 /// What the contract takes, the server takes; what it does not take, the server refuses as malformed or
 /// out of bounds.
 #[tokio::test]
 async fn the_contract_is_as_strict_as_the_server_about_bodies() {
     let contract = Contract::read();
-    let server = Server::start().await;
+    let (server, guarded) = (Server::start().await, Guarded::start().await);
     server.lockhouse.define("a", 5).await.unwrap();
     let one = |member: &str, value: Value| {
         let mut ask = json!({"permits": [{"semaphore": "a"}], "ttl_ms": 1});
@@ -53,6 +91,9 @@ async fn the_contract_is_as_strict_as_the_server_about_bodies() {
     let define = |body: Value| ("PUT", "/v1/semaphores/{name}", body);
     let beat = |body: Value| ("PUT", "/v1/owners/{owner}", body);
     let renew = |body: Value| ("POST", "/v1/requests/{external_id}/renew", body);
+    let template = |body: Value| ("PUT", "/v1/templates/{pattern}", body);
+    let token = |body: Value| ("POST", "/v1/tokens", body);
+    let login = |body: Value| ("POST", "/v1/session", body);
     let numbers = [
         json!(4.0),
         json!(4.5),
@@ -91,11 +132,32 @@ async fn the_contract_is_as_strict_as_the_server_about_bodies() {
         beat(json!({"ttl_ms": 1, "must_exist": null})),
         beat(json!({"ttl_ms": 1, "must_exist": 1})),
         renew(json!({"x": 1})),
+        template(json!({})),
+        template(json!({"capacity": 1, "x": 1})),
+        token(json!({"name": "a"})),
+        token(json!({"grants": ["read:*"]})),
+        token(json!({"name": "a", "grants": []})),
+        token(json!({"name": "many", "grants": vec!["read:*"; 64]})),
+        token(json!({"name": "more", "grants": vec!["read:*"; 65]})),
+        token(json!({"name": "a", "grants": "read:*"})),
+        token(json!({"name": "a", "grants": ["read:*"], "x": 1})),
+        token(json!({"name": "forever", "grants": ["read:*"], "expires_at": null})),
+        token(json!({"name": "long", "grants": ["read:*"], "expires_at": "2999-12-31T00:00:00Z"})),
+        token(json!({"name": "a", "grants": ["read:*"], "expires_at": 1})),
+        token(json!({"name": "a", "grants": ["read:*"], "expires_at": {}})),
+        login(json!({})),
+        login(json!({"token": 1})),
+        login(json!({"token": "lh_", "x": 1})),
     ];
+    for (i, grant) in GRANTS.into_iter().enumerate() {
+        let name = format!("grant {i}");
+        bodies.push(token(json!({"name": name, "grants": [grant]})));
+    }
     for text in texts() {
         bodies.push(one("owner", json!(text)));
         bodies.push(permit(json!({"semaphore": text})));
         bodies.push(define(json!({"capacity": 1, "changed_by": text})));
+        bodies.push(token(json!({"name": text, "grants": ["read:*"]})));
     }
     for number in numbers {
         for member in ["ttl_ms", "wait_ms", "priority"] {
@@ -104,14 +166,25 @@ async fn the_contract_is_as_strict_as_the_server_about_bodies() {
         bodies.push(permit(json!({"semaphore": "a", "count": number})));
         bodies.push(define(json!({"capacity": number})));
         bodies.push(define(json!({"capacity": 1, "expected_capacity": number})));
+        bodies.push(template(json!({"capacity": number})));
+        bodies.push(template(json!({"capacity": 1, "idle_ms": number})));
         bodies.push(beat(json!({"ttl_ms": number})));
         bodies.push(renew(json!({"ttl_ms": number})));
+    }
+    // Last, as slots bound the capacity.
+    for slots in [json!(true), json!(null), json!(1), json!("true"), json!([])] {
+        bodies.push(define(json!({"capacity": 1, "slots": slots})));
     }
     for (i, (method, route, body)) in bodies.into_iter().enumerate() {
         let path = route
             .replace(['{', '}'], "")
-            .replace("external_id", &i.to_string());
-        let answer = server.call(method, &path, &body.to_string()).await;
+            .replace("external_id", &i.to_string())
+            .replace("pattern", "t*");
+        let answer = match route {
+            // Once there is a token, callers need one.
+            "/v1/tokens" => guarded.admin(method, &path, &body.to_string()).await,
+            _ => server.call(method, &path, &body.to_string()).await,
+        };
         let refused = matches!(answer.status.as_u16(), 400 | 422)
             && answer.json()["code"] == "invalid_request";
         let takes = contract.takes(method, route, &body);
@@ -134,8 +207,26 @@ async fn the_contract_is_as_strict_as_the_server_about_parameters() {
         "owner_filter" => "/v1/requests?owner=",
         "semaphore_filter" => "/v1/requests?semaphore=",
         "cursor" => "/v1/semaphores?cursor=",
+        "prefix" => "/v1/semaphores?prefix=",
+        "limit" => "/v1/semaphores?limit=",
+        "pattern" => "/v1/templates/",
         other => panic!("no path for {other}"),
     };
+    let limits = [
+        "1",
+        "1000",
+        "0",
+        "1001",
+        "-1",
+        "x",
+        "",
+        "1e2",
+        "18446744073709551616",
+    ];
+    let limits = limits.map(str::to_owned);
+    let [longest, longer] = [254, 255].map(|length| format!("{}*", "x".repeat(length)));
+    let patterns = PATTERNS.map(str::to_owned).into_iter();
+    let patterns: Vec<_> = patterns.chain([longest, longer]).collect();
     let cursors = ["YQ", "YWI", "Y", "YQ==", "Y+", "*", "a b", ""].map(str::to_owned);
     let texts = texts();
     for parameter in [
@@ -145,31 +236,38 @@ async fn the_contract_is_as_strict_as_the_server_about_parameters() {
         "owner_filter",
         "semaphore_filter",
         "cursor",
+        "prefix",
+        "limit",
+        "pattern",
     ] {
         let schema = &contract.0["components"]["parameters"][parameter]["schema"];
-        let values = if parameter == "cursor" {
-            &cursors[..]
-        } else {
-            &texts[..]
+        let values = match parameter {
+            "cursor" => &cursors[..],
+            "limit" => &limits[..],
+            "pattern" => &patterns[..],
+            _ => &texts[..],
         };
         // An empty segment is another path.
+        let may_be_empty = matches!(parameter, "cursor" | "prefix" | "limit");
         for value in values
             .iter()
-            .filter(|value| !value.is_empty() || parameter == "cursor")
+            .filter(|value| !value.is_empty() || may_be_empty)
         {
             let encoded = value.bytes().map(|byte| format!("%{byte:02X}"));
             let path = format!("{}{}", path_of(parameter), encoded.collect::<String>());
-            let method = if parameter == "owner" {
-                "DELETE"
-            } else {
-                "GET"
+            let method = match parameter {
+                "owner" | "pattern" => "DELETE",
+                _ => "GET",
             };
             let status = server.call(method, &path, "").await.status.as_u16();
-            let takes = contract.errors(schema, &json!(value)).is_empty();
+            // The digits of a number are a number of the contract.
+            let number = value.parse::<i64>().ok().filter(|_| parameter == "limit");
+            let value = number.map_or(json!(value), |number| json!(number));
+            let takes = contract.errors(schema, &value).is_empty();
             assert_eq!(
                 takes,
                 !matches!(status, 400 | 422),
-                "{parameter} {value:?}: {status}"
+                "{parameter} {value}: {status}"
             );
         }
     }
