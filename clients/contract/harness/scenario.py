@@ -29,7 +29,9 @@ class Scenario:
         self._folder = Path(tempfile.mkdtemp(prefix="lockhouse-contract."))
         # Of the processes whose clocks the steps set; that of the server has no name.
         named = {step.get("of") for step in self._steps if "clock" in step}
-        self._clocks = {name: Clock(self._folder / f"{name or 'server'}.clock") for name in named}
+        self._clocks = {
+            name: Clock(self._folder / f"{name or 'server'}.clock", is_cached=name is not None) for name in named
+        }
         self._runners = {}
         self._proxies = {}
         self._begun = {}
