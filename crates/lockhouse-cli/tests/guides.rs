@@ -12,7 +12,7 @@ mod reader;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{process, thread};
 
 use lockhouse_testkit::place;
 use reader::{Home, free_port, in_text, root};
@@ -59,6 +59,41 @@ async fn limits_per_customer_and_slots_work_on_mysql_as_printed() {
     }
 }
 
+/// The blocks `sh redis`, with the lines of `text redis output`. The keys are this run's alone.
+#[test]
+fn a_gate_in_redis_works_as_printed() {
+    let Some(redis) = place::server_url("LOCKHOUSE_TEST_REDIS_URL") else {
+        return;
+    };
+    let text = fs::read_to_string(root().join("docs/guides/protect-a-resource.md")).unwrap();
+    let [gate, report] = ["gate:report", "report"].map(|key| format!("{key}-{}", process::id()));
+    let text = text
+        .replace("```sh redis", "```sh")
+        .replace("```text redis output", "```text output")
+        .replace("gate:report report ,", &format!("{gate} {report} ,"))
+        .replace("DEL gate:report", &format!("DEL {gate}"))
+        .replace("GET report", &format!("GET {report}"));
+    assert_eq!(text.matches(&gate).count(), 2);
+    assert_eq!(text.matches(&format!("GET {report}")).count(), 2);
+    let redis_cli = |arguments: &[&str]| {
+        let mut redis_cli = process::Command::new("redis-cli");
+        redis_cli
+            .args(["-u", &redis])
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let followed = follow_with(&text, None, |home| {
+        let path = std::env::var("PATH").unwrap();
+        home.program(
+            "redis-cli",
+            &format!("PATH={path} exec redis-cli -u {redis} \"$@\""),
+        );
+    });
+    redis_cli(&["DEL", &gate, &report]);
+    assert!(followed.is_ok(), "{}", followed.unwrap_err());
+}
+
 #[test]
 fn a_page_that_does_not_work_is_found() {
     for (text, problem) in [
@@ -78,8 +113,14 @@ fn a_page_that_does_not_work_is_found() {
 /// Runs what a page says on the store at `url`, or on the file that is used without one, and looks for what the page says
 /// that is printed.
 fn follow(text: &str, url: Option<&str>) -> Result<(), String> {
+    follow_with(text, url, |_| {})
+}
+
+/// The same, with what else the reader has.
+fn follow_with(text: &str, url: Option<&str>, has: impl FnOnce(&Home)) -> Result<(), String> {
     let home = Home::new();
     install(&home);
+    has(&home);
     let commands = in_text("sh", text).join("\n");
     let commands = commands.replace("7117", &free_port().to_string());
     let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}");

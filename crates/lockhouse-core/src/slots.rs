@@ -5,6 +5,7 @@
 //! the set of taken slots, so that a grant reads no permits.
 
 use std::fmt::{self, Write as _};
+use std::iter;
 use std::str::FromStr;
 
 use crate::{Capacity, Invalid};
@@ -23,8 +24,10 @@ const DIGITS: usize = 16;
 /// are left out. So slots 0, 1 and 4 are `31`.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Slots {
-    /// 64 slots in a word, the lowest bit first. The last word is not 0.
-    words: Vec<u64>,
+    /// Slots 0 to 63, the lowest bit first. A capacity up to 64 needs no more, and so no allocation.
+    first: u64,
+    /// The others, 64 a word; the last word is not 0.
+    rest: Vec<u64>,
 }
 
 impl Slots {
@@ -52,12 +55,12 @@ impl Slots {
 
     /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.first == 0 && self.rest.is_empty()
     }
 
     /// How many slots the set has.
     pub fn len(&self) -> u32 {
-        self.words.iter().map(|word| word.count_ones()).sum()
+        self.words().map(u64::count_ones).sum()
     }
 
     /// Whether the set has `slot`.
@@ -67,7 +70,7 @@ impl Slots {
 
     /// The slots, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.words).flat_map(|(at, word)| {
+        (0..).zip(self.words()).flat_map(|(at, word)| {
             let bits = (0..WORD).filter(move |bit| word & (1 << bit) != 0);
             bits.map(move |bit| at * WORD + bit)
         })
@@ -75,23 +78,26 @@ impl Slots {
 
     /// The slots that are in both sets.
     pub fn shared_with(&self, other: &Self) -> Self {
-        let words = self.words.iter().zip(&other.words);
-        Self::trimmed(words.map(|(a, b)| a & b).collect())
+        let rest = self.rest.iter().zip(&other.rest);
+        let rest = rest.map(|(a, b)| a & b).collect();
+        Self::trimmed(self.first & other.first, rest)
     }
 
     /// Adds the slots of `other`.
     pub fn extend(&mut self, other: &Self) {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
+        self.first |= other.first;
+        if self.rest.len() < other.rest.len() {
+            self.rest.resize(other.rest.len(), 0);
         }
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
+        for (word, more) in self.rest.iter_mut().zip(&other.rest) {
             *word |= more;
         }
     }
 
     /// Removes the slots of `other`.
     pub fn remove(&mut self, other: &Self) {
-        for (word, less) in self.words.iter_mut().zip(&other.words) {
+        self.first &= !other.first;
+        for (word, less) in self.rest.iter_mut().zip(&other.rest) {
             *word &= !less;
         }
         self.trim();
@@ -108,31 +114,42 @@ impl Slots {
     /// are. Returns them.
     pub(crate) fn take(&mut self, count: u32, capacity: Capacity) -> Self {
         let capacity = capacity.value().min(MAX_SLOTTED_CAPACITY);
-        let mut left = count;
-        let mut taken = Vec::new();
-        for at in 0..capacity.div_ceil(WORD) {
+        let first = lowest(self.free_in(0, capacity), count);
+        let mut left = count - first.count_ones();
+        let mut rest = Vec::new();
+        for at in 1..capacity.div_ceil(WORD) {
             if left == 0 {
                 break;
             }
             let lowest = lowest(self.free_in(at, capacity), left);
             left -= lowest.count_ones();
-            taken.push(lowest);
+            rest.push(lowest);
         }
-        let taken = Self::trimmed(taken);
+        let taken = Self::trimmed(first, rest);
         self.extend(&taken);
         taken
     }
 
     fn insert(&mut self, slot: u32) {
-        let at = (slot / WORD) as usize;
-        if self.words.len() <= at {
-            self.words.resize(at + 1, 0);
+        let Some(at) = ((slot / WORD) as usize).checked_sub(1) else {
+            self.first |= bit(slot);
+            return;
+        };
+        if self.rest.len() <= at {
+            self.rest.resize(at + 1, 0);
         }
-        self.words[at] |= bit(slot);
+        self.rest[at] |= bit(slot);
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> {
+        iter::once(self.first).chain(self.rest.iter().copied())
     }
 
     fn word(&self, at: usize) -> u64 {
-        self.words.get(at).copied().unwrap_or(0)
+        match at.checked_sub(1) {
+            None => self.first,
+            Some(at) => self.rest.get(at).copied().unwrap_or(0),
+        }
     }
 
     /// The bits of the word `at` whose slots are below `capacity` and not in the set.
@@ -145,15 +162,15 @@ impl Slots {
         all & !self.word(at as usize)
     }
 
-    fn trimmed(words: Vec<u64>) -> Self {
-        let mut set = Self { words };
+    fn trimmed(first: u64, rest: Vec<u64>) -> Self {
+        let mut set = Self { first, rest };
         set.trim();
         set
     }
 
     fn trim(&mut self) {
-        while self.words.last() == Some(&0) {
-            self.words.pop();
+        while self.rest.last() == Some(&0) {
+            self.rest.pop();
         }
     }
 }
@@ -176,21 +193,19 @@ const fn bit(slot: u32) -> u64 {
 
 impl fmt::Display for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((last, others)) = self.words.split_last() else {
-            return Ok(());
-        };
+        let last = self.rest.last().copied().unwrap_or(self.first);
         let digit = |word: u64, at: u32| {
             let digit = (word >> (4 * at)) as u32 & 15;
             char::from_digit(digit, 16).expect("it is below 16")
         };
-        for word in others {
+        for word in self.words().take(self.rest.len()) {
             for at in 0..DIGITS as u32 {
-                f.write_char(digit(*word, at))?;
+                f.write_char(digit(word, at))?;
             }
         }
         let digits = DIGITS as u32 - last.leading_zeros() / 4;
         for at in 0..digits {
-            f.write_char(digit(*last, at))?;
+            f.write_char(digit(last, at))?;
         }
         Ok(())
     }
@@ -218,9 +233,12 @@ impl FromStr for Slots {
                 Some(word << 4 | u64::from(digit))
             })
         };
-        let words = digits.chunks(DIGITS).map(word);
-        let words = words.collect::<Option<_>>().ok_or_else(senseless)?;
-        Ok(Self::trimmed(words))
+        let mut words = digits
+            .chunks(DIGITS)
+            .map(|digits| word(digits).ok_or_else(senseless));
+        let first = words.next().transpose()?.unwrap_or(0);
+        let rest = words.collect::<Result<_, _>>()?;
+        Ok(Self::trimmed(first, rest))
     }
 }
 

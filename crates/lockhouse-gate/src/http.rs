@@ -39,6 +39,31 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! It is a layer of axum's too:
+//!
+//! ```
+//! use axum::{Router, routing::put};
+//! use lockhouse_gate::{MemoryGate, http::FenceLayer};
+//!
+//! let routes = Router::new()
+//!     .route("/report", put(write_report))
+//!     .layer(FenceLayer::new("report", MemoryGate::default()));
+//! # async fn write_report(body: String) -> String {
+//! #     body
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn check(routes: Router) {
+//! # use tower::ServiceExt as _;
+//! # for (fence, status) in [("report;0;8", 200), ("report;0;7", 412)] {
+//! #     let request = http::Request::put("/report").header("lockhouse-fence", fence);
+//! #     let request = request.body(axum::body::Body::empty()).unwrap();
+//! #     let answer = routes.clone().oneshot(request).await.unwrap();
+//! #     assert_eq!(answer.status(), status);
+//! # }
+//! # }
+//! # check(routes)
+//! ```
 
 use std::future::Future;
 use std::pin::Pin;

@@ -4,6 +4,7 @@ mod due;
 mod listings;
 mod locks;
 mod shutdown;
+mod templates;
 mod transactions;
 
 use std::io::Write as _;

@@ -2,6 +2,7 @@
 
 mod due;
 mod listings;
+mod templates;
 
 use std::io::Write as _;
 use std::time::Duration;

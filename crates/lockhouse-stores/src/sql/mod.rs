@@ -33,7 +33,7 @@ pub(crate) mod rows;
 mod schema;
 mod script;
 mod store;
-mod templates;
+pub(crate) mod templates;
 mod tokens;
 mod transact;
 mod url;

@@ -18,6 +18,9 @@ pub(crate) const LIMITS: [(&str, u64); 7] = [
 /// How many times what a pair costs in an empty store it may cost in a crowded one.
 pub(crate) const FLAT: f64 = 1.1;
 
+/// How many times what a pair costs on a semaphore without slots it may cost on one with 64.
+pub(crate) const SLOTTED: f64 = 1.1;
+
 /// What is to be said if `count` is over the limit of `workload`.
 pub(crate) fn over(workload: &str, count: u64) -> Option<String> {
     let (_, limit) = LIMITS.iter().find(|(name, _)| *name == workload)?;

@@ -8,7 +8,7 @@ mod callgrind;
 mod limits;
 
 use callgrind::Callgrind;
-use limits::{FLAT, LIMITS, over};
+use limits::{FLAT, LIMITS, SLOTTED, over};
 
 #[test]
 fn decide_takes_no_more_than_it_did() {
@@ -36,6 +36,25 @@ fn a_pair_costs_no_more_where_many_hold_and_have_held() {
     let crowded = times("engine-crowded");
     assert!(crowded <= FLAT, "engine-crowded: {crowded:.3}, over {FLAT}");
     assert!(times("engine-crowded-summing") > FLAT);
+}
+
+/// A semaphore of capacity 64 with slots costs little more than without; the last free slot is found without a look at each
+/// of the others.
+#[test]
+fn slots_cost_at_most_a_tenth_more() {
+    let Some(callgrind) = Callgrind::find() else {
+        return;
+    };
+    for (plain, slotted) in [
+        ("decide-1-last", "decide-1-last-slotted"),
+        ("engine-64", "engine-64-slotted"),
+    ] {
+        let (without, with) = (callgrind.a_pair(plain), callgrind.a_pair(slotted));
+        let times = with as f64 / without as f64;
+        println!("{slotted}: {times:.3} times the {without} of {plain}, limit {SLOTTED}");
+        assert!(with > without, "{slotted}: its slots were not counted");
+        assert!(times <= SLOTTED, "{slotted}: {times:.3}, over {SLOTTED}");
+    }
 }
 
 /// Without this, the limits could be so wide that nothing is ever over them.

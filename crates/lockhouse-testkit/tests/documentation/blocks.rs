@@ -82,6 +82,7 @@ fn a_block_that_no_test_runs_is_found() {
         ("docs/page.md", "bash"),
         ("docs/page.md", "console"),
         ("docs/page.md", "sh norun"),
+        ("docs/page.md", "sh redis"),
         ("CONTRIBUTING.md", "sh"),
         ("docs/page.md", ""),
     ] {
@@ -126,6 +127,7 @@ fn is_run(page: &str, mark: Option<&str>) -> bool {
     match mark {
         None => page == "README.md" || page.starts_with("docs/"),
         Some("tour") => page == "README.md",
+        Some("redis") => page == "docs/guides/protect-a-resource.md",
         Some(_) => false,
     }
 }

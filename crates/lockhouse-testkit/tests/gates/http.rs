@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::http::{Request, Response};
+use lockhouse::Permit;
 use lockhouse_gate::http::FenceLayer;
-use lockhouse_gate::{Fence, Gate, Refused, SqlDialect, sql};
+use lockhouse_gate::{Fence, Gate, MemoryGate, Refused, SqlDialect, sql};
 use lockhouse_testkit::place::{self, Place};
 use sqlx::{MySqlPool, PgPool};
 use tokio::sync::Notify;
@@ -77,6 +78,60 @@ async fn two_servers_share_a_gate_in_postgres() {
     if let Some(place) = place::postgres().await {
         two_postgres_servers(place, SqlDialect::Postgres).await;
     }
+}
+
+/// How long a writer that is paused holds its permit.
+const TTL: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_writer_paused_past_its_ttl_is_answered_412_at_capacity_1() {
+    paused_past_its_ttl(1).await;
+}
+
+#[tokio::test]
+async fn a_writer_paused_past_its_ttl_is_answered_412_at_capacity_4() {
+    paused_past_its_ttl(4).await;
+}
+
+/// Each live holder writes, the newest first; only the holder whose time has passed is refused.
+async fn paused_past_its_ttl(capacity: u32) {
+    let place = place::sqlite().await.unwrap();
+    let lockhouse = place.client().await;
+    lockhouse.define("gpu", capacity).slots().await.unwrap();
+    let written = Arc::<Mutex<Vec<String>>>::default();
+    let notes = written.clone();
+    let write = service_fn(move |request: Request<String>| {
+        notes.lock().unwrap().push(request.into_body());
+        async { Ok::<_, Infallible>(Response::new(String::new())) }
+    });
+    let service = FenceLayer::new("gpu", MemoryGate::default()).layer(write);
+    let send = async |fence: &str, text: &str| {
+        let request = Request::put("/").header("lockhouse-fence", fence);
+        let request = request.body(text.to_owned()).unwrap();
+        service.clone().oneshot(request).await.unwrap().status()
+    };
+    let header =
+        |permit: &Permit| format!("gpu;{};{}", permit.slots("gpu")[0], permit.fence("gpu"));
+    let request = lockhouse.request().permits("gpu", 1).ttl(TTL);
+    let paused = request.acquire().await.unwrap();
+    let stale = header(&paused);
+    paused.forget();
+    assert_eq!(send(&stale, "in time").await, 200);
+    // The last of them is granted the slot that the paused one has lost.
+    let mut holders = Vec::new();
+    for _ in 0..capacity {
+        holders.push(lockhouse.semaphore("gpu").acquire().await.unwrap());
+    }
+    for holder in holders.iter().rev() {
+        assert_eq!(send(&header(holder), "a holder").await, 200);
+    }
+    assert_eq!(send(&stale, "late").await, 412);
+    let mut expected = vec!["in time"];
+    expected.extend(holders.iter().map(|_| "a holder"));
+    assert_eq!(*written.lock().unwrap(), expected);
+    drop(holders);
+    drop(lockhouse);
+    place.clear().await;
 }
 
 /// The fence of the writer that waits to be told to go on.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Client, RedisError, Script};
+use lockhouse::Permit;
 use lockhouse_gate::redis::{STALE, script};
 use lockhouse_testkit::place::{self, Place};
 
@@ -20,6 +21,20 @@ async fn a_paused_writer_is_refused_and_writes_nothing_on_redis() {
 async fn a_paused_writer_is_refused_and_writes_nothing_on_valkey() {
     if let Some(place) = place::valkey().await {
         a_paused_writer_is_refused_and_writes_nothing(place).await;
+    }
+}
+
+#[tokio::test]
+async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_4_on_redis() {
+    if let Some(place) = place::redis().await {
+        a_writer_paused_past_its_ttl_is_refused_at_capacity_4(place).await;
+    }
+}
+
+#[tokio::test]
+async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_4_on_valkey() {
+    if let Some(place) = place::valkey().await {
+        a_writer_paused_past_its_ttl_is_refused_at_capacity_4(place).await;
     }
 }
 
@@ -47,6 +62,12 @@ impl Resource {
         let mut call = self.publish.key(gate);
         let call = call.key(report).arg(slot).arg(fence).arg(text);
         call.invoke_async(&mut self.connection).await
+    }
+
+    /// As the holder of `permit`, by its slot and its fence.
+    async fn publish_as(&mut self, permit: &Permit, text: &str) -> Result<(), RedisError> {
+        let (slot, fence) = (permit.slots("gpu")[0], permit.fence("gpu").to_string());
+        self.publish(slot, &fence, text).await
     }
 
     async fn report(&mut self) -> String {
@@ -96,6 +117,41 @@ async fn a_paused_writer_is_refused_and_writes_nothing(place: Place) {
         .unwrap();
     assert_eq!(dropped, 2);
     drop(next);
+    drop(lockhouse);
+    place.clear().await;
+}
+
+async fn a_writer_paused_past_its_ttl_is_refused_at_capacity_4(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("gpu", 4).slots().await.unwrap();
+    let mut resource = Resource::open(&place).await;
+    let request = lockhouse.request().permits("gpu", 1).ttl(TTL);
+    let paused = request.acquire().await.unwrap();
+    resource.publish_as(&paused, "in time").await.unwrap();
+    let (slot, stale) = (paused.slots("gpu")[0], paused.fence("gpu").to_string());
+    paused.forget();
+    // The last of them is granted the slot that the paused one has lost.
+    let mut holders = Vec::new();
+    for _ in 0..4 {
+        holders.push(lockhouse.semaphore("gpu").acquire().await.unwrap());
+    }
+    assert_eq!(holders[3].slots("gpu"), [slot]);
+    for holder in holders.iter().rev() {
+        let text = format!("slot {}", holder.slots("gpu")[0]);
+        // In spite of the lower fence.
+        resource.publish_as(holder, &text).await.unwrap();
+        assert_eq!(resource.report().await, text);
+    }
+    let last = resource.report().await;
+    let refused = resource.publish(slot, &stale, "late").await.unwrap_err();
+    assert_eq!(refused.code(), Some(STALE), "{refused}");
+    assert_eq!(resource.report().await, last);
+    let drop_keys = ::redis::cmd("DEL").arg(&resource.keys).to_owned();
+    let _: u32 = drop_keys
+        .query_async(&mut resource.connection)
+        .await
+        .unwrap();
+    drop(holders);
     drop(lockhouse);
     place.clear().await;
 }

@@ -1,7 +1,7 @@
 //! Counts `decide` alone: its input is made before, and its result is dropped after.
 
 use lockhouse_core::{
-    Ask, Capacity, Command, Count, Decision, ExternalId, Loaded, Semaphore, SemaphoreName,
+    Ask, Capacity, Command, Count, Decision, ExternalId, Loaded, Semaphore, SemaphoreName, Slots,
     Timestamp, decide,
 };
 
@@ -11,8 +11,25 @@ use crate::{Slip, id};
 /// `rounds` times: a batch of `size` acquires, each on the same `wide` semaphores, and a batch of
 /// their releases.
 pub(super) fn pairs(size: usize, wide: usize, rounds: usize, slip: Slip) -> usize {
-    let names: Vec<_> = (0..wide).map(|n| name(&format!("slots-{n}"))).collect();
-    let defined = defined(&names);
+    let names = (0..wide).map(|n| name(&format!("slots-{n}")));
+    let semaphores = names.map(|name| of_capacity(name, 1_000_000));
+    pairs_on(&semaphores.collect::<Vec<_>>(), size, rounds, slip)
+}
+
+/// `rounds` times: an acquire of the last permit of a semaphore of capacity 64, with or without slots, and its release.
+pub(super) fn last_permits(rounds: usize, are_slotted: bool) -> usize {
+    let held = 63;
+    let semaphore = Semaphore {
+        in_use: held,
+        slots: are_slotted.then(|| Slots::of(0..held).unwrap()),
+        ..of_capacity(name("slots-0"), 64)
+    };
+    pairs_on(&[semaphore], 1, rounds, Slip::None)
+}
+
+fn pairs_on(semaphores: &[Semaphore], size: usize, rounds: usize, slip: Slip) -> usize {
+    let names: Vec<_> = semaphores.iter().map(|row| row.name.clone()).collect();
+    let defined = defined(semaphores);
     let mut given = Vec::new();
     for round in 0..rounds {
         let ids: Vec<_> = (round * size..(round + 1) * size)
@@ -38,19 +55,19 @@ pub(super) fn pairs(size: usize, wide: usize, rounds: usize, slip: Slip) -> usiz
     size * rounds
 }
 
-fn defined(names: &[SemaphoreName]) -> Loaded {
-    let now = Timestamp::UNIX_EPOCH;
-    let ready = |name: &SemaphoreName| {
-        let semaphore = Semaphore {
-            capacity: Capacity::new(1_000_000).unwrap(),
-            deleted_at: None,
-            ..Semaphore::made_ready(name.clone(), now)
-        };
-        (name.clone(), semaphore)
-    };
+fn of_capacity(name: SemaphoreName, capacity: u32) -> Semaphore {
+    Semaphore {
+        capacity: Capacity::new(capacity).unwrap(),
+        deleted_at: None,
+        ..Semaphore::made_ready(name, Timestamp::UNIX_EPOCH)
+    }
+}
+
+fn defined(semaphores: &[Semaphore]) -> Loaded {
+    let semaphores = semaphores.iter().cloned();
     Loaded {
-        now,
-        semaphores: names.iter().map(ready).collect(),
+        now: Timestamp::UNIX_EPOCH,
+        semaphores: semaphores.map(|row| (row.name.clone(), row)).collect(),
         requests: Default::default(),
         owners: Default::default(),
         templates: Vec::new(),

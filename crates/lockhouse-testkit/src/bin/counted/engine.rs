@@ -25,9 +25,28 @@ const PAIRS_AMONG: usize = 200;
 
 /// `pairs` by so many clients at once, on so many permits.
 pub(super) fn clients(clients: usize, permits: u32, pairs: usize) -> usize {
+    let definition = Definition::new(name(), Capacity::new(permits).unwrap());
+    clients_on(definition, clients, pairs)
+}
+
+/// The same on a semaphore with slots, one for each client.
+pub(super) fn slotted_clients(clients: usize, pairs: usize) -> usize {
+    let capacity = Capacity::new(u32::try_from(clients).unwrap()).unwrap();
+    let mut definition = Definition::new(name(), capacity);
+    definition.slots = Some(true);
+    clients_on(definition, clients, pairs)
+}
+
+fn clients_on(definition: Definition, clients: usize, pairs: usize) -> usize {
     let runtime = runtime();
-    let lockhouse = Lockhouse::with_store(Arc::new(Memory::new()));
-    runtime.block_on(async { lockhouse.define(SLOTS, permits).await.unwrap() });
+    let memory = Arc::new(Memory::new());
+    let define = Batch::new(vec![Command::Define(definition)]);
+    let defined = runtime.block_on(memory.transact(&define)).unwrap();
+    assert!(
+        matches!(defined[..], [Ok(Reply::Defined { .. })]),
+        "{defined:?}"
+    );
+    let lockhouse = Lockhouse::with_store(memory);
     let each = pairs / clients;
     let all = async {
         let mut at_work = JoinSet::new();
