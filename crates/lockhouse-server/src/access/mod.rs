@@ -20,11 +20,14 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockhouse::store::{self, Kind};
 use lockhouse::{Code, Digest, Error, Lockhouse, Owner, Secret, Token, Verb};
 use tokio::time::sleep;
 
+use crate::connection::Caller;
 use crate::failure::Failure;
 use crate::peer::Peer;
+use crate::shares::{Shares, Wait};
 use crate::tls::CertificateNames;
 use failures::Failures;
 use known::Known;
@@ -34,7 +37,7 @@ pub(crate) use principal::Principal;
 use session::Sessions;
 
 /// How often the token of a call that waits is looked at again.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether callers need a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,11 +62,13 @@ pub(crate) struct Access {
     known: Known,
     failures: Failures,
     sessions: Sessions,
+    shares: Arc<Shares>,
 }
 
 impl Access {
     pub(crate) fn new(
         lockhouse: Lockhouse,
+        shares: Arc<Shares>,
         auth: Auth,
         behind_proxy: bool,
         is_secure: bool,
@@ -75,7 +80,13 @@ impl Access {
             known: Known::new(lockhouse),
             failures: Failures::new(),
             sessions: Sessions::new(),
+            shares,
         }
+    }
+
+    /// A place among the waiting calls of `principal`, unless it has all that are its own.
+    pub(crate) fn may_wait(&self, principal: &Principal) -> Option<Wait> {
+        self.shares.may_wait(principal.name())
     }
 
     fn sessions(&self) -> &Sessions {
@@ -177,9 +188,10 @@ impl Access {
         }
         loop {
             sleep(LOOKED_AT_EVERY).await;
-            let list = match self.known.list().await {
-                Ok(list) => list,
-                Err(error) => return error.into(),
+            // Without waiting for the store: one that hangs keeps no revoked token alive.
+            let Some(list) = self.known.recent() else {
+                let what = "the access tokens could not be read; try again later";
+                return Error::from(store::Error::new(Kind::Unavailable, what)).into();
             };
             let Some(token) = principal.token() else {
                 if list.is_empty() {
@@ -264,7 +276,7 @@ pub(crate) async fn check(
     let checked = access.principal(route, &mut request).await;
     let principal = request.extensions().get::<Principal>().cloned();
     let mut response = match checked {
-        Ok(()) => next.run(request).await,
+        Ok(()) => access.in_turn(principal.as_ref(), request, next).await,
         Err(failure) => failure.into_response(),
     };
     // For the audit log.
@@ -275,6 +287,25 @@ pub(crate) async fn check(
 }
 
 impl Access {
+    /// Answers `request` when it is the turn of `principal`.
+    async fn in_turn(
+        &self,
+        principal: Option<&Principal>,
+        mut request: Request,
+        next: Next,
+    ) -> Response {
+        let turn = self.shares.turn(principal.and_then(Principal::name)).await;
+        match turn {
+            Ok(turn) => {
+                request.extensions_mut().insert(turn.clone());
+                let response = next.run(request).await;
+                drop(turn);
+                response
+            }
+            Err(error) => Failure::from(error).into_response(),
+        }
+    }
+
     /// Puts the caller of `request` among its extensions, if it is let in at all, and says whether it may make the call.
     async fn principal(&self, route: &'static str, request: &mut Request) -> Result<(), Failure> {
         // A route without a row in the table takes all there is.
@@ -301,6 +332,9 @@ impl Access {
             }
             // The handler asks for the rest.
             Needs::Nothing | Needs::Token | Needs::EachNamed(_) | Needs::Own(_) => {}
+        }
+        if let Some(caller) = request.extensions().get::<Caller>() {
+            caller.is_known();
         }
         Ok(())
     }
