@@ -218,6 +218,11 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// The next line of its log.
+    pub(crate) fn log_line(&mut self) -> String {
+        self.stderr.next().expect("a further line of the log")
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
