@@ -5,8 +5,9 @@
 mod house;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use house::{House, Running, lockhouse, until};
 
@@ -17,12 +18,16 @@ const MIB: u64 = 1024 * 1024;
 
 /// A server that was started under `ulimit` with `limit`, and its address.
 fn serve(house: &House, limit: &str) -> (Running, String) {
+    serve_on(house, limit, &["--listen", "127.0.0.1:0"])
+}
+
+fn serve_on(house: &House, limit: &str, args: &[&str]) -> (Running, String) {
     let script = format!("ulimit {limit} && exec \"$@\"");
     let lockhouse = lockhouse();
     let mut command = std::process::Command::new("sh");
     command
         .args(["-c", &script, "sh", &lockhouse, "serve"])
-        .args(["--listen", "127.0.0.1:0"])
+        .args(args)
         .env("LOCKHOUSE_URL", house.url());
     let mut server = Running::new(command);
     let line = server.line();
@@ -157,6 +162,82 @@ fn idle_connections_make_room_for_others() {
     let idle = (0..400).map(|_| TcpStream::connect(&address).unwrap());
     let _idle: Vec<_> = idle.collect();
     a_holder_can_call(&address);
+}
+
+/// A flood of `many` idle connections on a server of limit `limit`, while a holder renews by a connection of its own.
+fn idle_flood(many: usize, limit: &str) {
+    lockhouse_server::raise_open_files_limit().unwrap();
+    let house = House::on_a_store();
+    // On all addresses of loopback, as one has only so many ports.
+    let (server, address) = serve_on(&house, limit, &["--listen", "0.0.0.0:0", "--insecure"]);
+    let (_, port) = address.rsplit_once(':').unwrap();
+    let port: u16 = port.parse().unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let define = r#"{"capacity":1}"#;
+    is_ok(&call(&address, "PUT", "/v1/semaphores/a", define));
+    let held = r#"{"permits":[{"semaphore":"a"}],"ttl_ms":60000}"#;
+    let mut holder = send(&address, "PUT", "/v1/requests/x", held);
+    is_ok(&answer(&mut holder));
+    let before = memory(&server);
+    let floods: Vec<_> = (0..8)
+        .map(|part| {
+            thread::spawn(move || {
+                let numbers = (part..many).step_by(8);
+                let idle = numbers.filter_map(|n| {
+                    let host = Ipv4Addr::new(127, 0, 0, u8::try_from(1 + n / 20_000).unwrap());
+                    // Those that find no room for so long give up.
+                    TcpStream::connect_timeout(&SocketAddr::from((host, port)), SOON).ok()
+                });
+                idle.collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let (mut renewals, mut slowest, mut most) = (0, Duration::ZERO, before);
+    let renew =
+        "POST /v1/requests/x/renew HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n";
+    while floods.iter().any(|flood| !flood.is_finished()) {
+        let begun = Instant::now();
+        holder.write_all(renew.as_bytes()).unwrap();
+        is_ok(&answer(&mut holder));
+        slowest = slowest.max(begun.elapsed());
+        renewals += 1;
+        most = most.max(memory(&server));
+        thread::sleep(Duration::from_millis(20));
+    }
+    let idle: usize = floods
+        .into_iter()
+        .map(|flood| flood.join().unwrap().len())
+        .sum();
+    let evicted = metric(&address, "lockhouse_http_connections_evicted_total");
+    println!(
+        "{idle} of {many} idle connections were made and {evicted} made room; {renewals} renewals meanwhile, the slowest in \
+         {slowest:?}; {} MiB more",
+        (most - before) / MIB
+    );
+    assert!(renewals > 10 && idle > many / 2, "{idle} {renewals}");
+    assert!(evicted > 0);
+    assert!(most - before < 64 * MIB + many as u64 * 8 * 1024);
+    // Others come in again.
+    is_ok(&call(&address, "DELETE", "/v1/requests/x", ""));
+}
+
+/// The value of a metric without labels.
+fn metric(address: &str, name: &str) -> u64 {
+    let metrics = call(address, "GET", "/metrics", "");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.expect(name).trim().parse().unwrap()
+}
+
+#[test]
+fn idle_connections_make_room_in_order_and_a_holder_renews_meanwhile() {
+    idle_flood(2_000, "-n 512");
+}
+
+/// `cargo test -p lockhouse-cli --test serve_bounds -- --ignored --nocapture fifty`: it takes 50,000 files in two processes.
+#[test]
+#[ignore = "takes 70,000 open files, and tells how much memory the server takes"]
+fn fifty_thousand_idle_connections_make_room_in_order() {
+    idle_flood(50_000, "-n 20000");
 }
 
 /// What `server` has in memory, in bytes.

@@ -103,6 +103,13 @@ fn a_server_refuses_to_listen_off_loopback_unprotected() {
     assert!(without_token.stderr.contains(advice), "{without_token:?}");
     let open = [&behind_proxy[..], &["--auth", "none"]].concat();
     assert_eq!(house.done(&open).code, 64);
+    // The check of the settings says the same, as far as it can without the store.
+    for args in [&everywhere[..], &open[..]] {
+        let checked = house.done(&[args, &["--check-config"]].concat());
+        assert_eq!(checked.code, 64, "{checked:?}");
+        assert!(checked.stderr.contains("will not listen on"), "{checked:?}");
+    }
+    house.text(&[&behind_proxy[..], &["--check-config"]].concat());
     house.text(&["token", "create", "admin", "--grant", "admin:*"]);
     let mut served = house.start(&behind_proxy);
     assert!(served.line().contains(" on http://0.0.0.0:"));

@@ -1,19 +1,24 @@
 //! The audit log: a line of JSON, with the caller and its address, for each change of a semaphore,
 //! template or token, each end or renewal of another caller's request, and each refused access.
 //!
-//! The handler of such a call adds an [`Audited`] to its answer's extensions. A
-//! [`Failure`](crate::failure::Failure) that refuses access does so itself. [`write`] writes the
-//! line.
+//! A handler that did such a thing puts an [`Audited`] among the parts of its answer. A [`Failure`](crate::failure::Failure) that
+//! refuses access does so itself. [`write`] makes a line of it, before the caller gets the answer, and also if the caller has hung up.
+//!
+//! Strangers can have access refused as often as they like. So each token has a rate of lines about refused access, and all
+//! callers without one have one together; the next line that is written says how many were left out. Texts of callers are cut.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, IntoResponseParts, Response, ResponseParts};
 use lockhouse::Timestamp;
@@ -22,6 +27,7 @@ use serde_json::{Map, Value, json};
 
 use crate::access::Principal;
 use crate::peer::Peer;
+use crate::rate::{Rate, Rates};
 
 /// The destination of the lines: a file, which is appended to, or the standard output.
 #[derive(Clone)]
@@ -31,7 +37,21 @@ struct Inner {
     /// `None` for the standard output.
     path: Option<PathBuf>,
     to: Mutex<Box<dyn Write + Send>>,
+    /// Of lines about refused access, by the name of the token.
+    refused: Rates<Option<String>>,
 }
+
+/// How often refused access gets a line.
+const REFUSED: Rate = Rate {
+    burst: 100,
+    every: Duration::from_secs(1),
+};
+
+/// So many tokens have a rate of their own: those that were refused last.
+const TOKENS: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not 0");
+
+/// The most of a text that the caller made up, in bytes. A name with all its bytes percent-encoded has 765.
+const MOST_TEXT: usize = 1024;
 
 impl AuditLog {
     /// A log in the file at `path`, which is created if there is none.
@@ -41,17 +61,19 @@ impl AuditLog {
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let file = append_to(&path)?;
-        Ok(Self(Arc::new(Inner {
-            path: Some(path),
-            to: Mutex::new(Box::new(file)),
-        })))
+        Ok(Self::of(Some(path), Box::new(file)))
     }
 
     /// A log on the standard output.
     pub fn stdout() -> Self {
+        Self::of(None, Box::new(io::stdout()))
+    }
+
+    fn of(path: Option<PathBuf>, to: Box<dyn Write + Send>) -> Self {
         Self(Arc::new(Inner {
-            path: None,
-            to: Mutex::new(Box::new(io::stdout())),
+            path,
+            to: Mutex::new(to),
+            refused: Rates::new(REFUSED, TOKENS),
         }))
     }
 
@@ -88,12 +110,19 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
+const REFUSE: &str = "refuse";
+
 /// An action that a handler did, or an access that it refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Audited(Map<String, Value>);
 
 impl Audited {
-    /// Records that `action` was done to the `kind` called `name`.
+    /// Access was refused.
+    pub(crate) fn refused(code: &str, detail: &str) -> Self {
+        Self::new(REFUSE, "code", code).with("detail", detail)
+    }
+
+    /// `action` was done to the `kind` called `name`.
     pub(crate) fn new(action: &str, kind: &str, name: impl fmt::Display) -> Self {
         let mut members = Map::new();
         members.insert("action".into(), action.into());
@@ -132,29 +161,73 @@ pub(crate) async fn write(
     let Some(log) = log else {
         return next.run(request).await;
     };
-    let call = json!({
+    if ends_with_its_caller(&request) {
+        return audited(log, request, next).await;
+    }
+    // What a call changes stays so when its caller hangs up; its line is to be there then too.
+    match tokio::spawn(audited(log, request, next)).await {
+        Ok(response) => response,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and with it this call.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Whether a call changes nothing that is audited, or waits for room while its caller does.
+fn ends_with_its_caller(request: &Request) -> bool {
+    match *request.method() {
+        Method::PUT => {
+            let route = request.extensions().get::<MatchedPath>();
+            route.is_some_and(|route| route.as_str().ends_with("/v1/requests/{external_id}"))
+        }
+        Method::POST | Method::DELETE => false,
+        _ => true,
+    }
+}
+
+async fn audited(log: AuditLog, request: Request, next: Next) -> Response {
+    let mut line = json!({
         "at": Timestamp::now(),
-        "method": request.method().as_str(),
-        "path": request.uri().path(),
-        "call_id": call_id(request.headers()),
+        "method": cut(request.method().as_str()),
+        "path": cut(request.uri().path()),
+        "call_id": call_id(request.headers()).map(cut),
     });
     let peer = Peer::of_call(request.extensions());
     let mut response = next.run(request).await;
-    if let Some(Audited(members)) = response.extensions_mut().remove() {
-        let said = response.extensions();
-        let principal = said.get::<Principal>();
-        // Behind a proxy, the address that the proxy names.
-        let peer = said.get::<Peer>().copied().unwrap_or(peer);
-        let mut line = call;
-        line["status"] = response.status().as_u16().into();
-        line["by"] = principal.and_then(Principal::name).into();
-        line["from"] = peer.address().to_string().into();
-        for (member, value) in members {
-            line[member] = value;
+    let Some(Audited(members)) = response.extensions_mut().remove() else {
+        return response;
+    };
+    let said = response.extensions();
+    let by = said.get::<Principal>().and_then(Principal::name);
+    if members.get("action").is_some_and(|action| action == REFUSE) {
+        let Some(left_out) = log.0.refused.take(by.map(str::to_owned)) else {
+            return response;
+        };
+        if left_out > 0 {
+            line["left_out"] = left_out.into();
         }
-        log.write(&line);
     }
+    // Behind a proxy, what the proxy says.
+    let peer = said.get::<Peer>().copied().unwrap_or(peer);
+    line["status"] = response.status().as_u16().into();
+    line["by"] = by.into();
+    line["from"] = peer.address().to_string().into();
+    for (member, value) in members {
+        line[member] = value;
+    }
+    // The file may be on a slow disk. A panic there is one of the runtime, which is about to end.
+    let _ = tokio::task::spawn_blocking(move || log.write(&line)).await;
     response
+}
+
+/// `text`, or as much of its begin as a line takes.
+fn cut(text: &str) -> Cow<'_, str> {
+    match text.len() <= MOST_TEXT {
+        true => text.into(),
+        false => format!("{}…", &text[..text.floor_char_boundary(MOST_TEXT)]).into(),
+    }
 }
 
 fn call_id(headers: &HeaderMap) -> Option<&str> {

@@ -183,6 +183,13 @@ impl Caller {
         Some(MayWait { _place: place })
     }
 
+    /// Its call was let in.
+    pub(crate) fn is_known(&self) {
+        if let Some(connection) = &self.connection {
+            connection.is_known();
+        }
+    }
+
     /// Ends the connection when the caller hangs up, and with it the call that awaits this.
     pub(crate) async fn end_when_it_hangs_up(&self) {
         if let Some(connection) = self.connection.as_ref().filter(|_| self.is_watched) {

@@ -3,11 +3,19 @@
 //!
 //! Each costs a descriptor, of which a process has only so many. Calls that wait may take most of
 //! them, but not all: the rest is for calls that end soon, such as releases and renewals. When all
-//! are taken, the connection that has been without a call for longest makes room. A new connection
-//! has some time for its first call. A connection with unread bytes is evicted last, since they may
-//! be a call.
+//! are taken, an idle connection makes room. Three classes of idle connections are kept apart:
+//!
+//! 1. [`Class::Stranger`]: none of its calls was let in. It goes first.
+//! 2. [`Class::New`]: it had no call yet. It has a second for its first call, and is a stranger then.
+//! 3. [`Class::Known`]: a call by it was let in. It goes last, and not at all while a quarter of all
+//!    connections are new ones: the next of those makes room within a second. So a flood of
+//!    connections by which no calls come does not end those of holders.
+//!
+//! In its class, the one that has been idle for longest goes first, and one whose caller has sent
+//! something that was not read yet goes last, as that may be a call. All this takes constant time.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +34,13 @@ const MOST_LONG_ANSWERS: usize = 128;
 /// How long a connection is kept that waits for its first call, or whose call was not read yet.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The counts for metrics.
+/// One of so many connections may be new before those that are known stay.
+const NEW_OF: usize = 4;
+
+/// How many connections of a class are looked at for one that nothing unread came by.
+const LOOKED_AT: usize = 16;
+
+/// What is counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) open: Gauge,
@@ -49,9 +63,13 @@ pub(crate) struct Connections {
 struct State {
     open: usize,
     next: u64,
-    /// Connections without a call, the longest idle first.
-    idle: BTreeMap<u64, Idle>,
+    strangers: Line,
+    new: Line,
+    known: Line,
 }
+
+/// Idle connections, the one that has been so for longest first.
+type Line = BTreeMap<u64, Idle>;
 
 /// A connection without a call.
 #[derive(Clone, Debug)]
@@ -60,8 +78,14 @@ struct Idle {
     /// Ends it.
     end: Arc<Notify>,
     since: Instant,
-    /// Whether it has had no call yet.
-    is_new: bool,
+}
+
+/// What is known of a connection's caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Stranger,
+    New,
+    Known,
 }
 
 /// One connection.
@@ -71,8 +95,10 @@ pub(crate) struct Connection {
     end: Arc<Notify>,
     /// How many calls are under way. Changed under the lock of the state.
     calls: watch::Sender<usize>,
-    /// Its key among the idle ones, the last time that it was idle.
-    idle_as: Mutex<u64>,
+    /// Its line and its key there, the last time that it was idle.
+    idle_as: Mutex<(Class, u64)>,
+    /// Whether a call by it was let in.
+    is_known: AtomicBool,
     connections: Arc<Connections>,
 }
 
@@ -100,7 +126,7 @@ impl Connections {
                 if state.open < self.most {
                     return;
                 }
-                if let Some(idle) = state.evict() {
+                if let Some(idle) = state.evict(self.most) {
                     idle.end.notify_one();
                     self.counts.evicted.inc();
                 }
@@ -118,11 +144,10 @@ impl Connections {
             stream: Arc::clone(&stream),
             end: Arc::clone(&end),
             since: Instant::now(),
-            is_new: true,
         };
         let mut state = self.state();
         state.open += 1;
-        let idle_as = state.idle(idle);
+        let idle_as = (Class::New, state.idle(Class::New, idle));
         drop(state);
         self.counts.open.inc();
         Arc::new(Connection {
@@ -130,6 +155,7 @@ impl Connections {
             end,
             calls: watch::Sender::new(0),
             idle_as: Mutex::new(idle_as),
+            is_known: AtomicBool::new(false),
             connections: Arc::clone(self),
         })
     }
@@ -137,8 +163,11 @@ impl Connections {
     /// When the next connection may be evicted, unless something changes before.
     fn next_look(&self) -> Instant {
         let state = self.state();
-        let first = state.idle.values().map(Idle::grace_ends);
-        first.min().unwrap_or_else(|| Instant::now() + GRACE)
+        let lines = [&state.strangers, &state.new, &state.known];
+        let first = lines.into_iter().filter_map(|line| line.values().next());
+        let now = Instant::now();
+        let ends = first.map(Idle::grace_ends).filter(|ends| *ends > now).min();
+        ends.unwrap_or(now + GRACE)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,35 +176,61 @@ impl Connections {
 }
 
 impl State {
-    fn idle(&mut self, idle: Idle) -> u64 {
+    fn line(&mut self, class: Class) -> &mut Line {
+        match class {
+            Class::Stranger => &mut self.strangers,
+            Class::New => &mut self.new,
+            Class::Known => &mut self.known,
+        }
+    }
+
+    fn idle(&mut self, class: Class, idle: Idle) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.idle.insert(number, idle);
+        self.line(class).insert(number, idle);
         number
     }
 
-    /// Removes the connection to evict, if there is one.
-    fn evict(&mut self) -> Option<Idle> {
-        let now = Instant::now();
-        let mut idle = self.idle.iter();
-        let quiet = idle.find(|(_, idle)| idle.may_end(now) && !socket::has_unread(&idle.stream));
-        let goes = quiet.or_else(|| {
-            let first = self.idle.first_key_value();
-            first.filter(|(_, idle)| idle.grace_ends() <= now)
-        });
-        let number = *goes?.0;
-        self.idle.remove(&number)
+    fn remove(&mut self, (class, number): (Class, u64)) {
+        self.line(class).remove(&number);
     }
+
+    /// Takes out the one that is to make room, of `most` that there may be.
+    fn evict(&mut self, most: usize) -> Option<Idle> {
+        let now = Instant::now();
+        let had_time = self.new.first_key_value();
+        let had_time = had_time.is_some_and(|(_, idle)| idle.grace_ends() <= now);
+        let are_many_new = self.new.len() >= (most / NEW_OF).max(1);
+        let classes = [
+            Some(Class::Stranger),
+            had_time.then_some(Class::New),
+            (!are_many_new).then_some(Class::Known),
+        ];
+        let lines = classes.into_iter().flatten();
+        let quiet = lines
+            .clone()
+            .find_map(|class| Some((class, quiet(self.line(class))?)));
+        let (class, number) = quiet.or_else(|| {
+            let mut lines = lines;
+            lines.find_map(|class| {
+                let (number, idle) = self.line(class).first_key_value()?;
+                (idle.grace_ends() <= now).then_some((class, *number))
+            })
+        })?;
+        self.line(class).remove(&number)
+    }
+}
+
+/// The first of `line` that nothing unread came by.
+fn quiet(line: &Line) -> Option<u64> {
+    let mut first = line.iter().take(LOOKED_AT);
+    let quiet = first.find(|(_, idle)| !socket::has_unread(&idle.stream));
+    quiet.map(|(number, _)| *number)
 }
 
 impl Idle {
     fn grace_ends(&self) -> Instant {
         self.since + GRACE
-    }
-
-    /// Whether it may be evicted at `now`, if it has no unread bytes.
-    fn may_end(&self, now: Instant) -> bool {
-        !self.is_new || self.grace_ends() <= now
     }
 }
 
@@ -183,7 +238,7 @@ impl Connection {
     pub(crate) fn begin_call(self: &Arc<Self>) -> Call {
         let mut state = self.connections.state();
         if *self.calls.borrow() == 0 {
-            state.idle.remove(&self.idle_as());
+            state.remove(self.idle_as());
         }
         self.calls.send_modify(|calls| *calls += 1);
         Call(Arc::clone(self))
@@ -209,6 +264,11 @@ impl Connection {
         places.try_acquire_owned().ok()
     }
 
+    /// A call by it was let in.
+    pub(crate) fn is_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+
     /// Ends it, with all its calls.
     pub(crate) fn end(&self) {
         self.end.notify_one();
@@ -219,7 +279,7 @@ impl Connection {
         self.end.notified().await;
     }
 
-    fn idle_as(&self) -> u64 {
+    fn idle_as(&self) -> (Class, u64) {
         *self.idle_as.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -230,14 +290,18 @@ impl Drop for Call {
         let mut state = connection.connections.state();
         connection.calls.send_modify(|calls| *calls -= 1);
         if *connection.calls.borrow() == 0 {
-            let number = state.idle(Idle {
+            let class = match connection.is_known.load(Ordering::Relaxed) {
+                true => Class::Known,
+                false => Class::Stranger,
+            };
+            let idle = Idle {
                 stream: Arc::clone(&connection.stream),
                 end: Arc::clone(&connection.end),
                 since: Instant::now(),
-                is_new: false,
-            });
+            };
+            let number = state.idle(class, idle);
             let idle_as = connection.idle_as.lock();
-            *idle_as.unwrap_or_else(PoisonError::into_inner) = number;
+            *idle_as.unwrap_or_else(PoisonError::into_inner) = (class, number);
             connection.connections.changed.notify_one();
         }
     }
@@ -247,7 +311,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let mut state = self.connections.state();
         state.open -= 1;
-        state.idle.remove(&self.idle_as());
+        state.remove(self.idle_as());
         self.connections.counts.open.dec();
         self.connections.changed.notify_one();
     }
@@ -258,52 +322,92 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
-    use tokio::time::timeout;
+    use tokio::time::{sleep, timeout};
 
-    /// Three connections of a server that takes three, of which the first one's caller has sent a
-    /// part of a call.
-    async fn full() -> (Arc<Connections>, Vec<(TcpStream, Arc<Connection>)>) {
+    type Pairs = Vec<(TcpStream, Arc<Connection>)>;
+
+    /// As many connections as a server takes.
+    async fn full<const MANY: usize>() -> (Arc<Connections>, Pairs) {
         let bounds = Bounds {
-            connections: 3,
+            connections: MANY,
             waits: 1,
         };
         let connections = Connections::new(bounds, Counts::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut pairs = Vec::new();
-        for _ in 0..bounds.connections {
+        for _ in 0..MANY {
             let caller = TcpStream::connect(address).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             pairs.push((caller, connections.open(stream)));
         }
-        pairs[0].0.write_all(b"GET").await.unwrap();
-        pairs[0].1.stream.readable().await.unwrap();
         (connections, pairs)
     }
 
-    #[tokio::test]
-    async fn a_connection_whose_call_was_not_read_yet_goes_last() {
-        let (connections, pairs) = full().await;
-        for goes in [1, 2, 0] {
-            let room = connections.room();
-            let (_, connection) = &pairs[goes];
+    /// The caller has sent a part of a call.
+    async fn has_unread((caller, connection): &mut (TcpStream, Arc<Connection>)) {
+        caller.write_all(b"GET").await.unwrap();
+        connection.stream.readable().await.unwrap();
+    }
+
+    fn had_a_call((_, connection): &(TcpStream, Arc<Connection>), was_let_in: bool) {
+        let call = connection.begin_call();
+        if was_let_in {
+            connection.is_known();
+        }
+        drop(call);
+    }
+
+    /// That they make room in this order, and no other.
+    async fn go(connections: &Connections, pairs: &Pairs, order: &[usize]) {
+        for goes in order {
+            let (_, connection) = &pairs[*goes];
             tokio::select! {
-                () = room => panic!("there is no room"),
+                () = connections.room() => panic!("there is room"),
                 () = connection.to_end() => {}
+                () = sleep(GRACE * 5) => panic!("{goes} stays"),
             }
         }
     }
 
     #[tokio::test]
+    async fn a_connection_whose_call_was_not_read_yet_goes_last() {
+        let (connections, mut pairs) = full::<3>().await;
+        has_unread(&mut pairs[0]).await;
+        go(&connections, &pairs, &[1, 2, 0]).await;
+    }
+
+    #[tokio::test]
     async fn a_new_connection_has_time_for_its_first_call() {
-        let (connections, pairs) = full().await;
-        // It had a call, so it is evicted before those that had none.
-        drop(pairs[2].1.begin_call());
+        let (connections, pairs) = full::<3>().await;
+        // It had a call, so it goes before those that had none.
+        had_a_call(&pairs[2], false);
         assert!(timeout(GRACE / 2, connections.room()).await.is_err());
         timeout(Duration::ZERO, pairs[2].1.to_end()).await.unwrap();
         for (_, connection) in &pairs[..2] {
             let end = timeout(Duration::ZERO, connection.to_end()).await;
             assert!(end.is_err(), "one that is new went");
         }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_connections_does_not_end_those_whose_calls_were_let_in() {
+        let (connections, pairs) = full::<8>().await;
+        for known in [1, 0, 2, 3] {
+            had_a_call(&pairs[known], true);
+        }
+        had_a_call(&pairs[6], false);
+        // Only when all others are gone do these go, the longest idle first.
+        go(&connections, &pairs, &[6, 4, 5, 7, 1, 0, 2, 3]).await;
+    }
+
+    #[tokio::test]
+    async fn a_known_connection_makes_room_while_few_are_new() {
+        let (connections, pairs) = full::<8>().await;
+        for known in 0..7 {
+            had_a_call(&pairs[known], true);
+        }
+        assert!(timeout(GRACE / 2, connections.room()).await.is_err());
+        timeout(Duration::ZERO, pairs[0].1.to_end()).await.unwrap();
     }
 }

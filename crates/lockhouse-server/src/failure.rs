@@ -1,5 +1,7 @@
 //! Error answers: problem documents.
 
+use std::time::Duration;
+
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -7,6 +9,7 @@ use lockhouse::{Code, Error, Invalid};
 use lockhouse_wire::Problem;
 
 use crate::audit::Audited;
+use crate::rate::{OneRate, Rate};
 
 /// The error answer to a call.
 #[derive(Debug)]
@@ -32,7 +35,11 @@ impl Failure {
     }
 
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self(Box::new(Problem::new(code, detail)))
+        Self::of(Problem::new(code, detail))
+    }
+
+    pub(crate) fn of(problem: Problem) -> Self {
+        Self(Box::new(problem))
     }
 }
 
@@ -47,23 +54,7 @@ impl IntoResponse for Failure {
         let Self(problem) = self;
         let status =
             StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE => {
-                tracing::warn!(
-                    code = problem.code,
-                    detail = problem.detail,
-                    "a call failed"
-                );
-            }
-            status if status.is_server_error() => {
-                tracing::error!(
-                    code = problem.code,
-                    detail = problem.detail,
-                    "a call failed"
-                );
-            }
-            _ => {}
-        }
+        log(&problem, status);
         // Strings and numbers under fixed names: they always make JSON.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         let mut response = (status, body).into_response();
@@ -88,8 +79,27 @@ impl IntoResponse for Failure {
     }
 }
 
-/// For the audit log, if access was refused: for lack of a token or a grant, or by the check of the
-/// host.
+/// The log says of calls that failed at this rate: callers may have as many fail as they like.
+static LOGGED: OneRate = OneRate::new(Rate {
+    burst: 100,
+    every: Duration::from_millis(100),
+});
+
+fn log(problem: &Problem, status: StatusCode) {
+    if !status.is_server_error() {
+        return;
+    }
+    let (code, detail) = (&*problem.code, &*problem.detail);
+    let Some(left_out) = LOGGED.take() else {
+        return;
+    };
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE => tracing::warn!(code, detail, left_out, "a call failed"),
+        _ => tracing::error!(code, detail, left_out, "a call failed"),
+    }
+}
+
+/// For the audit log, if access was refused: for want of a token or a grant, or by the names of the server.
 fn refused(problem: &Problem) -> Option<Audited> {
     let refuses = [
         StatusCode::UNAUTHORIZED,
@@ -99,6 +109,5 @@ fn refused(problem: &Problem) -> Option<Audited> {
     let is_refused = refuses
         .iter()
         .any(|status| status.as_u16() == problem.status);
-    is_refused
-        .then(|| Audited::new("refuse", "code", &problem.code).with("detail", &*problem.detail))
+    is_refused.then(|| Audited::refused(&problem.code, &problem.detail))
 }

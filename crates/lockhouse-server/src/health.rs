@@ -1,17 +1,98 @@
-//! `/healthz`: the process runs. `/readyz`: its store answers too, with the state of the upkeep.
+//! `/healthz`: the process lives. `/readyz`: its store answers too, and how the upkeep goes.
+//!
+//! `/readyz` takes no token, so its calls cost the store nothing that grows with them: one check is under way at a time, and
+//! its result answers all calls of a second.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::extract::State;
-use lockhouse::Lockhouse;
+use lockhouse::{Code, Lockhouse};
+use lockhouse_wire::Problem;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::failure::Failure;
+
+/// How long a check that has ended answers further calls.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Whether the store answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Readiness(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    lockhouse: Lockhouse,
+    last: Mutex<Option<Check>>,
+}
+
+/// What a check has found, and when.
+#[derive(Clone, Debug)]
+struct Checked {
+    found: Result<(), Problem>,
+    at: Instant,
+}
+
+/// None while it is under way.
+type Check = watch::Receiver<Option<Checked>>;
+
+impl Readiness {
+    pub(crate) fn new(lockhouse: Lockhouse) -> Self {
+        Self(Arc::new(Inner {
+            lockhouse,
+            last: Mutex::default(),
+        }))
+    }
+
+    async fn check(&self) -> Result<(), Failure> {
+        let mut check = self.current();
+        let checked = check.wait_for(Option::is_some).await.ok();
+        let found = checked.and_then(|checked| Some(checked.as_ref()?.found.clone()));
+        // The task that checks ends early only when it panics.
+        let panicked = || {
+            Err(Problem::new(
+                Code::Internal,
+                "the check of the store failed",
+            ))
+        };
+        found.unwrap_or_else(panicked).map_err(Failure::of)
+    }
+
+    /// The check that is under way, or has just ended; else a new one.
+    fn current(&self) -> Check {
+        let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let usable = last.as_ref().filter(|check| match &*check.borrow() {
+            Some(checked) => checked.at.elapsed() < FRESH,
+            // One without its task has panicked.
+            None => check.has_changed().is_ok(),
+        });
+        if let Some(check) = usable {
+            return check.clone();
+        }
+        let (report, check) = watch::channel(None);
+        let lockhouse = self.0.lockhouse.clone();
+        // In a task, so that callers that hang up end no check, and the next caller begins no other.
+        tokio::spawn(async move {
+            let found = lockhouse.ready().await;
+            let found = found.map_err(|error| Problem::from(&error));
+            let at = Instant::now();
+            // All who asked may have hung up.
+            let _ = report.send(Some(Checked { found, at }));
+        });
+        last.insert(check).clone()
+    }
+}
 
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// A server whose upkeep fails is still ready: calls end the lapsed requests in their way
-/// themselves.
-pub(crate) async fn readyz(State(lockhouse): State<Lockhouse>) -> Result<String, Failure> {
-    lockhouse.ready().await?;
+/// A server whose upkeep fails is ready all the same: calls end what is in their way themselves.
+pub(crate) async fn readyz(
+    State(lockhouse): State<Lockhouse>,
+    State(readiness): State<Readiness>,
+) -> Result<String, Failure> {
+    readiness.check().await?;
     Ok(format!("ready\nupkeep: {}\n", lockhouse.upkeep_state()))
 }

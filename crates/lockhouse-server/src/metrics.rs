@@ -25,7 +25,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::connections::Counts;
 use crate::failure::Failure;
 use crate::store_metrics::StoreMetrics;
-use crate::{gauges, text_format};
+use crate::{gauges, shares, text_format};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -56,7 +56,8 @@ pub(crate) struct Metrics {
     holds: Histogram,
     upkeep_failing: Gauge,
     connections: Counts,
-    /// The prefixes of the semaphores that have gauges.
+    shares: shares::Counts,
+    /// Of the semaphores that have gauges.
     prefixes: Arc<[String]>,
     store: Option<StoreMetrics>,
 }
@@ -141,8 +142,17 @@ impl Metrics {
         );
         http.register(
             "waits_refused",
-            "Waiting calls that were refused, since too many connections had waiting calls",
+            "Waiting calls that were refused, since too many connections, or too many calls of their token, waited",
             connections.waits_refused.clone(),
+        );
+        let shares = shares::Counts {
+            queued: Gauge::default(),
+            waits_refused: connections.waits_refused.clone(),
+        };
+        http.register(
+            "calls_queued",
+            "Calls that queue, as too many calls are under way of their token, or of all",
+            shares.queued.clone(),
         );
         Self {
             registry,
@@ -153,6 +163,7 @@ impl Metrics {
             holds,
             upkeep_failing,
             connections,
+            shares,
             prefixes: prefixes.into(),
             store,
         }
@@ -161,6 +172,11 @@ impl Metrics {
     /// The counts of the connections.
     pub(crate) fn connections(&self) -> Counts {
         self.connections.clone()
+    }
+
+    /// What the shares of tokens count.
+    pub(crate) fn shares(&self) -> shares::Counts {
+        self.shares.clone()
     }
 }
 

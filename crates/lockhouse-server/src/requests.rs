@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::metrics::Held;
 use crate::path::Named;
 use crate::query::NoParameters;
+use crate::shares::Turn;
 use crate::stopping::Stopping;
 
 /// Acquires, and waits as long as the caller asked. If the caller hangs up while it waits, this
@@ -29,7 +30,7 @@ pub(crate) async fn put(
     State(lockhouse): State<Lockhouse>,
     (State(stopping), State(access)): (State<Stopping>, State<Arc<Access>>),
     principal: Principal,
-    caller: Caller,
+    (caller, turn): (Caller, Option<Extension<Turn>>),
     Named(external_id): Named<ExternalId>,
     _: NoParameters,
     Json(body): Json<Acquire>,
@@ -39,14 +40,23 @@ pub(crate) async fn put(
         principal.must(Verb::Hold, name.as_str())?;
     }
     ask.owner = principal.own(ask.owner)?;
-    let acquire = acquire(&lockhouse, &stopping, &caller, ask.clone(), wait);
+    let waits = !wait.is_zero();
+    let place = waits.then(|| access.may_wait(&principal).zip(caller.may_wait()));
+    let patience = match &place {
+        None => Patience::None,
+        Some(None) => Patience::Refused,
+        Some(Some(_)) => Patience::Until(wait),
+    };
+    let acquire = acquire(&lockhouse, &stopping, &caller, ask.clone(), patience);
+    let turn = turn.map(|Extension(turn)| turn).unwrap_or_default();
     let (request, now) = tokio::select! {
         acquired = acquire => acquired?,
         refused = access.is_lost(&principal) => {
-            // The wait was dropped, perhaps in the very moment of its grant.
-            let _ = lockhouse.release_as(ask.external_id, ask.owner).await;
+            // The wait was dropped, perhaps in the very moment of its grant. The store may hang: the caller does not wait for it.
+            tokio::spawn(async move { lockhouse.release_as(ask.external_id, ask.owner).await });
             return Err(refused);
         }
+        never = turn.give_up_soon() => match never {},
     };
     let status = match now {
         true => StatusCode::CREATED,
@@ -55,21 +65,32 @@ pub(crate) async fn put(
     Ok((status, Json(wire::Request::from(&request))))
 }
 
+/// How a call may wait.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// It does not wait, as it asked for.
+    None,
+    /// It may not wait, as there is no place.
+    Refused,
+    Until(Duration),
+}
+
 async fn acquire(
     lockhouse: &Lockhouse,
     stopping: &Stopping,
     caller: &Caller,
     ask: Ask,
-    wait: Duration,
+    patience: Patience,
 ) -> Result<(Request, bool), Error> {
-    if wait.is_zero() {
-        return lockhouse.acquire(ask, wait).await;
-    }
-    let Some(_place) = caller.may_wait() else {
-        return match lockhouse.acquire(ask, Duration::ZERO).await {
-            Err(error) if error.code() == Code::Exhausted => Err(Error::Overloaded),
-            answer => answer,
-        };
+    let wait = match patience {
+        Patience::None => return lockhouse.acquire(ask, Duration::ZERO).await,
+        Patience::Refused => {
+            return match lockhouse.acquire(ask, Duration::ZERO).await {
+                Err(error) if error.code() == Code::Exhausted => Err(Error::Overloaded),
+                answer => answer,
+            };
+        }
+        Patience::Until(wait) => wait,
     };
     tokio::select! {
         answer = lockhouse.acquire(ask.clone(), wait) => return answer,

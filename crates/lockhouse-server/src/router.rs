@@ -16,11 +16,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::PropagateRequestIdLayer;
 use tower_http::trace::TraceLayer;
 
-use crate::access::{self, Access, Auth};
+use crate::access::{self, Access};
 use crate::audit::{self, AuditLog};
 use crate::failure::Failure;
+use crate::health::Readiness;
 use crate::metrics::{self, Metrics};
+use crate::options::Options;
 use crate::origin::{self, Site};
+use crate::shares::Shares;
 use crate::stopping::Stopping;
 use crate::{console, health, held, openapi, owners, requests, semaphores, templates, tokens};
 
@@ -34,6 +37,7 @@ pub(crate) struct App {
     stopping: Stopping,
     metrics: Arc<Metrics>,
     access: Arc<Access>,
+    readiness: Readiness,
 }
 
 /// The whole HTTP service on `lockhouse`, for use without [`serve`](crate::serve()), or within
@@ -44,15 +48,16 @@ pub(crate) struct App {
 /// of it. Callers need a token as soon as the store has one.
 pub fn router(lockhouse: Lockhouse) -> Router {
     let (_, never) = Stopping::new();
-    let access = Access::new(lockhouse.clone(), Auth::Auto, false, false);
-    with_stopping(
-        lockhouse,
-        never,
-        Site::ANY,
-        Metrics::new(Vec::new(), None),
-        access,
-        None,
-    )
+    let metrics = Metrics::new(Vec::new(), None);
+    let Options {
+        auth,
+        waiters_per_token,
+        calls,
+        ..
+    } = Options::default();
+    let shares = Shares::new(waiters_per_token, calls, metrics.shares());
+    let access = Access::new(lockhouse.clone(), shares, auth, false, false);
+    with_stopping(lockhouse, never, Site::ANY, metrics, access, None)
 }
 
 pub(crate) fn with_stopping(
@@ -64,6 +69,7 @@ pub(crate) fn with_stopping(
     audit: Option<AuditLog>,
 ) -> Router {
     let app = App {
+        readiness: Readiness::new(lockhouse.clone()),
         lockhouse,
         stopping,
         metrics: Arc::new(metrics),
@@ -174,6 +180,12 @@ impl FromRef<App> for Lockhouse {
 impl FromRef<App> for Arc<Access> {
     fn from_ref(app: &App) -> Self {
         Arc::clone(&app.access)
+    }
+}
+
+impl FromRef<App> for Readiness {
+    fn from_ref(app: &App) -> Self {
+        app.readiness.clone()
     }
 }
 

@@ -12,17 +12,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::access::{Access, Auth};
-use crate::audit::AuditLog;
+use crate::access::Access;
 use crate::connection::{self, Offer};
 use crate::connections::Connections;
 use crate::descriptors::Bounds;
 use crate::metrics::Metrics;
+use crate::options::Options;
 use crate::origin::{Hosts, Site};
 use crate::router::with_stopping;
+use crate::shares::Shares;
 use crate::socket;
 use crate::stopping::Stopping;
-use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
 
 /// How long calls may go on once the server stops. Each ends within 10 s by itself, since waits for
@@ -54,25 +54,7 @@ pub async fn serve(
     serve_with(lockhouse, listener, Options::default(), shutdown).await
 }
 
-/// How [`serve_with`] serves.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Whether callers need a token.
-    pub auth: Auth,
-    /// Whether TLS ends at a trusted proxy, which names the caller in `X-Forwarded-For`.
-    pub behind_proxy: bool,
-    /// The certificates for TLS. `None` serves without TLS.
-    pub tls: Option<Tls>,
-    /// `/metrics` has gauges of the semaphores whose names begin with one of these, or of the
-    /// busiest if there are none.
-    pub metrics_prefixes: Vec<String>,
-    /// The metrics of the store in `/metrics`, if any.
-    pub store_metrics: Option<StoreMetrics>,
-    /// The audit log. `None` writes none.
-    pub audit: Option<AuditLog>,
-}
-
-/// [`serve`] with `options`.
+/// [`serve`] by `options`.
 ///
 /// # Errors
 /// As of [`serve`].
@@ -93,6 +75,7 @@ pub async fn serve_with(
     };
     let access = Access::new(
         lockhouse.clone(),
+        Shares::new(options.waiters_per_token, options.calls, metrics.shares()),
         options.auth,
         options.behind_proxy,
         options.behind_proxy || tls.is_some(),

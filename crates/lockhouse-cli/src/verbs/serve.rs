@@ -92,8 +92,25 @@ pub(crate) struct Serve {
         default_value_t = 10_000
     )]
     max_waiters: usize,
-    /// Where a line of JSON goes for each change of a semaphore, a template or a token, each use of
-    /// `force`, and each
+    /// How many calls of one token may wait for room at once; further calls are answered `overloaded`
+    #[arg(
+        long,
+        env = "LOCKHOUSE_MAX_WAITERS_PER_TOKEN",
+        value_name = "N",
+        default_value_t = 5_000
+    )]
+    max_waiters_per_token: usize,
+    /// How many calls of tokens may be under way at once, those that wait for room left out, three quarters of them of one
+    /// token; further calls queue
+    #[arg(
+        long,
+        env = "LOCKHOUSE_MAX_CALLS",
+        value_name = "N",
+        default_value_t = 256,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    max_calls: u32,
+    /// Where a line of JSON goes for each change of a semaphore, a template or a token, each use of `force`, and each
     /// refused access: a file, or - for stdout. On SIGHUP the file is opened again
     #[arg(long, env = "LOCKHOUSE_AUDIT_LOG", value_name = "FILE")]
     audit_log: Option<PathBuf>,
@@ -133,6 +150,7 @@ impl Serve {
         let upkeep = self.ages.of(self.intervals.of(Upkeep::default())?);
         let tls = self.tls()?;
         if self.check_config {
+            self.refuse_unsafe_settings().await?;
             return self.print_settings(global, &place);
         }
         let audit = self.audit()?;
@@ -188,6 +206,8 @@ impl Serve {
             audit,
             metrics_prefixes: self.metrics_prefixes,
             store_metrics: Some(store_metrics),
+            waiters_per_token: self.max_waiters_per_token,
+            calls: usize::try_from(self.max_calls).unwrap_or(usize::MAX),
         };
         service_manager::ready();
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);
@@ -295,6 +315,19 @@ impl Serve {
             .map_err(|error| Failure::with_exit(Exit::USAGE, error.to_string()))
     }
 
+    /// What can be refused without listening and without the store.
+    async fn refuse_unsafe_settings(&self) -> Result<(), Failure> {
+        let addresses = tokio::net::lookup_host(&self.listen).await;
+        let addresses = addresses.map_err(|error| {
+            Failure::with_exit(Exit::USAGE, format!("--listen {}: {error}", self.listen))
+        })?;
+        for address in addresses {
+            self.refuse_without_tls(address)?;
+            self.refuse_without_tokens(address)?;
+        }
+        Ok(())
+    }
+
     fn refuse_without_tls(&self, address: SocketAddr) -> Result<(), Failure> {
         if is_loopback(address) || self.tls_cert.is_some() || self.behind_proxy || self.insecure {
             return Ok(());
@@ -303,6 +336,16 @@ impl Serve {
             address,
             "without TLS, tokens could be read on their way; give --tls-cert and --tls-key, or \
              --behind-proxy if TLS ends at a proxy before it",
+        ))
+    }
+
+    fn refuse_without_tokens(&self, address: SocketAddr) -> Result<(), Failure> {
+        if is_loopback(address) || self.insecure || self.auth != Auth::None {
+            return Ok(());
+        }
+        Err(unsafe_on(
+            address,
+            "without tokens, whoever reaches it may do everything; leave --auth none out",
         ))
     }
 
@@ -321,12 +364,7 @@ impl Serve {
         if is_loopback(address) || self.insecure {
             return Ok(auth);
         }
-        if self.auth == Auth::None {
-            return Err(unsafe_on(
-                address,
-                "without tokens, every caller that reaches it may do everything; leave --auth none out",
-            ));
-        }
+        self.refuse_without_tokens(address)?;
         if lockhouse.tokens().await?.is_empty() {
             let url = place.public();
             let what = format!(

@@ -5,33 +5,25 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use lru::LruCache;
+use crate::rate::{Rate, Rates};
 
-/// How many failures may come at once.
-const BURST: u32 = 20;
-
-/// How often one more may come.
-const EVERY: Duration = Duration::from_millis(500);
+const RATE: Rate = Rate {
+    burst: 20,
+    every: Duration::from_millis(500),
+};
 
 /// How many addresses are kept: those that failed last.
 const ADDRESSES: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not 0");
 
 /// The addresses that failed lately.
 #[derive(Debug)]
-pub(crate) struct Failures(Mutex<LruCache<IpAddr, Bucket>>);
-
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    left: u32,
-    since: Instant,
-}
+pub(crate) struct Failures(Rates<IpAddr>);
 
 impl Failures {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(LruCache::new(ADDRESSES)))
+        Self(Rates::new(RATE, ADDRESSES))
     }
 
     /// Counts a failure of `address`. Returns whether it is one too many.
@@ -40,21 +32,7 @@ impl Failures {
     }
 
     fn is_too_many_at(&self, address: IpAddr, now: Instant) -> bool {
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = Bucket {
-            left: BURST,
-            since: now,
-        };
-        let bucket = buckets.get_or_insert_mut(network(address), || full);
-        let passed = now.saturating_duration_since(bucket.since);
-        let more = u32::try_from(passed.as_millis() / EVERY.as_millis()).unwrap_or(BURST);
-        if more > 0 {
-            bucket.left = bucket.left.saturating_add(more).min(BURST);
-            bucket.since = now;
-        }
-        let is_too_many = bucket.left == 0;
-        bucket.left = bucket.left.saturating_sub(1);
-        is_too_many
+        self.0.take_at(network(address), now).is_none()
     }
 }
 
@@ -78,16 +56,16 @@ mod tests {
         let failures = Failures::new();
         let (address, other) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
         let begun = Instant::now();
-        for _ in 0..BURST {
+        for _ in 0..RATE.burst {
             assert!(!failures.is_too_many_at(address, begun));
         }
         assert!(failures.is_too_many_at(address, begun));
         assert!(!failures.is_too_many_at(other, begun));
-        let later = begun + EVERY;
+        let later = begun + RATE.every;
         assert!(!failures.is_too_many_at(address, later));
         assert!(failures.is_too_many_at(address, later));
-        let much_later = later + BURST * EVERY * 2;
-        for _ in 0..BURST {
+        let much_later = later + RATE.burst * RATE.every * 2;
+        for _ in 0..RATE.burst {
             assert!(!failures.is_too_many_at(address, much_later));
         }
         assert!(failures.is_too_many_at(address, much_later));
@@ -97,7 +75,7 @@ mod tests {
     fn the_addresses_of_one_network_count_together_and_few_are_kept() {
         let failures = Failures::new();
         let now = Instant::now();
-        for host in 0..BURST {
+        for host in 0..RATE.burst {
             let address = IpAddr::V6((0x2001_u128 << 112 | u128::from(host)).into());
             assert!(!failures.is_too_many_at(address, now));
         }
@@ -106,7 +84,7 @@ mod tests {
         for address in 0..20_000_u32 {
             failures.is_too_many_at(IpAddr::V4(address.into()), now);
         }
-        let kept = failures.0.lock().unwrap().len();
+        let kept = failures.0.keys();
         assert_eq!(kept, ADDRESSES.get());
     }
 }

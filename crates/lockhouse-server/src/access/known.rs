@@ -7,11 +7,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockhouse::store::{self, Kind};
 use lockhouse::{Digest, Error, Lockhouse, Secret, Timestamp, Token};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::tls::CertificateNames;
 
@@ -60,19 +61,25 @@ impl Known {
     /// # Errors
     /// `store_unavailable` if the store has not answered for that long.
     pub(crate) async fn list(&self) -> Result<Arc<List>, Error> {
-        if let Some(list) = self.believed() {
-            let age = list.asked_at.elapsed();
-            if age >= FRESH && self.0.reading.try_lock().is_ok() {
-                let known = self.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = known.read(FRESH).await {
-                        tracing::warn!(%error, "access tokens could not be read");
-                    }
-                });
-            }
-            return Ok(list);
+        match self.recent() {
+            Some(list) => Ok(list),
+            None => self.read(BELIEVED).await,
         }
-        self.read(BELIEVED).await
+    }
+
+    /// The same without waiting for the store; none if it has not answered for so long. Has it read again soon.
+    pub(crate) fn recent(&self) -> Option<Arc<List>> {
+        let list = self.believed()?;
+        let age = list.asked_at.elapsed();
+        if age >= FRESH && self.0.reading.try_lock().is_ok() {
+            let known = self.clone();
+            tokio::spawn(async move {
+                if let Err(error) = known.read(FRESH).await {
+                    tracing::warn!(%error, "access tokens could not be read");
+                }
+            });
+        }
+        Some(list)
     }
 
     /// The tokens, read again for a token that was not found.
@@ -80,8 +87,8 @@ impl Known {
         let called_at = Instant::now();
         let asked_at = self.believed().map(|list| list.asked_at);
         if let Some(asked_at) = asked_at {
-            // All calls with unknown tokens share one read in this time.
-            tokio::time::sleep_until((asked_at + AGAIN).into()).await;
+            // Others may ask for more unknown tokens: all of them have one look in so long.
+            tokio::time::sleep_until(asked_at + AGAIN).await;
         }
         self.read(called_at.elapsed()).await
     }

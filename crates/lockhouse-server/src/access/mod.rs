@@ -21,11 +21,14 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockhouse::store::{self, Kind};
 use lockhouse::{Code, Digest, Error, Lockhouse, Owner, Secret, Token, Verb};
 use tokio::time::sleep;
 
+use crate::connection::Caller;
 use crate::failure::Failure;
 use crate::peer::Peer;
+use crate::shares::{Shares, Wait};
 use crate::tls::CertificateNames;
 use failures::Failures;
 use known::Known;
@@ -34,8 +37,8 @@ pub(crate) use needs::needs;
 pub(crate) use principal::Principal;
 use session::Sessions;
 
-/// How often the token of a waiting call is checked again.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+/// How often the token of a call that waits is looked at again.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether callers need a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,11 +63,13 @@ pub(crate) struct Access {
     known: Known,
     failures: Failures,
     sessions: Sessions,
+    shares: Arc<Shares>,
 }
 
 impl Access {
     pub(crate) fn new(
         lockhouse: Lockhouse,
+        shares: Arc<Shares>,
         auth: Auth,
         behind_proxy: bool,
         is_secure: bool,
@@ -76,7 +81,13 @@ impl Access {
             known: Known::new(lockhouse),
             failures: Failures::new(),
             sessions: Sessions::new(),
+            shares,
         }
+    }
+
+    /// A place among the waiting calls of `principal`, unless it has all that are its own.
+    pub(crate) fn may_wait(&self, principal: &Principal) -> Option<Wait> {
+        self.shares.may_wait(principal.name())
     }
 
     fn sessions(&self) -> &Sessions {
@@ -178,9 +189,10 @@ impl Access {
         }
         loop {
             sleep(LOOKED_AT_EVERY).await;
-            let list = match self.known.list().await {
-                Ok(list) => list,
-                Err(error) => return error.into(),
+            // Without waiting for the store: one that hangs keeps no revoked token alive.
+            let Some(list) = self.known.recent() else {
+                let what = "the access tokens could not be read; try again later";
+                return Error::from(store::Error::new(Kind::Unavailable, what)).into();
             };
             let Some(token) = principal.token() else {
                 if list.is_empty() {
@@ -266,7 +278,7 @@ pub(crate) async fn check(
     let checked = access.principal(route, &mut request).await;
     let principal = request.extensions().get::<Principal>().cloned();
     let mut response = match checked {
-        Ok(()) => next.run(request).await,
+        Ok(()) => access.in_turn(principal.as_ref(), request, next).await,
         Err(failure) => failure.into_response(),
     };
     // For the audit log.
@@ -277,8 +289,26 @@ pub(crate) async fn check(
 }
 
 impl Access {
-    /// Authenticates the caller of `request`, adds it to the extensions, and checks its right to
-    /// make the call.
+    /// Answers `request` when it is the turn of `principal`.
+    async fn in_turn(
+        &self,
+        principal: Option<&Principal>,
+        mut request: Request,
+        next: Next,
+    ) -> Response {
+        let turn = self.shares.turn(principal.and_then(Principal::name)).await;
+        match turn {
+            Ok(turn) => {
+                request.extensions_mut().insert(turn.clone());
+                let response = next.run(request).await;
+                drop(turn);
+                response
+            }
+            Err(error) => Failure::from(error).into_response(),
+        }
+    }
+
+    /// Puts the caller of `request` among its extensions, if it is let in at all, and says whether it may make the call.
     async fn principal(&self, route: &'static str, request: &mut Request) -> Result<(), Failure> {
         // A route that is missing in the table needs all rights.
         let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
@@ -304,6 +334,9 @@ impl Access {
             }
             // The handler checks these.
             Needs::Nothing | Needs::Token | Needs::EachNamed(_) | Needs::Own(_) => {}
+        }
+        if let Some(caller) = request.extensions().get::<Caller>() {
+            caller.is_known();
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Guarded {
     }
 }
 
-async fn made(lockhouse: &Lockhouse, name: &str, grants: &[&str]) -> Secret {
+pub(crate) async fn made(lockhouse: &Lockhouse, name: &str, grants: &[&str]) -> Secret {
     let grants: Vec<TokenGrant> = grants.iter().map(|grant| grant.parse().unwrap()).collect();
     let made = lockhouse.create_token(name, &grants, None).await;
     made.unwrap().1

@@ -4,6 +4,7 @@
 //! Without Chromium these tests are left out, unless `LOCKHOUSE_TEST_FULL` is set: then they fail.
 
 mod chromium;
+mod login;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

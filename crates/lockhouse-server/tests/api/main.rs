@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod auditing;
 mod bodies;
 mod browser;
 mod client;
@@ -16,6 +17,7 @@ mod documentation;
 mod ending;
 mod endless;
 mod flaky;
+mod flood;
 mod foreign;
 mod full;
 mod hanging_up;
@@ -28,9 +30,11 @@ mod owners;
 mod paths;
 mod queries;
 mod requests;
+mod revoking;
 mod semaphores;
 mod server;
 mod slow_callers;
+mod slow_store;
 mod stopping;
 mod strictness;
 mod templates;

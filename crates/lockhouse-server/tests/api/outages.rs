@@ -1,9 +1,11 @@
 //! A store that is out: what callers are told.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::contract::Contract;
-use crate::server::Server;
+use crate::server::{Server, until};
 
 use lockhouse::Lockhouse;
 use lockhouse_core::Outcome;
@@ -14,6 +16,7 @@ use lockhouse_stores::Memory;
 struct Unreliable {
     memory: Memory,
     trouble: Mutex<Option<Kind>>,
+    calls: AtomicUsize,
 }
 
 impl Unreliable {
@@ -39,6 +42,7 @@ impl Layer for Unreliable {
         _: Call<'_>,
         answer: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         self.check()?;
         answer.await
     }
@@ -74,8 +78,30 @@ async fn an_unavailable_store_is_503_and_a_retry_succeeds() {
     server.get("/healthz").await.is(200);
 
     store.has(None);
-    server.get("/readyz").await.is(200);
+    until("the server is ready", async || {
+        server.get("/readyz").await.status == 200
+    })
+    .await;
     server.put("/v1/requests/x", ASK).await.is(201);
+}
+
+/// Anybody may ask, as often as they like.
+#[tokio::test(start_paused = true)]
+async fn readiness_costs_the_store_one_call_a_second_however_often_it_is_asked() {
+    let store = Arc::new(Unreliable::default());
+    let server = Server::on(Lockhouse::with_store(store.clone())).await;
+    for trouble in [None, Some(Kind::Unavailable)] {
+        store.has(trouble);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = store.calls.load(Ordering::Relaxed);
+        for _ in 0..100 {
+            let ready = server.get("/readyz").await;
+            ready.is(if trouble.is_some() { 503 } else { 200 });
+        }
+        let calls = store.calls.load(Ordering::Relaxed) - before;
+        // The clock stands still unless all wait.
+        assert!((1..=5).contains(&calls), "{calls} calls to the store");
+    }
 }
 
 /// P9.

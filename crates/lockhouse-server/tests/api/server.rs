@@ -54,7 +54,7 @@ impl Server {
         Self::with(Lockhouse::with_store(store), options).await
     }
 
-    async fn with(lockhouse: Lockhouse, options: Options) -> Self {
+    pub(crate) async fn with(lockhouse: Lockhouse, options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -93,7 +93,13 @@ impl Server {
         self.call("PUT", path, body).await
     }
 
-    pub(crate) async fn send(
+    pub(crate) async fn send(&self, request: hyper::http::request::Builder, body: &str) -> Answer {
+        let answer = timeout(PATIENCE, self.send_patiently(request, body)).await;
+        answer.expect("an answer in time")
+    }
+
+    /// However long the answer takes.
+    pub(crate) async fn send_patiently(
         &self,
         mut request: hyper::http::request::Builder,
         body: &str,
@@ -110,8 +116,8 @@ impl Server {
         let request = request
             .body(Full::new(Bytes::from(body.to_owned())))
             .unwrap();
-        let response = timeout(PATIENCE, sender.send_request(request)).await;
-        let (parts, body) = response.expect("an answer in time").unwrap().into_parts();
+        let response = sender.send_request(request).await;
+        let (parts, body) = response.unwrap().into_parts();
         Answer {
             status: parts.status,
             headers: parts.headers,

@@ -1,0 +1,323 @@
+//! What each token may take of the server at once, so that a flood of calls by one leaves the others theirs.
+//!
+//! - Waiting calls: at most so many of each token.
+//! - Calls under way: at most so many of all tokens together, and three quarters of those of one. Further calls queue, each
+//!   token's in their order. Whenever a call ends, a call of the token with the fewest under way is next. A call that waits
+//!   for room is under way for its first 100 ms only, as it costs little from then on.
+//!
+//! Callers without a token are not told apart, and not limited here.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockhouse::Error;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+/// How many calls of a token may queue; each takes some memory.
+const MOST_QUEUED: usize = 1024;
+
+/// How long a waiting call counts as under way.
+const BEGINS: Duration = Duration::from_millis(100);
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) queued: Gauge,
+    pub(crate) waits_refused: Counter,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shares {
+    /// Of each token.
+    waits: usize,
+    /// Of all tokens.
+    calls: usize,
+    /// Only of tokens that have some.
+    of: Mutex<HashMap<Name, Share>>,
+    counts: Counts,
+}
+
+type Name = Arc<str>;
+
+/// What a token takes.
+#[derive(Debug, Default)]
+struct Share {
+    waits: usize,
+    under_way: usize,
+    queue: VecDeque<oneshot::Sender<Place>>,
+}
+
+/// A waiting call of a token, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Wait(Option<(Arc<Shares>, Name)>);
+
+/// A call under way, until it is dropped.
+#[derive(Debug)]
+struct Place {
+    shares: Arc<Shares>,
+    name: Name,
+}
+
+/// A call's place among those under way, if it needs one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn(Option<Arc<Mutex<Option<Place>>>>);
+
+impl Shares {
+    pub(crate) fn new(waits: usize, calls: usize, counts: Counts) -> Arc<Self> {
+        Arc::new(Self {
+            waits,
+            calls,
+            of: Mutex::default(),
+            counts,
+        })
+    }
+
+    /// A place among the waiting calls of the token called `name`, unless it has all of its own.
+    pub(crate) fn may_wait(self: &Arc<Self>, name: Option<&str>) -> Option<Wait> {
+        let Some(name) = name else {
+            return Some(Wait(None));
+        };
+        let mut of = self.of();
+        let waits = of.get(name).map_or(0, |share| share.waits);
+        if waits >= self.waits {
+            self.counts.waits_refused.inc();
+            return None;
+        }
+        let name = Name::from(name);
+        of.entry(Arc::clone(&name)).or_default().waits += 1;
+        Some(Wait(Some((Arc::clone(self), name))))
+    }
+
+    /// Resolves when a call of the token called `name` may go on.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] if too many of its calls queue.
+    pub(crate) async fn turn(self: &Arc<Self>, name: Option<&str>) -> Result<Turn, Error> {
+        let Some(name) = name else {
+            return Ok(Turn(None));
+        };
+        let place = match self.place_or_queue(name)? {
+            Ok(place) => place,
+            Err(queued) => {
+                let _counted = Queued::count(&self.counts.queued);
+                // The sender is in the queue until it has sent.
+                queued.await.map_err(|_| Error::Overloaded)?
+            }
+        };
+        Ok(Turn(Some(Arc::new(Mutex::new(Some(place))))))
+    }
+
+    fn place_or_queue(
+        self: &Arc<Self>,
+        name: &str,
+    ) -> Result<Result<Place, oneshot::Receiver<Place>>, Error> {
+        let mut of = self.of();
+        let are_all_taken = self.are_all_taken(&of);
+        let name = of
+            .get_key_value(name)
+            .map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
+        let share = of.entry(Arc::clone(&name)).or_default();
+        if !are_all_taken && share.queue.is_empty() && share.under_way < self.of_one() {
+            share.under_way += 1;
+            return Ok(Ok(Place {
+                shares: Arc::clone(self),
+                name,
+            }));
+        }
+        // Callers that hung up queue no longer.
+        share.queue.retain(|queued| !queued.is_closed());
+        if share.queue.len() >= MOST_QUEUED {
+            return Err(Error::Overloaded);
+        }
+        let (sender, queued) = oneshot::channel();
+        share.queue.push_back(sender);
+        Ok(Err(queued))
+    }
+
+    /// How many calls of one token may be under way.
+    fn of_one(&self) -> usize {
+        (self.calls - self.calls / 4).max(1)
+    }
+
+    fn are_all_taken(&self, of: &HashMap<Name, Share>) -> bool {
+        of.values().map(|share| share.under_way).sum::<usize>() >= self.calls
+    }
+
+    /// A call of `name` has ended. Gives its place to the next.
+    fn ended(self: &Arc<Self>, name: &Name) {
+        let mut of = self.of();
+        if let Some(share) = of.get_mut(name) {
+            share.under_way -= 1;
+        }
+        // Of callers that hung up in this moment. They are dropped without the lock, and end in their turn.
+        let mut not_taken = Vec::new();
+        while !self.are_all_taken(&of) {
+            let queues = of
+                .iter_mut()
+                .filter(|(_, share)| !share.queue.is_empty() && share.under_way < self.of_one());
+            let Some((name, share)) = queues.min_by_key(|(_, share)| share.under_way) else {
+                break;
+            };
+            let name = Arc::clone(name);
+            let queued = share.queue.pop_front().filter(|next| !next.is_closed());
+            let Some(queued) = queued else {
+                forget_if_unused(&mut of, &name);
+                continue;
+            };
+            share.under_way += 1;
+            let shares = Arc::clone(self);
+            let place = Place { shares, name };
+            not_taken.extend(queued.send(place).err());
+        }
+        forget_if_unused(&mut of, name);
+        drop(of);
+    }
+
+    fn of(&self) -> MutexGuard<'_, HashMap<Name, Share>> {
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget_if_unused(of: &mut HashMap<Name, Share>, name: &Name) {
+    if let Some(share) = of.get(name)
+        && share.waits == 0
+        && share.under_way == 0
+        && share.queue.is_empty()
+    {
+        of.remove(name);
+    }
+}
+
+impl Turn {
+    /// Gives up the place of a call that goes on to wait, a little later.
+    pub(crate) async fn give_up_soon(&self) -> Infallible {
+        sleep(BEGINS).await;
+        if let Self(Some(place)) = self {
+            let place = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(place);
+        }
+        std::future::pending().await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shares.ended(&self.name);
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let Self(Some((shares, name))) = self else {
+            return;
+        };
+        let mut of = shares.of();
+        if let Some(share) = of.get_mut(name) {
+            share.waits -= 1;
+        }
+        forget_if_unused(&mut of, name);
+    }
+}
+
+/// A call that queues.
+struct Queued<'a>(&'a Gauge);
+
+impl<'a> Queued<'a> {
+    fn count(queued: &'a Gauge) -> Self {
+        queued.inc();
+        Self(queued)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    fn shares(waits: usize, calls: usize) -> Arc<Shares> {
+        Shares::new(waits, calls, Counts::default())
+    }
+
+    /// Whether a call of `name` has to queue.
+    async fn queues(shares: &Arc<Shares>, name: &str) -> bool {
+        let turn = shares.turn(Some(name));
+        timeout(Duration::from_millis(1), turn).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_token_takes_three_quarters_and_another_the_rest() {
+        let shares = shares(1, 8);
+        let mut turns = Vec::new();
+        for (name, many) in [("a", 6), ("b", 2)] {
+            for _ in 0..many {
+                turns.push(shares.turn(Some(name)).await.unwrap());
+            }
+            assert!(queues(&shares, name).await);
+        }
+        assert!(queues(&shares, "c").await);
+        assert!(shares.turn(None).await.is_ok());
+        drop(turns);
+        assert!(shares.of().is_empty(), "{shares:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_token_with_the_fewest_calls_under_way_is_next() {
+        let shares = shares(1, 4);
+        let mut under_way = Vec::new();
+        for name in ["a", "a", "a", "b"] {
+            under_way.push(shares.turn(Some(name)).await.unwrap());
+        }
+        let queue = |name: &'static str| {
+            let shares = Arc::clone(&shares);
+            tokio::spawn(async move { shares.turn(Some(name)).await.unwrap() })
+        };
+        let of_a = queue("a");
+        tokio::task::yield_now().await;
+        let gone = queue("c");
+        tokio::task::yield_now().await;
+        gone.abort();
+        let of_c = queue("c");
+        tokio::task::yield_now().await;
+        under_way.remove(0);
+        let _c = of_c.await.unwrap();
+        assert!(!of_a.is_finished());
+        under_way.clear();
+        of_a.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_gives_up_its_turn_and_a_long_queue_is_refused() {
+        let shares = shares(1, 1);
+        let turn = shares.turn(Some("a")).await.unwrap();
+        let mut queue = Vec::new();
+        for _ in 0..MOST_QUEUED {
+            queue.push(shares.place_or_queue("a").unwrap().unwrap_err());
+        }
+        assert!(shares.place_or_queue("a").is_err());
+        assert!(timeout(BEGINS * 2, turn.give_up_soon()).await.is_err());
+        assert!(queue.remove(0).await.is_ok());
+    }
+
+    #[test]
+    fn a_token_has_so_many_waiting_calls_and_another_has_its_own() {
+        let shares = shares(2, 1);
+        let waits = [shares.may_wait(Some("a")), shares.may_wait(Some("a"))];
+        assert!(waits.iter().all(Option::is_some));
+        assert!(shares.may_wait(Some("a")).is_none());
+        assert!(shares.may_wait(Some("b")).is_some() && shares.may_wait(None).is_some());
+        drop(waits);
+        assert!(shares.may_wait(Some("a")).is_some());
+        assert!(shares.of().is_empty(), "{shares:?}");
+    }
+}
