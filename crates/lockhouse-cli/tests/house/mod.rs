@@ -218,9 +218,9 @@ impl Running {
         line.trim_end().to_owned()
     }
 
-    /// The next line of its log.
+    /// The next line of its log; empty at the end.
     pub(crate) fn log_line(&mut self) -> String {
-        self.stderr.next().expect("a further line of the log")
+        self.stderr.next().unwrap_or_default()
     }
 
     pub(crate) fn pid(&self) -> Pid {
