@@ -41,7 +41,7 @@ fn send(address: &str, method: &str, path: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// What is answered to one call by a new connection.
+/// The answer to one call on a new connection.
 fn call(address: &str, method: &str, path: &str, body: &str) -> String {
     answer(&mut send(address, method, path, body))
 }
@@ -159,7 +159,7 @@ fn idle_connections_make_room_for_others() {
     a_holder_can_call(&address);
 }
 
-/// What `server` has in memory, in bytes.
+/// The memory of `server` in bytes.
 fn memory(server: &Running) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -34,8 +34,8 @@ fn texts() -> Vec<String> {
     texts.map(str::to_owned).into()
 }
 
-/// What the contract takes, the server takes; what it does not take, the server refuses as malformed or
-/// out of bounds.
+/// The server accepts what the contract accepts, and refuses everything else as malformed or out of
+/// bounds.
 #[tokio::test]
 async fn the_contract_is_as_strict_as_the_server_about_bodies() {
     let contract = Contract::read();
