@@ -58,7 +58,7 @@ impl Timed {
         self.took.lock().unwrap().push(since.elapsed());
     }
 
-    /// What was noted since the last time must be short.
+    /// The calls since the last check must be short.
     fn check(&self, what: &str) {
         let mut took = std::mem::take(&mut *self.took.lock().unwrap());
         took.sort();
