@@ -1,4 +1,5 @@
-//! What the README's first command builds has no test code in it, and no feature that only tests use.
+//! The build of the README's first command has no test code in it, and no feature that only tests
+//! use.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +43,7 @@ fn built(options: &[&str]) -> BTreeSet<(String, String)> {
     crates.collect()
 }
 
-/// What of that must not ship.
+/// The parts of a build that must not ship.
 fn test_code(built: &BTreeSet<(String, String)>) -> Vec<String> {
     let is_test_code = |(name, feature): &&(String, String)| {
         let is_ours = name.starts_with("lockhouse");

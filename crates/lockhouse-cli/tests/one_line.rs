@@ -27,8 +27,8 @@ fn run(house: &House, what: &str, more: &[&str]) -> Running {
     house.start(&arguments)
 }
 
-/// What the log has after six runs, each half a second after the one before and the last with `more`, and a holder
-/// that releases then.
+/// The log after six runs, each half a second after the one before and the last with `more`, and a
+/// holder that releases then.
 async fn served(place: &Place, more: &[&str]) -> Vec<String> {
     let house = House::at(place.url());
     house.text(&["create", "deploy", "1"]);

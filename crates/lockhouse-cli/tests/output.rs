@@ -1,4 +1,4 @@
-//! What goes to stdout, and where.
+//! The output on stdout.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use lockhouse::{Ask, Count, ExternalId, Lockhouse, SemaphoreName};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// What the HTTP API answers to a GET.
+/// The answer of the HTTP API to a GET.
 fn get(house: &House, path: &str) -> Value {
     let address = house.url().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();

@@ -1,4 +1,4 @@
-//! What `deploy/` gives to Prometheus and Grafana, tried on a real Prometheus.
+//! The files in `deploy/` for Prometheus and Grafana, tried on a real Prometheus.
 
 #![allow(clippy::unwrap_used)]
 

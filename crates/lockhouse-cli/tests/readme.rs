@@ -76,7 +76,7 @@ fn each_section_without_a_database_works_by_itself() {
     }
 }
 
-/// What is compiled there is what is printed here.
+/// The printed code equals the compiled code.
 #[test]
 fn the_rust_snippet_is_that_of_an_example() {
     let [snippet] = &blocks("rust")[..] else {
@@ -128,7 +128,7 @@ fn readme() -> String {
     fs::read_to_string(root().join("README.md")).unwrap()
 }
 
-/// What is under a heading, up to the next.
+/// The text under a heading, up to the next.
 fn section(heading: &str) -> String {
     let readme = readme();
     let (_, after) = readme.split_once(&format!("\n{heading}\n")).unwrap();

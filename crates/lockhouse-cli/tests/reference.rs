@@ -1,5 +1,6 @@
-//! `docs/reference/command-line.md` is the help of the program, and the table of `docs/reference/settings.md` is what
-//! `serve --check-config` knows of its settings. To write them anew:
+//! `docs/reference/command-line.md` is the help of the program, and the table of
+//! `docs/reference/settings.md` is what `serve --check-config` knows of its settings. To write them
+//! again:
 //!
 //! ```sh
 //! UPDATE_REFERENCE=1 cargo test -p lockhouse-cli --test reference
@@ -134,7 +135,7 @@ fn without_shared_options(help: &str) -> String {
         .replace("\n\n\n", "\n\n")
 }
 
-/// What the help says of a command, as prose, and the rest as it is printed.
+/// The help of a command: its description as prose, and the rest as printed.
 fn section(page: &mut String, title: &str, help: &str) {
     let (about, usage) = help.split_once("Usage: ").unwrap();
     let about = about.trim();

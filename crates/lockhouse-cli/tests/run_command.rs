@@ -1,4 +1,4 @@
-//! What `run` gives its command, and how it ends as its command does.
+//! The environment that `run` gives its command, and its exit code, which is the command's.
 
 #![allow(clippy::unwrap_used)]
 

@@ -207,7 +207,7 @@ fn a_second_ctrl_c_kills_a_tree_that_is_being_stopped() {
     );
 }
 
-/// Those of them who ended after their parents are `run`'s to let go.
+/// `run` reaps the processes that end after their parents.
 #[test]
 fn a_tree_that_ends_when_it_is_asked_is_not_waited_for() {
     let house = House::on_a_store();
@@ -272,7 +272,7 @@ fn a_lost_hold_is_not_held_on_retry() {
     assert_eq!(house.text(&run), "2\n");
 }
 
-/// Whose hold is lost before there is a command starts none.
+/// If the hold is lost before the command starts, the command is not started.
 #[test]
 fn a_command_whose_hold_is_lost_before_it_begins_is_not_started() {
     let house = House::on_a_store();

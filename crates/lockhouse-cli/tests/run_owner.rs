@@ -48,7 +48,7 @@ fn permits_acquired_by_the_command_are_held_while_it_runs() {
         let began = Timestamp::now();
         let long_after = began.checked_add(Duration::from_secs(3)).unwrap();
         until("it would have lapsed", || Timestamp::now() > long_after);
-        // Whoever finds no room has what lapsed ended.
+        // A caller that finds no room ends the lapsed requests.
         assert_eq!(house.done(&["acquire", "-s", "b=8"]).code, 75);
         assert_eq!((house.in_use("a"), house.in_use("b")), (1, 2));
         running.write("end\n");
@@ -75,7 +75,7 @@ fn permits_acquired_by_the_command_are_freed_when_run_is_killed() {
     });
 }
 
-/// What else the owner holds is not this command's to free, nor to keep.
+/// This command neither releases nor keeps the owner's other requests.
 #[test]
 fn an_owner_that_is_given_has_no_session_by_this() {
     on_a_store_and_through_a_server(|house| {

@@ -229,8 +229,8 @@ fn a_signal_in_a_queue_at_any_moment_leaves_nothing_held() {
     }
 }
 
-/// What it does with the first is the command's to say. It takes its time for that, as two that come
-/// at once are one.
+/// The command decides how to handle the first. It takes its time for that, as two that come at
+/// once are one.
 #[test]
 fn a_second_ctrl_c_kills_processes_that_survive_the_first() {
     let house = House::on_a_store();

@@ -1,4 +1,4 @@
-//! Who left the command's process group is of its tree all the same.
+//! A process that left the command's process group still belongs to its tree.
 
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
@@ -129,7 +129,7 @@ fn orphans_that_end_leave_nothing_behind() {
     assert_eq!(run.end().code, 0);
 }
 
-/// What was a child of this very process before it became `run` is not the command's.
+/// A child that this process had before it became `run` does not belong to the command.
 #[test]
 fn processes_that_existed_before_are_left_alone() {
     let house = House::on_a_store();

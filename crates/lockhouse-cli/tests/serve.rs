@@ -73,7 +73,7 @@ fn a_second_signal_stops_it_at_once() {
     let unfinished = "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\n\
                       content-type: application/json\r\ncontent-length: 99\r\n\r\n{";
     call.write_all(unfinished.as_bytes()).unwrap();
-    // What comes on a later connection is read later.
+    // A call on a later connection is read later.
     house.text(&["list", "--url", &url]);
     server.signal(Signal::SIGTERM);
     until("it takes no more calls", || {

@@ -46,7 +46,7 @@ fn send(address: &str, method: &str, path: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// What is answered to one call by a new connection.
+/// The answer to one call on a new connection.
 fn call(address: &str, method: &str, path: &str, body: &str) -> String {
     answer(&mut send(address, method, path, body))
 }

@@ -255,7 +255,7 @@ fn a_check_that_makes_no_sense_is_refused_at_the_start() {
     }
 }
 
-/// Who has the permit that the work is shared by.
+/// The process that has the upkeep's permit.
 fn upkeeper(house: &House) -> Option<String> {
     let name = SemaphoreName::stored("lockhouse:upkeep").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();

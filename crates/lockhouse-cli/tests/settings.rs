@@ -10,7 +10,8 @@ use house::{Done, House, Running, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// What `serve` does with a file of `text` and these arguments and variables, on the URL of the file.
+/// The output of `serve` with a file of `text` and these arguments and variables, on the URL of the
+/// file.
 fn checked(house: &House, text: &str, args: &[&str], variables: &[(&str, &str)]) -> Done {
     let file = house.path("lockhouse.toml");
     fs::write(&file, text).unwrap();

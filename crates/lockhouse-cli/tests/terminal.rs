@@ -60,7 +60,7 @@ impl Terminal {
             screen,
             shell,
         };
-        // What is typed is not shown, so that what is shown is what was answered.
+        // Input is not echoed, so that the screen shows only answers.
         terminal.shows("$ ");
         terminal
             .types("bind 'set enable-bracketed-paste off'; stty -echo; set +o emacs; echo set\n");

@@ -1,4 +1,4 @@
-//! What names, notes and numbers take of any text and any number at all.
+//! Which texts and numbers the parsers of names, notes and numbers accept.
 
 use std::time::Duration;
 

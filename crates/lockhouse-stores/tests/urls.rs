@@ -21,7 +21,7 @@ const SCHEMES: [&str; 11] = [
     "MySQL",
 ];
 
-/// What may follow the user and the password of a URL.
+/// The rest of a URL after the user and the password.
 fn rests() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "host",

@@ -177,8 +177,8 @@ async fn keeps_its_promises(place: Place, mut hammers: Vec<Child>) {
 /// How long a broken store may take until each broken promise shows.
 const SHOWS_WITHIN: Duration = Duration::from_secs(60);
 
-/// After so long the counters are mended, and the processes begin anew: where a broken store has counted too much for held,
-/// nobody is granted anything any more.
+/// After this time the counters are repaired and the processes begin again: a broken store that
+/// counts too many held permits would grant nothing any more.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// The check can fail: a store that is broken on purpose is caught.

@@ -15,7 +15,7 @@ on_each_store! { sql:
     whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer,
 }
 
-/// What the database does not let in.
+/// The value that the database refuses.
 const REFUSED: u32 = 3;
 
 async fn whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer(place: Place) {

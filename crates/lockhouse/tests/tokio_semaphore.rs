@@ -163,7 +163,7 @@ async fn forget_open(lockhouse: Lockhouse) {
     }
 }
 
-/// What is left of tokio's `merge` and `split`.
+/// The rest of tokio's `merge` and `split`.
 async fn num_permits(lockhouse: Lockhouse) {
     let semaphore = new(&lockhouse, 5).await;
     lockhouse.define("t", 5).await.unwrap();

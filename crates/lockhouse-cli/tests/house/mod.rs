@@ -84,7 +84,7 @@ impl House {
         format!("sqlite:{}", self.path("permits.db").display())
     }
 
-    /// What `lockhouse` prints on the store, past the server.
+    /// The output of `lockhouse` on the store, bypassing the server.
     pub(crate) fn json_of_store(&self, args: &[&str]) -> Value {
         self.json(&[&["--url", &self.store()], args].concat())
     }
@@ -116,7 +116,7 @@ impl House {
         running.end()
     }
 
-    /// What `lockhouse` prints, when it does what it should.
+    /// The output of a successful `lockhouse`.
     pub(crate) fn text(&self, args: &[&str]) -> String {
         let done = self.done(args);
         assert_eq!(done.code, 0, "{args:?}: {done:?}");
@@ -261,7 +261,7 @@ impl Drop for Running {
     }
 }
 
-/// What comes out of a pipe, line by line, from a thread: so that nobody waits for ever.
+/// The lines of a pipe, read by a thread, so that no test waits for ever.
 struct Lines(Receiver<String>);
 
 impl Lines {

@@ -82,7 +82,8 @@ impl Home {
             .env("XDG_STATE_HOME", home.join("state"))
             .env_remove("LOCKHOUSE_URL")
             .stdin(Stdio::null());
-        // What Cargo tells a test of its crate is not in a reader's shell, and would make Cargo build anew what depends on it.
+        // The variables that Cargo sets for a test are not in a reader's shell, and would make
+        // Cargo rebuild what depends on them.
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
             if name == "OUT_DIR" || OF_A_CRATE.iter().any(|prefix| name.starts_with(prefix)) {

@@ -49,7 +49,7 @@ fn what_seems_to_be_from_the_future_is_not_stale() {
     assert!(!keeper.end("one", stale(0)).unwrap().1);
 }
 
-/// P3: a release names who released, be it the holder or a stranger.
+/// P3: a release names its caller, the holder or another.
 #[test]
 fn a_release_is_marked_with_who_released() {
     for by in [Some("x"), Some("a stranger"), None] {

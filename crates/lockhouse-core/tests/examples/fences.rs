@@ -25,8 +25,8 @@ fn each_grant_on_a_semaphore_has_a_higher_fence() {
     }
 }
 
-/// P7: what was granted before a change of the capacity and what after is told by the fences, even
-/// if the clock was set back. What changes nothing takes none.
+/// P7: fences show which grants came before a change of the capacity, even if the clock was set
+/// back. A change to the same capacity takes no fence.
 #[test]
 fn a_change_of_the_capacity_takes_a_fence() {
     let mut keeper = Keeper::with(&[("a", 9)]);
@@ -95,7 +95,7 @@ fn raise(text: &str, number: u32) -> Command {
     }
 }
 
-/// P7: and nothing else of it changes. What is there already, or beyond, is left alone.
+/// P7: and nothing else of it changes. A fence that is as high already is not changed.
 #[test]
 fn a_raised_fence_is_that_of_the_epoch_and_never_lower() {
     let mut keeper = Keeper::with(&[("a", 2), ("b", 1)]);

@@ -1,4 +1,4 @@
-//! What must be locked and loaded for a command, and how it grows.
+//! The rows that must be locked and loaded for a command, and how the footprint grows.
 
 use lockhouse_core::{Cause, Command, Epoch, Footprint, Loaded};
 

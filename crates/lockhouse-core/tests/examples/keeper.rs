@@ -46,13 +46,13 @@ impl Keeper {
         decision
     }
 
-    /// What a store loads for `command`, now.
+    /// The rows that a store loads for `command` now.
     pub(crate) fn load(&mut self, command: &Command) -> Loaded {
         let commands = std::slice::from_ref(command);
         self.rows.load(at(self.now_ms), commands)
     }
 
-    /// What a store loads for `commands`, now.
+    /// The rows that a store loads for `commands` now.
     pub(crate) fn load_batch(&mut self, commands: &[Command]) -> Loaded {
         self.rows.load(at(self.now_ms), commands)
     }
@@ -61,7 +61,7 @@ impl Keeper {
         self.batch(&[command]).outcomes.remove(0)
     }
 
-    /// What `ask` is granted, and whether now.
+    /// The request of `ask`, and whether it was granted now.
     pub(crate) fn acquire(&mut self, ask: &Ask) -> Result<(Request, bool), Refusal> {
         match self.run(Command::acquire(ask.clone()))? {
             Reply::Granted { request, now, .. } => Ok((request, now)),
@@ -69,7 +69,7 @@ impl Keeper {
         }
     }
 
-    /// What `ask` is granted now.
+    /// The request that `ask` is granted now.
     pub(crate) fn grant(&mut self, ask: &Ask) -> Request {
         let (request, now) = self.acquire(ask).expect("there is room");
         assert!(now, "granted before: {request:?}");

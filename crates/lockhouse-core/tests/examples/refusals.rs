@@ -128,7 +128,7 @@ fn exhausted_names_all_that_lack_room_and_no_others() {
     );
 }
 
-/// What can never be granted is said before what can't be granted now.
+/// A lasting refusal comes before a passing one.
 #[test]
 fn unknown_comes_before_exceeds_and_that_before_exhausted() {
     let acquire = |permits: &[(&str, u32)]| Command::acquire(ask("two", permits));

@@ -1,4 +1,4 @@
-//! What a store is told to save: all that changed, once, in order.
+//! The changes for a store to save: every change, once, in order.
 
 use lockhouse_core::{CapacityChange, Cause, Command, Definition, EndReason, Note, Reply};
 
@@ -183,7 +183,7 @@ fn an_end_of_what_is_inserted_names_its_operator_in_the_insert() {
     assert_eq!(changes.granted[0].ended_by, Some(owner("op")));
 }
 
-/// What others may wait for: more room than there was before the batch, and what is gone.
+/// Changes that others may wait for: more room than before the batch, and deletions.
 #[test]
 fn only_what_makes_more_room_is_freed() {
     let mut keeper = Keeper::with(&[("a", 1), ("b", 2)]);

@@ -1,4 +1,4 @@
-//! What ends for whom: the part of P3 and P10 that is about causes, owners and their sessions.
+//! Ends by cause: the part of P3 and P10 about causes, owners and their sessions.
 
 use std::time::Duration;
 

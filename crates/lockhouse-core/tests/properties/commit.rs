@@ -1,4 +1,4 @@
-//! What can be seen of a commit from outside: the rows before and after it, and its answers.
+//! A commit seen from outside: the rows before and after it, and its answers.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ impl Commit<'_> {
         })
     }
 
-    /// What the answers say was granted by this commit, in their order.
+    /// The grants of this commit by its answers, in order.
     pub(crate) fn grants(&self) -> impl Iterator<Item = (&Ask, &Request)> {
         self.granted_replies()
             .filter(|(_, _, now)| *now)

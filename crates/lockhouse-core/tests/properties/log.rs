@@ -1,5 +1,5 @@
-//! What happened, in order, and what follows from it: every fact is found by reading the log from
-//! its beginning. Nothing is counted as it goes, so nothing can be forgotten.
+//! A log of all events. Every fact is derived by reading the log from its beginning. Nothing is
+//! counted on the way, so no count can be wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,7 +158,7 @@ pub(crate) fn reason(cause: &Cause) -> EndReason {
     }
 }
 
-/// Who ended it, if somebody asked for the end and said so.
+/// The caller that asked for the end, if it named itself.
 pub(crate) fn ended_by(cause: &Cause) -> Option<Owner> {
     match cause {
         Cause::Released { by } | Cause::Forced { by } => by.clone(),

@@ -1,6 +1,6 @@
 //! The rules once more, on a log that is only ever added to: slow, and plain enough to be believed.
 //!
-//! It shares words with `decide`, and no code. What must be saved is told from the log too.
+//! It shares words with `decide`, and no code. The changes to save are derived from the log too.
 
 use std::time::Duration;
 

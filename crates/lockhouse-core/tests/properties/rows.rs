@@ -11,7 +11,7 @@ use lockhouse_core::{
     Semaphore, SemaphoreName, State, Template, Timestamp,
 };
 
-/// What is committed.
+/// The committed rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) semaphores: BTreeMap<SemaphoreName, Semaphore>,
@@ -22,7 +22,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// What `commands` touch and no more.
+    /// Only the rows that `commands` touch.
     pub(crate) fn load(&self, now: Timestamp, commands: &[Command]) -> Loaded {
         let mut footprint = Footprint::of(commands, []);
         let first = self.select(now, &footprint);
@@ -53,8 +53,7 @@ impl Rows {
         }
     }
 
-    /// What the statement of a holder writes that finishes a request in a transaction of its own: nothing unless it is
-    /// held.
+    /// The effect of a holder's *finish* statement: nothing unless the request is held.
     pub(crate) fn finish(&mut self, now: Timestamp, id: &ExternalId) {
         let Some(request) = self.requests.get(id) else {
             return;

@@ -1,5 +1,4 @@
-//! What a store must be told to save: a row is written if and only if the log says that something
-//! happened to it.
+//! The changes to save: a row is written if and only if the log has an event of it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,7 @@ use lockhouse_core::{
 
 use crate::log::{self, Entry, Event};
 
-/// What must be saved of what happened since `log` was `start` long.
+/// The changes to save for the events since `log` had `start` entries.
 pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
     let mut touched = BTreeSet::new();
     let mut granted = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What holds of slots after each commit, read off the rows.
+//! Invariants of slots after each commit, checked on the rows.
 
 use lockhouse_core::{Capacity, Request, SemaphoreName, Slots};
 
@@ -31,7 +31,8 @@ pub(crate) fn held_by_one(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// What is granted is below a capacity that the commit had in force, and nothing lower was free throughout.
+/// Granted slots are below a capacity that was in force during the commit, and no lower slot was
+/// free throughout.
 pub(crate) fn lowest_first(commit: &Commit<'_>) -> Check {
     for (name, row) in &commit.after.semaphores {
         if row.slots.is_none() {
@@ -79,7 +80,7 @@ pub(crate) fn taken_while_held(commit: &Commit<'_>) -> Check {
     Ok(())
 }
 
-/// Who holds permits of `name`, with their slots and how many they are.
+/// The holders of `name`, with their slots and counts.
 fn live<'a>(
     rows: &'a Rows,
     name: &SemaphoreName,

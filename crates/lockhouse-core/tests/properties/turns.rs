@@ -1,7 +1,7 @@
 //! P11: asks in their turn, against a line that is kept one ask at a time.
 //!
 //! The line knows plain asks only: it decides each command alone, and keeps a list of all who were
-//! refused and wait. Whoever would be granted is looked up in that list first.
+//! refused and wait. Before a grant it checks that list.
 
 use lockhouse_core::{
     Ask, Command, Decision, Loaded, Outcome, Refusal, Reply, SemaphoreName, Turn, decide,

@@ -382,7 +382,7 @@ async fn a_revoked_token_is_refused_soon_and_its_waiter_leaves_the_line() {
     assert_eq!(guarded.server.waiting("s").await, 0);
     let refused = client.status("s").await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
-    // What it holds goes on until its TTL ends it.
+    // Its requests go on until their TTL ends them.
     assert_eq!(
         guarded
             .server

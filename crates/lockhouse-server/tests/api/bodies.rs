@@ -1,4 +1,4 @@
-//! What can't be read is 400, what is out of bounds 422; both say where.
+//! A malformed body is 400, a value out of bounds 422. Both name the field.
 
 use crate::server::Server;
 

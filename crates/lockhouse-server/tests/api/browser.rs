@@ -22,7 +22,7 @@ use tokio::time::timeout;
 /// Another site, under every name but those of loopback.
 struct Site {
     port: u16,
-    /// What its page says that became of each call.
+    /// The results of the calls, as its page reports them.
     outcomes: mpsc::UnboundedReceiver<Value>,
 }
 

@@ -183,7 +183,7 @@ async fn names_with_any_characters_round_trip() {
     }
 }
 
-/// What a URL can't say is not sent to another resource.
+/// A name that a URL cannot express is not sent to another resource.
 #[tokio::test]
 async fn dots_alone_are_refused_with_a_reason() {
     let server = Server::start().await;
@@ -242,7 +242,7 @@ async fn credentials_in_the_url_are_sent() {
     assert_eq!(error.to_string(), "authorization: Basic YW5uOnNlY3JldA==");
 }
 
-/// What speaks no TLS is not spoken to.
+/// A server without TLS gets no call.
 #[tokio::test(start_paused = true)]
 async fn an_https_url_is_never_asked_in_the_clear() {
     let server = Server::start().await;

@@ -231,7 +231,7 @@ async fn another_kind_of_server_is_reported() {
     assert_eq!(error.code(), Code::Internal);
 }
 
-/// What the caller is promised, whatever the server does.
+/// The promise to the caller, whatever the server does.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_answered_ends_within_10_s() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,5 +1,5 @@
-//! What may lie between a client and its server: a proxy that loses answers, and servers that say
-//! what they are told to.
+//! Test servers between a client and its server: a proxy that loses answers, and servers with
+//! scripted answers.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// What becomes of an answer.
+/// The fate of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Passed,

@@ -25,7 +25,7 @@ async fn held() -> Server {
     Server::on(lockhouse).await
 }
 
-/// What is answered to exactly these bytes: the status and the body. `{port}` stands for the server's.
+/// The answer to exactly these bytes: the status and the body. `{port}` stands for the server's.
 async fn answer(server: &Server, text: &str) -> (u16, String) {
     let text = text.replace("{port}", &server.address.port().to_string());
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -37,7 +37,7 @@ async fn answer(server: &Server, text: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
-/// What is answered to `DELETE …?force=true` with these lines in its head.
+/// The answer to `DELETE …?force=true` with these lines in its head.
 async fn forced(server: &Server, lines: &str) -> (u16, String) {
     let line = "DELETE /v1/requests/x?force=true HTTP/1.1";
     answer(
@@ -226,7 +226,7 @@ async fn a_foreign_caller_is_refused_on_every_path() {
     }
 }
 
-/// What a browser says of calls that carry no Origin: images, scripts, and pages that it is led to.
+/// Calls of a browser without an Origin: images, scripts, and pages that follow a link.
 #[tokio::test]
 async fn another_site_may_only_link_to_the_console() {
     let server = held().await;

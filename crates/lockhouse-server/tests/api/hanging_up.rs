@@ -44,7 +44,8 @@ async fn a_waiter_that_hangs_up_behind_unread_bytes_is_granted_nothing() {
     }
 }
 
-/// P10. What is stuck on the caller's machine can't be seen, but that much is stuck can.
+/// P10. The server cannot see data that is stuck on the caller's machine, but it can see that much
+/// is unread.
 #[tokio::test]
 async fn a_waiter_that_sends_more_than_is_read_is_granted_nothing() {
     let server = full().await;

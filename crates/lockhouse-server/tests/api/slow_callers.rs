@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, Instant, sleep};
 
-/// What is answered to one who sends `text` and no more, and after how long.
+/// The answer to a caller that sends only `text`, and the time until it.
 async fn answer(text: &str) -> (String, Duration) {
     let server = Server::start().await;
     let begun = Instant::now();

@@ -126,7 +126,7 @@ impl Encrypted {
         connector.connect(name, stream).await.unwrap()
     }
 
-    /// What the server answers by HTTP/2 to a caller with the certificate for `name`.
+    /// The server's answer by HTTP/2 to a caller with the certificate for `name`.
     async fn status(&self, name: Option<&str>, path: &str) -> StatusCode {
         let stream = self.connect(name).await;
         let (_, session) = stream.get_ref();

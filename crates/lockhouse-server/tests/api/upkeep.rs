@@ -153,7 +153,7 @@ async fn listings_leave_lockhouses_own_permit_out() {
     assert!(second["next"].is_null(), "{second}");
 }
 
-/// Whoever comes next need not wait until the permit lapses.
+/// The next process need not wait until the permit expires.
 #[tokio::test]
 async fn upkeep_that_is_stopped_or_dropped_leaves_the_permit() {
     let server = Server::start().await;

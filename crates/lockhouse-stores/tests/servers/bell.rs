@@ -73,7 +73,7 @@ async fn what_comes_back_through_another_process_rings_for_who_waits(database: &
     assert_eq!(rung(&waits, &both).await, on(&["b"]));
 }
 
-/// Whoever listens to all that is told on the database.
+/// A listener to all notifications of the database.
 async fn observer(database: &Database) -> PgListener {
     let url = database.url(database.admin(), database.address(), "");
     let url = url.trim_end_matches('?');

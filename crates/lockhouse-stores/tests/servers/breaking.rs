@@ -1,4 +1,4 @@
-//! What breaks: connections, servers and wires. An error says truly what was applied (P9).
+//! Broken connections, servers and wires. An error says whether the batch was applied (P9).
 
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -139,7 +139,7 @@ impl Database {
         session
     }
 
-    /// What is said in one way on MySQL and MariaDB, and in another on PostgreSQL.
+    /// SQL that differs between MySQL and MariaDB on one side and PostgreSQL on the other.
     pub(crate) fn sql(&self, mysql: &'static str, postgres: &'static str) -> &'static str {
         match self.server {
             Server::MySql | Server::MariaDb => mysql,

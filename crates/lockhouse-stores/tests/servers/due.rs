@@ -1,4 +1,4 @@
-//! What is found due, by a read without locks.
+//! Finding due requests by a read without locks.
 
 use std::time::{Duration, Instant};
 

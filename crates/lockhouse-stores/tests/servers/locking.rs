@@ -185,7 +185,8 @@ async fn what_is_committed_during_a_lock_wait_is_decided_on(database: &Database)
     assert!(store.recount().await.unwrap().findings().is_empty());
 }
 
-/// What locks a row may see what was committed before its wait, and not what appeared during it.
+/// A statement that locks a row sees rows from before its wait, and not rows that appeared during
+/// it.
 async fn a_semaphore_that_appears_during_a_lock_wait_spoils_nothing(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();

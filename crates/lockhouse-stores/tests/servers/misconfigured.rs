@@ -1,4 +1,4 @@
-//! What somebody has to set right is told at once, and not as a server that may come back.
+//! An error that an operator has to correct is reported at once, and not as an unavailable server.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What is MySQL's and MariaDB's own.
+//! Particulars of MySQL and MariaDB.
 
 use std::time::{Duration, Instant};
 

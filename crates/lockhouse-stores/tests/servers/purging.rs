@@ -230,7 +230,7 @@ async fn a_purge_waits_for_nobody(database: &Database) {
     assert_eq!(counts(database).await, (9, 18));
 }
 
-/// What a purge does before its COMMIT, done by somebody else who then stops.
+/// Another session executes a purge up to its COMMIT, and then stops.
 async fn nobody_waits_for_a_purge_that_hangs(database: &Database) {
     let store = past(database, 9).await;
     granted(one(&store, acquire("live", &["a", "b"])).await.unwrap());

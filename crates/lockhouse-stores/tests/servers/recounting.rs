@@ -1,4 +1,4 @@
-//! Counting anew and setting right.
+//! Verification and repair.
 
 use std::time::{Duration, Instant};
 

@@ -91,8 +91,8 @@ async fn every_table_has_a_primary_key(database: &Database) {
     assert_eq!(database.session().await.number(without).await, 0);
 }
 
-/// A user may have one connection, and has it elsewhere. What waits for another harms nobody, so it
-/// is told apart from a server that is out.
+/// A user may have one connection, and has it elsewhere. Waiting for another connection harms
+/// nobody, so this differs from an unavailable server.
 async fn a_user_who_has_all_its_connections_finds_it_crowded(database: &Database) {
     database.migrated().await;
     let user = User::with_password(database, "ALL", "").await;

@@ -1,4 +1,4 @@
-//! What has lapsed is found in a database of any older version, after it was migrated.
+//! Lapsed requests are found in a database of any older version after its migration.
 
 use std::time::Duration;
 

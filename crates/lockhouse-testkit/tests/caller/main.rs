@@ -92,7 +92,7 @@ fn end_reason(refused: Result<impl std::fmt::Debug, Error>) -> lockhouse::EndRea
     }
 }
 
-/// What `call` answers, and how long it took.
+/// The answer of `call`, and how long it took.
 async fn timed<T>(call: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
     let answer = call.await;

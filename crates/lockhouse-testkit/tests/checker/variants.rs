@@ -40,7 +40,7 @@ async fn a_store_that_is_whole_breaks_nothing() {
     assert!(found.is_empty(), "{}", said(&found));
 }
 
-/// What is found where the store's clock was five hours ahead all the time.
+/// The findings if the store's clock was five hours ahead all the time.
 fn by_a_clock_that_was_set(history: &[Operation], mut rows: Rows) -> Vec<Violation> {
     const OFF: i64 = 5 * 3_600_000_000;
     for row in &mut rows.permits {
@@ -73,7 +73,7 @@ async fn every_broken_store_is_caught() {
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
 }
 
-/// What there is to say if it is not caught.
+/// The message if the variant is not caught.
 async fn missed(variant: &Variant) -> Option<String> {
     let (history, rows) = drilled((variant.sabotage)()).await;
     let found = check(&history, Some(&rows));

@@ -86,7 +86,7 @@ fn what_overlaps_may_come_in_any_order() {
     }
 }
 
-/// What was over before may not come later.
+/// A call that ended before another began must not be ordered after it.
 #[test]
 fn what_comes_later_comes_later() {
     let history = [

@@ -6,8 +6,7 @@ use std::process::{Command, Stdio};
 
 const COUNTED: &str = env!("CARGO_BIN_EXE_counted");
 
-/// What `counted` does all that is to be counted in. By the stars it is found however its name is
-/// mangled.
+/// The function of `counted` whose work is counted. The stars match any mangled name.
 const COUNTED_IN: &str = "*counted_in_here*";
 
 /// Callgrind, which is there.

@@ -1,8 +1,8 @@
-//! What each workload may take.
+//! The limits of the workloads.
 //!
-//! To set them anew, after a change that is worth it or for a new compiler, take what
-//! `cargo test -p lockhouse-testkit --test counts -- --nocapture` prints, and a quarter more. The
-//! quarter is for other compilers, C libraries and processors, as none of them is pinned.
+//! To set them again, after a change that is worth it or for a new compiler, take what `cargo test
+//! -p lockhouse-testkit --test counts -- --nocapture` prints, and a quarter more. The quarter is
+//! for other compilers, C libraries and processors, as none of them is pinned.
 
 /// Instructions a pair, in an ordinary build for tests.
 pub(crate) const LIMITS: [(&str, u64); 7] = [

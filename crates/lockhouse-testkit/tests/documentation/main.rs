@@ -7,5 +7,6 @@ mod links;
 mod names;
 mod pages;
 mod public_api;
+mod rust_blocks;
 mod statements;
 mod wording;

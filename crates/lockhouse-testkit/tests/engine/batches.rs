@@ -1,4 +1,4 @@
-//! Who shares a batch with whom.
+//! Which calls share a batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,8 @@ async fn those_who_ask_again_at_once_share_the_next_batch_with_those_who_came_me
     assert_eq!(sizes[sizes.len() / 2], CALLERS, "{sizes:?}");
 }
 
-/// The last lane takes those who share nothing. What one of them needs may be what is in the others' way.
+/// The last lane takes those who share nothing. A semaphore that one of them needs may block the
+/// others.
 #[tokio::test]
 async fn who_is_tried_alone_locks_nothing_of_others() {
     let (together, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -85,7 +85,8 @@ async fn a_refused_ask_costs_no_release() {
     assert_eq!(releases.load(SeqCst), 1);
 }
 
-/// What a session keeps goes on for as long as that, so it is tried again when the store is back.
+/// A session could keep the request for as long as it goes on, so the release is retried when the
+/// store is back.
 #[tokio::test(start_paused = true)]
 async fn what_a_session_keeps_is_given_back_when_the_store_is_back() {
     let (trouble, lockhouse) = with_trouble();

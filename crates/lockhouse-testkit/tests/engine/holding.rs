@@ -15,7 +15,7 @@ use crate::hooked::hooked;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// What the docs say: a hold counts as lost a tenth of its time to live before its end.
+/// From the docs: a hold counts as lost a tenth of its time to live before its end.
 const HELD_FOR: Duration = Duration::from_secs(27);
 
 /// When the store was asked to keep something, and what.

@@ -11,7 +11,7 @@ use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
 use lockhouse_core::{Command, Outcome};
 use lockhouse_stores::Memory;
 
-/// What comes before a batch: commands of somebody else, or trouble.
+/// Commands of another process, or an error, that come before a batch.
 type Hook = dyn Fn(&Batch) -> Result<Vec<Command>, Error> + Send + Sync;
 
 /// Whether the answer to a batch, which was applied, is lost.

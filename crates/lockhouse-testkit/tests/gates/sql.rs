@@ -226,7 +226,7 @@ async fn nothing_older_is_committed_after_the_highest_fence(place: Place) {
                 runtime.unwrap().block_on(async {
                     let mut database = Database::open(&url).await;
                     if dialect == SqlDialect::Sqlite {
-                        // Whoever waits for its lock may be passed over again and again.
+                        // A writer that waits for the lock may be passed over again and again.
                         database.run("PRAGMA busy_timeout=120000").await;
                     }
                     let mut resource = Resource { database, dialect };

@@ -1,4 +1,4 @@
-//! What a hold costs the database.
+//! The cost of a hold for the database.
 
 use futures_util::future::try_join_all;
 use lockhouse_testkit::place;

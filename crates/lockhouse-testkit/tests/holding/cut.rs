@@ -13,10 +13,10 @@ use crate::{SOON, ask, renewed};
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// What the docs say: a hold counts as lost so long before the store could end it.
+/// From the docs: a hold counts as lost so long before the store could end it.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// What a busy machine may take of it before the holder has noticed.
+/// The part of it that a busy machine may take before the holder has noticed.
 const BUSY: Duration = Duration::from_millis(100);
 
 macro_rules! behind_a_link {
@@ -87,8 +87,8 @@ async fn a_hold_outlives_a_link_that_fails_for_a_moment(place: &Place) {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// Connections that never say anything again, and are not closed. Of those to a database that is
-/// found out after 9 s, so a brief hold would be lost there.
+/// Connections that fall silent and are not closed. For a database this is noticed after 9 s, so a
+/// brief hold would be lost there.
 async fn a_hold_outlives_its_connection(place: &Place) {
     let (link, holder, other) = linked(place).await;
     let is_server = place.url().starts_with("http");

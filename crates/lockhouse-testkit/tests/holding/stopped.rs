@@ -20,7 +20,7 @@ on_each_store!(
 
 const TTL: Duration = Duration::from_secs(4);
 
-/// What the docs say: a hold counts as lost so long before the store could end it.
+/// From the docs: a hold counts as lost so long before the store could end it.
 const MARGIN: Duration = Duration::from_millis(400);
 
 /// A process that holds the only permit of `s`.
@@ -82,7 +82,7 @@ impl Holder {
     }
 }
 
-/// Before it does anything with what somebody else holds by now.
+/// Before it uses a resource that another holder has now.
 async fn the_first_look_after_a_stop_past_the_ttl_says_lost(place: Place) {
     let other = place.client().await;
     let mut holder = Holder::start(place.url(), &other).await;

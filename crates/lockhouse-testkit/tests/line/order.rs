@@ -140,7 +140,7 @@ async fn a_large_ask_is_not_starved_by_small_ones_elsewhere(place: Place) {
         .collect();
     for i in 0..3 {
         one.release(format!("held-{i}")).await.unwrap();
-        // The large one cannot use what is free by now, and says so.
+        // The large one cannot use the free permits, and says so.
         sleep(Duration::from_millis(900)).await;
         assert!(i == 2 || served.ids().is_empty(), "{:?}", served.ids());
     }

@@ -18,7 +18,7 @@ on_each_store!(
 
 on_each_store!(sql: lists_that_processes_left_behind_are_deleted);
 
-/// What `lockhouse` lists, once it is `as_expected`.
+/// The list of `lockhouse`, once it is `as_expected`.
 async fn listed(
     lockhouse: &Lockhouse,
     within: Duration,
@@ -70,7 +70,7 @@ async fn waiters_of_two_processes_are_listed_in_order_by_a_third(place: Place) {
         waiters.push(served.waits(at, wants, A_MOMENT));
         let is_there = |waiters: &[Waiter]| waiters.iter().any(|w| w.external_id == id);
         listed(at, Duration::from_secs(5), is_there).await;
-        // What another process shows is off by the time that writing it took.
+        // The list of another process is late by the time of its write.
         sleep(Duration::from_millis(300)).await;
     }
     for client in [&three, &one, &two] {

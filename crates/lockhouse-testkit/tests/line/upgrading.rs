@@ -110,7 +110,8 @@ async fn is_held_for_a_moment(held: &AtomicU32) {
     held.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// What a process of the version before the line writes, with polling in place of waiting; the fences of its grants.
+/// Writes as a process of the version before the line does, with polling in place of waiting.
+/// Returns the fences of its grants.
 async fn older_version(
     place: &Place,
     who: u32,

@@ -1,4 +1,4 @@
-//! What an answer means.
+//! The meaning of answers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a long line costs the database, counted by a server that nobody else uses.
+//! The cost of a long line for the database, counted on a private server.
 
 use std::time::Duration;
 

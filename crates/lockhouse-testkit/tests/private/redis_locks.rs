@@ -56,7 +56,7 @@ async fn a_late_release_is_refused_by_a_lock_that_looks_at_the_owner() {
     }
 }
 
-/// What is found instead, if it does not break that.
+/// The findings, if the lock does not break the expected promise.
 async fn breaks_in(lock: &'static dyn Lock, scene: Scene, promise: Promise) -> Option<String> {
     let nodes = if lock.name().starts_with("redlock") {
         NODES

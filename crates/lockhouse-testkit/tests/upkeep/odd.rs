@@ -18,7 +18,7 @@ pub(crate) struct Odd {
     pub(crate) transact: Duration,
     /// How long a migration takes; before one, the schema is missing.
     pub(crate) migrate: Duration,
-    /// What comes before a page of owners.
+    /// A hook that runs before a page of owners.
     pub(crate) owners: Box<OwnersHook>,
 }
 

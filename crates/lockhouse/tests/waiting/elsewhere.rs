@@ -1,4 +1,4 @@
-//! What comes back through another process, and what looking for it costs.
+//! Permits that another process releases, and the cost of polling for them.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

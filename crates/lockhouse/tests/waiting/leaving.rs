@@ -246,8 +246,8 @@ async fn what_cannot_be_ended_now_keeps_nobody_waiting_for_something_else() {
     served.expect("it is not kept waiting");
 }
 
-/// A client may come to be used on two runtimes. What one of them was saying to the store when it
-/// ended is not waited for on the other.
+/// A client may come to be used on two runtimes. A call of a runtime that ends does not delay
+/// callers on the other.
 #[test]
 fn a_runtime_that_ends_leaves_nobody_on_another_without_an_answer() {
     let runtime = || {

@@ -1,4 +1,4 @@
-//! Who is served when.
+//! The order in which waiters are served.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -51,7 +51,7 @@ async fn a_big_ask_at_the_head_is_not_overtaken() {
     small.granted().await;
 }
 
-/// What is refused for another reason, or was granted before, has nothing to do with the line.
+/// The line does not affect asks that are refused for another reason, or were granted before.
 #[tokio::test(start_paused = true)]
 async fn the_line_changes_no_other_answer() {
     let (lockhouse, _) = house(&[("a", 1)]).await;

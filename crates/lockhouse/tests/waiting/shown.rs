@@ -1,4 +1,4 @@
-//! What a process shows of its waiters, and what that costs.
+//! The published list of a process's waiters, and its cost.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -25,7 +25,7 @@ fn changes_out_of_order_are_caught() {
     });
 }
 
-/// What a release gives back may have been granted on.
+/// The permits of a release may have been granted again.
 #[test]
 fn ringing_for_every_release_is_caught() {
     assert_caught("changes", |loaded, commands| {

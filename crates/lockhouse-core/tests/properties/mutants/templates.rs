@@ -1,5 +1,5 @@
-//! Semaphores of templates that are created, resized and deleted where they must not be: P2, P5 and P7. What is no promise
-//! is told by the model.
+//! Semaphores of templates that are created, resized and deleted where they must not be: P2, P5 and
+//! P7. The model finds deviations that break no promise.
 
 use lockhouse_core::{Command, Loaded, Semaphore, Template, decide};
 

@@ -69,7 +69,7 @@ impl Chromium {
         }
     }
 
-    /// What the page at `url` has become after three seconds of its own time.
+    /// The text of the page at `url` after three seconds of its time.
     pub(crate) fn text_of(self, url: &str) -> String {
         let profile = tempfile::tempdir().unwrap();
         let mut command = command(&profile);
