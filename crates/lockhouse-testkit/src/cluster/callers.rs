@@ -178,7 +178,7 @@ pub async fn callers(nodes: &Nodes, rounds: u32, seed: u64) -> Vec<String> {
 async fn found(nodes: &Nodes) -> Vec<String> {
     let mut found = Vec::new();
     for nth in 0..NODES {
-        let lockhouse = Lockhouse::connect(&nodes.url(nth)).await.unwrap();
+        let lockhouse = Lockhouse::connect(nodes.url(nth)).await.unwrap();
         let findings = lockhouse.verify().await.unwrap();
         found.extend(findings.into_iter().map(|finding| finding.text));
     }
@@ -339,11 +339,10 @@ impl Rounds {
                 .await;
             let lockhouse = self.lockhouse.clone();
             let of = ExternalId::parse(id.as_str()).unwrap();
-            let release = tokio::spawn(async move {
+            let mut release = tokio::spawn(async move {
                 let end = lockhouse.release(of.as_str()).await.unwrap();
                 (end.now, Instant::now())
             });
-            let mut release = release;
             let early = timeout(Duration::from_millis(300), &mut release).await;
             let since = Instant::now();
             let committed = caller.end("COMMIT").await;
