@@ -1,11 +1,9 @@
 //! What is SQLite's own. What every store must do is in the conformance suite.
 
 mod data;
-mod due;
 mod locking;
 mod migrating;
 mod opening;
-mod owners;
 mod plans;
 mod purge;
 mod recount;
