@@ -21,6 +21,7 @@ pub mod redis_node;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod store_conformance;
 pub mod torture;
 pub mod watched;
 

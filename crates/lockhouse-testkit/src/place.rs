@@ -47,13 +47,24 @@ impl Place {
         (self.connect)().await
     }
 
-    /// Another client, to whose engine, or to whose server's, the store's grants come so late.
-    pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
-        let store: Arc<dyn FullStore> = match &self.memory {
+    /// The store itself, opened once more, with its schema.
+    pub async fn store(&self) -> Arc<dyn FullStore> {
+        let store = self.unmigrated_store();
+        store.migrate().await.unwrap();
+        store
+    }
+
+    /// The store itself, opened once more, as it is.
+    pub fn unmigrated_store(&self) -> Arc<dyn FullStore> {
+        match &self.memory {
             Some(memory) => memory.clone(),
             None => lockhouse_stores::open(self.url()).unwrap(),
-        };
-        store.migrate().await.unwrap();
+        }
+    }
+
+    /// Another client, to whose engine, or to whose server's, the store's grants come so late.
+    pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
+        let store = self.store().await;
         let lockhouse = Lockhouse::with_store(Watched::late(store, late_by));
         if !self.url.as_ref().is_some_and(|url| url.starts_with("http")) {
             return lockhouse;

@@ -1,6 +1,6 @@
 //! Every store, and the way through a server, does what the suite says.
 
-use lockhouse_testkit::{conformance, place};
+use lockhouse_testkit::{conformance, place, store_conformance};
 
 conformance!(memory, place::memory());
 conformance!(sqlite, place::sqlite());
@@ -13,15 +13,26 @@ conformance!(redis, place::redis());
 conformance!(valkey, place::valkey());
 conformance!(server, place::server());
 
+store_conformance!(memory_store, place::memory());
+store_conformance!(sqlite_store, place::sqlite());
+store_conformance!(mysql_store, place::mysql());
+store_conformance!(mariadb_store, place::mariadb());
+store_conformance!(mariadb11_store, place::mariadb11());
+store_conformance!(postgres_store, place::postgres());
+store_conformance!(postgres18_store, place::postgres18());
+store_conformance!(redis_store, place::redis());
+store_conformance!(valkey_store, place::valkey());
+
 /// A rule that was written and not named would never run.
 #[test]
-fn the_suite_names_every_rule() {
-    let mut named: Vec<String> = memory::RULES
-        .iter()
-        .map(|rule| (*rule).to_owned())
-        .collect();
-    let mut written = lockhouse_testkit::conformance::all_rules();
-    named.sort();
-    written.sort();
-    assert_eq!(named, written);
+fn the_suites_name_every_rule() {
+    for (named, mut written) in [
+        (memory::RULES, conformance::all_rules()),
+        (memory_store::RULES, store_conformance::all_rules()),
+    ] {
+        let mut named = named.to_vec();
+        named.sort_unstable();
+        written.sort_unstable();
+        assert_eq!(named, written);
+    }
 }

@@ -116,6 +116,9 @@ impl Rows {
     }
 
     pub(super) fn stale(&self, age: Duration, page: &Page<Timestamp>, now: Timestamp) -> Stale {
+        let Some(last) = (page.limit as usize).checked_sub(1) else {
+            return Stale::default();
+        };
         let cutoff = before(now, age);
         let after = page.after.unwrap_or(Timestamp::MIN);
         let of_age = |request: &&Request| {
@@ -125,8 +128,7 @@ impl Rows {
         let mut requests: Vec<_> = self.requests.values().filter(of_age).cloned().collect();
         let mut made: Vec<_> = requests.iter().map(|request| request.created_at).collect();
         made.sort_unstable();
-        let last = (page.limit as usize).checked_sub(1);
-        let looked_to = last.and_then(|last| made.get(last)).copied();
+        let looked_to = made.get(last).copied();
         requests.retain(|request| {
             let session = request
                 .owner

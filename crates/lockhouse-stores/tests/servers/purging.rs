@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use lockhouse_core::Command;
 use lockhouse_core::store::{Batch, Purge};
-use lockhouse_core::{Command, Refusal};
 
 use crate::database::{
-    Database, Served, acquire, acquire_for, define, granted, heartbeat, id, name, on_every_server,
-    one, release, semaphore,
+    Database, Served, acquire, acquire_for, define, granted, id, name, on_every_server, one,
+    release,
 };
 
 on_every_server! {
     requests_that_ended_long_ago_go_with_their_permits,
-    an_id_that_was_purged_may_be_asked_for_anew,
-    a_purge_deletes_at_most_so_many_oldest_first,
-    capacity_changes_of_long_ago_go,
-    sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something,
     the_row_of_a_semaphore_that_was_deleted_long_ago_goes_and_its_fences_do_not_come_back,
     a_purge_waits_for_nobody,
     nobody_waits_for_a_purge_that_hangs,
@@ -77,84 +73,6 @@ async fn requests_that_ended_long_ago_go_with_their_permits(database: &Database)
     let age = Duration::ZERO;
     assert_eq!(store.purge(Purge::Requests { age }, 99).await.unwrap(), 1);
     assert_eq!(counts(database).await, (1, 1));
-}
-
-/// P7: with a greater fence.
-async fn an_id_that_was_purged_may_be_asked_for_anew(database: &Database) {
-    let store = past(database, 2).await;
-    let again = acquire_for("r000", &["a", "b"], "o", None);
-    let ended = one(&store, again.clone()).await.unwrap();
-    assert!(matches!(ended, Err(Refusal::RequestEnded { .. })));
-    assert_eq!(store.purge(REQUESTS, 99).await.unwrap(), 2);
-    let (request, now) = granted(one(&store, again).await.unwrap());
-    assert!(now);
-    assert_eq!(request.permits[0].fence, 3);
-    assert_eq!(semaphore(&store, "a").await.in_use, 1);
-}
-
-async fn a_purge_deletes_at_most_so_many_oldest_first(database: &Database) {
-    let store = past(database, 5).await;
-    assert_eq!(store.purge(REQUESTS, 0).await.unwrap(), 0);
-    assert_eq!(store.purge(REQUESTS, 2).await.unwrap(), 2);
-    assert!(store.request(&id("r001")).await.unwrap().is_none());
-    assert!(store.request(&id("r002")).await.unwrap().is_some());
-    assert_eq!(store.purge(REQUESTS, 2).await.unwrap(), 2);
-    assert_eq!(store.purge(REQUESTS, 2).await.unwrap(), 1);
-    assert_eq!(counts(database).await, (0, 0));
-}
-
-async fn capacity_changes_of_long_ago_go(database: &Database) {
-    let store = database.migrated().await;
-    for capacity in 1..=6 {
-        one(&store, define("a", capacity)).await.unwrap().unwrap();
-    }
-    database
-        .session()
-        .await
-        .run(
-            "UPDATE lockhouse_capacity_change SET changed_at=changed_at-INTERVAL '8' DAY \
-         WHERE new_capacity<5",
-        )
-        .await;
-    let old = Purge::CapacityChanges { age: WEEK };
-    assert_eq!(store.purge(old, 2).await.unwrap(), 2);
-    assert_eq!(store.purge(old, 2).await.unwrap(), 1);
-    assert_eq!(store.purge(old, 2).await.unwrap(), 0);
-    let left = store.history(&name("a"), 9).await.unwrap();
-    let left: Vec<_> = left
-        .iter()
-        .map(|change| change.new_capacity.value())
-        .collect();
-    assert_eq!(left, [6, 5]);
-}
-
-async fn sessions_that_lapsed_long_ago_go_unless_their_owners_hold_something(database: &Database) {
-    let store = past(database, 1).await;
-    granted(
-        one(&store, acquire_for("x", &["a"], "holds", None))
-            .await
-            .unwrap(),
-    );
-    for of in ["o", "holds", "just lapsed", "heard", "holds nothing"] {
-        one(&store, heartbeat(of, 60_000)).await.unwrap().unwrap();
-    }
-    database
-        .session()
-        .await
-        .run(
-            "UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL '8' DAY \
-         WHERE owner IN ('o','holds','holds nothing'); \
-         UPDATE lockhouse_owner_session SET expires_at=expires_at-INTERVAL '1' DAY \
-         WHERE owner='just lapsed'",
-        )
-        .await;
-    let old = Purge::Sessions { age: WEEK };
-    assert_eq!(store.purge(old, 1).await.unwrap(), 1);
-    assert_eq!(store.purge(old, 9).await.unwrap(), 1);
-    assert_eq!(store.purge(old, 9).await.unwrap(), 0);
-    let left = "SELECT owner FROM lockhouse_owner_session ORDER BY owner";
-    let left = database.session().await.texts(left).await;
-    assert_eq!(left, ["heard", "holds", "just lapsed"]);
 }
 
 /// P7. The first purge of all only notes the fence: a call that is under way may not know of the epoch.

@@ -3,18 +3,16 @@
 use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{Batch, Due};
-use lockhouse_core::{Command, Finding, Recounted};
+use lockhouse_core::{Command, Finding};
 
 use crate::database::{
-    Database, Served, acquire, define, granted, id, ids, insist, name, on_every_server, one,
-    release, semaphore,
+    Database, Served, acquire, define, granted, id, ids, name, on_every_server, one, release,
+    semaphore,
 };
 
 on_every_server! {
-    what_is_right_is_counted_as_it_is,
     each_thing_that_is_off_is_found,
     torn_requests_are_named,
-    a_count_sees_one_moment_however_much_goes_on,
     a_repair_writes_what_the_permits_say,
     a_repair_waits_for_the_lock_and_counts_what_was_committed_meanwhile,
     a_repair_files_requests_so_that_a_refusal_finds_them,
@@ -38,36 +36,6 @@ async fn held(database: &Database) -> Served {
     let delete = Command::Delete { name: name("gone") };
     one(&store, delete).await.unwrap().unwrap();
     store
-}
-
-async fn what_is_right_is_counted_as_it_is(database: &Database) {
-    let store = held(database).await;
-    let recount = store.recount().await.unwrap();
-    assert!(recount.findings().is_empty());
-    assert!(recount.torn.is_empty());
-    let counted = recount.semaphores.iter().map(|counted| {
-        let Recounted {
-            semaphore,
-            live,
-            last_fence,
-            repeated_fences,
-            ..
-        } = counted;
-        let called = semaphore.name.as_str();
-        (called, *live, *last_fence, *repeated_fences)
-    });
-    let expected = [
-        ("a", 2, 3, 0),
-        ("b", 1, 1, 0),
-        ("empty", 0, 0, 0),
-        ("gone", 0, 0, 0),
-    ];
-    assert_eq!(counted.collect::<Vec<_>>(), expected);
-    assert_eq!(
-        recount.semaphores[0].semaphore,
-        semaphore(&store, "a").await
-    );
-    assert!(!recount.semaphores[3].semaphore.exists());
 }
 
 async fn each_thing_that_is_off_is_found(database: &Database) {
@@ -161,32 +129,6 @@ async fn torn_requests_are_named(database: &Database) {
     assert_eq!(torn.len(), 1000);
     assert!(torn.is_sorted());
     assert_eq!(torn[999], id("n2-0001"));
-}
-
-async fn a_count_sees_one_moment_however_much_goes_on(database: &Database) {
-    let store = held(database).await;
-    let tasks = (0..4).map(|task| {
-        let store = store.clone();
-        tokio::spawn(async move {
-            for round in 0..60 {
-                let external_id = format!("{task}-{round}");
-                let both = &["a", "b"][..1 + round % 2];
-                if insist(&store, acquire(&external_id, both)).await.is_ok() {
-                    insist(&store, release(&external_id)).await.unwrap();
-                }
-            }
-        })
-    });
-    let tasks: Vec<_> = tasks.collect();
-    let mut counts = 0;
-    while counts < 20 || tasks.iter().any(|task| !task.is_finished()) {
-        counts += 1;
-        let findings = store.recount().await.unwrap().findings();
-        assert!(findings.is_empty(), "{findings:?}");
-    }
-    for task in tasks {
-        task.await.unwrap();
-    }
 }
 
 /// P2, P7.

@@ -54,7 +54,7 @@ use lockhouse::{
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $place:expr) => {
-        $crate::conformance_of! { $name, $place;
+        $crate::conformance_of! { conformance, $name, $place;
             // P1, P2
             permits_are_granted_up_to_the_capacity,
             a_closed_semaphore_grants_nothing,
@@ -208,10 +208,11 @@ macro_rules! conformance {
     };
 }
 
-/// One test a function. Use [`conformance!`](crate::conformance!), which names them all.
+/// One test for each function of the suite `$suite`. Use [`conformance!`](crate::conformance!) or
+/// [`store_conformance!`](crate::store_conformance!), which name them all.
 #[macro_export]
 macro_rules! conformance_of {
-    ($name:ident, $place:expr; $($rule:ident,)*) => {
+    ($suite:ident, $name:ident, $place:expr; $($rule:ident,)*) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
@@ -220,7 +221,7 @@ macro_rules! conformance_of {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $rule() {
                     let Some(place) = $place.await else { return };
-                    $crate::conformance::$rule(&place).await;
+                    $crate::$suite::$rule(&place).await;
                     place.clear().await;
                 }
             )*
@@ -254,6 +255,11 @@ pub fn all_rules() -> Vec<String> {
         include_str!("upkeep.rs"),
         include_str!("waiting.rs"),
     ];
+    rules_in(&files)
+}
+
+/// The names of the public functions in the texts of `files`.
+pub(crate) fn rules_in(files: &[&str]) -> Vec<String> {
     let lines = files.iter().flat_map(|file| file.lines());
     let rules = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
     rules.map(str::to_owned).collect()

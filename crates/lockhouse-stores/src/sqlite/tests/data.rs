@@ -180,3 +180,17 @@ async fn each_of_many_that_are_granted_at_once_has_its_own_permits() {
         assert!(store.recount().await.unwrap().findings().is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_session_that_can_not_be_read_is_an_error_that_names_its_column() {
+    let (place, store) = Place::migrated().await;
+    run_all(&store, [heartbeat("o", 1_000)]).await;
+    let damage = "UPDATE lockhouse_owner_session SET ttl_ms = 1 << 60";
+    place.connect().execute(damage, ()).unwrap();
+    let goodbye = Command::Goodbye { owner: owner("o") };
+    let error = run(&store, goodbye).await.unwrap_err();
+    assert!(
+        error.to_string().contains("lockhouse_owner_session.ttl_ms"),
+        "{error}"
+    );
+}

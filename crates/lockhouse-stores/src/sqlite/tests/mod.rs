@@ -1,11 +1,9 @@
 //! Tests of SQLite's particulars. The conformance suite has the tests for all stores.
 
 mod data;
-mod due;
 mod locking;
 mod migrating;
 mod opening;
-mod owners;
 mod plans;
 mod purge;
 mod recount;

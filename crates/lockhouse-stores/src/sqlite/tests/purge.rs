@@ -57,69 +57,6 @@ async fn requests_that_ended_long_ago_go_with_their_permits_oldest_first() {
 
 /// P7
 #[tokio::test]
-async fn a_purged_requests_id_may_be_asked_for_anew_and_its_fence_goes_on() {
-    let (_place, store) = place_with_history().await;
-    run(&store, acquire("r-0", "a")).await.unwrap().unwrap_err();
-    let what = Purge::Requests { age: DAY };
-    store.purge(what, 100).await.unwrap();
-    let again = granted(run(&store, acquire("r-0", "a")).await);
-    assert_eq!(again.permits[0].fence, 8);
-}
-
-#[tokio::test]
-async fn capacity_changes_made_long_ago_go() {
-    let (place, store) = Place::migrated().await;
-    run_all(&store, (1..=6).map(|capacity| define("a", capacity))).await;
-    let set_back = "UPDATE lockhouse_capacity_change SET changed_at = id WHERE id <= 3";
-    place.connect().execute(set_back, ()).unwrap();
-    let what = Purge::CapacityChanges { age: DAY };
-    assert_eq!(store.purge(what, 2).await.unwrap(), 2);
-    assert_eq!(store.purge(what, 2).await.unwrap(), 1);
-    assert_eq!(store.purge(what, 2).await.unwrap(), 0);
-    let left = store.history(&name("a"), 9).await.unwrap();
-    let left: Vec<_> = left
-        .iter()
-        .map(|change| change.new_capacity.value())
-        .collect();
-    assert_eq!(left, [6, 5]);
-}
-
-/// P10
-#[tokio::test]
-async fn sessions_that_lapsed_long_ago_go_unless_their_owner_holds_something() {
-    let (place, store) = Place::migrated().await;
-    run_all(
-        &store,
-        [
-            define("a", 9),
-            acquire_for("holds", "r", "a"),
-            acquire_for("held", "ended", "a"),
-            heartbeat("holds", 1_000),
-            heartbeat("held", 1_000),
-            heartbeat("never held", 1_000),
-            heartbeat("lives", 1_000),
-        ],
-    )
-    .await;
-    run_all(&store, [Command::release(id("ended"))]).await;
-    let lapse = "UPDATE lockhouse_owner_session SET expires_at = 1 WHERE owner <> 'lives'";
-    place.connect().execute(lapse, ()).unwrap();
-    let what = Purge::Sessions { age: DAY };
-    assert_eq!(store.purge(what, 1).await.unwrap(), 1);
-    assert_eq!(store.purge(what, 9).await.unwrap(), 1);
-    let left: String = place
-        .connect()
-        .query_row(
-            "SELECT group_concat(owner, ',' ORDER BY owner) FROM lockhouse_owner_session",
-            (),
-            |row| row.get(0),
-        )
-        .unwrap();
-    assert_eq!(left, "holds,lives");
-}
-
-/// P7
-#[tokio::test]
 async fn the_row_of_a_semaphore_that_was_deleted_long_ago_goes_and_its_fences_do_not_come_back() {
     let (place, store) = place_with_history().await;
     run_all(

@@ -1,0 +1,99 @@
+//! [`Upkeep::recount`](lockhouse_core::store::Upkeep::recount) and [`repair`](lockhouse_core::store::Upkeep::repair) where
+//! nothing is wrong. Each store's own tests damage its rows, and have them found and repaired.
+
+use std::sync::Arc;
+
+use lockhouse_core::Recounted;
+
+use super::words::*;
+use crate::place::Place;
+
+/// `a` with two live permits and one that came back, `b` with one, one without any, and one that was deleted.
+async fn held(place: &Place) -> Store {
+    let store = place.store().await;
+    let commands = [
+        define("a", 5),
+        define("b", 5),
+        define("empty", 0),
+        define("gone", 1),
+        acquire("x", &["a", "b"]),
+        acquire("y", &["a"]),
+        acquire("z", &["a"]),
+    ];
+    run(&store, commands).await;
+    run(&store, [release("y"), delete("gone")]).await;
+    store
+}
+
+/// P1, P2, P7
+pub async fn a_recount_is_what_the_permits_add_up_to(place: &Place) {
+    let store = held(place).await;
+    let recount = store.recount().await.unwrap();
+    assert!(recount.findings().is_empty());
+    assert!(recount.torn.is_empty());
+    let counted = recount.semaphores.iter().map(|counted| {
+        let Recounted {
+            semaphore,
+            live,
+            last_fence,
+            repeated_fences,
+            misfiled,
+            ..
+        } = counted;
+        assert_eq!((*repeated_fences, *misfiled), (0, 0));
+        let name = semaphore.name.as_str();
+        (name, semaphore.exists(), *live, *last_fence)
+    });
+    let mut counted: Vec<_> = counted.collect();
+    counted.sort_unstable();
+    let expected = [
+        ("a", true, 2, 3),
+        ("b", true, 1, 1),
+        ("empty", true, 0, 0),
+        ("gone", false, 0, 0),
+    ];
+    assert_eq!(counted, expected);
+    for counted in &recount.semaphores {
+        let read = store.semaphore(&counted.semaphore.name).await.unwrap();
+        let exists = counted.semaphore.exists();
+        assert_eq!(read.as_ref(), exists.then_some(&counted.semaphore));
+    }
+}
+
+/// P2: no count falls between two batches.
+pub async fn a_recount_sees_one_moment_beside_other_calls(place: &Place) {
+    let store = held(place).await;
+    let callers = (0..4).map(|caller| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            for round in 0..25 {
+                let external_id = format!("{caller}-{round}");
+                let on = &["a", "b"][..1 + round % 2];
+                let acquired = outcome(&store, acquire(&external_id, on)).await;
+                if acquired.is_ok() {
+                    run(&store, [release(&external_id)]).await;
+                }
+            }
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    let mut counts = 0;
+    while counts < 10 || callers.iter().any(|caller| !caller.is_finished()) {
+        counts += 1;
+        let findings = store.recount().await.unwrap().findings();
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+    for caller in callers {
+        caller.await.unwrap();
+    }
+}
+
+pub async fn a_repair_changes_nothing_that_is_right(place: &Place) {
+    let store = held(place).await;
+    let before = store.recount().await.unwrap();
+    for semaphore in ["a", "b", "empty", "gone", "unknown"] {
+        let was = store.repair(&name(semaphore)).await.unwrap();
+        assert_eq!(was, None, "{semaphore}");
+    }
+    assert_eq!(store.recount().await.unwrap(), before);
+}

@@ -1,0 +1,138 @@
+//! What [`Upkeep::purge`](lockhouse_core::store::Upkeep::purge) deletes, and what it leaves.
+
+use std::time::Duration;
+
+use lockhouse_core::Refusal;
+use lockhouse_core::store::Purge;
+use tokio::time::sleep;
+
+use super::words::*;
+use crate::place::Place;
+
+const ALL_REQUESTS: Purge = Purge::Requests {
+    age: Duration::ZERO,
+};
+
+/// `count` requests `r0`… on `a` and `b` that ended one after the other, the first earliest, and `live`.
+async fn ended(place: &Place, count: usize) -> Store {
+    let store = place.store().await;
+    let live = acquire("live", &["a", "b"]);
+    run(&store, [define("a", 999), define("b", 999), live]).await;
+    for number in 0..count {
+        let external_id = format!("r{number}");
+        run(&store, [acquire(&external_id, &["a", "b"])]).await;
+        run(&store, [release(&external_id)]).await;
+        sleep(Duration::from_millis(2)).await;
+    }
+    store
+}
+
+async fn exists(store: &Store, external_id: &str) -> bool {
+    store.request(&id(external_id)).await.unwrap().is_some()
+}
+
+async fn is_right(store: &Store) {
+    let findings = store.recount().await.unwrap().findings();
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+/// P2: with their permits; live ones stay, as do those that ended since.
+pub async fn requests_that_ended_before_an_age_are_purged(place: &Place) {
+    let store = ended(place, 3).await;
+    let between = Between::calls().await;
+    run(&store, [acquire("since", &["a"])]).await;
+    run(&store, [release("since")]).await;
+    for age in [HOUR, Duration::MAX] {
+        let what = Purge::Requests { age };
+        assert_eq!(store.purge(what, ALL).await.unwrap(), 0, "{age:?}");
+    }
+    let age = between.age();
+    let what = Purge::Requests { age };
+    assert_eq!(store.purge(what, ALL).await.unwrap(), 3);
+    for (external_id, is_kept) in [("r0", false), ("r2", false), ("since", true)] {
+        assert_eq!(exists(&store, external_id).await, is_kept, "{external_id}");
+    }
+    is_right(&store).await;
+    assert_eq!(store.purge(ALL_REQUESTS, ALL).await.unwrap(), 1);
+    assert_eq!(store.purge(ALL_REQUESTS, ALL).await.unwrap(), 0);
+    assert!(request(&store, "live").await.is_live());
+    is_right(&store).await;
+}
+
+pub async fn a_purge_deletes_at_most_its_limit_oldest_first(place: &Place) {
+    let store = ended(place, 5).await;
+    assert_eq!(store.purge(ALL_REQUESTS, 0).await.unwrap(), 0);
+    assert_eq!(store.purge(ALL_REQUESTS, 2).await.unwrap(), 2);
+    assert!(!exists(&store, "r1").await);
+    assert!(exists(&store, "r2").await);
+    assert_eq!(store.purge(ALL_REQUESTS, 2).await.unwrap(), 2);
+    assert_eq!(store.purge(ALL_REQUESTS, 2).await.unwrap(), 1);
+    assert!(!exists(&store, "r4").await);
+}
+
+/// P5, P7
+pub async fn a_purged_id_can_be_granted_again_under_a_higher_fence(place: &Place) {
+    let store = ended(place, 2).await;
+    let fence = request(&store, "r1").await.permits[0].fence;
+    let again = acquire("r0", &["a", "b"]);
+    let refused = outcome(&store, again.clone()).await;
+    assert!(matches!(refused, Err(Refusal::RequestEnded { .. })));
+    assert_eq!(store.purge(ALL_REQUESTS, ALL).await.unwrap(), 2);
+    let granted = granted(&store, again).await;
+    assert!(granted.permits[0].fence > fence);
+}
+
+pub async fn capacity_changes_before_an_age_are_purged(place: &Place) {
+    let store = place.store().await;
+    for capacity in 1..=4 {
+        run(&store, [define("a", capacity)]).await;
+    }
+    let between = Between::calls().await;
+    for capacity in 5..=6 {
+        run(&store, [define("a", capacity)]).await;
+    }
+    let purge = async |age, limit| {
+        let what = Purge::CapacityChanges { age };
+        store.purge(what, limit).await.unwrap()
+    };
+    assert_eq!(purge(HOUR, ALL).await, 0);
+    assert_eq!(purge(between.age(), 2).await, 2);
+    let left = async || {
+        let changes = store.history(&name("a"), ALL).await.unwrap();
+        let capacities = changes.iter().map(|change| change.new_capacity.value());
+        capacities.collect::<Vec<_>>()
+    };
+    assert_eq!(left().await, [6, 5, 4], "the oldest go first");
+    assert_eq!(purge(between.age(), ALL).await, 1);
+    assert_eq!(purge(between.age(), ALL).await, 0);
+    assert_eq!(left().await, [6, 5]);
+}
+
+/// P10: a session is what ends the requests of its silent owner.
+pub async fn lapsed_sessions_are_purged_unless_their_owner_holds_something(place: &Place) {
+    let store = place.store().await;
+    let owners = ["held", "holds", "never held", "goes on"];
+    let mut commands = vec![define("a", 9)];
+    commands.push(acquire_for("x", &["a"], Some("holds"), None));
+    commands.push(acquire_for("y", &["a"], Some("held"), None));
+    commands.extend(owners[..3].iter().map(|of| heartbeat(of, 1)));
+    commands.push(heartbeat("goes on", 600_000));
+    run(&store, commands).await;
+    run(&store, [release("y")]).await;
+    let between = Between::calls().await;
+    run(&store, [heartbeat("lapsed since", 1)]).await;
+    sleep(Duration::from_millis(20)).await;
+    let purge = async |age, limit| {
+        let what = Purge::Sessions { age };
+        store.purge(what, limit).await.unwrap()
+    };
+    assert_eq!(purge(HOUR, ALL).await, 0);
+    assert_eq!(purge(between.age(), 1).await, 1);
+    assert_eq!(purge(between.age(), ALL).await, 1);
+    assert_eq!(purge(between.age(), ALL).await, 0);
+    let mut asked = owners.map(owner).to_vec();
+    asked.push(owner("lapsed since"));
+    let mut left = store.owners_in_use(&asked).await.unwrap();
+    left.sort();
+    assert_eq!(left, ["goes on", "holds", "lapsed since"].map(owner));
+}

@@ -1,0 +1,158 @@
+//! The words that the rules speak.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockhouse_core::store::{Batch, FullStore, Page};
+use lockhouse_core::{
+    Ask, Capacity, Cause, Command, Count, Definition, ExternalId, Outcome, Owner, Reply, Request,
+    SemaphoreName, Ttl,
+};
+use tokio::time::{Instant, sleep};
+
+pub(super) type Store = Arc<dyn FullStore>;
+
+/// More than any rule keeps.
+pub(super) const ALL: u32 = 999;
+
+/// Longer than any rule takes.
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(super) fn name(text: &str) -> SemaphoreName {
+    SemaphoreName::parse(text).unwrap()
+}
+
+pub(super) fn id(text: &str) -> ExternalId {
+    ExternalId::parse(text).unwrap()
+}
+
+pub(super) fn owner(text: &str) -> Owner {
+    Owner::parse(text).unwrap()
+}
+
+pub(super) fn define(semaphore: &str, capacity: u32) -> Command {
+    let capacity = Capacity::new(capacity).unwrap();
+    Command::Define(Definition::new(name(semaphore), capacity))
+}
+
+pub(super) fn delete(semaphore: &str) -> Command {
+    let name = name(semaphore);
+    Command::Delete { name }
+}
+
+/// An ask for one permit on each of `semaphores`, without an owner and without a time to live.
+pub(super) fn acquire(external_id: &str, semaphores: &[&str]) -> Command {
+    acquire_for(external_id, semaphores, None, None)
+}
+
+/// The same for an owner and for a time, if they are given.
+pub(super) fn acquire_for(
+    external_id: &str,
+    semaphores: &[&str],
+    by: Option<&str>,
+    ttl_ms: Option<u64>,
+) -> Command {
+    let permits = semaphores
+        .iter()
+        .map(|semaphore| (name(semaphore), Count::ONE));
+    let mut ask = Ask::new(id(external_id), permits).unwrap();
+    ask.owner = by.map(owner);
+    ask.ttl = ttl_ms.map(|ms| Ttl::from_ms(ms).unwrap());
+    Command::acquire(ask)
+}
+
+pub(super) fn release(external_id: &str) -> Command {
+    Command::release(id(external_id))
+}
+
+pub(super) fn end(external_id: &str, cause: Cause) -> Command {
+    let external_id = id(external_id);
+    Command::End { external_id, cause }
+}
+
+pub(super) fn heartbeat(of: &str, ttl_ms: u64) -> Command {
+    Command::Heartbeat {
+        owner: owner(of),
+        ttl: Ttl::from_ms(ttl_ms).unwrap(),
+        must_exist: false,
+    }
+}
+
+pub(super) fn goodbye(of: &str) -> Command {
+    Command::Goodbye { owner: owner(of) }
+}
+
+/// The outcomes of one batch, which is tried until the store says what became of it, as an engine does.
+pub(super) async fn outcomes(store: &Store, commands: Vec<Command>) -> Vec<Outcome> {
+    let batch = Batch::new(commands);
+    loop {
+        match store.transact(&batch).await {
+            Ok(outcomes) => return outcomes,
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+    }
+}
+
+pub(super) async fn outcome(store: &Store, command: Command) -> Outcome {
+    outcomes(store, vec![command]).await.remove(0)
+}
+
+/// Runs commands in one batch, of which none may be refused.
+pub(super) async fn run(store: &Store, commands: impl IntoIterator<Item = Command>) {
+    for outcome in outcomes(store, commands.into_iter().collect()).await {
+        outcome.unwrap();
+    }
+}
+
+/// The request that `command` grants.
+pub(super) async fn granted(store: &Store, command: Command) -> Request {
+    match outcome(store, command).await.unwrap() {
+        Reply::Granted { request, .. } => request,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+/// Whether `command` ended the request that it is about.
+pub(super) async fn ends(store: &Store, command: Command) -> bool {
+    match outcome(store, command).await.unwrap() {
+        Reply::Ended { now, .. } => now,
+        other => panic!("no end: {other:?}"),
+    }
+}
+
+/// The request called `external_id`, which exists.
+pub(super) async fn request(store: &Store, external_id: &str) -> Request {
+    store.request(&id(external_id)).await.unwrap().unwrap()
+}
+
+/// The ids of requests, sorted.
+pub(super) fn ids(requests: &[Request]) -> Vec<&str> {
+    let mut ids: Vec<_> = requests
+        .iter()
+        .map(|request| request.external_id.as_str())
+        .collect();
+    ids.sort_unstable();
+    ids
+}
+
+pub(super) fn first<K>(limit: u32) -> Page<K> {
+    Page { after: None, limit }
+}
+
+/// A moment between two calls, from which ages are counted: a second after what came before, and a second before what
+/// comes next. So an age that is handed to a store up to a second late still lies between them.
+pub(super) struct Between(Instant);
+
+impl Between {
+    pub(super) async fn calls() -> Self {
+        sleep(Duration::from_secs(1)).await;
+        let between = Self(Instant::now());
+        sleep(Duration::from_secs(1)).await;
+        between
+    }
+
+    /// How long ago the moment was.
+    pub(super) fn age(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
