@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proc_says_is_read() {
+    fn values_of_proc_are_parsed() {
         let text = "MemTotal:       24684 kB\nMemFree:  12 kB\n";
         assert_eq!(kib(text, "MemTotal:"), Some(24684));
         assert_eq!(kib(text, "VmRSS:"), None);

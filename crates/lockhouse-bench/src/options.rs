@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_is_turned_down() {
+    fn impossible_options_are_refused() {
         assert_eq!(
             shape("x --clients 0").unwrap_err(),
             "--clients is 0, it takes 1 at least"

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_owner_is_replaced() {
+    fn an_invalid_owner_is_replaced() {
         assert_eq!(valid("a\n@b".into(), "c"), "c");
         assert_eq!(valid("a@b".into(), "c"), "a@b");
     }

@@ -20,7 +20,7 @@ on_each_store!(servers:
     nothing_expires_by_a_clock_that_is_fast,
     nothing_expires_by_a_clock_that_is_slow,
     a_clock_that_jumps_loses_no_hold_and_lets_nobody_in,
-    what_a_dead_holder_held_comes_back_in_time_under_a_clock_that_jumps,
+    permits_of_a_dead_holder_return_in_time_under_a_jumping_clock,
 );
 
 const JUMPS: &[&str] = &["+5h", "-5h", "+400d", "+0", "-400d"];
@@ -164,7 +164,7 @@ async fn a_clock_that_jumps_loses_no_hold_and_lets_nobody_in(place: Place) {
 }
 
 /// P10.
-async fn what_a_dead_holder_held_comes_back_in_time_under_a_clock_that_jumps(place: Place) {
+async fn permits_of_a_dead_holder_return_in_time_under_a_jumping_clock(place: Place) {
     let Some(clock) = Clock::off_by("+0").map(Arc::new) else {
         return;
     };

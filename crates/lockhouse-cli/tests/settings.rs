@@ -55,7 +55,7 @@ fn a_flag_wins_over_its_variable_and_that_over_the_file() {
 }
 
 #[test]
-fn what_check_config_prints_is_a_file_with_the_same_settings() {
+fn check_config_prints_a_file_with_the_same_settings() {
     let house = House::on_a_store();
     let text = "url = \"sqlite:a.db\"\ncheck = [\"a-*=http://h/{owner}\", \"*=http://i/{owner}\"]\n\
         max_waiters = 7\ninsecure = false\n";

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_adds_up_is_not_found_fault_with() {
+    fn consistent_rows_have_no_findings() {
         assert!(promises(recounted(5, 5)).is_empty());
         let mut shrunk = recounted(6, 6);
         shrunk.semaphore.fence = 10;

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_free_again() {
+    fn removed_slots_are_free_again() {
         let mut taken = set([1, 64, 200]);
         taken.remove(&set([64, 200, 300]));
         assert_eq!(taken, set([1]));

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_displayed_fence_parses_back() {
         for text in ["r;0;1", "a;b;4095;18446744073709551615", "é é;3;7"] {
             let parsed: Fence = text.parse().unwrap();
             assert_eq!(parsed.to_string(), text);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fence_is_malformed() {
+    fn a_malformed_fence_is_refused() {
         let long = format!("{};0;1", "r".repeat(256));
         let texts = [
             "",

@@ -56,7 +56,7 @@ impl Place {
 }
 
 #[test]
-fn what_is_written_by_hand_breaks_and_lockhouse_does_not() {
+fn hand_written_locks_break_and_lockhouse_does_not() {
     let place = Place::new();
     let chosen = ["--strategy", "unlocked-count", "--strategy", "lockhouse"];
     let text = place.text(&[&["-o", "json"], &chosen[..]].concat());
@@ -118,7 +118,7 @@ fn a_signal_ends_it_and_leaves_no_table() {
 }
 
 #[test]
-fn what_it_can_not_do_is_a_matter_of_usage() {
+fn unsupported_options_are_usage_errors() {
     let place = Place::new();
     let output = place.done(&["--strategy", "one-statement"]);
     assert_eq!(output.status.code(), Some(64), "{output:?}");

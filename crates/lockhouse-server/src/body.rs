@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_names_the_field() {
+    fn an_unreadable_value_names_its_field() {
         let permits = |permit: &str| format!(r#"{{"permits":[{{"semaphore":"a"}},{permit}]}}"#);
         let acquires = [
             (

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_of_a_url_begins_behind_its_last_at() {
+    fn a_url_is_shown_from_after_its_last_at_sign() {
         for (url, shown) in [
             ("mysql://app:s3cr3t@db:3306/x", "mysql://db:3306/x"),
             ("mysql://app:12/s3cr3t@db/x", "mysql://db/x"),

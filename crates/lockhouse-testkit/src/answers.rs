@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_internal_is_told_and_what_a_rule_refuses_is_not() {
+    fn internal_errors_are_reported_and_refusals_are_not() {
         let in_use = Refusal::SemaphoreInUse {
             name: SemaphoreName::parse("a").unwrap(),
             in_use: 2,

@@ -12,13 +12,13 @@ use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
 on_each_store! { sql:
-    whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer,
+    each_command_of_a_batch_that_fails_halfway_has_the_right_answer,
 }
 
 /// The value that the database refuses.
 const REFUSED: u32 = 3;
 
-async fn whoever_is_in_a_batch_that_fails_half_way_has_the_right_answer(place: Place) {
+async fn each_command_of_a_batch_that_fails_halfway_has_the_right_answer(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 20).await.unwrap();
     ask(&lockhouse, "before", 1).await.unwrap();

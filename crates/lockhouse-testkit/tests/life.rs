@@ -14,7 +14,7 @@ on_each_store!(
 
 on_each_store!(sql:
     a_silent_owner_loses_all_at_once,
-    what_is_due_is_found_among_all_that_is_held,
+    due_requests_are_found_among_many_held_ones,
     a_refusal_costs_nothing_for_what_has_expired_elsewhere,
     a_refusal_costs_nothing_for_silent_owners_elsewhere,
     the_past_is_purged_while_clients_acquire,
@@ -50,7 +50,7 @@ async fn a_silent_owner_loses_all_at_once(place: Place) {
 }
 
 /// P12: at this size only that all of it is found and nothing else; how fast, `life held` says.
-async fn what_is_due_is_found_among_all_that_is_held(place: Place) {
+async fn due_requests_are_found_among_many_held_ones(place: Place) {
     let outcome = held::run(&place, held::Size { held: 20_000 }).await;
     println!("{}", outcome.report());
     assert_eq!((outcome.expired, outcome.stale), (10, 10));

@@ -26,7 +26,7 @@ fn a_seed_is_the_same_run_again() {
 
 /// Whatever is broken is found before long, and the right promise is named.
 #[test]
-fn what_is_broken_is_found() {
+fn broken_stores_are_found() {
     let all = [
         (Break::GrantsOneTooMany, "P1"),
         (Break::EndsTwice, "P3"),
@@ -47,7 +47,7 @@ fn what_is_broken_is_found() {
 
 /// P11: so is what is broken in the line of all processes. It takes two servers, and waits of more than half a second.
 #[test]
-fn what_is_broken_between_processes_is_found() {
+fn engines_broken_between_processes_are_found() {
     let all = [
         (Break::NeverRegisters, "P11"),
         (Break::PassesAllOver, "P11"),
@@ -68,7 +68,7 @@ fn a_dead_process_that_is_not_passed_over_is_found() {
 
 /// So is what is broken of templates and of slots.
 #[test]
-fn what_is_broken_of_templates_and_slots_is_found() {
+fn broken_templates_and_slots_are_found() {
     let all = [
         (Break::SharesSlots, "P1"),
         (Break::MovesSlotsUp, "P1"),
@@ -85,7 +85,7 @@ fn what_is_broken_of_templates_and_slots_is_found() {
 
 /// P11: so is what is broken in the lines of a template's semaphores. It takes a run without faults.
 #[test]
-fn what_is_broken_of_keyed_lines_is_found() {
+fn broken_keyed_lines_are_found() {
     let all = [
         (Break::ReservesWithoutKey, "P11"),
         (Break::LosesPlaceAtKey, "P11"),

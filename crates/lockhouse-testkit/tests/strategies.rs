@@ -8,12 +8,12 @@ use lockhouse_lab::lab::{self, Broken, Run, Verdict};
 use lockhouse_lab::strategy::Strategy;
 use lockhouse_testkit::place::Place;
 
-lockhouse_testkit::on_each_store!(sql: what_is_written_by_hand_breaks);
+lockhouse_testkit::on_each_store!(sql: hand_written_locks_break);
 
 lockhouse_testkit::on_each_store!(lockhouse_goes_through_the_same_scenes);
 
 /// P1, P4, P5, P6, P8, P9 and P10.
-async fn what_is_written_by_hand_breaks(place: Place) {
+async fn hand_written_locks_break(place: Place) {
     let urls = [place.url().to_owned()];
     let strategies = lab::strategies(&urls);
     assert!(strategies.len() >= 6);

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_listing_gave_is_refused() {
+    fn a_foreign_cursor_is_refused() {
         for text in ["", "*", "a b", "_w", &cursor("\n")] {
             assert!(key::<SemaphoreName>(text).is_err(), "{text:?}");
         }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_whole_number_is_refused() {
+    fn a_fractional_number_is_refused() {
         for text in ["1.5", "\"7\"", "true", "[]", "{}"] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_between_the_marks_is_replaced_and_nothing_else() {
+    fn only_the_text_between_the_marks_is_replaced() {
         let page = format!("# Head\n\n{BEGIN}\nold\n{END}\n\ntail\n");
         let new = between_marks(&page, "new\n").unwrap();
         assert_eq!(new, format!("# Head\n\n{BEGIN}\n\nnew\n\n{END}\n\ntail\n"));

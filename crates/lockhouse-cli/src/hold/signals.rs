@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_a_process_ignores_is_known() {
+    fn ignored_signals_are_detected() {
         // Rust ignores SIGPIPE from the start.
         assert!(is_ignored(Signal::SIGPIPE));
         assert!(!is_ignored(Signal::SIGTERM));

@@ -96,7 +96,7 @@ fn an_entry_that_wants_more_than_the_capacity_keeps_nobody_waiting() {
 
 /// 700 ms with one ahead, and 500 ms more each time that their number doubles.
 #[test]
-fn those_ahead_are_passed_over_after_a_while() {
+fn silent_processes_ahead_are_passed_over() {
     for (ahead, after_ms) in [
         (1, 700),
         (2, 1_200),
@@ -114,7 +114,7 @@ fn those_ahead_are_passed_over_after_a_while() {
 }
 
 #[test]
-fn who_was_passed_over_is_removed_and_nobody_else() {
+fn only_entries_that_were_passed_over_are_removed() {
     let mut line = line(0, &[(1, 5_000, 1), (2, 4_000, 10), (3, 1_000, 1)]);
     let at = line.time(now(700));
     line.pass_over(&waits(9, 2_000), capacity(9), at);

@@ -28,7 +28,7 @@ fn stale_is_what_was_held_for_so_long_and_no_less() {
 /// P3: what has a time to live is never stale, not even if it was first given by a renewal that
 /// came after the request was seen.
 #[test]
-fn what_has_a_ttl_is_not_stale() {
+fn a_request_with_a_ttl_is_not_stale() {
     let mut keeper = Keeper::with(&[("a", 2)]);
     keeper.grant(&for_ms(50, ask("one", &[("a", 1)])));
     keeper.grant(&ask("two", &[("a", 1)]));
@@ -42,7 +42,7 @@ fn what_has_a_ttl_is_not_stale() {
 
 /// P8: a clock that was set back makes nothing old.
 #[test]
-fn what_seems_to_be_from_the_future_is_not_stale() {
+fn a_request_from_the_future_is_not_stale() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.wait_ms(-5);
@@ -79,7 +79,7 @@ fn a_forced_end_is_marked_with_who_forced_it() {
 
 /// P3: nor does a second operator take the place of the first.
 #[test]
-fn who_ended_it_stands() {
+fn the_first_end_keeps_its_ended_by() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("one", &[("a", 1)]));
     keeper.end("one", forced(Some("op"))).unwrap();
@@ -91,7 +91,7 @@ fn who_ended_it_stands() {
 /// P4: whichever cause finds it first. Those that look for what is due are told that they ended
 /// it; a holder and an operator that it was over.
 #[test]
-fn what_has_expired_ends_as_expired_by_every_cause() {
+fn an_expired_request_ends_as_expired_by_every_cause() {
     let causes = every_cause().into_iter().chain([
         silent("another"),
         gone("another"),
@@ -115,7 +115,7 @@ fn what_has_expired_ends_as_expired_by_every_cause() {
 /// P3, P4: what its holder finished in a transaction of its own ends as released, by whichever cause finds it first, and
 /// by its time too.
 #[test]
-fn what_its_holder_finished_ends_as_released_by_every_cause() {
+fn a_finished_request_ends_as_released_by_every_cause() {
     let causes = every_cause().into_iter().chain([forced(Some("op"))]);
     for cause in causes {
         let mut keeper = Keeper::with(&[("a", 1)]);
@@ -134,7 +134,7 @@ fn what_its_holder_finished_ends_as_released_by_every_cause() {
 
 /// P4, P5: nor is it renewed or granted again, though the store's clock was set back since.
 #[test]
-fn what_its_holder_finished_is_neither_renewed_nor_granted_again() {
+fn a_finished_request_is_neither_renewed_nor_granted_again() {
     let renews = renew("one", Some(50));
     let replays = Command::acquire(ask("one", &[("a", 1)]));
     for command in [renews, replays] {
@@ -171,7 +171,7 @@ fn a_grant_says_how_long_it_lasts_from_now() {
 
 /// P8: whatever the time to live of the ask that finds it granted.
 #[test]
-fn what_was_granted_without_a_ttl_lasts_until_it_is_released() {
+fn a_grant_without_ttl_lasts_until_its_release() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let ask = ask("one", &[("a", 1)]);
     assert_eq!(lasts(&mut keeper, &ask), None);

@@ -66,7 +66,7 @@ fn two_ends_in_a_batch_end_it_once() {
 
 /// P4.
 #[test]
-fn what_has_ended_is_not_renewed() {
+fn an_ended_request_is_not_renewed() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
     let (ended, _) = keeper.end("one", forced(None)).unwrap();
@@ -77,7 +77,7 @@ fn what_has_ended_is_not_renewed() {
 
 /// P4.
 #[test]
-fn what_is_unknown_is_neither_renewed_nor_released() {
+fn an_unknown_request_is_neither_renewed_nor_released() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let unknown = Refusal::UnknownRequest(id("one"));
     assert_eq!(keeper.run(renew("one", Some(10))), Err(unknown.clone()));

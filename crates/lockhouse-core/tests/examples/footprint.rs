@@ -44,7 +44,7 @@ fn a_heartbeat_touches_neither_semaphores_nor_requests() {
 }
 
 #[test]
-fn what_is_named_is_in_it_once_and_in_byte_order() {
+fn a_footprint_has_each_name_once_in_byte_order() {
     let acquire = Command::acquire(ask("one", &[("b", 1), ("a", 1)]));
     let also = [name("c"), name("a")];
     let footprint = Footprint::of(&[acquire, define("B", 1), end("Z", gone("x"))], &also);

@@ -158,7 +158,7 @@ fn a_gone_owner_s_request_ends_though_its_session_lasts() {
 
 /// P10: silence would free it; age does not while the owner is heard of.
 #[test]
-fn what_a_session_keeps_is_never_stale() {
+fn requests_of_a_session_are_never_stale() {
     let mut keeper = keeper();
     keeper.run(heartbeat("x", 2_000)).unwrap();
     keeper.wait_ms(1_000);
@@ -221,7 +221,7 @@ fn an_owner_that_leaves_frees_what_it_holds() {
 /// P4, P8: what a silence ended stays ended, and its owner learns it, also if the store's clock was
 /// ahead for a moment and is set back.
 #[test]
-fn whose_holds_a_silence_ended_learns_it_though_the_clock_is_set_back() {
+fn an_owner_learns_of_its_silence_though_the_clock_is_set_back() {
     let mut keeper = keeper();
     keeper.wait_ms(3_600_000);
     assert!(keeper.end("one", silent("x")).unwrap().1);

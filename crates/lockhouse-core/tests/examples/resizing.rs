@@ -48,7 +48,7 @@ fn a_resize_again_after_somebody_else_s_is_refused() {
 }
 
 #[test]
-fn what_is_expected_to_have_a_capacity_is_not_created() {
+fn a_resize_with_an_expected_capacity_creates_nothing() {
     let mut keeper = Keeper::with(&[("a", 4)]);
     let unknown = unknown_semaphore(&["b"]);
     assert_eq!(keeper.run(resize_from("b", 0, 5)), Err(unknown));

@@ -6,7 +6,7 @@ use crate::keeper::{Keeper, ask, define, delete, end, for_ms, forced, goodbye, h
 use crate::words::{at, capacity, id, name, owner, ttl};
 
 #[test]
-fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
+fn a_request_granted_and_ended_in_one_batch_is_one_insert() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let acquire = Command::acquire(for_ms(10, ask("one", &[("a", 1)])));
     let batch = [acquire, renew("one", Some(20)), end("one", forced(None))];
@@ -25,7 +25,7 @@ fn what_is_granted_and_ended_in_a_batch_is_one_insert() {
 }
 
 #[test]
-fn what_is_renewed_and_ended_in_a_batch_is_in_both_lists() {
+fn a_request_renewed_and_ended_in_one_batch_is_in_both_lists() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&for_ms(10, ask("one", &[("a", 1)])));
     let batch = [renew("one", Some(20)), end("one", forced(None))];

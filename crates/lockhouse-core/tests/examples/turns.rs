@@ -54,7 +54,7 @@ fn a_small_ask_does_not_overtake_a_big_one() {
 }
 
 #[test]
-fn what_comes_back_goes_to_the_first() {
+fn released_permits_go_to_the_first_waiter() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     keeper.grant(&ask("held", &[("a", 1)]));
     let batch = [
@@ -70,7 +70,7 @@ fn what_comes_back_goes_to_the_first() {
 
 /// One who came later and was decided earlier holds nobody back.
 #[test]
-fn who_comes_first_minds_nobody_behind() {
+fn an_earlier_ask_does_not_wait_for_later_ones() {
     let mut keeper = Keeper::with(&[("a", 2)]);
     keeper.grant(&ask("held", &[("a", 1)]));
     let batch = [waits(2, "big", &[("a", 2)]), waits(1, "small", &[("a", 1)])];
@@ -81,7 +81,7 @@ fn who_comes_first_minds_nobody_behind() {
 
 /// P5: it asks for nothing more.
 #[test]
-fn who_holds_already_is_told_so_whoever_waits() {
+fn a_repeated_ask_gets_its_grant_while_others_wait() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let held = keeper.grant(&ask("held", &[("a", 1)]));
     let batch = [
@@ -98,7 +98,7 @@ fn who_holds_already_is_told_so_whoever_waits() {
 
 /// Others need not wait for what may never come.
 #[test]
-fn who_asks_more_than_there_is_holds_nobody_back() {
+fn an_ask_above_the_capacity_holds_nobody_back() {
     let mut keeper = Keeper::with(&[("a", 1)]);
     let batch = [waits(1, "much", &[("a", 2)]), waits(2, "one", &[("a", 1)])];
     let outcomes = keeper.batch(&batch).outcomes;

@@ -71,7 +71,7 @@ proptest! {
 
     /// A batch whose every command is refused saves nothing, but for the end of what was over.
     #[test]
-    fn what_is_refused_leaves_no_trace(steps in sequences()) {
+    fn refused_commands_leave_no_trace(steps in sequences()) {
         let mut rows = Rows::default();
         for Step { now, templates, finishes, commands } in steps {
             rows.set_templates(&templates);

@@ -21,7 +21,7 @@ const SEQUENCES: usize = 500;
 
 proptest! {
     #[test]
-    fn nobody_is_overtaken_and_nobody_held_back_for_nothing(steps in sequences_in_turn()) {
+    fn waiters_are_neither_overtaken_nor_held_back_without_need(steps in sequences_in_turn()) {
         if let Err(broken) = check(decide, &steps) {
             return Err(TestCaseError::fail(format!("{broken:#?}")));
         }

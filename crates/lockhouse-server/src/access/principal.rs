@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_covered_is_in_order_and_without_repetitions() {
+    fn covered_names_are_sorted_and_unique() {
         use Covered::{All, One};
         let of = principal(&[
             "read:b*",

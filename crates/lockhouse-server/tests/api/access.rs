@@ -105,7 +105,7 @@ async fn a_server_on_loopback_is_open_until_there_is_a_token() {
 }
 
 #[tokio::test]
-async fn what_tells_nothing_is_open_to_all() {
+async fn public_paths_need_no_token() {
     let guarded = Guarded::start().await;
     for path in ["/", "/healthz", "/readyz", "/openapi.json"] {
         guarded.server.get(path).await.is(200);
@@ -267,7 +267,7 @@ async fn listings_show_what_read_covers_and_ones_own() {
 }
 
 #[tokio::test]
-async fn what_a_token_made_takes_force_to_end() {
+async fn ending_another_tokens_request_needs_force() {
     let guarded = Guarded::start().await;
     guarded.define("s", 9).await;
     let (ci, web) = (

@@ -50,7 +50,7 @@ async fn calls_are_counted_by_route_and_status_not_by_name() {
 }
 
 #[tokio::test]
-async fn who_asks_for_openmetrics_gets_it() {
+async fn openmetrics_is_served_on_request() {
     let server = Server::start().await;
     // As Prometheus asks.
     let accept =

@@ -89,7 +89,7 @@ async fn an_acquire_creates_the_semaphore_and_says_which_template_did() {
 }
 
 #[tokio::test]
-async fn what_is_no_template_is_refused() {
+async fn a_malformed_template_is_refused() {
     let server = Server::start().await;
     for (path, body, field) in [
         ("/v1/templates/customer", r#"{"capacity":2}"#, "pattern"),

@@ -209,7 +209,7 @@ mod tests {
 
     /// Two nodes of a cluster wrote the same row: at a COMMIT, or in a statement that commits by itself.
     #[test]
-    fn what_collides_with_another_node_is_tried_again() {
+    fn a_collision_with_another_node_is_retried() {
         for code in [
             code::LOCK_DEADLOCK,
             code::TRANSACTION_ROLLBACK_DURING_COMMIT,

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_senseless_is_refused_without_telling_the_password() {
+    fn bad_parameters_are_refused_without_showing_the_password() {
         let refusals = [
             refused("mysql://app:secret@db/permits?charset=latin1"),
             refused("mysql://app:secret@db/permits?connections=0"),

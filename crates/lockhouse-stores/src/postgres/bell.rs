@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_a_slot_is_rung_for_once() {
+    fn semaphores_that_share_a_slot_are_notified_once() {
         let once = ring(&freed(&["gpu"], None));
         assert_eq!(ring(&freed(&["gpu", "gpu"], None)), once);
         let both = ring(&freed(&["gpu", "backup-slots"], None)).unwrap();

@@ -22,7 +22,7 @@ use crate::sql::{Lease, RowIds, Script, list};
 /// P6, P12. A scan would read other rows. A sort above the locks would mean that rows are locked in
 /// another order.
 #[tokio::test]
-async fn what_is_locked_is_found_by_the_unique_indexes_and_sorted_before() {
+async fn locked_rows_are_found_by_unique_indexes_and_sorted_before() {
     let Some((base, database, store)) = database().await else {
         return;
     };

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_senseless_is_refused_without_telling_the_password() {
+    fn bad_parameters_are_refused_without_showing_the_password() {
         let refusals = [
             refused("postgres://app:secret@db/permits?options=x"),
             refused("postgres://app:secret@db/permits?connections=0"),

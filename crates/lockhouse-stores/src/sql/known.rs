@@ -78,7 +78,7 @@ mod tests {
     use lockhouse_core::{Count, SemaphoreName};
 
     #[test]
-    fn what_was_used_longest_ago_is_forgotten_for_want_of_memory() {
+    fn the_least_recently_used_entry_is_evicted() {
         let known = Known::new();
         let permits = |many: usize| -> Vec<Grant> {
             let permits = (0..many).map(|n| Grant {

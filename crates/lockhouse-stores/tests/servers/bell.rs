@@ -12,9 +12,9 @@ use crate::database::{Database, Served, acquire, define, granted, name, on_serve
 use crate::session::Session;
 
 on_server! { on_postgres, Postgres;
-    what_comes_back_through_another_process_rings_for_who_waits,
-    nobody_notifies_unless_somebody_waits,
-    what_is_granted_on_in_the_same_batch_rings_for_nobody,
+    a_release_in_another_process_notifies_waiters,
+    releases_notify_only_if_another_process_waits,
+    permits_granted_on_in_the_same_batch_notify_nobody,
     a_listener_that_is_cut_off_listens_again,
     a_store_that_is_gone_listens_no_more,
     a_listener_costs_one_connection,
@@ -57,7 +57,7 @@ async fn until(session: &mut Session, query: &str, number: u64) {
     .expect(query);
 }
 
-async fn what_comes_back_through_another_process_rings_for_who_waits(database: &Database) {
+async fn a_release_in_another_process_notifies_waiters(database: &Database) {
     let other = database.migrated().await;
     for called in ["a", "b"] {
         one(&other, define(called, 1)).await.unwrap().unwrap();
@@ -93,7 +93,7 @@ async fn told(observer: &mut PgListener, session: &mut Session) -> usize {
 }
 
 /// A notification is dear to the server.
-async fn nobody_notifies_unless_somebody_waits(database: &Database) {
+async fn releases_notify_only_if_another_process_waits(database: &Database) {
     let store = database.migrated().await;
     let (mut observer, mut session) = (observer(database).await, database.session().await);
     for called in ["a", "b"] {
@@ -112,7 +112,7 @@ async fn nobody_notifies_unless_somebody_waits(database: &Database) {
 }
 
 /// Nor does a release that leaves less room than there was.
-async fn what_is_granted_on_in_the_same_batch_rings_for_nobody(database: &Database) {
+async fn permits_granted_on_in_the_same_batch_notify_nobody(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     granted(one(&store, acquire("0", &["a"])).await.unwrap());

@@ -16,10 +16,10 @@ on_every_server! {
     a_lock_wait_times_out_after_half_a_second_and_names_the_locked_rows,
     locked_rows_are_found_without_waiting,
     the_clock_is_read_after_the_locks_are_held,
-    what_is_committed_during_a_lock_wait_is_decided_on,
+    commits_during_a_lock_wait_are_seen_by_the_decision,
     a_semaphore_that_appears_during_a_lock_wait_spoils_nothing,
     after_an_error_the_next_call_on_the_connection_begins_anew,
-    what_is_not_asked_for_is_not_waited_for,
+    locks_on_other_rows_are_not_waited_for,
     new_requests_on_different_semaphores_do_not_get_in_each_others_way,
     many_tasks_over_three_semaphores_in_any_order_do_not_deadlock,
     a_release_finds_the_semaphores_that_it_does_not_name,
@@ -153,7 +153,7 @@ async fn the_clock_is_read_after_the_locks_are_held(database: &Database) {
 
 /// P1, P5. A snapshot that is older than the lock would show the last permit as free, and the
 /// request as unknown.
-async fn what_is_committed_during_a_lock_wait_is_decided_on(database: &Database) {
+async fn commits_during_a_lock_wait_are_seen_by_the_decision(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 2)).await.unwrap().unwrap();
     granted(one(&store, acquire("x", &["a"])).await.unwrap());
@@ -232,7 +232,7 @@ async fn after_an_error_the_next_call_on_the_connection_begins_anew(database: &D
     assert!(store.recount().await.unwrap().findings().is_empty());
 }
 
-async fn what_is_not_asked_for_is_not_waited_for(database: &Database) {
+async fn locks_on_other_rows_are_not_waited_for(database: &Database) {
     let store = database.migrated().await;
     for semaphore in ["a", "b", "c"] {
         one(&store, define(semaphore, 9)).await.unwrap().unwrap();

@@ -14,7 +14,7 @@ use crate::upgrading;
 
 on_mysql_and_mariadb! {
     a_database_of_version_1_goes_on_with_its_live_requests,
-    whoever_runs_version_1_is_turned_away_by_a_migration_and_leaves_nothing_torn,
+    a_process_of_version_1_is_refused_after_a_migration_and_leaves_nothing_torn,
     a_migration_that_comes_again_does_not_break_off_batches,
     a_migration_behind_a_long_transaction_keeps_others_waiting_for_2_s_at_most,
 }
@@ -71,7 +71,7 @@ async fn a_database_of_version_1_goes_on_with_its_live_requests(database: &Datab
 
 /// With the SQL of version 1, since that is what may run elsewhere still. It does not know of all
 /// that a request's row says now, so it must not write it.
-async fn whoever_runs_version_1_is_turned_away_by_a_migration_and_leaves_nothing_torn(
+async fn a_process_of_version_1_is_refused_after_a_migration_and_leaves_nothing_torn(
     database: &Database,
 ) {
     let mut session = version_1(database).await;

@@ -16,7 +16,7 @@ on_every_server! {
     requests_that_ended_long_ago_go_with_their_permits,
     the_row_of_a_semaphore_that_was_deleted_long_ago_goes_and_its_fences_do_not_come_back,
     a_purge_waits_for_nobody,
-    nobody_waits_for_a_purge_that_hangs,
+    a_purge_that_hangs_delays_no_call,
     purges_at_once_delete_each_row_once_while_batches_go_on,
 }
 
@@ -149,7 +149,7 @@ async fn a_purge_waits_for_nobody(database: &Database) {
 }
 
 /// Another session executes a purge up to its COMMIT, and then stops.
-async fn nobody_waits_for_a_purge_that_hangs(database: &Database) {
+async fn a_purge_that_hangs_delays_no_call(database: &Database) {
     let store = past(database, 9).await;
     granted(one(&store, acquire("live", &["a", "b"])).await.unwrap());
     let mut other = database.session().await;

@@ -9,11 +9,11 @@ use crate::database::{
 };
 
 on_every_server! {
-    what_has_lapsed_is_found_after_an_upgrade_from_each_version_before,
+    lapsed_requests_are_found_after_an_upgrade_from_each_version,
 }
 
 /// P10, P12. Requests of older versions do not say which semaphore they are found by.
-async fn what_has_lapsed_is_found_after_an_upgrade_from_each_version_before(database: &Database) {
+async fn lapsed_requests_are_found_after_an_upgrade_from_each_version(database: &Database) {
     let migrations: &[&str] = match database.server {
         Server::Postgres => &[include_str!("../../src/postgres/migrations/0001_first.sql")],
         Server::MySql | Server::MariaDb => &[

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_served_again_in_time_is_told() {
+    fn late_recovery_is_reported() {
         let all = [0, 1, 2];
         let soon = all.map(|client| told(20 * SECOND, client));
         assert_eq!(violations(&soon), 0);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_nothing_has_shown_nothing() {
+    fn a_run_without_calls_fails() {
         let mut outcome = Outcome::default();
         outcome.have_done_something();
         assert_eq!(outcome.violations.len(), 1);

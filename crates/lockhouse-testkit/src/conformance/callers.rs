@@ -11,7 +11,7 @@ use super::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// Good and bad calls at once, on the same semaphores, so that they share batches.
-pub async fn one_callers_error_spoils_nobody_elses(place: &Place) {
+pub async fn an_error_of_one_caller_affects_no_other(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1000).await.unwrap();
     lockhouse.define("small", 1).await.unwrap();

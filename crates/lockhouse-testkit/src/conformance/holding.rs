@@ -77,7 +77,7 @@ pub async fn a_release_that_is_retried_ends_no_newer_hold(place: &Place) {
 }
 
 /// As in consul 4902: the lock was lost, yet locking again said "already held".
-pub async fn who_lost_its_hold_is_not_told_that_it_has_it(place: &Place) {
+pub async fn a_caller_that_lost_its_hold_gets_request_ended(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     let mine = || {
@@ -139,7 +139,7 @@ pub async fn a_client_that_closes_leaves_nothing_dropped_behind(place: &Place) {
 }
 
 /// P8: whoever holds it under the same id goes by the TTL that it had.
-pub async fn who_asks_again_with_a_shorter_ttl_shortens_nothing(place: &Place) {
+pub async fn a_repeated_ask_with_a_shorter_ttl_shortens_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let ask = |ttl| {
@@ -163,7 +163,7 @@ pub async fn who_asks_again_with_a_shorter_ttl_shortens_nothing(place: &Place) {
 }
 
 /// Permits that expire can be granted again: a rate limit is a permit that nobody releases.
-pub async fn what_is_let_go_of_comes_back_with_its_ttl(place: &Place) {
+pub async fn forgotten_permits_return_with_their_ttl(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
     let brief = || {

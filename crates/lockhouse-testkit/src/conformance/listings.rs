@@ -150,7 +150,7 @@ pub async fn holders_are_listed_by_pages(place: &Place) {
 }
 
 /// While others come, are renewed and go.
-pub async fn what_is_held_throughout_a_walk_is_listed_once(place: &Place) {
+pub async fn a_request_held_throughout_a_walk_is_listed_once(place: &Place) {
     let lockhouse = place.client().await;
     for semaphore in ["s", "t", "u"] {
         lockhouse.define(semaphore, 1000).await.unwrap();

@@ -142,7 +142,7 @@ pub async fn a_session_that_another_ends_is_lost(place: &Place) {
 }
 
 /// P10: what it would be granted would be lost already.
-pub async fn who_waits_with_a_session_that_ends_is_granted_nothing(place: &Place) {
+pub async fn a_waiter_whose_session_ends_is_granted_nothing(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("a", 1).await.unwrap();
     let held = two.semaphore("a").acquire().await.unwrap();
@@ -186,7 +186,7 @@ pub async fn a_session_that_has_ended_is_not_gone_on_with(place: &Place) {
 
 /// Age is no reason to end what a session keeps, and it hides nothing behind it from the sweep.
 /// A server sweeps by itself.
-pub async fn what_a_session_keeps_is_never_stale(place: &Place) {
+pub async fn requests_of_a_session_are_never_stale(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 701).await.unwrap();
     lockhouse.heartbeat("job", MINUTE).await.unwrap();

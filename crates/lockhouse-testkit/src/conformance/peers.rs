@@ -11,7 +11,7 @@ use super::{SOON, ask, grant, in_use, name, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
 /// solid_queue #99: three who were the first on a semaphore deadlocked. P6.
-pub async fn those_who_are_the_first_at_once_do_not_deadlock(place: &Place) {
+pub async fn simultaneous_first_acquires_do_not_deadlock(place: &Place) {
     let clients = [
         place.client().await,
         place.client().await,
@@ -113,7 +113,7 @@ pub async fn an_owner_that_was_given_up_releases_nothing_when_it_comes_back(plac
 }
 
 /// redisson #7329, prefect #21794: a release and an expiry at the same time were both counted. P2, P3.
-pub async fn what_is_released_as_it_expires_comes_back_once(place: &Place) {
+pub async fn a_release_at_expiry_frees_permits_once(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     let ttl = Duration::from_millis(100);

@@ -230,7 +230,7 @@ pub async fn locks_work_on_names_of_a_template(place: &Place) {
 
 /// P11: one who waits for a semaphore of a template is granted on it when permits come back, also where it has no row
 /// yet.
-pub async fn who_waits_with_a_semaphore_of_a_template_is_granted(place: &Place) {
+pub async fn a_waiter_for_a_semaphore_of_a_template_is_granted(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.template("customer/*", 1).await.unwrap();
     lockhouse.define("all", 1).await.unwrap();

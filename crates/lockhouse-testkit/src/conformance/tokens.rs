@@ -112,7 +112,7 @@ pub async fn an_expired_token_can_be_replaced(place: &Place) {
 
 /// A token cannot end another token's requests, and tokens with owners of the same name have
 /// separate owners.
-pub async fn what_a_token_made_is_its_own(place: &Place) {
+pub async fn requests_belong_to_the_token_that_made_them(place: &Place) {
     let lockhouse = place.client().await;
     if is_remote(&lockhouse).await {
         // There, the server says whose a call is.

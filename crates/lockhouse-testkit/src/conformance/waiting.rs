@@ -10,7 +10,7 @@ use super::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// Through the same client, and through another.
-pub async fn who_waits_is_granted_when_permits_come_back(place: &Place) {
+pub async fn a_waiter_is_granted_when_permits_are_released(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     grant(&one, "first", &[("s", 1)]).await.unwrap();
@@ -32,7 +32,7 @@ pub async fn who_waits_is_granted_when_permits_come_back(place: &Place) {
 }
 
 /// A resize makes room too.
-pub async fn who_waits_is_granted_when_the_capacity_grows(place: &Place) {
+pub async fn a_waiter_is_granted_when_the_capacity_grows(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
@@ -70,7 +70,7 @@ pub async fn a_wait_ends_in_time_and_holds_nothing(place: &Place) {
 }
 
 /// On each semaphore that it waits for.
-pub async fn who_waits_is_counted(place: &Place) {
+pub async fn waiters_are_counted(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     lockhouse.define("t", 1).await.unwrap();
@@ -158,7 +158,7 @@ async fn fence(call: Call) -> u64 {
 }
 
 /// P11.
-pub async fn who_comes_first_is_served_first(place: &Place) {
+pub async fn the_first_waiter_is_served_first(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     grant(&lockhouse, "a", &[("s", 1)]).await.unwrap();
@@ -176,7 +176,7 @@ pub async fn who_comes_first_is_served_first(place: &Place) {
 }
 
 /// P11: nor by those who ask for another of its semaphores, or only once.
-pub async fn nobody_overtakes_a_big_ask(place: &Place) {
+pub async fn small_asks_do_not_overtake_a_large_one(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
     lockhouse.define("t", 1).await.unwrap();
@@ -259,7 +259,7 @@ pub async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others(place: &Pl
 }
 
 /// Through whichever client it is deleted.
-pub async fn who_waits_is_told_of_a_deletion(place: &Place) {
+pub async fn a_waiter_is_refused_when_its_semaphore_is_deleted(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("held", 1).await.unwrap();
     grant(&one, "a", &[("held", 1)]).await.unwrap();
@@ -310,7 +310,7 @@ pub async fn interrupted_waits_leave_no_orphan(place: &Place) {
 
 /// As in redisson 6664 and 5762, and prefect 23183: a waiter slept on though permits were free.
 /// They come back in the very moment in which somebody begins to wait, through either client.
-pub async fn nobody_sleeps_on_while_there_is_room(place: &Place) {
+pub async fn no_waiter_sleeps_while_there_is_room(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 2).await.unwrap();
     for i in 0..40_u32 {

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_apart_comes_alone_and_long_before_and_after_others() {
+    fn a_fault_set_apart_comes_alone_and_long_before_and_after_others() {
         let all = ALL.map(|(fault, _)| fault);
         let plan = Plan::new(3, &all).apart(Fault::ClockDatabase);
         let rounds: Vec<_> = plan.take(800).collect();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_is_so_for_longer_than_the_longest_time_to_live() {
+    fn a_stopped_client_stays_stopped_beyond_the_longest_ttl() {
         let mut stops = 0;
         for round in rounds(3) {
             if round

@@ -92,7 +92,7 @@ fn a_thread_can_wait_for_the_loss() {
 
 /// P10: in whatever order they are dropped.
 #[test]
-fn what_was_dropped_is_given_back_when_all_is_dropped() {
+fn dropped_permits_are_released_when_the_last_client_is_dropped() {
     let (_folder, one, two) = house();
     let (first, second) = (
         one.semaphore("s").acquire(),

@@ -20,7 +20,7 @@ on_each_store! { sql:
     nothing_revives_what_was_finished,
     a_release_after_the_commit_wakes_waiters,
     the_sweep_ends_what_was_finished,
-    what_has_no_ttl_and_what_holds_slots_of_several_is_finished,
+    requests_without_ttl_and_with_slots_of_several_semaphores_are_finished,
     a_permit_learns_that_it_was_finished,
     a_request_is_finished_once,
 }
@@ -215,7 +215,7 @@ async fn the_sweep_ends_what_was_finished(place: Place) {
     place.clear().await;
 }
 
-async fn what_has_no_ttl_and_what_holds_slots_of_several_is_finished(place: Place) {
+async fn requests_without_ttl_and_with_slots_of_several_semaphores_are_finished(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
     lockhouse.define("gpu", 4).slots().await.unwrap();

@@ -12,8 +12,8 @@ use crate::{Caller, LONG, SOON, TTL, granted, pass};
 
 on_each_store! { sql:
     only_what_is_held_is_held,
-    what_a_session_keeps_is_held_as_long_as_the_session,
-    nobody_is_granted_what_is_held_until_the_commit,
+    permits_of_a_session_are_held_as_long_as_the_session,
+    permits_held_in_a_transaction_are_not_granted_until_the_commit,
     a_release_waits_for_the_commit,
 }
 
@@ -56,7 +56,7 @@ async fn only_what_is_held_is_held(place: Place) {
     place.clear().await;
 }
 
-async fn what_a_session_keeps_is_held_as_long_as_the_session(place: Place) {
+async fn permits_of_a_session_are_held_as_long_as_the_session(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 9).await.unwrap();
     let mut caller = Caller::open(&place).await;
@@ -75,7 +75,7 @@ async fn what_a_session_keeps_is_held_as_long_as_the_session(place: Place) {
 }
 
 /// However long it takes: the caller is paused past the TTL, and somebody wants the permit.
-async fn nobody_is_granted_what_is_held_until_the_commit(place: Place) {
+async fn permits_held_in_a_transaction_are_not_granted_until_the_commit(place: Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let mut caller = Caller::open(&place).await;

@@ -74,7 +74,7 @@ fn release(begun: u64, ended: u64) -> Operation {
 
 /// A refusal may come before a release that it overlaps, and a grant after it.
 #[test]
-fn what_overlaps_may_come_in_any_order() {
+fn overlapping_calls_may_take_effect_in_any_order() {
     for second in [granted(), exhausted()] {
         let history = [
             define(),
@@ -88,7 +88,7 @@ fn what_overlaps_may_come_in_any_order() {
 
 /// A call that ended before another began must not be ordered after it.
 #[test]
-fn what_comes_later_comes_later() {
+fn the_order_of_calls_that_do_not_overlap_is_kept() {
     let history = [
         define(),
         operation(1, 3, 4, acquire("a"), granted()),

@@ -13,7 +13,7 @@ const CALLERS: usize = 8;
 
 /// Without a pause before the next batch, half of them would take turns with the other half.
 #[tokio::test]
-async fn those_who_ask_again_at_once_share_the_next_batch_with_those_who_came_meanwhile() {
+async fn callers_that_call_again_at_once_join_the_next_batch() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.db");
     let (watched, lockhouse) = Watched::open(&format!("sqlite:{}", file.display())).await;
@@ -39,7 +39,7 @@ async fn those_who_ask_again_at_once_share_the_next_batch_with_those_who_came_me
 /// The last lane takes those who share nothing. A semaphore that one of them needs may block the
 /// others.
 #[tokio::test]
-async fn who_is_tried_alone_locks_nothing_of_others() {
+async fn a_command_tried_alone_locks_only_its_own_rows() {
     let (together, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let lockhouse = hooked({
         let (together, most) = (Arc::clone(&together), Arc::clone(&most));

@@ -118,7 +118,7 @@ async fn a_handover_between_servers_does_not_wait_for_the_next_look() {
 
 /// A lost notification costs a look, not a hang.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_not_told_finds_out_by_looking() {
+async fn a_waiter_without_notification_finds_room_by_polling() {
     let Some(mut database) = Database::open().await else {
         return;
     };

@@ -88,7 +88,7 @@ async fn a_refused_ask_costs_no_release() {
 /// A session could keep the request for as long as it goes on, so the release is retried when the
 /// store is back.
 #[tokio::test(start_paused = true)]
-async fn what_a_session_keeps_is_given_back_when_the_store_is_back() {
+async fn permits_of_a_session_are_released_when_the_store_is_back() {
     let (trouble, lockhouse) = with_trouble();
     lockhouse.define("s", 3).await.unwrap();
     let session = lockhouse.session("job", Duration::from_secs(600)).await;

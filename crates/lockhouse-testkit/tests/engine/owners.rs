@@ -18,7 +18,7 @@ fn of_job(id: &str) -> Ask {
 /// P10: an ask that another process sent is granted after the owner's holds were ended, and just
 /// before its session is. Nothing would ever free it.
 #[tokio::test]
-async fn what_is_granted_while_its_owner_says_goodbye_is_freed_too() {
+async fn requests_granted_during_a_goodbye_are_released_too() {
     let late = AtomicBool::new(true);
     let lockhouse = hooked(move |batch| {
         let leaves = |command: &Command| matches!(command, Command::Goodbye { .. });

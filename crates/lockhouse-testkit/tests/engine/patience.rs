@@ -214,7 +214,7 @@ async fn a_release_whose_answer_was_lost_was_the_one_whatever_the_clock_says() {
 
 /// P10: whoever finds others looking for what has lapsed waits for them, and is not refused meanwhile.
 #[tokio::test]
-async fn nobody_is_refused_while_others_end_what_is_in_the_way() {
+async fn an_ask_is_not_refused_while_others_end_lapsed_requests() {
     let lockhouse = slow_to_look(Duration::from_millis(100));
     lockhouse.define("s", 4).await.unwrap();
     for nth in 0..4 {
@@ -237,7 +237,7 @@ async fn nobody_is_refused_while_others_end_what_is_in_the_way() {
 
 /// P10: what another's look could not find yet is looked for again.
 #[tokio::test]
-async fn what_lapses_right_after_a_look_is_in_nobodys_way() {
+async fn a_request_that_lapses_right_after_a_look_blocks_nobody() {
     let lockhouse = slow_to_look(Duration::ZERO);
     lockhouse.define("s", 1).await.unwrap();
     let ask = lockhouse.request_with_id("lapses").permits("s", 1);
@@ -252,7 +252,7 @@ async fn what_lapses_right_after_a_look_is_in_nobodys_way() {
 
 /// P10: what was in the way is ended by its holder, who is late, while whoever is refused looks for it.
 #[tokio::test]
-async fn nobody_is_refused_for_what_its_holder_ends_meanwhile() {
+async fn an_ask_is_not_refused_for_permits_that_their_holder_frees_meanwhile() {
     for after in [30, 0] {
         let lockhouse = slow_to_look(Duration::from_millis(100));
         lockhouse.define("s", 1).await.unwrap();
@@ -273,7 +273,7 @@ async fn nobody_is_refused_for_what_its_holder_ends_meanwhile() {
 
 /// The same by another process, after the look and before what it leads to.
 #[tokio::test]
-async fn nobody_is_refused_for_what_another_process_ends_meanwhile() {
+async fn an_ask_is_not_refused_for_permits_that_another_process_frees_meanwhile() {
     let is_first = AtomicBool::new(true);
     let lockhouse = hooked(move |batch| {
         let is_end = |command: &&Command| matches!(command, Command::End { .. });

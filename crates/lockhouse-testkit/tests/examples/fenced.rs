@@ -51,7 +51,7 @@ macro_rules! fenced {
 
             /// Though its time has passed, and somebody wants it.
             #[tokio::test]
-            async fn nobody_is_granted_what_a_writer_found_acquired_until_it_commits() {
+            async fn permits_a_writer_found_held_are_not_granted_until_it_commits() {
                 let Some((place, lockhouse, mut database)) = house().await else {
                     return;
                 };
@@ -77,7 +77,7 @@ macro_rules! fenced {
             }
 
             #[tokio::test]
-            async fn who_was_granted_later_has_the_last_word() {
+            async fn a_write_with_an_older_fence_is_refused() {
                 let Some((place, lockhouse, mut database)) = house().await else {
                     return;
                 };

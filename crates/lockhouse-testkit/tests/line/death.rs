@@ -13,7 +13,7 @@ const A_MOMENT: Duration = Duration::from_millis(5);
 on_each_store!(
     a_dead_process_is_passed_over,
     six_dead_of_twelve_are_passed_over,
-    what_was_passed_over_costs_once,
+    dead_processes_delay_the_line_once,
 );
 
 /// These wait in the line, in their order, and `dead` of them die.
@@ -60,7 +60,7 @@ async fn six_dead_of_twelve_are_passed_over(place: Place) {
     place.clear().await;
 }
 
-async fn what_was_passed_over_costs_once(place: Place) {
+async fn dead_processes_delay_the_line_once(place: Place) {
     let (served, pauses) = pause(&place, 6, 2).await;
     println!("paused for {pauses:?}");
     assert_eq!(served.ids(), ["2", "3", "4", "5"]);

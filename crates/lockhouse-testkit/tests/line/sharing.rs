@@ -15,7 +15,7 @@ const HELD: Duration = Duration::from_millis(20);
 const RUNS: Duration = Duration::from_secs(8);
 
 on_each_store!(
-    one_waiter_against_eight_at_another_process_is_served_as_they_are,
+    a_single_waiter_is_served_like_eight_at_another_process,
     no_server_of_four_makes_its_waiters_wait_much_longer_than_the_others,
     a_permit_left_to_another_process_is_claimed_soon,
 );
@@ -50,7 +50,7 @@ fn mean(waits: &[Duration]) -> Duration {
     sum / u32::try_from(waits.len().max(1)).unwrap()
 }
 
-async fn one_waiter_against_eight_at_another_process_is_served_as_they_are(place: Place) {
+async fn a_single_waiter_is_served_like_eight_at_another_process(place: Place) {
     let (crowded, quiet) = (place.client().await, place.client().await);
     crowded.define("s", 1).await.unwrap();
     let many: Vec<_> = (0..8)

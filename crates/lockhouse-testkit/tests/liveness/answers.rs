@@ -11,7 +11,7 @@ on_each_database! {
     one_is_alive_zero_and_no_row_are_gone_and_all_else_is_unknown,
     a_truth_is_as_good_as_a_number,
     the_owner_is_bound,
-    what_makes_no_sense_to_the_database_is_unknown,
+    a_query_that_the_database_refuses_means_unknown,
     a_check_only_reads,
     a_connection_that_is_killed_is_made_anew,
 }
@@ -59,7 +59,7 @@ async fn the_owner_is_bound(jobs: &Jobs) {
     assert_eq!(verdict(&check, "job-1").await, Alive);
 }
 
-async fn what_makes_no_sense_to_the_database_is_unknown(jobs: &Jobs) {
+async fn a_query_that_the_database_refuses_means_unknown(jobs: &Jobs) {
     for query in [
         "SELECT 1 FROM no_such_table WHERE id = ?",
         "SELECT no_such_column FROM jobs WHERE id = ?",

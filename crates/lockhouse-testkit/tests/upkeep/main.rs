@@ -108,7 +108,7 @@ async fn a_round_that_is_broken_off_counts_too() {
 
 /// Gone, then alive as often as another server asked meanwhile, then gone.
 #[tokio::test]
-async fn what_was_said_before_another_server_had_its_turn_does_not_count() {
+async fn verdicts_from_before_another_servers_turn_do_not_count() {
     use Verdict::{Alive, Gone};
     let memory = Arc::new(Memory::new());
     let (a, b) = (Odd::on(&memory).lockhouse(), Odd::on(&memory).lockhouse());

@@ -29,7 +29,7 @@ fn an_ask_comes_back_as_it_was_sent() {
 }
 
 #[test]
-fn what_is_not_said_is_one_permit_without_ttl_nor_wait() {
+fn the_default_ask_is_one_permit_without_ttl_or_wait() {
     let body: Acquire = serde_json::from_str(r#"{"permits":[{"semaphore":"a"}]}"#).unwrap();
     let (ask, wait) = body.parse(id()).unwrap();
     assert_eq!(

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_is_forgotten_for_want_of_memory() {
+    fn the_least_recently_used_entry_is_evicted() {
         let grants = GrantCache::new();
         let name = |n: usize| SemaphoreName::parse(format!("{n:0>255}")).unwrap();
         for n in 0..2_000 {

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn a_malformed_check_is_refused() {
         const QUERY: &str = "SELECT 1 FROM jobs WHERE id = ?";
         for (url, query) in [
             ("mysql://u@h/d", "SELECT 1"),

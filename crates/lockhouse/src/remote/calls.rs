@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_who_does_not_wait_calls_once() {
+    async fn an_ask_without_a_wait_is_one_call() {
         let calls = RefCell::new(0);
         let answer = waiting::<(), _>(Some(Instant::now()), |_| {
             *calls.borrow_mut() += 1;

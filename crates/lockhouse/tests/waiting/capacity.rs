@@ -82,7 +82,7 @@ async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others() {
 
 /// P11: one who asks for more than there is now keeps its place, and nobody else waiting.
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_more_than_is_left_steps_aside_and_keeps_its_place() {
+async fn a_waiter_for_more_than_the_new_capacity_steps_aside_and_keeps_its_place() {
     let (lockhouse, _) = house(&[("a", 3)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let big = Caller::waits(&lockhouse, ask("big", &[("a", 3)]), LONG).await;

@@ -53,7 +53,7 @@ async fn many_semaphores_are_looked_at_together() {
 
 /// P12: one who only tries costs one batch, however many wait.
 #[tokio::test(start_paused = true)]
-async fn who_tries_costs_the_same_however_many_wait() {
+async fn a_refused_try_costs_the_same_however_many_wait() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let mut callers = Vec::new();
@@ -70,7 +70,7 @@ async fn who_tries_costs_the_same_however_many_wait() {
 
 /// As in redisson 6664 and 5762 and prefect 23183: a waiter slept on though permits were free.
 #[tokio::test(start_paused = true)]
-async fn nobody_sleeps_on_when_permits_come_back_elsewhere() {
+async fn waiters_wake_when_permits_are_released_elsewhere() {
     let (lockhouse, store) = house(&[("a", 3)]).await;
     let other = Lockhouse::with_store(store.beside());
     for held_ms in [5, 50, 500, 5_000, 50_000] {

@@ -53,7 +53,7 @@ async fn a_waiter_that_lacks_a_key_lets_another_have_a_key_that_both_want() {
 
 /// P12: a semaphore that a template has yet to create has no row that a poll finds.
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_for_keys_that_are_not_there_seldom_ask() {
+async fn waiters_for_missing_keyed_semaphores_seldom_ask() {
     let (lockhouse, store) = house(&[("all", 1)]).await;
     lockhouse.template("key/*", 1).await.unwrap();
     grant(&lockhouse, ask("held", &[("all", 1)])).await.unwrap();

@@ -26,7 +26,7 @@ async fn a_wait_ends_within_50_ms_of_its_time() {
 
 /// The first ask has its answer even if that takes longer than the wait.
 #[tokio::test(start_paused = true)]
-async fn who_waits_shortly_is_told_what_it_holds_already() {
+async fn a_repeated_ask_with_a_short_wait_gets_its_grant() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("r", &[("a", 1)])).await.unwrap();
     store.slow_us.store(20_000, Ordering::SeqCst);
@@ -57,7 +57,7 @@ async fn more_than_may_wait_are_told_that_it_is_too_much() {
 
 /// A caller whose connection broke, or who waits in several calls.
 #[tokio::test(start_paused = true)]
-async fn who_is_back_at_once_has_its_place_again() {
+async fn a_waiter_that_comes_back_soon_has_its_old_place() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let first = || ask("first", &[("a", 1)]);
@@ -79,7 +79,7 @@ async fn who_is_back_at_once_has_its_place_again() {
 /// A writer whose wait is cut into calls, the next of which comes before the last one ends: no reader
 /// gets by in between.
 #[tokio::test(start_paused = true)]
-async fn who_calls_again_before_its_call_ends_is_not_overtaken() {
+async fn a_caller_that_renews_its_wait_is_not_overtaken() {
     let (lockhouse, _) = house(&[("a", 10)]).await;
     grant(&lockhouse, ask("reader", &[("a", 1)])).await.unwrap();
     let writer = || ask("writer", &[("a", 10)]);
@@ -104,7 +104,7 @@ async fn who_calls_again_before_its_call_ends_is_not_overtaken() {
 
 /// Or who waits in calls would be sent away in the middle of its wait.
 #[tokio::test(start_paused = true)]
-async fn who_calls_again_has_room_in_a_full_line() {
+async fn a_repeated_call_is_let_into_a_full_line() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     lockhouse.limit_waiters(1).unwrap();
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
@@ -120,7 +120,7 @@ async fn who_calls_again_has_room_in_a_full_line() {
 
 /// Or the line would wait for somebody who is not there.
 #[tokio::test(start_paused = true)]
-async fn who_stays_away_is_last_again() {
+async fn a_waiter_that_stays_away_loses_its_place() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     drop(Caller::waits(&lockhouse, ask("first", &[("a", 1)]), LONG).await);
@@ -134,7 +134,7 @@ async fn who_stays_away_is_last_again() {
 
 /// P10: it is never granted what nobody would give back.
 #[tokio::test(start_paused = true)]
-async fn who_went_away_is_never_granted() {
+async fn a_caller_that_went_away_is_never_granted() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     let gone = Caller::waits(&lockhouse, ask("gone", &[("a", 1)]), LONG).await;
@@ -160,7 +160,7 @@ async fn who_went_away_is_never_granted() {
 
 /// P10: what was committed already comes back.
 #[tokio::test(start_paused = true)]
-async fn what_was_granted_to_one_who_went_away_is_given_back() {
+async fn a_grant_to_a_caller_that_went_away_is_released() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     for patience_us in (0..60_000).step_by(1500) {
         store.slow_us.store(0, Ordering::SeqCst);
@@ -210,7 +210,7 @@ async fn a_dead_holders_permits_are_there_within_a_second_of_its_time() {
 /// P10: one that this process granted is looked for when it must have expired, and not at some time
 /// after.
 #[tokio::test]
-async fn who_waits_is_served_when_a_dead_holder_of_this_process_expires() {
+async fn a_waiter_is_served_when_a_dead_holder_of_its_process_expires() {
     let (lockhouse, _) = house(&[("a", 1)]).await;
     let mut late = Vec::new();
     for round in 0..7 {
@@ -229,7 +229,7 @@ async fn who_waits_is_served_when_a_dead_holder_of_this_process_expires() {
 
 /// P10, P11: whoever has a row locked keeps those waiting who want it, and nobody else.
 #[tokio::test]
-async fn what_cannot_be_ended_now_keeps_nobody_waiting_for_something_else() {
+async fn a_lapsed_request_that_cannot_be_ended_delays_no_other_semaphore() {
     let (lockhouse, store) = house(&[("a", 1), ("b", 1)]).await;
     let other = Lockhouse::with_store(store.beside());
     grant(&other, for_ms(20, ask("dead", &[("a", 1)])))

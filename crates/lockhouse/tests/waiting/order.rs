@@ -163,7 +163,7 @@ async fn two_who_wait_under_one_id_are_granted_the_same() {
 /// P11: also where the store turns the batch down, so that each of it is tried on its own. Found by
 /// seed 15744 of the simulation.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_not_overtaken_in_a_batch_that_is_turned_down() {
+async fn a_waiter_is_not_overtaken_in_a_rejected_batch() {
     let (lockhouse, store) = house(&[("a", 1)]).await;
     grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
     store.rejects.store(true, Ordering::SeqCst);

@@ -217,7 +217,7 @@ async fn one_step(
 /// The same while batches take their time and calls meet on the way: of two that want the same
 /// semaphore, the one that called first has the lower fence, if it waited.
 #[tokio::test(start_paused = true)]
-async fn nobody_overtakes_on_the_way() {
+async fn commands_do_not_overtake_in_the_queue() {
     for seed in 0..40 {
         let mut random = fastrand::Rng::with_seed(seed);
         fastrand::seed(seed);

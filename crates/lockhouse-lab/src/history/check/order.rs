@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_came_long_before_and_is_served_later_was_overtaken() {
+    fn a_waiter_served_after_a_much_later_one_was_overtaken() {
         let history = [waits(0, 9, 2), waits(5, 1, 1)];
         let (found, decided) = overtaken(&history, &[]);
         assert_eq!((found.len(), decided), (1, 1));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_came_at_about_the_same_time_may_be_served_later() {
+    fn a_waiter_that_arrived_at_about_the_same_time_may_be_served_later() {
         let history = [at(waits(0, 0, 2), 4_600, 13_000), waits(5, 1, 1)];
         assert!(overtaken(&history, &[]).0.is_empty());
     }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_process_may_have_been_away_may_be_overtaken_by_so_much() {
+    fn a_waiter_whose_process_was_away_may_be_overtaken_by_that_time() {
         let history = [waits(0, 30, 2), waits(10, 1, 1)];
         let troubled = [(1_000_000, 6_000_000)];
         assert!(overtaken(&history, &troubled).0.is_empty());

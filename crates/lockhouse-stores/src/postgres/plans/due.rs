@@ -12,7 +12,7 @@ use crate::sql::{Dialect as _, Look, list, rows};
 /// P12. Held and ended requests are not read: of 2000 each, all on one semaphore, the few due ones
 /// are found by reading few rows, with and without statistics.
 #[tokio::test]
-async fn what_is_due_is_found_at_the_cost_of_what_is_due() {
+async fn finding_due_requests_reads_only_due_rows() {
     let Some((base, database, store)) = database().await else {
         return;
     };

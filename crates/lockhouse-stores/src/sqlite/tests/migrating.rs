@@ -47,7 +47,7 @@ async fn a_schema_of_version_1_is_asked_to_be_migrated() {
 }
 
 #[tokio::test]
-async fn what_version_1_wrote_is_there_after_migrating() {
+async fn rows_of_version_1_are_kept_by_migrating() {
     let (_place, store) = place_of_version_1();
     store.migrate().await.unwrap();
     store.migrate().await.unwrap();
@@ -73,7 +73,7 @@ async fn what_version_1_wrote_is_there_after_migrating() {
 
 /// P2, P7, P10
 #[tokio::test]
-async fn what_version_1_wrote_goes_on_after_migrating() {
+async fn requests_of_version_1_go_on_after_migrating() {
     let (_place, store) = place_of_version_1();
     store.migrate().await.unwrap();
     let next = granted(run(&store, acquire("next", "a")).await);
@@ -106,7 +106,7 @@ async fn what_version_1_wrote_goes_on_after_migrating() {
 
 /// P10, P12. Requests of older versions do not say which semaphore they are found by.
 #[tokio::test]
-async fn what_has_lapsed_is_found_after_an_upgrade_from_each_version_before() {
+async fn lapsed_requests_are_found_after_an_upgrade_from_each_version() {
     for version in 1..MIGRATIONS.len() {
         let (place, store) = place_of_version_1();
         let connection = place.connect();

@@ -132,7 +132,7 @@ async fn a_folder_that_can_not_be_created_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused_and_left_alone() {
+async fn a_file_that_is_no_database_is_refused_and_left_unchanged() {
     let place = Place::new();
     let text = "no database, but long enough to look like the head of one\n".repeat(20);
     fs::write(&place.file, &text).unwrap();

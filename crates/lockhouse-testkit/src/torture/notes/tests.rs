@@ -89,7 +89,7 @@ fn everything() -> Vec<(Call, Answer)> {
 }
 
 #[test]
-fn what_is_noted_is_read_again() {
+fn notes_survive_a_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes");
     let notes = Notes::create(&path);
@@ -146,7 +146,7 @@ fn a_semaphore_is_at_work_when_an_ask_for_it_alone_or_with_others_was_decided() 
 
 /// P9: what a killed process had begun is unknown.
 #[test]
-fn what_was_never_answered_is_unknown() {
+fn an_unanswered_call_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes");
     let notes = Notes::create(&path);

@@ -116,7 +116,7 @@ fn found(history: &[Operation], rows: &Rows, moves: &[Move]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_whole_breaks_nothing() {
+fn a_consistent_history_breaks_nothing() {
     let (history, rows) = whole();
     assert_eq!(found(&history, &rows, &[]), [""; 0]);
     let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &[]));
@@ -125,7 +125,7 @@ fn what_is_whole_breaks_nothing() {
 
 /// Its first answer was lost, and another released it before it could ask again.
 #[test]
-fn who_is_told_that_it_is_over_may_have_got_it() {
+fn a_caller_answered_ended_may_have_been_granted() {
     let (mut history, rows) = whole();
     history[1].answer = Answer::Refused(Refused::Ended("released".into()));
     history[1].ended = 4 * SECOND + 3_000;
@@ -133,7 +133,7 @@ fn who_is_told_that_it_is_over_may_have_got_it() {
 }
 
 #[test]
-fn what_was_tampered_with_is_found_out() {
+fn tampered_histories_are_found() {
     let is_found = |tamper: fn(&mut Vec<Operation>, &mut Rows), promise: &str| {
         let (mut history, mut rows) = whole();
         tamper(&mut history, &mut rows);
@@ -157,7 +157,7 @@ fn what_was_tampered_with_is_found_out() {
 
 /// P10: a permit returns by its expiry, and a refusal for lack of room must be true.
 #[test]
-fn what_does_not_come_back_by_its_time_is_found_out() {
+fn permits_that_do_not_return_by_their_expiry_are_found() {
     let (mut history, mut rows) = whole();
     let on_timed = |operation: &mut Operation| match &mut operation.call {
         Call::Acquire(asked) => asked.permits[0].0 = "s00001-timed".into(),
@@ -204,7 +204,7 @@ fn what_does_not_come_back_by_its_time_is_found_out() {
 
 /// P8: what a clock that is set makes of a life is its own business, and nobody else's.
 #[test]
-fn who_expires_as_the_clock_is_set_has_expired() {
+fn a_request_that_expires_as_the_clock_is_set_has_expired() {
     let (mut history, mut rows) = whole();
     history[1].call = acquire("s00001-a", Some(10 * SECOND));
     history[3].answer = ended("expired");

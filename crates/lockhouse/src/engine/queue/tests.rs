@@ -50,7 +50,7 @@ fn take(queue: &mut Queue) -> (Vec<String>, HashSet<SemaphoreName>) {
 }
 
 #[test]
-fn those_that_share_a_semaphore_go_together_and_others_side_by_side() {
+fn commands_that_share_a_semaphore_share_a_batch_and_others_run_in_parallel() {
     let mut queue = queue(&["a", "b", "a", "ac", "c", "b"]);
     assert_eq!(take(&mut queue).0, ["a", "a", "ac", "c"]);
     assert_eq!(take(&mut queue).0, ["b", "b"]);
@@ -58,7 +58,7 @@ fn those_that_share_a_semaphore_go_together_and_others_side_by_side() {
 }
 
 #[test]
-fn nobody_overtakes_one_who_waits_for_a_busy_semaphore() {
+fn a_command_waiting_for_a_busy_semaphore_is_not_overtaken() {
     let mut queue = queue(&["a"]);
     let (first, a) = take(&mut queue);
     assert_eq!(first, ["a"]);
@@ -74,7 +74,7 @@ fn nobody_overtakes_one_who_waits_for_a_busy_semaphore() {
 }
 
 #[test]
-fn nobody_overtakes_across_lanes() {
+fn commands_do_not_overtake_across_lanes() {
     let mut queue = queue(&["a", "bc", "ab", "c", "a"]);
     assert_eq!(
         take(&mut queue).0,
@@ -97,14 +97,14 @@ fn the_last_lane_takes_whatever_there_is() {
 }
 
 #[test]
-fn what_touches_nothing_may_always_go() {
+fn commands_that_touch_no_semaphore_are_always_ready() {
     let mut queue = queue(&["", "a"]);
     assert_eq!(take(&mut queue).0, [""]);
     assert_eq!(take(&mut queue).0, ["a"]);
 }
 
 #[test]
-fn who_is_not_admitted_is_passed_over() {
+fn a_command_that_is_not_admitted_is_passed_over() {
     let mut queue = queue(&["a", "ab", "a"]);
     let taken = queue.take(|queued| queued.touches.len() < 2).unwrap();
     assert_eq!(taken.commands.len(), 2);
@@ -113,7 +113,7 @@ fn who_is_not_admitted_is_passed_over() {
 }
 
 #[test]
-fn those_behind_one_who_went_away_go_though_the_batch_is_full() {
+fn commands_behind_a_departed_caller_are_taken_though_the_batch_is_full() {
     let mut queue = queue(&vec!["h"; BATCH - 1]);
     push(&mut queue, &["hab", "h", "a", "b"]);
     let first = queue.take(|queued| queued.touches.len() < 3).unwrap();

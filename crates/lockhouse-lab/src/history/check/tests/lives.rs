@@ -14,7 +14,7 @@ fn a_story_is_right() {
 
 /// P3: a sweep takes for stale what is a day old, and nothing that is younger.
 #[test]
-fn what_is_stale_is_a_day_old() {
+fn a_stale_request_is_a_day_old() {
     let ends_after = |age: i64| {
         let mut story = story();
         story.holds(SECOND, &ask("a"));
@@ -28,7 +28,7 @@ fn what_is_stale_is_a_day_old() {
 
 /// P3: it is a day old by the store's clock, whoever set that.
 #[test]
-fn what_is_stale_is_so_by_the_clock_as_it_was() {
+fn staleness_is_judged_by_the_clock_of_that_time() {
     let mut story = story();
     story.holds(SECOND, &ask("a"));
     story.clock_is_set(2 * SECOND, 25 * HOUR);
@@ -51,7 +51,7 @@ fn an_end_in_no_known_way_is_none() {
 
 /// P1: that a row says that it went stale takes nothing from what its holder was told.
 #[test]
-fn what_is_said_to_be_stale_is_held() {
+fn a_request_that_is_not_yet_stale_counts_as_held() {
     let mut story = story();
     story.holds(SECOND, &ask("a"));
     story.is_over("a", "stale", stamp(2 * SECOND));
@@ -98,7 +98,7 @@ fn a_grant_is_told_before_it_has_expired() {
 
 /// P8: who was stopped says late what came in time.
 #[test]
-fn who_is_stopped_may_say_late_what_came_in_time() {
+fn a_stopped_client_may_record_an_answer_late() {
     let mut story = told_after(9 * SECOND);
     awake(&mut story, 7, SECOND, 3 * SECOND / 2);
     awake(&mut story, 7, 10 * SECOND - 300_000, 11 * SECOND);
@@ -193,7 +193,7 @@ fn a_deletion_that_was_answered_is_in_the_rows() {
 
 /// P9: who is told that a semaphore is unknown, or too small, may be so only if that may be.
 #[test]
-fn what_is_there_and_large_enough_is_not_denied() {
+fn an_existing_and_large_enough_semaphore_must_not_be_denied() {
     let asks = |story: &mut Story, begun, count, told| {
         let permits = vec![("s".into(), count)];
         let ask = Asked {

@@ -24,7 +24,7 @@ fn an_owner_is_silent_when_its_last_heartbeat_is_over_and_no_sooner() {
 
 /// P8: the clock decides, also where it is set, and also by a heartbeat that was not answered.
 #[test]
-fn who_falls_silent_by_the_clock_or_by_a_shorter_heartbeat_is_silent() {
+fn an_owner_silent_by_a_set_clock_or_a_shorter_heartbeat_is_silent() {
     let mut set = kept();
     set.clock_is_set(4 * SECOND, 5 * HOUR);
     set.is_over("a", "owner_dead", stamp(5 * SECOND) + 5 * HOUR);
@@ -53,7 +53,7 @@ fn a_later_heartbeat_keeps_it() {
 
 /// P3.
 #[test]
-fn who_never_said_a_word_does_not_fall_silent() {
+fn an_owner_without_a_session_does_not_fall_silent() {
     let mut story = story();
     story.holds(2 * SECOND, &anns("a"));
     story.is_over("a", "owner_dead", stamp(9 * SECOND));
@@ -62,7 +62,7 @@ fn who_never_said_a_word_does_not_fall_silent() {
 
 /// P1: what a session keeps is held, as long as it does.
 #[test]
-fn what_a_session_keeps_is_not_granted_to_others() {
+fn permits_of_a_session_are_not_granted_to_others() {
     let next_at = |at: u64| {
         let mut story = kept();
         // As by a store whose rows know of nothing.
@@ -76,7 +76,7 @@ fn what_a_session_keeps_is_not_granted_to_others() {
 
 /// P1: with rows, and when the silence did end it.
 #[test]
-fn what_silence_ended_is_held_until_then() {
+fn a_request_ended_by_silence_is_held_until_then() {
     let mut story = kept();
     story.is_over("a", "owner_dead", stamp(12 * SECOND));
     story.holds(13 * SECOND, &ask("b"));
@@ -91,7 +91,7 @@ fn what_silence_ended_is_held_until_then() {
 
 /// P5: who asks again for what its session keeps is told that it holds it.
 #[test]
-fn what_a_session_keeps_is_not_refused_to_who_asks_again() {
+fn a_repeated_ask_of_a_session_gets_the_same_grant() {
     let again_at = |at: u64| {
         let mut story = kept();
         // Another may have it when the session has lapsed.
