@@ -103,7 +103,7 @@ async fn upkeep_that_cannot_run_is_logged_once() {
     let ask = Ask::new(id, permits.map(|name| (name, Count::ONE))).unwrap();
     lockhouse.acquire(ask, Duration::ZERO).await.unwrap();
     let mut server = serve(&house, &[]);
-    let warning = "the upkeep can't run";
+    let warning = "the upkeep cannot run";
     let line = loop {
         let line = server.log_line();
         assert!(!line.is_empty(), "the log has no {warning:?}");
