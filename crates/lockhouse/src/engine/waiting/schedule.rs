@@ -31,7 +31,7 @@ const BEHIND_EACH: Duration = Duration::from_millis(25);
 /// of them, and in all: hundreds of processes are to cost few queries.
 const NEAR: usize = 16;
 const FAR_BEHIND_EACH: Duration = Duration::from_millis(120);
-const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(8);
+const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(12);
 
 /// When a semaphore is to be looked at.
 #[derive(Debug)]
