@@ -67,7 +67,7 @@ impl Lockhouse {
     /// ```
     ///
     /// # Errors
-    /// `store_unavailable`; `unauthenticated` or `forbidden` where a server asks for `admin:*`.
+    /// [`Error::Store`]; [`Error::Denied`] if a server refuses a caller without `admin:*`.
     pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
         self.backend().tokens().await
     }
@@ -108,7 +108,7 @@ impl Lockhouse {
     /// ```
     ///
     /// # Errors
-    /// `store_unavailable`; `invalid_request` on a server's URL.
+    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
     pub async fn known_tokens(&self) -> Result<TokenList, Error> {
         self.upkeeper()?.token_list().await
     }
