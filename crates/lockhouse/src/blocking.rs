@@ -335,6 +335,15 @@ impl RwLock {
 
     /// See [`crate::RwLock::try_read`].
     ///
+    /// ```
+    /// let lockhouse = lockhouse::blocking::Lockhouse::connect("memory:")?;
+    /// let catalogue = lockhouse.rwlock("catalogue");
+    /// let reader = catalogue.try_read()?;
+    /// assert!(reader.held_until().is_some());
+    /// assert!(catalogue.try_write().is_err());
+    /// # Ok::<(), lockhouse::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`crate::RwLock::try_read`].
     pub fn try_read(&self) -> Result<Permit, Error> {

@@ -81,6 +81,24 @@ pub async fn held<T: Transaction>(
 
 /// Finishes the request with the commit of `transaction`; false if it is not held, and then nothing was done.
 ///
+/// ```
+/// # #[cfg(feature = "tokio-postgres")]
+/// # async fn pay(
+/// #     database: &mut tokio_postgres::Client,
+/// #     id: &lockhouse::ExternalId,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// use lockhouse::caller;
+///
+/// let mut transaction = database.transaction().await?;
+/// transaction.execute("UPDATE account SET balance = balance + 10 WHERE id = 1", &[]).await?;
+/// if !caller::finish(&mut transaction, id).await? {
+///     return Err("the hold was lost; nothing was paid".into()); // the drop rolls back
+/// }
+/// transaction.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// Those of the driver. Roll back then.
 pub async fn finish<T: Transaction>(

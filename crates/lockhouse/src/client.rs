@@ -89,6 +89,18 @@ impl Lockhouse {
 
     /// A client on any store, which must have been [migrated](Lockhouse::migrate). See
     /// [`store::Store`](crate::store::Store) for how to write one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::Lockhouse;
+    ///
+    /// let store = lockhouse_stores::open("memory:")?; // or a store or a layer of yours
+    /// let lockhouse = Lockhouse::with_store(store);
+    /// lockhouse.migrate().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_store(store: Arc<dyn FullStore>) -> Self {
         Self::on(Backend::Engine(Engine::new(store)))
     }
@@ -231,6 +243,19 @@ impl Lockhouse {
     }
 
     /// [`release`](Lockhouse::release) with `by` as the request's `ended_by`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// # let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// let id = permit.external_id().clone();
+    /// let released = lockhouse.release_by(&id, "ann").await?;
+    /// assert_eq!(released.request.ended_by.unwrap().as_str(), "ann");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`release`](Lockhouse::release).

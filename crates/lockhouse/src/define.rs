@@ -67,6 +67,17 @@ impl Define {
     }
 
     /// Takes the slots away, if the semaphore has them and nothing is held.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("gpu", 4).slots().await?;
+    /// let gpu = lockhouse.define("gpu", 4).without_slots().await?;
+    /// assert!(!gpu.semaphore.is_slotted());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn without_slots(mut self) -> Self {
         self.slots = Some(false);
         self

@@ -101,6 +101,17 @@ impl Lockhouse {
     /// The live requests of `owner` that hold permits of `on`, or of any semaphore, page by page as in
     /// [`holders`](Lockhouse::holders).
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let owner = "job-7".parse()?;
+    /// let held = lockhouse.held_by(&owner, None, None, 100).await?;
+    /// assert!(held.requests.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`holders`](Lockhouse::holders).
     pub async fn held_by(

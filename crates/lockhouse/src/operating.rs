@@ -1,4 +1,5 @@
-//! The calls of an operator on a store: its schema, its upkeep, its verification, its epoch, its limits.
+//! The calls of an operator on a store: its schema, its upkeep, its verification, its epoch, its
+//! limits.
 
 use lockhouse_core::{Epoch, Finding, Invalid};
 
@@ -9,6 +10,15 @@ use crate::{Error, Lockhouse, Raised};
 impl Lockhouse {
     /// Brings a database's schema up to date. Any number of processes may do so at once. On a server, which migrates its
     /// own database, this only asks whether it is ready.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.migrate().await?; // `connect` has done so; it is safe to repeat
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Store`].
@@ -124,6 +134,15 @@ impl Lockhouse {
     /// Limits the calls of this client and its clones that wait for room to `most`. Further calls fail with
     /// [`Error::Overloaded`]. The default is 10,000.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.limit_waiters(100)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Invalid`] on a server's URL: the server has its own limit.
     pub fn limit_waiters(&self, most: usize) -> Result<(), Error> {
@@ -137,6 +156,15 @@ impl Lockhouse {
     }
 
     /// Checks that the store answers.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.ready().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Store`].

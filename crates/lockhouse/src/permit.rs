@@ -194,6 +194,18 @@ impl Permit {
     /// Until when the hold is certain, by this process's monotonic clock: a tenth of the TTL before the store could end
     /// it. Every renewal moves it on. Without a renewal, [`lost`](Permit::lost) resolves at that time. `None` if the hold
     /// has neither a TTL nor a session.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// let left = permit.held_until().map(|until| until - std::time::Instant::now());
+    /// assert!(left > Some(std::time::Duration::from_secs(20)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn held_until(&self) -> Option<std::time::Instant> {
         let until = self.holdings().map(Holding::held_until).min();
         until.map(Instant::into_std)
@@ -230,11 +242,43 @@ impl Permit {
 
     /// The statement that finishes the request: its permits return with the commit of the caller's transaction, not
     /// before and not without it; see [`caller`]. Its parameter is [`external_id`](Permit::external_id).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// use lockhouse::caller::SqlDialect;
+    ///
+    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// let sql = permit.finish_sql(SqlDialect::MySql);
+    /// assert!(sql.contains("external_id = ?"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn finish_sql(&self, dialect: SqlDialect) -> &'static str {
         caller::finish_sql(dialect)
     }
 
     /// Whether the request is held; if so, nobody ends it until `transaction` ends. If not, roll back.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlx-0-8")]
+    /// # async fn report(
+    /// #     database: &mut sqlx::PgConnection,
+    /// #     permit: lockhouse::Permit,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// use sqlx::Connection;
+    ///
+    /// let mut transaction = database.begin().await?;
+    /// sqlx::query("UPDATE report SET body = 'done' WHERE id = 1").execute(&mut *transaction).await?;
+    /// if !permit.held_in(&mut transaction).await? {
+    ///     return Err("the hold was lost; nothing was written".into()); // the drop rolls back
+    /// }
+    /// transaction.commit().await?; // the permit is still held
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of the driver. Roll back then.

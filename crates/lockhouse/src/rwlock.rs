@@ -58,6 +58,18 @@ impl RwLock {
 
     /// Takes the lock for reading if no writer holds it or waits for it.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let catalogue = lockhouse.rwlock("catalogue");
+    /// let writer = catalogue.write().await?;
+    /// assert!(catalogue.try_read().await.is_err());
+    /// writer.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Exhausted`](crate::Refusal::Exhausted) or [`Closed`](crate::Refusal::Closed), and as [`read`](RwLock::read).
     pub async fn try_read(&self) -> Result<Permit, Error> {

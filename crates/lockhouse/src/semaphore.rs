@@ -118,6 +118,17 @@ impl Semaphore {
 
     /// [`acquire_many`](Semaphore::acquire_many) with a future that borrows nothing.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let four = lockhouse.semaphore("backup-slots").acquire_many_owned(4).await?;
+    /// assert_eq!(four.num_permits(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`acquire`](Semaphore::acquire).
     pub async fn acquire_many_owned(self, count: u32) -> Result<Permit, Error> {
@@ -126,6 +137,17 @@ impl Semaphore {
 
     /// [`try_acquire`](Semaphore::try_acquire) with a future that borrows nothing.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let one = lockhouse.semaphore("backup-slots").try_acquire_owned().await?;
+    /// assert_eq!(one.num_permits(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`try_acquire`](Semaphore::try_acquire).
     pub async fn try_acquire_owned(self) -> Result<Permit, Error> {
@@ -133,6 +155,19 @@ impl Semaphore {
     }
 
     /// [`try_acquire_many`](Semaphore::try_acquire_many) with a future that borrows nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// # lockhouse.define("backup-slots", 10).await?;
+    /// let slots = lockhouse.semaphore("backup-slots");
+    /// let ten = slots.clone().try_acquire_many_owned(10).await?;
+    /// assert!(slots.try_acquire_many_owned(1).await.is_err());
+    /// # drop(ten);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`try_acquire`](Semaphore::try_acquire).

@@ -108,6 +108,17 @@ impl Session {
 
     /// Until when the session is certain, by this process's monotonic clock: a tenth of the TTL before the store could
     /// end it. Every heartbeat moves it on. Without one, [`lost`](Session::lost) resolves at that time.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let session = lockhouse.session("job-7", std::time::Duration::from_secs(30)).await?;
+    /// let left = session.held_until().map(|until| until - std::time::Instant::now());
+    /// assert!(left > Some(std::time::Duration::from_secs(20)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn held_until(&self) -> Option<std::time::Instant> {
         Some(self.keeper.holding.held_until().into_std())
     }

@@ -22,11 +22,32 @@ pub struct DefineTemplate {
 impl DefineTemplate {
     /// How long an unused semaphore of the template is kept: 1 ms to 366 days. The default is 7 days. A semaphore is unused
     /// while it has no holder, no waiter and no new grant. If its name is used again, its fences go on rising.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let day = std::time::Duration::from_secs(24 * 60 * 60);
+    /// let template = lockhouse.template("customer/*", 2).idle(day).await?;
+    /// assert_eq!(template.idle.as_duration(), day);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn idle(self, idle: Duration) -> Self {
         self.idle_ms(i128::try_from(idle.as_millis()).unwrap_or(i128::MAX))
     }
 
     /// [`idle`](DefineTemplate::idle) in milliseconds.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let template = lockhouse.template("customer/*", 2).idle_ms(60_000).await?;
+    /// assert_eq!(template.idle.as_ms(), 60_000);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn idle_ms(mut self, ms: impl Into<i128>) -> Self {
         self.idle_ms = Some(ms.into());
         self
@@ -98,6 +119,17 @@ impl Lockhouse {
 
     /// Templates in byte order of their patterns: at most `limit` (1 to 1000), from the one after `after` on.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.template("customer/*", 2).await?;
+    /// let templates = lockhouse.templates(None, 100).await?;
+    /// assert_eq!(templates[0].pattern.as_str(), "customer/*");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Store`].
     pub async fn templates(
@@ -110,6 +142,17 @@ impl Lockhouse {
 
     /// Deletes a template. Returns whether there was one. Its semaphores keep their capacity, and are no longer deleted when
     /// they are unused.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.template("customer/*", 2).await?;
+    /// assert!(lockhouse.delete_template("customer/*").await?);
+    /// assert!(!lockhouse.delete_template("customer/*").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Store`].

@@ -75,7 +75,7 @@ impl Lockhouse {
     /// [`goodbye`](Lockhouse::goodbye) of an owner that may belong to a token.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// [`Error::Store`].
     pub async fn goodbye_as(&self, owner: &Owner) -> Result<u64, Error> {
         self.backend().goodbye(owner).await
     }
@@ -83,7 +83,7 @@ impl Lockhouse {
     /// The owners among `owners` that have a session or hold a live request.
     ///
     /// # Errors
-    /// `store_unavailable`; `invalid_request` on a server's URL.
+    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
     pub async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
         self.upkeeper()?.owners_in_use(owners).await
     }

@@ -54,13 +54,36 @@ impl Lockhouse {
 
     /// All tokens in the order of their names, including those that have expired or were revoked.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
+    /// for token in lockhouse.tokens().await? {
+    ///     println!("{} may {}", token.name, token.grants_text());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// `store_unavailable`; `unauthenticated` or `forbidden` where a server asks for `admin:*`.
+    /// [`Error::Store`]; [`Error::Denied`] if a server refuses a caller without `admin:*`.
     pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
         self.backend().tokens().await
     }
 
     /// Revokes the token `name`: all servers refuse it within 10 s. Its permits end with their TTL.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
+    /// lockhouse.revoke_token("ci").await?;
+    /// assert!(lockhouse.tokens().await?[0].revoked_at.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such token; [`Error::Store`]; [`Error::Denied`] if a
@@ -72,8 +95,20 @@ impl Lockhouse {
     /// All tokens with the digests of their secrets, and the time of the store's clock. A server
     /// that checks tokens needs them.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// let (_, secret) = lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
+    /// let known = lockhouse.known_tokens().await?;
+    /// let (digest, token) = &known.tokens[0];
+    /// assert!(secret.is_of(digest) && token.is_good(known.now));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// `store_unavailable`; `invalid_request` on a server's URL.
+    /// [`Error::Store`]; [`Error::Invalid`] on a server's URL.
     pub async fn known_tokens(&self) -> Result<TokenList, Error> {
         self.upkeeper()?.token_list().await
     }

@@ -35,8 +35,18 @@ impl ConnectOptions {
     /// The token of `LOCKHOUSE_TOKEN` and the file of `LOCKHOUSE_CA_FILE`. An empty variable counts
     /// as unset.
     ///
+    /// ```no_run
+    /// # async fn connect() -> Result<(), lockhouse::Error> {
+    /// use lockhouse::{ConnectOptions, Lockhouse};
+    ///
+    /// let options = ConnectOptions::from_env()?.ca_file("/etc/lockhouse/ca.pem");
+    /// let lockhouse = Lockhouse::connect_with("https://lockhouse.internal", options).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) if the token is malformed.
+    /// [`Error::Invalid`] if the token is malformed.
     pub fn from_env() -> Result<Self, Error> {
         let mut options = Self::new();
         if let Some(token) = variable("LOCKHOUSE_TOKEN")? {

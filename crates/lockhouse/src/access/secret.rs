@@ -64,6 +64,15 @@ impl Secret {
     }
 
     /// Whether it is the secret that `digest` is of. Takes the same time whatever differs.
+    ///
+    /// ```
+    /// use lockhouse::Secret;
+    ///
+    /// let secret = Secret::random()?;
+    /// assert!(secret.is_of(&secret.digest()));
+    /// assert!(!Secret::random()?.is_of(&secret.digest()));
+    /// # Ok::<(), lockhouse::Error>(())
+    /// ```
     pub fn is_of(&self, digest: &Digest) -> bool {
         self.digest().as_bytes().ct_eq(digest.as_bytes()).into()
     }
