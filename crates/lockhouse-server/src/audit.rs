@@ -164,7 +164,7 @@ pub(crate) async fn write(
     if ends_with_its_caller(&request) {
         return audited(log, request, next).await;
     }
-    // What a call changes stays so when its caller hangs up; its line is to be there then too.
+    // A change stays when its caller hangs up, so its line must be written then too.
     match tokio::spawn(audited(log, request, next)).await {
         Ok(response) => response,
         Err(error) => match error.try_into_panic() {

@@ -40,7 +40,7 @@ const NEW_OF: usize = 4;
 /// How many connections of a class are looked at for one that nothing unread came by.
 const LOOKED_AT: usize = 16;
 
-/// What is counted.
+/// The counts for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) open: Gauge,
@@ -80,7 +80,7 @@ struct Idle {
     since: Instant,
 }
 
-/// What is known of a connection's caller.
+/// The server's knowledge of a connection's caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Stranger,

@@ -99,7 +99,7 @@ fn log(problem: &Problem, status: StatusCode) {
     }
 }
 
-/// For the audit log, if access was refused: for want of a token or a grant, or by the names of the server.
+/// For the audit log, if access was refused: for lack of a token or a grant, or by the names of the server.
 fn refused(problem: &Problem) -> Option<Audited> {
     let refuses = [
         StatusCode::UNAUTHORIZED,

@@ -27,7 +27,7 @@ struct Inner {
     last: Mutex<Option<Check>>,
 }
 
-/// What a check has found, and when.
+/// The result of a check, and its time.
 #[derive(Clone, Debug)]
 struct Checked {
     found: Result<(), Problem>,

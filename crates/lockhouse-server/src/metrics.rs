@@ -174,7 +174,7 @@ impl Metrics {
         self.connections.clone()
     }
 
-    /// What the shares of tokens count.
+    /// The counts of the tokens' shares.
     pub(crate) fn shares(&self) -> shares::Counts {
         self.shares.clone()
     }

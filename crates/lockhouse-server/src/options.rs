@@ -16,7 +16,7 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// `/metrics` has gauges of the semaphores whose names begin with one of these; of the busiest if there are none.
     pub metrics_prefixes: Vec<String>,
-    /// What `/metrics` says of the store; nothing without it.
+    /// The metrics of the store in `/metrics`; without them it has none.
     pub store_metrics: Option<StoreMetrics>,
     /// Where the lines of the audit log go; none to write none.
     pub audit: Option<AuditLog>,

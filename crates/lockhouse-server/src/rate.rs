@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-/// What may come.
+/// The events that may come: a burst, and then one each interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     /// So many at once.

@@ -1,4 +1,4 @@
-//! What each token may take of the server at once, so that a flood of calls by one leaves the others theirs.
+//! The share of the server that each token may take at once, so that a flood of calls by one leaves the others theirs.
 //!
 //! - Waiting calls: at most so many of each token.
 //! - Calls under way: at most so many of all tokens together, and three quarters of those of one. Further calls queue, each
@@ -24,7 +24,7 @@ const MOST_QUEUED: usize = 1024;
 /// How long a waiting call counts as under way.
 const BEGINS: Duration = Duration::from_millis(100);
 
-/// What is counted.
+/// The counts for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) queued: Gauge,
@@ -44,7 +44,7 @@ pub(crate) struct Shares {
 
 type Name = Arc<str>;
 
-/// What a token takes.
+/// The calls of one token.
 #[derive(Debug, Default)]
 struct Share {
     waits: usize,

@@ -69,7 +69,7 @@ struct StatusResponse {
 #[derive(Debug)]
 pub(super) struct Etcd {
     endpoint: Endpoint,
-    /// What the names of its locks begin with: a lock of a run that was killed is kept until its lease ends.
+    /// The prefix of the names of its locks: a lock of a run that was killed is kept until its lease ends.
     prefix: String,
     /// Whether all clients want one lock.
     is_shared: AtomicBool,

@@ -315,7 +315,7 @@ impl Serve {
             .map_err(|error| Failure::with_exit(Exit::USAGE, error.to_string()))
     }
 
-    /// What can be refused without listening and without the store.
+    /// Refuses settings that are unsafe whatever the store has.
     async fn refuse_unsafe_settings(&self) -> Result<(), Failure> {
         let addresses = tokio::net::lookup_host(&self.listen).await;
         let addresses = addresses.map_err(|error| {

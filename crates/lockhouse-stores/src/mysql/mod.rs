@@ -103,7 +103,7 @@ impl MySql {
     }
 }
 
-/// What the driver takes from a URL of MySQL's, by the same rules about certificates as the store's. For checks of owners.
+/// The driver's options from a URL of MySQL's, by the same rules about certificates as the store's. For checks of owners.
 ///
 /// # Errors
 /// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) when the URL is malformed, or its parameters

@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
     })
 }
 
-/// What the driver takes from `url`. A CA means that the server's certificate is verified.
+/// The driver's options from `url`. A CA means that the server's certificate is verified.
 pub(super) fn options(url: &Url) -> Result<MySqlConnectOptions, Error> {
     // The driver's own error repeats values.
     let options = MySqlConnectOptions::from_url(url).map_err(|_| {

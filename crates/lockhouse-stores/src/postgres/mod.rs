@@ -108,7 +108,7 @@ impl Postgres {
     }
 }
 
-/// What the driver takes from a URL of PostgreSQL's and the environment, by the same rules about certificates as the
+/// The driver's options from a URL of PostgreSQL's and the environment, by the same rules about certificates as the
 /// store's. For checks of owners.
 ///
 /// # Errors

@@ -65,7 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
     })
 }
 
-/// What the driver takes from `url` and the environment. A CA means that the server's certificate is verified.
+/// The driver's options from `url` and the environment. A CA means that the server's certificate is verified.
 pub(super) fn options(url: &Url) -> Result<PgConnectOptions, Error> {
     // The driver's own error repeats values.
     let options = PgConnectOptions::from_url(url).map_err(|_| {

@@ -7,7 +7,7 @@ use lockhouse_core::{Command, Outcome, Saved, Stand};
 
 use super::order::{forget, level};
 
-/// What is broken in the line of all processes.
+/// The ways in which the line of all processes is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfair {
     /// No process is entered.
@@ -18,7 +18,7 @@ pub enum Unfair {
     IgnoresPriority,
 }
 
-/// What the URL of a store begins with to have it so.
+/// The prefix of a store's URL that breaks it so.
 const ALL: [(&str, Unfair); 3] = [
     ("unregistered+", Unfair::NeverRegisters),
     ("passed-over+", Unfair::PassesAllOver),
@@ -32,7 +32,7 @@ impl Unfair {
         all.find_map(|(prefix, unfair)| Some((unfair, url.strip_prefix(prefix)?)))
     }
 
-    /// What the URL of a store begins with to have it so.
+    /// The prefix of a store's URL that breaks it so.
     pub fn prefix(self) -> &'static str {
         let mut all = ALL.into_iter();
         all.find_map(|(prefix, unfair)| (unfair == self).then_some(prefix))

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than a round.
 const LONG: Duration = Duration::from_secs(600);
 
-/// What expires within a round.
+/// A TTL that ends within a round.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// The caller and the other both come within so many milliseconds.
@@ -31,7 +31,7 @@ const AT_ONCE_MS: u64 = 12;
 /// The commit comes within so many milliseconds around the expiry, mostly after it.
 const AROUND_MS: u64 = 160;
 
-/// What Lockhouse does at its node while the caller's transaction is open.
+/// The call of Lockhouse at its node while the caller's transaction is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meanwhile {
     Release,
@@ -42,7 +42,7 @@ enum Meanwhile {
     Nothing,
 }
 
-/// What came of the rounds of a kind.
+/// The outcomes of the rounds of a kind.
 #[derive(Debug, Default)]
 struct Tally {
     rounds: u32,
@@ -174,7 +174,7 @@ pub async fn callers(nodes: &Nodes, rounds: u32, seed: u64) -> Vec<String> {
     all.wrong
 }
 
-/// What `verify` finds at each node.
+/// The findings of `verify` at each node.
 async fn found(nodes: &Nodes) -> Vec<String> {
     let mut found = Vec::new();
     for nth in 0..NODES {
@@ -230,7 +230,7 @@ impl Rounds {
         tally
     }
 
-    /// Commits, while Lockhouse does something. What is wrong with what came of it.
+    /// Commits, while Lockhouse does something. Returns the faults in the outcome.
     async fn one_end(
         &mut self,
         caller: &mut Caller,
@@ -275,7 +275,7 @@ impl Rounds {
         if committed.is_err() {
             let _ = caller.end("ROLLBACK").await;
         }
-        // What was finished is seen to be over when it is looked at.
+        // A finished request is found ended by the next call on it.
         let left = self.lockhouse.release(id).await.unwrap().now;
         let reason = self.lockhouse.find(id).await.unwrap().end_reason();
         let is_paid = self.is_paid(id, committed.is_ok()).await;

@@ -16,8 +16,8 @@ use crate::history::{Answer, Asked, Recorded, Recorder, Refused, now_us};
 /// The semaphores that all clients want, with their capacities.
 pub(super) const SEMAPHORES: [(&str, u32); 4] = [("north", 2), ("middle", 3), SOUTH, WEST];
 
-/// Who has a time to live, or waits, wants one of these two, and of the others at most one of a template: on the others
-/// short windows can be judged.
+/// Asks with a TTL or a wait use one of these two, and of the others at most one of a template, so that short windows can be
+/// judged on the others.
 pub(super) const SOUTH: (&str, u32) = ("south", 5);
 
 /// Somebody always waits for this one, and for so long that the order can be judged (P11).

@@ -42,7 +42,7 @@ struct Wire {
     cut: Option<(Instant, bool)>,
     /// Until when the process is stopped.
     stopped: Option<Instant>,
-    /// What came free and was not told yet.
+    /// Semaphores with freed permits of which no notification was sent yet.
     freed: BTreeSet<SemaphoreName>,
 }
 
@@ -141,7 +141,7 @@ impl Faulty {
         Err(Error::new(Kind::Unavailable, "cut off"))
     }
 
-    /// What befalls a call. Nothing does that was held up for long before: no call takes more than a store's contract says.
+    /// The fault of a call. A call that was held up for long before has none: no call takes more than a store's contract says.
     fn next_fault(
         &self,
         begun: Instant,

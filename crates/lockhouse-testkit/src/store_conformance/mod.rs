@@ -1,5 +1,5 @@
-//! What every store must do when its traits are called directly, one function a rule: what [`conformance`](crate::conformance)
-//! sees only through a client, and what a client never calls twice or out of turn.
+//! The rules of every store for direct calls of its traits, one function a rule. [`conformance`](crate::conformance) sees them
+//! through a client only, and a client never calls twice or out of turn.
 //!
 //! [`store_conformance!`](crate::store_conformance!) stamps out a test for each rule on one store. Rules make rows old by
 //! short times to live, and by ages that begin between two calls, so that they need no access to the rows.

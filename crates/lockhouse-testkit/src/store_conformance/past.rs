@@ -1,4 +1,4 @@
-//! What [`Upkeep::purge`](lockhouse_core::store::Upkeep::purge) deletes, and what it leaves.
+//! The rows that [`Upkeep::purge`](lockhouse_core::store::Upkeep::purge) deletes, and those that it leaves.
 
 use std::time::Duration;
 

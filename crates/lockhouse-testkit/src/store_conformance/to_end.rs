@@ -1,4 +1,4 @@
-//! What [`Upkeep::due`](lockhouse_core::store::Upkeep::due) and [`stale`](lockhouse_core::store::Upkeep::stale) find.
+//! The requests that [`Upkeep::due`](lockhouse_core::store::Upkeep::due) and [`stale`](lockhouse_core::store::Upkeep::stale) find.
 
 use std::time::Duration;
 

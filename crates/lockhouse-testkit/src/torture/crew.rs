@@ -65,7 +65,7 @@ pub(super) struct Crew {
     folder: PathBuf,
     seed: u64,
     tasks: u32,
-    /// What URLs of the store begin with.
+    /// The prefix of the store's URLs.
     broken: &'static str,
     born: u32,
 }

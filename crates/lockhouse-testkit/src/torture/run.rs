@@ -34,7 +34,7 @@ pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis"
 /// How long after a clock was set all may be busy with what that made of the times to live.
 const CLOCK_IS_SET_US: u64 = 500_000;
 
-/// What is tortured, and how.
+/// The store under torture, and the size of the run.
 #[derive(Clone, Debug)]
 pub struct Size {
     /// One of [`STORES`].
@@ -83,7 +83,7 @@ impl Size {
         }
     }
 
-    /// What the URLs of clients and servers begin with.
+    /// The prefix of the URLs of clients and servers.
     pub(super) fn broken(&self) -> &'static str {
         match self.unfair {
             Some(unfair) => unfair.prefix(),

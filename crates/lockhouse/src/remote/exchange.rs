@@ -49,7 +49,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest answer that is read: a page has a thousand rows at most, and a server ends it much sooner.
 const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 
-/// What came of a call.
+/// The outcome of a call.
 pub(super) struct Asked {
     /// If an earlier try may have done the call: how long ago the first try began.
     pub(super) asked_before: Option<Duration>,
@@ -62,7 +62,7 @@ pub(super) struct Answer {
     body: Vec<u8>,
 }
 
-/// What was read.
+/// The part of an answer that was read.
 enum Told {
     Answer(StatusCode, Hint, Vec<u8>),
     /// The answer to another call.

@@ -77,7 +77,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// What is left of a span without another.
+/// The parts of a span outside of another.
 fn without((from, to): (u64, u64), (gone, back): (u64, u64)) -> Vec<(u64, u64)> {
     if gone >= to || back <= from || gone >= back {
         return vec![(from, to)];

@@ -3,7 +3,7 @@
 //! It is decided of two asks at a time that were under way together. The first of the two waits for one semaphore, and has
 //! the lower place: when it was sent, and ten seconds before for each step of its priority. The second was granted as much
 //! of that semaphore, or more, so the first fitted. It was overtaken if it was granted later, or if it was
-//! refused for want of room after the second was answered.
+//! refused for lack of room after the second was answered.
 //!
 //! P11 allows 500 ms and one commit. How long a commit took then is what the slowest call took that is one: it has an
 //! arrival and a commit, as each of the two has.
@@ -24,7 +24,7 @@ const LATER_US: u64 = 500_000;
 /// No commit counts for more: a slower one is trouble.
 const SLOWEST_COMMIT_US: u64 = 1_000_000;
 
-/// What a step of priority is worth.
+/// The time that a step of priority is worth.
 const STEP_US: i64 = 10_000_000;
 
 /// The time in which the slowest commit is noted.

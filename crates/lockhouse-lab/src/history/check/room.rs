@@ -1,4 +1,4 @@
-//! P10: nobody is refused for want of room that there must be. P11: nor if all who wait for it lack a semaphore of a template.
+//! P10: nobody is refused for lack of room that there must be. P11: nor if all who wait for it lack a semaphore of a template.
 //!
 //! For each semaphore: what is possibly held in a span of time is at most what began before its end,
 //! less what was over before its beginning. Where that leaves room for an ask that was refused, the
@@ -167,7 +167,7 @@ impl Spans {
     }
 }
 
-/// What a request possibly holds, and when.
+/// The permits that a request possibly holds, and when.
 #[derive(Default)]
 struct Own<'a> {
     from: u64,

@@ -1,4 +1,4 @@
-//! What it costs to find the semaphores that do not follow their template, and those that nobody uses.
+//! The cost of finding the semaphores that do not follow their template, and those that nobody uses.
 
 use std::time::Duration;
 

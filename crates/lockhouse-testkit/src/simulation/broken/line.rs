@@ -28,7 +28,7 @@ pub(super) fn distort(breaks: Break, command: &mut Command) {
     }
 }
 
-/// What the process that sent `command` is told of a semaphore's line.
+/// Changes the line of a semaphore in the answer to the process that sent `command`.
 pub(super) fn hide_line(breaks: Break, command: &Command, outcome: &mut Outcome) {
     let (Command::Stand { stand, .. }, Ok(Reply::Seen { semaphore, .. })) = (command, outcome)
     else {

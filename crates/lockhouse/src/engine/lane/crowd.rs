@@ -27,7 +27,7 @@ impl Lane {
         self.fill_with_rest(rest);
     }
 
-    /// What those asks lack that wait and need one of the semaphores that are `locked`, as far as a plain read tells. One
+    /// The semaphores that each ask lacks, of the asks that wait and need one of the semaphores that are `locked`, as far as a plain read tells. One
     /// that needs another row that is locked is not among them.
     pub(super) async fn lacking_of(&self, locked: &Footprint) -> Lacking {
         let needs_semaphores_of = |needs: &Footprint| {
