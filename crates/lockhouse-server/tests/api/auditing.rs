@@ -102,7 +102,7 @@ async fn refused_calls_of_a_stranger_make_few_and_short_lines() {
 
 /// A caller that hangs up can't keep what it does out of the log.
 #[tokio::test]
-async fn what_a_caller_changes_is_logged_though_it_hangs_up() {
+async fn a_change_is_logged_though_its_caller_hangs_up() {
     let audited = Audited::start(false).await;
     audited.admin("GET", "/v1/semaphores", "").await.is(200);
     let mut stream = TcpStream::connect(audited.server.address).await.unwrap();

@@ -12,7 +12,7 @@ use crate::sql::{list, rows, templates};
 /// P12. Of 2000 semaphores of a template a few differ from it or are idle. The rest is not read, nor those of another
 /// one, whether the server knows how many there are or not.
 #[tokio::test]
-async fn what_follows_a_template_is_found_at_the_cost_of_what_is_found() {
+async fn finding_what_follows_a_template_costs_what_is_found() {
     let Some((base, database, store)) = database().await else {
         return;
     };
