@@ -245,7 +245,6 @@ impl Stage<'_> {
             owner: None,
             ttl_us: u64::try_from(ttl.as_micros()).ok(),
             waits: false,
-            priority: 0,
         }
     }
 

@@ -8,11 +8,9 @@ mod asking;
 mod counting;
 mod ending;
 mod fencing;
-mod order;
 mod sabotage;
 mod templates;
 mod timing;
-mod unfair;
 mod unlocked;
 
 use std::sync::Arc;
@@ -20,9 +18,7 @@ use std::sync::Arc;
 use lockhouse_core::{Command, Decision, Loaded, Reply, Request, decide};
 
 use crate::history::Promise;
-pub(crate) use order::level;
 pub use sabotage::{Broken, Sabotage};
-pub use unfair::Unfair;
 pub use unlocked::{UNLOCKED, connect};
 
 /// A broken store.
@@ -44,7 +40,6 @@ pub fn variants() -> impl Iterator<Item = &'static Variant> {
         fencing::VARIANTS,
         timing::VARIANTS,
         templates::VARIANTS,
-        order::VARIANTS,
     ];
     files.into_iter().flatten()
 }

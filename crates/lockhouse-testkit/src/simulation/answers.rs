@@ -120,7 +120,8 @@ impl Call {
 
     fn end_turn(&mut self, granted: Option<&Request>) {
         if let Some(turn) = self.turn.take() {
-            self.world.notes().turns.end(turn, granted);
+            let now_us = self.world.elapsed_us();
+            self.world.notes().turns.end(turn, granted, now_us);
         }
     }
 

@@ -18,6 +18,7 @@ use super::process::Process;
 use super::proxy::Proxy;
 use super::run::Size;
 use super::segment::Segment;
+use crate::broken::UNLOCKED;
 use crate::place::is_postgres;
 use crate::redis::is_redis;
 
@@ -65,8 +66,8 @@ pub(super) struct Crew {
     folder: PathBuf,
     seed: u64,
     tasks: u32,
-    /// The prefix of the store's URLs.
-    broken: &'static str,
+    /// Whether clients and servers do without the store's locks.
+    without_locks: bool,
     born: u32,
 }
 
@@ -96,7 +97,7 @@ impl Crew {
             folder: size.folder.clone(),
             seed: size.seed,
             tasks: size.tasks,
-            broken: size.broken(),
+            without_locks: size.without_locks,
             born: 0,
         };
         for _ in 0..SERVERS {
@@ -308,7 +309,10 @@ impl Crew {
 
     /// The URL that clients and servers are given for the store at `url`.
     fn as_tortured(&self, url: String) -> String {
-        format!("{}{url}", self.broken)
+        match self.without_locks {
+            true => format!("{UNLOCKED}{url}"),
+            false => url,
+        }
     }
 
     /// Where those servers listen that were just started, and tells the proxies.

@@ -38,7 +38,6 @@ fn acquire(id: &str) -> Call {
         owner: None,
         ttl_us: None,
         waits: false,
-        priority: 0,
     })
 }
 

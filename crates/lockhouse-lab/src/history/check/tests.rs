@@ -1,6 +1,5 @@
 //! Histories made by hand: what is broken is found, and what is right is let pass.
 
-mod keys;
 mod lives;
 mod sessions;
 
@@ -143,7 +142,6 @@ fn ask(id: &str) -> Asked {
         owner: None,
         ttl_us: None,
         waits: false,
-        priority: 0,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::torture::crew::{Client, Crew};
 use crate::torture::life::UNUSED;
 use crate::torture::notes::{self, Notes};
 use crate::torture::segment::{PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
-use crate::torture::verdict::{self, Troubles};
+use crate::torture::verdict;
 
 /// How long clients may take to be done with a segment.
 const END: Duration = Duration::from_secs(75);
@@ -117,14 +117,11 @@ impl Run<'_> {
             until: now_us(),
             ..self.stage.moved.clone()
         };
-        let troubles = Troubles {
-            lost: self.stage.troubled.clone(),
-            away: self.stage.away.clone(),
-        };
+        let troubled = self.stage.troubled.clone();
         let is_broken = std::mem::take(&mut self.is_segment_broken);
         let verdict = tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
-            let verdict = verdict::judge(segment, &history, &rows, (&moved, &troubles));
+            let verdict = verdict::judge(segment, &history, &rows, (&moved, &troubled));
             if is_broken || !verdict.violations.is_empty() {
                 verdict::keep(&folder, segment, &verdict, (&rows, &moved));
             }
