@@ -190,8 +190,8 @@ describe("with fetch, as in a browser", () => {
   test("it acquires, renews on this thread, and releases", async () => {
     const name = fresh();
     const browser = new Lockhouse({ url: server.url, fetch });
-    const permit = await browser.semaphore(name, { capacity: 1 }).acquire({ ttlMs: 600 });
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    const permit = await browser.semaphore(name, { capacity: 1 }).acquire({ ttlMs: 2_500 });
+    await new Promise((resolve) => setTimeout(resolve, 4_000));
     expect(permit.lost).toBeUndefined();
     expect(await permit.release()).toBe(true);
   });

@@ -49,14 +49,12 @@ impl Readiness {
         let mut check = self.current();
         let checked = check.wait_for(Option::is_some).await.ok();
         let found = checked.and_then(|checked| Some(checked.as_ref()?.found.clone()));
-        // The task that checks ends early only when it panics.
-        let panicked = || {
-            Err(Problem::new(
-                Code::Internal,
-                "the check of the store failed",
-            ))
+        let Some(found) = found else {
+            // The task that checks ends early only when it panics.
+            let problem = Problem::new(Code::Internal, "the check of the store failed");
+            return Err(Failure::of(problem));
         };
-        found.unwrap_or_else(panicked).map_err(Failure::of)
+        found.map_err(Failure::of)
     }
 
     /// The check that is under way, or has just ended; else a new one.
