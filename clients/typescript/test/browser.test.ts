@@ -33,9 +33,9 @@ const PAGE = `<!doctype html><title>test</title><script type="module">
     const lh = new Lockhouse({ url: location.origin });
     const slots = lh.semaphore("slots", { capacity: 1 });
     const inUse = async () => (await lh.status("slots")).inUse;
-    const permit = await slots.acquire({ ttlMs: 900 });
+    const permit = await slots.acquire({ ttlMs: 3_000 });
     told.fence = permit.fence();
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
     told.lostAfterItsTtl = permit.lost ?? null;
     told.heldAfterItsTtl = await inUse();
     told.withoutRoom = await lh.acquire({ slots: 1 }, { waitMs: 0 }).catch((error) => error instanceof ExhaustedError);

@@ -88,7 +88,7 @@ test("a lost hold aborts its signal, and its block throws", async () => {
       expect(permit.signal.reason).toBeInstanceOf(LostError);
       expect(() => permit.throwIfLost()).toThrow(LostError);
     },
-    { ttlMs: 600 },
+    { ttlMs: 3_000 },
   );
   await expect(work).rejects.toMatchObject({ code: "lost", reason: "forced" });
 });

@@ -7,9 +7,12 @@ use std::time::Instant;
 use crate::measured::{Latency, Times};
 use crate::shape::Shape;
 
+/// A process, and when a client of it held the permit.
+type Hold = (usize, Range<Instant>);
+
 /// Each hold, with the process whose client had it; none are noted where several can hold at once.
 #[derive(Debug)]
-pub(crate) struct Holds(Option<Mutex<Vec<(usize, Range<Instant>)>>>);
+pub(crate) struct Holds(Option<Mutex<Vec<Hold>>>);
 
 impl Holds {
     pub(crate) fn of(shape: &Shape) -> Self {
