@@ -404,8 +404,8 @@ mod tests {
     #[tokio::test]
     async fn a_known_connection_makes_room_while_few_are_new() {
         let (connections, pairs) = full::<8>().await;
-        for known in 0..7 {
-            had_a_call(&pairs[known], true);
+        for pair in &pairs[..7] {
+            had_a_call(pair, true);
         }
         assert!(timeout(GRACE / 2, connections.room()).await.is_err());
         timeout(Duration::ZERO, pairs[0].1.to_end()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The rules of every store for direct calls of its traits, one function a rule. [`conformance`](crate::conformance) sees them
+//! The rules of every store for direct calls of its traits, one function a rule. [`conformance`](mod@crate::conformance) sees them
 //! through a client only, and a client never calls twice or out of turn.
 //!
 //! [`store_conformance!`](crate::store_conformance!) stamps out a test for each rule on one store. Rules make rows old by
