@@ -44,6 +44,7 @@ async fn finish_and_release(mut database: sqlx::PgConnection, permit: lockhouse:
 }
 
 #[rustfmt::skip]
+#[allow(clippy::let_and_return, reason = "the block ends with the statement")]
 fn check_fences() -> axum::Router {
     use axum::{Router, routing::put};
     use lockhouse_gate::{MemoryGate, http::FenceLayer};
