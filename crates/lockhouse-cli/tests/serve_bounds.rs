@@ -165,6 +165,7 @@ fn idle_connections_make_room_for_others() {
 }
 
 /// A flood of `many` idle connections on a server of limit `limit`, while a holder renews by a connection of its own.
+#[allow(clippy::print_stdout, reason = "the figures of a run by hand")]
 fn idle_flood(many: usize, limit: &str) {
     lockhouse_server::raise_open_files_limit().unwrap();
     let house = House::on_a_store();
