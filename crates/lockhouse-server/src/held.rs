@@ -165,10 +165,16 @@ pub(crate) async fn page(
         let found = part.requests.len();
         bytes += part.requests.iter().map(size).sum::<usize>();
         read += found;
+        // A filter by a semaphore that the caller may not read would tell who holds it.
+        let matches = |request: &Request| {
+            let mut permits = request.permits.iter();
+            on.is_none_or(|name| permits.any(|permit| permit.semaphore == *name))
+        };
         let seen = part
             .requests
             .into_iter()
-            .filter_map(|request| principal.seen(request));
+            .filter_map(|request| principal.seen(request))
+            .filter(matches);
         page.extend(seen.map(|request| wire::Request::from(&request)));
         after = part.next;
         // A short part means that the read took long.

@@ -264,6 +264,13 @@ async fn listings_show_what_read_covers_and_ones_own() {
         let answer = guarded.call(&reader, "GET", &path, "").await;
         answer.is(status);
     }
+    // So is who holds it: "both" holds "a" too.
+    for (name, many) in [("a", 0), ("b1", 1), ("c", 1)] {
+        let path = format!("/v1/requests?semaphore={name}");
+        let listed = guarded.call(&reader, "GET", &path, "").await.json();
+        let requests = listed["requests"].as_array().unwrap();
+        assert_eq!(requests.len(), many, "{name}: {requests:?}");
+    }
 }
 
 #[tokio::test]
