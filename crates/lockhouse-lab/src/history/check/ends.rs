@@ -81,8 +81,11 @@ fn ended_by_nobody(facts: &Facts<'_>) -> Option<Violation> {
     let row = facts.rows.first()?;
     let called = |wanted: fn(&Call) -> bool| facts.endings.iter().any(|o| wanted(&o.call));
     let there_is_a_cause = match row.end_reason.as_deref()? {
+        // A server releases a grant whose caller has gone away (P10).
         "released" => {
-            called(|call| matches!(call, Call::Release { .. })) || !facts.goodbyes.is_empty()
+            called(|call| matches!(call, Call::Release { .. }))
+                || !facts.goodbyes.is_empty()
+                || facts.asks.iter().any(|ask| ask.answer == Answer::Unknown)
         }
         "forced" => called(|call| matches!(call, Call::Force { .. })),
         "expired" => facts.ttls().is_some(),
