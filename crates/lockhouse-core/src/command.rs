@@ -275,11 +275,19 @@ impl Command {
     }
 
     /// Whether a semaphore that it names and that does not exist may be made by a template.
-    pub(crate) fn may_use_a_template(&self) -> bool {
+    pub fn may_use_a_template(&self) -> bool {
         match self {
             Command::Define(definition) => definition.if_missing && definition.creates(),
             Command::Stand { .. } => true,
             _ => self.ask().is_some(),
+        }
+    }
+
+    /// The semaphore that it may delete.
+    pub fn may_delete(&self) -> Option<&SemaphoreName> {
+        match self {
+            Command::Delete { name } | Command::Follow { name } => Some(name),
+            _ => None,
         }
     }
 

@@ -63,6 +63,7 @@ impl Footprint {
         !self.semaphores.is_disjoint(&other.semaphores)
             || !self.requests.is_disjoint(&other.requests)
             || !self.owners.is_disjoint(&other.owners)
+            || self.templates && other.templates
     }
 
     /// Adds the rows of `other`.
@@ -116,15 +117,13 @@ impl Footprint {
     }
 }
 
-/// Whether one of `commands` names a semaphore that does not exist, unless a template makes it.
+/// Whether one of `commands` names a semaphore that does not exist, or that another one deletes.
 fn may_use_a_template(commands: &[Command], loaded: &Loaded) -> bool {
-    let deletes = commands
-        .iter()
-        .any(|command| matches!(command, Command::Delete { .. } | Command::Follow { .. }));
+    let deleted: HashSet<_> = commands.iter().filter_map(Command::may_delete).collect();
     let mut named = commands.iter().filter(|c| c.may_use_a_template());
     named.any(|command| {
         let mut names = command.semaphores();
-        names.any(|name| deletes || !exists(loaded, name))
+        names.any(|name| deleted.contains(name) || !exists(loaded, name))
     })
 }
 

@@ -32,6 +32,8 @@ on_each_store! { row locks:
     locked_semaphores_delay_only_their_own_calls_at_one_engine,
     locked_semaphores_delay_only_their_own_calls_at_two_engines,
     locked_sessions_delay_only_their_own_calls_at_two_engines,
+    locked_templates_delay_only_new_names_at_one_engine,
+    locked_templates_delay_only_new_names_at_two_engines,
 }
 
 async fn locked_requests_delay_only_their_own_calls_at_one_engine(place: Place) {
@@ -54,12 +56,21 @@ async fn locked_sessions_delay_only_their_own_calls_at_two_engines(place: Place)
     isolated(place, 2, Rows::Sessions).await;
 }
 
+async fn locked_templates_delay_only_new_names_at_one_engine(place: Place) {
+    isolated(place, 1, Rows::Templates).await;
+}
+
+async fn locked_templates_delay_only_new_names_at_two_engines(place: Place) {
+    isolated(place, 2, Rows::Templates).await;
+}
+
 /// Which rows are locked.
 #[derive(Clone, Copy)]
 enum Rows {
     Requests,
     Semaphores,
     Sessions,
+    Templates,
 }
 
 impl Rows {
@@ -92,6 +103,9 @@ impl Rows {
                 "SELECT owner FROM lockhouse_owner_session {} \
                  WHERE owner='owner-{number}' FOR UPDATE",
                 by[2]
+            ),
+            Rows::Templates => format!(
+                "SELECT pattern FROM lockhouse_template WHERE pattern='made-{number}/*' FOR UPDATE"
             ),
         }
     }
@@ -203,13 +217,15 @@ fn locked_for() -> Duration {
 async fn set_up(lockhouse: &Lockhouse) {
     for number in 0..STRANGERS {
         lockhouse
-            .define(format!("stranger-{number}"), 8)
+            .define(format!("stranger-{number}"), 20)
             .await
             .unwrap();
     }
     for number in 0..LOCKED {
         let name = format!("locked-{number}");
         lockhouse.define(&name, 20).await.unwrap();
+        let pattern = format!("made-{number}/*");
+        lockhouse.template(pattern, 20).await.unwrap();
         let owner = format!("owner-{number}");
         lockhouse
             .heartbeat(&owner, Duration::from_secs(600))
@@ -294,26 +310,27 @@ async fn neighbour(
     }
 }
 
-/// Calls for what is locked, together with a semaphore that is not. Its calls may fail.
+/// Calls for what is locked, together with a semaphore that is not; and for a name that no call used before, which needs
+/// the templates. Its calls may fail.
 async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &AtomicBool) {
     let (held, name) = (format!("held-{number}"), format!("locked-{number}"));
     let (owner, free) = (format!("owner-{number}"), format!("stranger-{number}"));
     let mut round = 0;
     while !is_over.load(Ordering::Relaxed) {
         round += 1;
-        let both = engine.request_with_id(format!("both-{own_id}-{round}"));
-        let both = both
-            .permits(&name, 1)
-            .permits(&free, 1)
-            .ttl(Duration::from_secs(600));
-        let both = async {
+        let with_free = async |name: &str, id: String| {
+            let both = engine.request_with_id(id).permits(name, 1);
+            let both = both.permits(&free, 1).ttl(Duration::from_secs(600));
             if let Ok(permit) = both.try_acquire().await {
                 let _ = permit.release().await;
             }
         };
+        let both = with_free(&name, format!("both-{own_id}-{round}"));
+        let new = format!("made-{number}/{own_id}-{round}");
+        let made = with_free(&new, format!("made-{own_id}-{round}"));
         let beat = engine.heartbeat(&owner, Duration::from_secs(600));
         let at_most = Duration::from_secs(3);
-        let calls = async { tokio::join!(engine.renew(&held, None), both, beat) };
+        let calls = async { tokio::join!(engine.renew(&held, None), both, made, beat) };
         // A caller may give up, and call again.
         let _ = tokio::time::timeout(at_most, calls).await;
         sleep(Duration::from_millis(20)).await;

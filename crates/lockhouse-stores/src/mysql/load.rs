@@ -25,6 +25,9 @@ pub(super) const BY_KEY: [ByKey; 3] = [
     },
 ];
 
+/// MariaDB reads the first comment, and MySQL, which takes `NOWAIT` after its own words only, the second.
+pub(super) const SHARED: &str = "/*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */";
+
 /// A statement that waits for locks for half a second at most, in all (P13). MySQL reads the hint, and
 /// MariaDB the first comment.
 const SELECT: &str = "/*M! SET STATEMENT max_statement_time=0.5 FOR */ \
@@ -50,7 +53,7 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     add(rows::SESSION, owners, names);
     if footprint.templates {
         script.add(format_args!(
-            "{SELECT} {} FROM lockhouse_template t LOCK IN SHARE MODE",
+            "{SELECT} {} FROM lockhouse_template t {SHARED}",
             rows::TEMPLATE
         ));
     }

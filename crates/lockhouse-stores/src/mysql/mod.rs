@@ -107,6 +107,7 @@ impl Dialect for MySqlServer {
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const SHARED: &'static str = load::SHARED;
     const BY_TEMPLATE: [&'static str; 2] = [
         "lockhouse_semaphore s FORCE INDEX (template)",
         "lockhouse_semaphore s FORCE INDEX (used)",

@@ -22,6 +22,8 @@ pub(super) const BY_KEY: [ByKey; 3] = [
     },
 ];
 
+pub(super) const SHARED: &str = "FOR SHARE";
+
 /// Begins a transaction that locks `footprint`, in its order, and reads the clock last.
 ///
 /// Rows are locked as they leave the sort, so in byte order. A row that somebody else had locked is
@@ -45,7 +47,7 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     add(rows::SESSION, owners, names);
     if footprint.templates {
         script.add(format_args!(
-            "SELECT {} FROM lockhouse_template t FOR SHARE",
+            "SELECT {} FROM lockhouse_template t {SHARED}",
             rows::TEMPLATE
         ));
     }

@@ -112,6 +112,7 @@ impl Dialect for PostgresServer {
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const SHARED: &'static str = load::SHARED;
     const BY_TEMPLATE: [&'static str; 2] = ["lockhouse_semaphore s", "lockhouse_semaphore s"];
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "clock_timestamp()";

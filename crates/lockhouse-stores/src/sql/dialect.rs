@@ -103,6 +103,9 @@ pub trait Dialect: Driver {
     /// Semaphores, requests and owners' sessions.
     const BY_KEY: [ByKey; 3];
 
+    /// Ends a SELECT that locks its rows against changes and not against other readers.
+    const SHARED: &'static str;
+
     /// Semaphores by their template and capacity, and by their template and their last use.
     const BY_TEMPLATE: [&'static str; 2];
 

@@ -1,12 +1,12 @@
 //! Which rows other transactions keep locked.
 //!
 //! A row that exists and that `SKIP LOCKED` skips is locked. There are two looks, so that a row which is
-//! locked for a moment only does not count.
+//! locked for a moment only does not count. Of templates a batch reads all, so all are looked at.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockhouse_core::store::Error;
+use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{ExternalId, Footprint, Owner, SemaphoreName};
 use tokio::time::sleep;
 
@@ -48,6 +48,7 @@ async fn look<D: Dialect>(lease: &mut Lease<D>, rows: &Footprint) -> Result<Foot
     if rows.is_empty() {
         return Ok(Footprint::default());
     }
+    let templates = rows.templates && template_is_locked(lease).await?;
     let script = script::<D>(rows);
     let answers = lease.run(&script, CONTEXT).await?;
     // The first is that of BEGIN, the last that of ROLLBACK.
@@ -57,7 +58,10 @@ async fn look<D: Dialect>(lease: &mut Lease<D>, rows: &Footprint) -> Result<Foot
         let all = texts::<D>(answers.next().unwrap_or_default())?;
         Ok(all.difference(&free).cloned().collect())
     };
-    let mut locked = Footprint::default();
+    let mut locked = Footprint {
+        templates,
+        ..Footprint::default()
+    };
     if !rows.semaphores.is_empty() {
         let skipped = skipped()?;
         let names = rows.semaphores.iter();
@@ -77,6 +81,23 @@ async fn look<D: Dialect>(lease: &mut Lease<D>, rows: &Footprint) -> Result<Foot
         locked.owners = owners.cloned().collect();
     }
     Ok(locked)
+}
+
+/// Whether a template is locked, so that a batch can't read all of them. `SKIP LOCKED` would not tell of one that is being
+/// inserted.
+async fn template_is_locked<D: Dialect>(lease: &mut Lease<D>) -> Result<bool, Error> {
+    let mut script = Script::transaction(D::BEGIN);
+    script.add(format_args!(
+        "SELECT t.pattern FROM lockhouse_template t {} NOWAIT",
+        D::SHARED
+    ));
+    let answered = lease.run(&script, CONTEXT).await;
+    lease.roll_back().await;
+    match answered {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == Kind::Locked => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// For each kind of row that is asked for: the keys of those that are free, and then of all.

@@ -34,6 +34,8 @@ enum Row {
     Semaphore(SemaphoreName),
     Request(ExternalId),
     Session(Owner),
+    /// Any of them. A command needs all, and names none.
+    Template,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,11 @@ impl Blocked {
         self.rows.is_empty()
     }
 
+    /// Whether a template is known to be locked.
+    pub(super) fn has_template(&self) -> bool {
+        self.rows.contains_key(&Row::Template)
+    }
+
     /// The locked rows that are to be polled now.
     pub(super) fn rows_to_poll(&mut self) -> Footprint {
         let now = Instant::now();
@@ -76,7 +83,7 @@ impl Blocked {
                 (Row::Semaphore(_), true) => {
                     (now.duration_since(locked.since) / LOOKS).min(SLOWEST)
                 }
-                (Row::Request(_) | Row::Session(_), true) => Duration::ZERO,
+                (Row::Request(_) | Row::Session(_) | Row::Template, true) => Duration::ZERO,
             };
             if now.duration_since(locked.polled) < pause {
                 continue;
@@ -86,6 +93,7 @@ impl Blocked {
                 Row::Semaphore(name) => drop(footprint.semaphores.insert(name.clone())),
                 Row::Request(id) => drop(footprint.requests.insert(id.clone())),
                 Row::Session(owner) => drop(footprint.owners.insert(owner.clone())),
+                Row::Template => footprint.templates = true,
             }
         }
         footprint
@@ -177,5 +185,6 @@ fn rows(footprint: &Footprint) -> impl Iterator<Item = Row> {
     let semaphores = footprint.semaphores.iter().cloned().map(Row::Semaphore);
     let requests = footprint.requests.iter().cloned().map(Row::Request);
     let sessions = footprint.owners.iter().cloned().map(Row::Session);
-    semaphores.chain(requests).chain(sessions)
+    let template = footprint.templates.then_some(Row::Template);
+    semaphores.chain(requests).chain(sessions).chain(template)
 }

@@ -127,7 +127,9 @@ impl State {
         self.blocked.lock(rows);
         let blocked = &self.blocked;
         for queued in self.queue.remove_if(|queued| blocked.concerns(queued)) {
-            self.block(queued, rows);
+            let mut needed = rows.clone();
+            needed.intersect(&queued.needs());
+            self.block(queued, &needed);
         }
     }
 
@@ -142,7 +144,10 @@ impl State {
         }
         let mut rows = rows.clone();
         if self.blocked.concerns(&queued) {
+            // Whether it needs the templates only the batch knows that it was in.
+            let templates = rows.templates;
             rows.intersect(&queued.needs());
+            rows.templates = templates;
         }
         self.blocked.add(queued, &rows);
     }

@@ -5,14 +5,15 @@
 //! plain read finds no room for, [stand in line](crowd).
 
 mod crowd;
+mod unmade;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind};
-use lockhouse_core::{Command, Count, Footprint, Place, Reply, SemaphoreName};
+use lockhouse_core::{Command, Count, Footprint, Reply, SemaphoreName};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
@@ -40,6 +41,14 @@ pub(super) struct Lane {
     made: Instant,
     /// What else there is to each command. None are left once they are answered.
     asked: Vec<Asked>,
+}
+
+/// The result of trying a batch.
+enum Tried {
+    /// One answer for each command.
+    Together(Vec<Answered>),
+    /// The store takes it only command by command, if at all.
+    InVain,
 }
 
 /// A command of a batch, without what the batch has of it.
@@ -114,10 +123,14 @@ impl Lane {
 
     pub(super) async fn run(mut self) {
         let (begun, deadline) = (Instant::now(), retry::deadline());
-        let mut answers = self.decide(deadline).await;
-        self.ask_again_for_the_late(&mut answers, begun, deadline)
-            .await;
-        self.answer(answers.into_iter());
+        match self.decide(deadline).await {
+            Tried::Together(mut answers) => {
+                self.ask_again_for_the_late(&mut answers, begun, deadline)
+                    .await;
+                self.answer(answers.into_iter());
+            }
+            Tried::InVain => self.decide_one_by_one(begun, deadline).await,
+        }
         self.gather().await;
     }
 
@@ -125,12 +138,18 @@ impl Lane {
     /// Nobody waits for them in the lines of the semaphores that no other command of the batch touches.
     async fn block(&mut self, locked: &Footprint) -> bool {
         let lacking = self.lacking(locked).await;
+        let unmade = self.unmade(locked).await;
         let (blocked, rest): (Vec<_>, Vec<_>) = self
             .empty()
-            .partition(|queued| queued.needs().overlaps(locked));
+            .partition(|queued| unmade.needs(queued).overlaps(locked));
         let is_some = !blocked.is_empty();
         let blocked = self.park(blocked, lacking);
-        self.leave(blocked.into_iter().map(|queued| (queued, locked.clone())));
+        let blocked = blocked.into_iter().map(|queued| {
+            let mut rows = locked.clone();
+            rows.intersect(&unmade.needs(&queued));
+            (queued, rows)
+        });
+        self.leave(locked, blocked);
         self.fill_with_rest(rest);
         is_some
     }
@@ -143,22 +162,26 @@ impl Lane {
 
     /// Where one row is locked there may be others: then a batch looks before it waits.
     async fn block_beforehand(&mut self) {
-        if self.driver.state().blocked.is_empty() {
-            return;
+        let mut rows = self.batch.footprint.clone();
+        {
+            let blocked = &self.driver.state().blocked;
+            if blocked.is_empty() {
+                return;
+            }
+            rows.templates |= blocked.has_template();
         }
-        let store = &*self.driver.store;
-        match store.locked(&self.batch.footprint).await {
+        match self.driver.store.locked(&rows).await {
             Ok(locked) => drop(self.block(&locked).await),
             Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
         }
     }
 
-    /// Notes the locked rows of each, and sets it aside.
-    fn leave(&self, blocked: impl Iterator<Item = (Queued, Footprint)>) {
+    /// Takes note that `locked` are locked, and sets aside each of `blocked` until the rows are free that it needs.
+    fn leave(&self, locked: &Footprint, blocked: impl IntoIterator<Item = (Queued, Footprint)>) {
         let mut state = self.driver.state();
-        for (queued, locked) in blocked {
-            state.lock(&locked);
-            state.block(queued, &locked);
+        state.lock(locked);
+        for (queued, rows) in blocked {
+            state.block(queued, &rows);
         }
         state.call();
         drop(state);
@@ -230,7 +253,11 @@ impl Lane {
     /// Gives each who asked its answer.
     fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
         let decided = self.empty().zip(answers);
-        let decided = decided.map(|(queued, answer)| Decided {
+        self.tell(decided);
+    }
+
+    fn tell(&self, decided: impl IntoIterator<Item = (Queued, Answered)>) {
+        let decided = decided.into_iter().map(|(queued, answer)| Decided {
             command: queued.command,
             reply_to: queued.reply_to,
             frees: queued.frees,
@@ -242,8 +269,8 @@ impl Lane {
     }
 
     /// One result for each command that is still in the batch: those that need a locked row are set aside. If
-    /// the store turns a batch down, each command is tried on its own, so that only the one to blame fails.
-    async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
+    /// the store turns a batch down, each command is to be tried on its own, so that only the one to blame fails.
+    async fn decide(&mut self, deadline: Instant) -> Tried {
         self.block_beforehand().await;
         let mut is_again = false;
         while !self.batch.commands.is_empty() {
@@ -258,7 +285,7 @@ impl Lane {
                 }
             };
             let error = match decided.await {
-                Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
+                Ok(outcomes) => return Tried::Together(outcomes.into_iter().map(Ok).collect()),
                 Err(error) => error,
             };
             let many = self.batch.commands.len();
@@ -272,73 +299,47 @@ impl Lane {
                         self.step_aside().await;
                         sleep(A_MOMENT).await;
                     } else if !is_named || !self.block(error.locked()).await {
-                        return self.decide_one_by_one(deadline).await;
+                        return Tried::InVain;
                     }
                 }
                 Kind::Rejected if many > 1 => {
                     tracing::warn!(%error, many, "a batch was turned down, trying one by one");
-                    return self.decide_one_by_one(deadline).await;
+                    return Tried::InVain;
                 }
-                _ => return shared(error, many).collect(),
+                _ => return Tried::Together(shared(error, many).collect()),
             }
         }
-        Vec::new()
+        Tried::Together(Vec::new())
     }
 
-    /// Who is refused and goes on waiting comes before those behind it, as it does in one batch.
-    async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
-        let mut results = Vec::with_capacity(self.batch.commands.len());
-        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
-        for command in &self.batch.commands {
-            let mut command = command.clone();
-            if let Command::Acquire { ask, turn } = &mut command {
-                let is_behind = |name: &&SemaphoreName| {
-                    let first = waits.get(*name);
-                    first.is_some_and(|first| *first < turn.place)
-                };
-                let names = ask.permits().map(|(name, _)| name);
-                turn.behind.extend(names.filter(is_behind).cloned());
+    /// Tries the commands in their order, each in a transaction of its own. An answer is applied before the next command
+    /// is tried, so an ask that is refused and waits is in the waiting line by then, and the next one's turn comes from that
+    /// line (P11).
+    ///
+    /// A command is set aside that meets a locked row, as a renewal does that comes too late and needs a semaphore which
+    /// it does not name. A new id that sorts into a gap which is locked is answered with the error: no poll would find the gap.
+    async fn decide_one_by_one(&mut self, begun: Instant, deadline: Instant) {
+        while !self.asked.is_empty() {
+            if let Command::Acquire { ask, turn } = &mut self.batch.commands[0] {
+                turn.behind = self.driver.state().waiting.behind(ask, turn.place);
             }
-            let alone = batch(vec![command.clone()], &HashSet::new());
+            let alone = batch(vec![self.batch.commands[0].clone()], &HashSet::new());
             let store = &*self.driver.store;
             let outcome = retry::transact(store, &alone, self.made, deadline, OnLock::Report).await;
-            let answer = outcome.map(|mut outcomes| outcomes.remove(0));
-            if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
-                && turn.waits
-                && refusal.lacks_room()
-            {
-                let reserved = self.driver.state().waiting.reserved(ask, refusal);
-                for name in reserved {
-                    let first = waits.entry(name).or_insert(turn.place);
-                    *first = turn.place.min(*first);
-                }
-            }
-            results.push(answer);
-        }
-        self.block_one_by_one(results)
-    }
-
-    /// Sets those aside that met a locked row when they were tried alone, as a renewal does that comes too
-    /// late and needs a semaphore which it does not name. A new id that sorts into a gap which is locked is
-    /// answered with the error: no poll would find the gap.
-    fn block_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
-        let (mut blocked, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
-        for (queued, answer) in self.empty().zip(results) {
+            let mut answer = [outcome.map(|mut outcomes| outcomes.remove(0))];
+            self.ask_again_for_the_late(&mut answer, begun, deadline)
+                .await;
+            let [answer] = answer;
+            let command = self.batch.commands.remove(0);
+            let queued = self.asked.remove(0).queued(command);
             match answer {
-                Err(error) if !error.locked().is_empty() => blocked.push((queued, error)),
-                answer => {
-                    rest.push(queued);
-                    answers.push(answer);
+                Err(error) if !error.locked().is_empty() => {
+                    let rows = error.locked();
+                    self.leave(rows, [(queued, rows.clone())]);
                 }
+                answer => self.tell([(queued, answer)]),
             }
         }
-        self.leave(
-            blocked
-                .into_iter()
-                .map(|(queued, error)| (queued, error.locked().clone())),
-        );
-        self.fill_with_rest(rest);
-        answers
     }
 }
 

@@ -8,7 +8,7 @@
 //! nothing there. Whether a waiter lacks keys is looked at again when it is the first in the line of one, and, once it lacks
 //! none, whenever one of its keys changes.
 
-use lockhouse_core::{Ask, Place, Refusal, SemaphoreName};
+use lockhouse_core::{Place, SemaphoreName};
 
 use super::WaitingLine;
 use super::waiter::WaiterState;
@@ -63,25 +63,6 @@ impl WaitingLine {
         line.fronts.clear();
         for place in line.parked.clone() {
             self.set(place, WaiterState::Parked);
-        }
-    }
-
-    /// The semaphores on which a waiter that was refused comes before those behind it.
-    pub(in crate::engine) fn reserved(&self, ask: &Ask, refusal: &Refusal) -> Vec<SemaphoreName> {
-        let lacking = match refusal {
-            Refusal::Exhausted(names) | Refusal::OthersFirst(names) if self.knows_keys => {
-                names.as_slice()
-            }
-            _ => &[],
-        };
-        let is_key = |name: &&SemaphoreName| {
-            let line = self.lines.get(*name);
-            line.is_some_and(|line| line.is_keyed)
-        };
-        let keys: Vec<_> = lacking.iter().filter(is_key).cloned().collect();
-        match keys.is_empty() {
-            true => ask.permits().map(|(name, _)| name.clone()).collect(),
-            false => keys,
         }
     }
 }

@@ -243,18 +243,23 @@ impl WaitingLine {
 
     /// The turn of an ask in the batch that takes it now.
     pub(super) fn turn(&self, ask: &Ask, ticket: &Ticket) -> Turn {
-        let is_behind = |name: &&SemaphoreName| {
-            let line = self.lines.get(*name);
-            line.is_some_and(|line| line.is_behind(ticket.place))
-        };
-        let names = ask.permits().map(|(name, _)| name);
         Turn {
             place: ticket.place,
             waits: !ticket.wait.is_over(),
-            behind: names.filter(is_behind).cloned().collect(),
+            behind: self.behind(ask, ticket.place),
             process: self.process,
             waited: ticket.waited(),
         }
+    }
+
+    /// The semaphores of `ask` for which others wait ahead of `place`.
+    pub(super) fn behind(&self, ask: &Ask, place: Place) -> BTreeSet<SemaphoreName> {
+        let is_behind = |name: &&SemaphoreName| {
+            let line = self.lines.get(*name);
+            line.is_some_and(|line| line.is_behind(place))
+        };
+        let names = ask.permits().map(|(name, _)| name);
+        names.filter(is_behind).cloned().collect()
     }
 
     /// The turn of one who was called in the batch that takes it now; None if it has left.
