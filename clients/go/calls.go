@@ -193,12 +193,16 @@ func (c *Client) end(ctx context.Context, id, by string, isForced bool) (bool, e
 	began := time.Now()
 	var ended struct {
 		Request
-		Released  bool      `json:"released"`
-		DecidedAt time.Time `json:"decided_at"`
+		Released   bool       `json:"released"`
+		DecidedAt  time.Time  `json:"decided_at"`
+		FinishedAt *time.Time `json:"finished_at"`
 	}
 	answer, err := c.do(ctx, call{method: "DELETE", path: at + withQuery(query)}, &ended)
 	if err != nil || ended.Released || !answer.before || ended.ReleasedAt == nil {
 		return ended.Released, err
+	}
+	if ended.FinishedAt != nil { // The holder's own transaction released it.
+		return false, nil
 	}
 	// What had ended longer ago than this call took, an earlier try of it did not end.
 	isOurs := (ended.EndReason == "forced") == isForced && (isForced || ended.EndReason == "released")

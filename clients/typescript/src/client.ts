@@ -318,8 +318,9 @@ export class Lockhouse implements AsyncDisposable {
     const began = now();
     const path = withQuery(pathOf("requests", externalId), query);
     const asked = await this.#call({ method: "DELETE", path });
-    const ended = ofWire<RequestStatus & { released: boolean; decidedAt: Date }>(asked.value);
+    const ended = ofWire<RequestStatus & { released: boolean; decidedAt: Date; finishedAt?: Date }>(asked.value);
     if (ended.released || !asked.before || ended.endReason !== reason || !ended.releasedAt) return ended.released;
+    if (ended.finishedAt) return false; // The holder's own transaction released it.
     // What had ended longer ago than this call took, an earlier try of it did not end.
     return ended.decidedAt.getTime() - ended.releasedAt.getTime() <= now() - began;
   }

@@ -49,6 +49,18 @@ impl Request {
         }
     }
 
+    /// The state that readers see. A request that its holder finished is released from that time on, also before a command
+    /// has ended it.
+    pub fn seen_state(&self) -> State {
+        let reason = EndReason::Released;
+        match self.finished_at {
+            Some(at) if self.end_reason().is_none_or(|ended| ended == reason) => {
+                State::Released { reason, at }
+            }
+            _ => self.state,
+        }
+    }
+
     /// Why it ended, if it has.
     pub fn end_reason(&self) -> Option<EndReason> {
         match self.state {

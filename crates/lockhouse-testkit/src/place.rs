@@ -151,8 +151,8 @@ pub async fn server() -> Option<Place> {
     Some(place)
 }
 
-/// Until the runtime ends.
-async fn serve(lockhouse: Lockhouse) -> (String, impl Send + Sync + 'static) {
+/// A server on loopback, in this process, until the runtime ends.
+pub async fn serve(lockhouse: Lockhouse) -> (String, impl Send + Sync + 'static) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let serving = lockhouse_server::serve(lockhouse, listener, pending::<()>());

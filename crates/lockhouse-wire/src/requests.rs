@@ -96,6 +96,9 @@ pub struct Request {
     pub created_at: Timestamp,
     /// When it ended, once it has.
     pub released_at: Option<Timestamp>,
+    /// When its holder finished it in a transaction of its own. From then on it is `released`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
     /// Who ended it, where that was not its holder and they said.
     #[serde(default)]
     pub ended_by: Option<String>,
@@ -214,16 +217,22 @@ impl From<&lockhouse_core::Request> for Request {
             fence: permit.fence,
             slots: permit.slots.as_ref().map(|slots| slots.iter().collect()),
         });
+        let state = request.seen_state();
+        let (end_reason, released_at) = match state {
+            State::Acquired => (None, None),
+            State::Released { reason, at } => (Some(reason.to_string()), Some(at)),
+        };
         Self {
             external_id: request.external_id.to_string(),
-            state: request.state.as_str().to_owned(),
-            end_reason: request.end_reason().map(|reason| reason.to_string()),
+            state: state.as_str().to_owned(),
+            end_reason,
             owner: owner(request.owner.as_ref()),
             permits: permits.collect(),
             ttl_ms: request.ttl.map(Ttl::as_ms),
             expires_at: request.expires_at,
             created_at: request.created_at,
-            released_at: request.released_at(),
+            released_at,
+            finished_at: request.finished_at,
             ended_by: request.ended_by.as_ref().map(by),
             token: token(request.owner.as_ref()),
         }
@@ -266,8 +275,7 @@ impl TryFrom<Request> for lockhouse_core::Request {
             permits: permits.collect::<Result<_, _>>()?,
             ttl: request.ttl_ms.map(Ttl::from_ms).transpose()?,
             expires_at: request.expires_at,
-            // Only the store needs it.
-            finished_at: None,
+            finished_at: request.finished_at,
             created_at: request.created_at,
             ended_by: request.ended_by.map(Owner::parse).transpose()?,
         })

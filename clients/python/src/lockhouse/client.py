@@ -203,6 +203,8 @@ class Client:
         wire = asked.value
         if wire["released"] or not asked.before or wire["end_reason"] not in ("released", "forced"):
             return bool(wire["released"])
+        if wire.get("finished_at") is not None:
+            return False  # The holder's own transaction released it.
         # What had ended longer ago than this call took, an earlier try of it did not end.
         ended_ago = time_of(wire["decided_at"]) - time_of(wire["released_at"])
         return ended_ago.total_seconds() <= time.monotonic() - began

@@ -5,6 +5,7 @@
 mod drivers;
 mod finish;
 mod held;
+mod http;
 mod slow;
 
 use std::time::Duration;

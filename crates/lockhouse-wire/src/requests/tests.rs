@@ -76,8 +76,10 @@ fn a_request_comes_back_as_it_was_sent() {
         .into_iter()
         .map(ended)
         .chain([State::Acquired]);
-    for state in states {
-        let request = lockhouse_core::Request {
+    let finished_at = [None, Some(Timestamp::UNIX_EPOCH)];
+    let states = states.flat_map(|state| finished_at.map(|finished_at| (state, finished_at)));
+    for (state, finished_at) in states {
+        let mut request = lockhouse_core::Request {
             external_id: id(),
             owner: ask().owner,
             state,
@@ -89,7 +91,7 @@ fn a_request_comes_back_as_it_was_sent() {
             }],
             ttl: ask().ttl,
             expires_at: Some("2026-01-02T03:04:05.000006Z".parse().unwrap()),
-            finished_at: None,
+            finished_at,
             created_at: Timestamp::UNIX_EPOCH,
             ended_by: (!matches!(state, State::Acquired)).then(|| Owner::parse("bob").unwrap()),
         };
@@ -98,6 +100,7 @@ fn a_request_comes_back_as_it_was_sent() {
             decided_at: Timestamp::UNIX_EPOCH,
             request: Request::from(&request),
         };
+        request.state = request.seen_state();
         let read: Released = serde_json::from_str(&serde_json::to_string(&sent).unwrap()).unwrap();
         assert_eq!(
             lockhouse_core::Request::try_from(read.request).unwrap(),

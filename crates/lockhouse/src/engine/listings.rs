@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockhouse_core::store::{self, Cursor, Held, Holders, Page};
-use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName, State};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -121,7 +121,10 @@ impl Engine {
         page: &Page<Cursor>,
         deadline: Instant,
     ) -> Result<Held, Error> {
-        let shows = |request: &Request| of.on.is_some() || !is_our_own(request);
+        let shows = |request: &Request| {
+            let is_held = request.seen_state() == State::Acquired;
+            is_held && (of.on.is_some() || !is_our_own(request))
+        };
         let begun = Instant::now();
         let (mut requests, mut after) = (Vec::new(), page.after);
         loop {

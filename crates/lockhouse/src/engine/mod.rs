@@ -302,7 +302,9 @@ impl Engine {
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
         let request = retry::read(retry::deadline(), || self.store.request(external_id)).await?;
         let request = request.filter(|request| !is_our_own(request));
-        Ok(request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?)
+        let mut request = request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?;
+        request.state = request.seen_state();
+        Ok(request)
     }
 
     pub(crate) async fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Result<Held, Error> {

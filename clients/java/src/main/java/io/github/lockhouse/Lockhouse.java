@@ -283,7 +283,9 @@ public final class Lockhouse implements AutoCloseable {
         Asked asked = ask(Call.of("DELETE", path("requests", externalId) + query(query)));
         Wire ended = Wire.of(asked.json());
         boolean isSame = (isForced ? "forced" : "released").equals(ended.text("end_reason"));
-        if (ended.is("released") || !asked.before() || !isSame) {
+        // The holder's own transaction released what is finished.
+        boolean isFinished = ended.maybeTime("finished_at").isPresent();
+        if (ended.is("released") || !asked.before() || !isSame || isFinished) {
             return ended.is("released");
         }
         // What had ended longer ago than this call took, an earlier try of it did not end.
