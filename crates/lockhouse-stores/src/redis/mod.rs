@@ -5,7 +5,7 @@
 //! written in Lua, and nothing is locked: of two batches that meet, the second finds its rows changed and begins again.
 //!
 //! - `keys` says where everything is, `rows` reads it, and `writes` changes it.
-//! - `transaction` is the two ends of a batch; `listing`, `upkeep`, `recount`, `templates`, `tokens` and `waiting_list` are the
+//! - `transaction` is the two ends of a batch; `listing`, `upkeep`, `purge`, `recount`, `templates`, `tokens` and `waiting_list` are the
 //!   other calls.
 //! - `connection` runs scripts, and `error` says what became of one that failed.
 
@@ -14,6 +14,7 @@ mod error;
 mod info;
 mod keys;
 mod listing;
+mod purge;
 mod recount;
 mod rows;
 mod store;

@@ -10,3 +10,4 @@ mod hooked;
 mod listings;
 mod owners;
 mod patience;
+mod templates;

@@ -1,5 +1,6 @@
 //! Templates: what they say is done to their semaphores, in batches.
 
+use std::collections::HashSet;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -102,29 +103,44 @@ impl Engine {
     }
 
     /// Has the semaphores of `template` follow it, piece by piece.
+    ///
+    /// Some are found and stay as they are: they are locked, waited for, or in use again. They are found again, so each
+    /// piece is larger by their number, and the pieces go on behind them.
     async fn follow(&self, template: &Template) -> Result<Followed, Error> {
-        let mut total = Followed::default();
-        let mut last = Vec::new();
+        let (mut total, mut stay) = (Followed::default(), HashSet::new());
         loop {
-            let deadline = retry::deadline();
-            let find = || self.store.to_follow(template, PIECE);
-            let names = retry::read(deadline, find).await?;
-            // Those that are found again, though they have followed, would be found for ever.
-            if names == last {
+            let limit = PIECE.saturating_add(u32::try_from(stay.len()).unwrap_or(u32::MAX));
+            let find = || self.store.to_follow(template, limit);
+            let mut names = retry::read(retry::deadline(), find).await?;
+            names.retain(|name| !stay.contains(name));
+            if names.is_empty() {
                 return Ok(total);
             }
-            last.clone_from(&names);
+            let follows = names.iter().cloned().map(|name| self.follow_one(name));
+            let follows: Vec<_> = follows.collect();
             let mut followed = Followed::default();
-            let follows = names.into_iter().map(|name| self.follow_one(name));
-            for one in join_all(follows).await {
-                followed += one?;
-            }
-            // What is found and stays as it is, is in use again, or locked.
-            if followed == Followed::default() {
-                return Ok(total);
+            for (name, one) in names.iter().zip(join_all(follows).await) {
+                let one = one?;
+                if one == Followed::default() {
+                    stay.insert(name.clone());
+                }
+                followed += one;
             }
             total += followed;
+            // Another process that has changed the template has them follow it.
+            if followed == Followed::default() && !self.is_current(template).await? {
+                return Ok(total);
+            }
         }
+    }
+
+    /// Whether `template` is as it was read.
+    async fn is_current(&self, template: &Template) -> Result<bool, Error> {
+        let page = Page {
+            after: None,
+            limit: MAX_TEMPLATES as u32,
+        };
+        Ok(self.templates(&page).await?.contains(template))
     }
 
     async fn follow_one(&self, name: SemaphoreName) -> Result<Followed, Error> {
