@@ -230,7 +230,7 @@ fn sweep_interval(text: &str) -> Result<Duration, String> {
     within(text, Duration::from_millis(100), MOST)
 }
 
-fn from_a_second(text: &str) -> Result<Duration, String> {
+pub(crate) fn from_a_second(text: &str) -> Result<Duration, String> {
     within(text, Duration::from_secs(1), MOST)
 }
 

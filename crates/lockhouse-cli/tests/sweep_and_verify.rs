@@ -4,6 +4,8 @@
 
 mod house;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use house::{House, until};
@@ -220,4 +222,40 @@ fn epoch_prints_the_new_epoch_and_only_raises() {
     assert_eq!(beyond.code, 64, "{beyond:?}");
     let next = house.json(&["acquire", "-s", "a"]);
     assert_eq!(next["permits"][0]["fence"], (3_u64 << 32) + 1);
+}
+
+#[test]
+fn a_server_that_recounts_says_what_it_found() {
+    let house = House::on_a_store();
+    house.text(&["create", "a", "5"]);
+    house.text(&["acquire", "-s", "a=2"]);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--verify-every", "1s"];
+    let mut server = house.start(&serve);
+    let line = server.line();
+    let (_, address) = line.rsplit_once("http://").expect(&line);
+    let found = |count: &str| {
+        let metric = format!("\nlockhouse_drift_findings {count}\n");
+        metrics(address).contains(&metric)
+    };
+    assert!(found("0"));
+    sql(
+        &house,
+        "UPDATE lockhouse_semaphore SET in_use = 4 WHERE name = 'a'",
+    );
+    until("it is found", || found("1"));
+    while !server
+        .log_line()
+        .contains("P2: \"a\" counts 4 in use, but 2 are live")
+    {}
+    house.text(&["verify", "--repair"]);
+    until("it is mended", || found("0"));
+}
+
+fn metrics(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let call = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(call.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

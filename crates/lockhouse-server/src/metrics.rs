@@ -5,7 +5,7 @@
 //! route is the pattern, not the path, so that names don't become labels.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
@@ -24,7 +24,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::connections::Counts;
 use crate::failure::Failure;
 use crate::store_metrics::StoreMetrics;
-use crate::{gauges, shares, text_format};
+use crate::{gauges, process, shares, text_format};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -54,6 +54,9 @@ pub(crate) struct Metrics {
     waits: Histogram,
     holds: Histogram,
     upkeep_failing: Gauge,
+    upkeep_working: Gauge,
+    drift: Gauge,
+    begun: SystemTime,
     connections: Counts,
     shares: shares::Counts,
     /// Of the semaphores that have gauges.
@@ -103,6 +106,18 @@ impl Metrics {
             "upkeep_failing",
             "1 while this server should do the upkeep and cannot, else 0; /readyz says why",
             upkeep_failing.clone(),
+        );
+        let upkeep_working = Gauge::default();
+        registry.register(
+            "upkeep_working",
+            "1 while this server does the upkeep, else 0; one of the processes on a store does it",
+            upkeep_working.clone(),
+        );
+        let drift = Gauge::default();
+        registry.register(
+            "drift_findings",
+            "What the last recount of this server found that does not match; 0 without one",
+            drift.clone(),
         );
         let refusals = Family::default();
         registry.register(
@@ -161,6 +176,9 @@ impl Metrics {
             waits,
             holds,
             upkeep_failing,
+            upkeep_working,
+            drift,
+            begun: SystemTime::now(),
             connections,
             shares,
             prefixes: prefixes.into(),
@@ -171,6 +189,11 @@ impl Metrics {
     /// What connections count.
     pub(crate) fn connections(&self) -> Counts {
         self.connections.clone()
+    }
+
+    /// What a recount found.
+    pub(crate) fn drift(&self) -> Gauge {
+        self.drift.clone()
     }
 
     /// What the shares of tokens count.
@@ -234,8 +257,11 @@ pub(crate) async fn get(
     State(metrics): State<Arc<Metrics>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let fails = matches!(lockhouse.upkeep_state(), UpkeepState::Failing(_));
+    let upkeep = lockhouse.upkeep_state();
+    let fails = matches!(upkeep, UpkeepState::Failing(_));
     metrics.upkeep_failing.set(i64::from(fails));
+    let works = upkeep == UpkeepState::Working;
+    metrics.upkeep_working.set(i64::from(works));
     let mut text = String::new();
     encode_registry(&mut text, &metrics.registry)
         .and(
@@ -244,6 +270,7 @@ pub(crate) async fn get(
                 .iter()
                 .try_for_each(|store| store.encode(&mut text)),
         )
+        .and(process::encode(&mut text, metrics.begun))
         .and(gauges::encode(&mut text, &lockhouse, &metrics.prefixes).await)
         .and_then(|()| encode_eof(&mut text))
         .map_err(|error| Failure::new(Code::Internal, format!("no metrics: {error}")))?;

@@ -1,5 +1,7 @@
 //! How a server serves.
 
+use std::time::Duration;
+
 use crate::access::Auth;
 use crate::audit::AuditLog;
 use crate::store_metrics::StoreMetrics;
@@ -25,6 +27,8 @@ pub struct Options {
     /// How many calls of tokens may be under way at once, three quarters of them of one token; 256 by default. Further
     /// calls queue.
     pub calls: usize,
+    /// How often a server that does the upkeep recounts all permits; never without.
+    pub verify_every: Option<Duration>,
 }
 
 impl Default for Options {
@@ -38,6 +42,7 @@ impl Default for Options {
             audit: None,
             waiters_per_token: 5_000,
             calls: 256,
+            verify_every: None,
         }
     }
 }

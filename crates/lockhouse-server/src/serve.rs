@@ -16,6 +16,7 @@ use crate::access::Access;
 use crate::connection::{self, Offer};
 use crate::connections::Connections;
 use crate::descriptors::Bounds;
+use crate::drift;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::origin::{Hosts, Site};
@@ -81,8 +82,9 @@ pub async fn serve_with(
         options.behind_proxy,
         options.behind_proxy || tls.is_some(),
     );
+    let drift = metrics.drift();
     let router = with_stopping(
-        lockhouse,
+        lockhouse.clone(),
         stopping.clone(),
         site,
         metrics,
@@ -99,6 +101,7 @@ pub async fn serve_with(
     tokio::select! {
         never = take(&listener, &connections, &mut served, &offer) => match never {},
         never = watch(tls.as_ref()) => never,
+        never = drift::watch(&lockhouse, options.verify_every, &drift) => match never {},
         _ = shutdown => {}
     }
     drop(listener);

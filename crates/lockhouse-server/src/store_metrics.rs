@@ -5,12 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer};
+use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer, PoolUse};
 use lockhouse::{EndReason, Outcome, Reply};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -56,7 +57,10 @@ const TRANSIENT: [Kind; 5] = [
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct StoreMetrics(Arc<Measures>);
+pub struct StoreMetrics {
+    measures: Arc<Measures>,
+    store: Arc<dyn FullStore>,
+}
 
 #[derive(Debug)]
 struct Measures {
@@ -65,6 +69,7 @@ struct Measures {
     errors: Family<Failed, Counter>,
     batch_sizes: Histogram,
     ends: Family<Ended, Counter>,
+    grants: Counter,
 }
 
 /// The store in front of which calls are measured.
@@ -86,6 +91,11 @@ struct Failed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Pooled {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     reason: &'static str,
 }
@@ -95,15 +105,42 @@ impl StoreMetrics {
     pub fn around(store: Arc<dyn FullStore>) -> (Arc<dyn FullStore>, Self) {
         let measures = Arc::new(Measures::new());
         let measured = Measured {
-            store,
+            store: Arc::clone(&store),
             measures: Arc::clone(&measures),
         };
-        (Arc::new(measured), Self(measures))
+        (Arc::new(measured), Self { measures, store })
     }
 
     /// Appends them to `text`.
     pub(crate) fn encode(&self, text: &mut String) -> std::fmt::Result {
-        encode_registry(text, &self.0.registry)
+        let retries = Counter::<u64>::default();
+        retries.inc_by(lockhouse::store_retries());
+        let mut counted_elsewhere = Registry::with_prefix("lockhouse_store");
+        counted_elsewhere.register(
+            "retries",
+            "Calls to the store that were tried again",
+            retries,
+        );
+        let PoolUse { most, in_use, idle } = self.store.pool_use().unwrap_or_default();
+        let connections = Family::<Pooled, Gauge>::default();
+        for (state, count) in [("in_use", in_use), ("idle", idle)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            connections.get_or_create(&Pooled { state }).set(count);
+        }
+        counted_elsewhere.register(
+            "connections",
+            "Connections to the database, by whether a call uses them",
+            connections,
+        );
+        let bound = Gauge::<i64>::default();
+        bound.set(i64::try_from(most).unwrap_or(i64::MAX));
+        counted_elsewhere.register(
+            "connections_max",
+            "The most connections to the database",
+            bound,
+        );
+        encode_registry(text, &self.measures.registry)?;
+        encode_registry(text, &counted_elsewhere)
     }
 }
 
@@ -126,6 +163,12 @@ impl Measures {
             "requests_ended",
             "Requests that this server ended, by the reason",
             ends.clone(),
+        );
+        let grants = Counter::default();
+        registry.register(
+            "requests_granted",
+            "Requests that this server granted",
+            grants.clone(),
         );
         let store = registry.sub_registry_with_prefix("store");
         store.register_with_unit(
@@ -150,6 +193,7 @@ impl Measures {
             errors,
             batch_sizes,
             ends,
+            grants,
         }
     }
 
@@ -169,17 +213,21 @@ impl Measures {
         answer
     }
 
-    fn count_ends(&self, outcomes: &[Outcome]) {
+    fn count(&self, outcomes: &[Outcome]) {
         for outcome in outcomes {
-            let Ok(Reply::Ended {
-                request, now: true, ..
-            }) = outcome
-            else {
-                continue;
-            };
-            if let Some(reason) = request.end_reason() {
-                let reason = reason.as_str();
-                self.ends.get_or_create(&Ended { reason }).inc();
+            match outcome {
+                Ok(Reply::Granted { now: true, .. }) => {
+                    self.grants.inc();
+                }
+                Ok(Reply::Ended {
+                    request, now: true, ..
+                }) => {
+                    if let Some(reason) = request.end_reason() {
+                        let reason = reason.as_str();
+                        self.ends.get_or_create(&Ended { reason }).inc();
+                    }
+                }
+                _ => {}
             }
         }
     }
@@ -206,7 +254,7 @@ impl Layer for Measured {
             .measures
             .measure(TRANSACT, self.store.transact(batch))
             .await?;
-        self.measures.count_ends(&outcomes);
+        self.measures.count(&outcomes);
         Ok(outcomes)
     }
 }

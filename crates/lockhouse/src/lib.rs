@@ -215,6 +215,7 @@ pub use access::{ConnectOptions, Secret};
 pub use answers::{Raised, Released};
 pub use client::Lockhouse;
 pub use define::Define;
+pub use engine::store_retries;
 pub use holding::Lost;
 pub use liveness::OwnerPattern;
 pub use lockhouse_core::store;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lockhouse::{Lockhouse, Upkeep};
@@ -18,7 +19,7 @@ use crate::hold::{Signals, or_signal};
 use crate::place::{self, Place};
 use crate::service_manager;
 use crate::settings::{self, Setting};
-use crate::upkeep::{Ages, Intervals};
+use crate::upkeep::{Ages, Intervals, from_a_second};
 
 /// Serve a store over HTTP
 ///
@@ -129,6 +130,16 @@ pub(crate) struct Serve {
         default_value_t = LogFormat::Text
     )]
     log_format: LogFormat,
+    /// How often all permits are recounted, in one read of all rows, by the server that does the upkeep: 1s to 10years. What does
+    /// not match is logged, and counted in /metrics. Never by default
+    #[arg(
+        long,
+        env = "LOCKHOUSE_VERIFY_EVERY",
+        value_name = "DURATION",
+        value_parser = from_a_second,
+        help_heading = "Upkeep"
+    )]
+    verify_every: Option<Duration>,
     #[command(flatten)]
     intervals: Intervals,
     #[command(flatten)]
@@ -204,6 +215,7 @@ impl Serve {
             store_metrics: Some(store_metrics),
             waiters_per_token: self.max_waiters_per_token,
             calls: usize::try_from(self.max_calls).unwrap_or(usize::MAX),
+            verify_every: self.verify_every,
         };
         service_manager::ready();
         let serving = lockhouse_server::serve_with(lockhouse, listener, options, shutdown);

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 
 use super::{
     Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, NewToken,
-    Notification, Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens,
-    Upkeep, WaitingList,
+    Notification, Page, PoolUse, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList,
+    Tokens, Upkeep, WaitingList,
 };
 use crate::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
@@ -213,6 +213,10 @@ impl<L: Layer> Store for L {
 
     fn max_batch(&self) -> usize {
         self.inner().max_batch()
+    }
+
+    fn pool_use(&self) -> Option<PoolUse> {
+        self.inner().pool_use()
     }
 
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {

@@ -11,6 +11,7 @@ mod layer;
 mod listing;
 mod migration;
 mod notification;
+mod pool_use;
 mod templates;
 mod tokens;
 mod transaction;
@@ -30,6 +31,7 @@ pub use layer::{Call, Layer};
 pub use listing::{Holders, Listing, Page};
 pub use migration::Migration;
 pub use notification::Notification;
+pub use pool_use::PoolUse;
 pub use templates::Templates;
 pub use tokens::{MAX_TOKENS, NewToken, TokenList, Tokens};
 pub use transaction::{Commit, Transaction, transact, transact_at_once};
@@ -91,6 +93,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Whether the store answers and its schema is the one that this version needs.
     async fn ready(&self) -> Result<(), Error>;
+
+    /// The connections to its database, now; none if it keeps no pool of them.
+    fn pool_use(&self) -> Option<PoolUse>;
 }
 
 /// A store with all that Lockhouse asks of one.

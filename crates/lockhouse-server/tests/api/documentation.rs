@@ -55,7 +55,7 @@ async fn metrics_md_has_every_metric() {
     let documented = rows(&page("metrics.md"));
     let documented: BTreeSet<_> = documented
         .into_iter()
-        .filter(|(name, _)| name.starts_with("lockhouse_"))
+        .filter(|(name, _)| name.starts_with("lockhouse_") || name.starts_with("process_"))
         .collect();
     assert!(served.len() > 4, "{served:?}");
     assert_eq!(

@@ -80,6 +80,7 @@ async fn the_store_is_measured() {
     let text = server.get("/metrics").await;
     let text = String::from_utf8_lossy(&text.body).into_owned();
     for line in [
+        "lockhouse_requests_granted_total 2",
         r#"lockhouse_requests_ended_total{reason="released"} 1"#,
         r#"lockhouse_requests_ended_total{reason="forced"} 1"#,
         r#"lockhouse_requests_ended_total{reason="expired"} 0"#,

@@ -15,8 +15,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, MAX_TOKENS, Migration, NewToken,
-    Notification, Page, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens,
-    Upkeep, Waiter, WaitingList, transact_at_once,
+    Notification, Page, PoolUse, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList,
+    Tokens, Upkeep, Waiter, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, Digest, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount,
@@ -89,6 +89,11 @@ impl Store for Memory {
 
     fn max_batch(&self) -> usize {
         MAX_BATCH
+    }
+
+    /// It keeps no pool.
+    fn pool_use(&self) -> Option<PoolUse> {
+        None
     }
 
     /// It has no row locks.

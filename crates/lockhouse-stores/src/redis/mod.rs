@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Error, Migration, Notification, Store, transact};
+use lockhouse_core::store::{Batch, Error, Migration, Notification, PoolUse, Store, transact};
 use lockhouse_core::{
     ExternalId, Footprint, Outcome, ProcessId, Request, Semaphore, SemaphoreName,
 };
@@ -49,6 +49,11 @@ impl Store for Redis {
 
     fn max_batch(&self) -> usize {
         MAX_BATCH
+    }
+
+    /// It keeps no pool.
+    fn pool_use(&self) -> Option<PoolUse> {
+        None
     }
 
     /// It has no row locks.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{Error, Kind, PoolUse};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -115,6 +115,16 @@ impl<D: Driver> Pool<D> {
     }
 
     /// Where the database is, for messages.
+    /// The connections to the server, now.
+    pub(crate) fn in_use(&self) -> PoolUse {
+        let most = self.location.connections;
+        PoolUse {
+            most,
+            in_use: most - self.places.available_permits(),
+            idle: self.idle().connections.len(),
+        }
+    }
+
     pub(crate) fn display(&self) -> &str {
         &self.location.display
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, NewToken, Notification,
-    Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    Page, PoolUse, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
     WaitingList,
 };
 use lockhouse_core::{
@@ -33,6 +33,10 @@ impl<D: Dialect> Store for Sql<D> {
 
     fn max_batch(&self) -> usize {
         MAX_BATCH
+    }
+
+    fn pool_use(&self) -> Option<PoolUse> {
+        Some(self.0.pool.in_use())
     }
 
     async fn locked(&self, rows: &Footprint) -> Result<Footprint, Error> {

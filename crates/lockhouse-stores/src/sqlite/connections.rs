@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{Error, Kind, PoolUse};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::Semaphore;
 use tokio::task;
@@ -85,6 +85,18 @@ impl Connections {
             readers: Pool::new(READERS),
             troubles: Arc::default(),
         }
+    }
+
+    /// The connections to the file, now.
+    pub(super) fn in_use(&self) -> PoolUse {
+        let pools = [(&self.writer, 1), (&self.readers, READERS)];
+        let mut all = PoolUse::default();
+        for (pool, most) in pools {
+            all.most += most;
+            all.in_use += most - pool.turns.available_permits();
+            all.idle += lock(&pool.idle).len();
+        }
+        all
     }
 
     /// Runs `work` in a transaction that holds the write lock, on a schema that was checked.

@@ -32,8 +32,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
-    Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep, WaitingList,
-    transact_at_once,
+    PoolUse, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
@@ -100,6 +100,10 @@ impl Store for Sqlite {
 
     fn max_batch(&self) -> usize {
         MAX_BATCH
+    }
+
+    fn pool_use(&self) -> Option<PoolUse> {
+        Some(self.connections.in_use())
     }
 
     /// It has no row locks.

@@ -60,6 +60,7 @@ use lapsed::{Ending, Looked};
 use listings::Listings;
 use opportunistic_sweep::SweepTimer;
 use reply_to::Answer;
+pub use retry::store_retries;
 use waiting::Wait;
 
 /// How often one who is refused looks for what has lapsed: others may take what it finds.

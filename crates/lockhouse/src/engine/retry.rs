@@ -9,6 +9,7 @@
 //! The answer is then the one that the first would have had (P9).
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, FullStore, Kind};
@@ -148,7 +149,16 @@ async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
         RETRIES - 1
     };
     let shortest = first * 4_u32.pow(retry.min(grows));
-    again::pause(shortest, Duration::ZERO, deadline).await
+    let is_in_time = again::pause(shortest, Duration::ZERO, deadline).await;
+    RETRIES_SO_FAR.fetch_add(u64::from(is_in_time), Ordering::Relaxed);
+    is_in_time
+}
+
+static RETRIES_SO_FAR: AtomicU64 = AtomicU64::new(0);
+
+/// How many calls to stores this process has tried again so far, since they had failed and trying again could help.
+pub fn store_retries() -> u64 {
+    RETRIES_SO_FAR.load(Ordering::Relaxed)
 }
 
 /// The time ran out; `last` says what was in the way before.
