@@ -47,6 +47,19 @@ impl Place {
         (self.connect)().await
     }
 
+    /// Another empty store of the same kind, on the same server if it is on one.
+    ///
+    /// # Panics
+    /// If this one is neither on a database server nor in a file.
+    pub async fn beside(&self) -> Place {
+        if let Some(database) = &self.database {
+            return on_server(&database.server).await;
+        }
+        let is_file = self.url().starts_with("sqlite:");
+        assert!(is_file, "{} is not a store", self.url());
+        sqlite().await.expect("a file can be anywhere")
+    }
+
     /// Another client, to whose engine, or to whose server's, the store's grants come so late.
     pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
         let store: Arc<dyn FullStore> = match &self.memory {
