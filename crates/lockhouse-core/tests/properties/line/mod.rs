@@ -256,7 +256,7 @@ impl World {
         broken
     }
 
-    /// What comes up, as it is before the batch.
+    /// The next step, with the state before the batch.
     fn note(&mut self, batch: &Batch) {
         for ask in &batch.asks {
             let wants = ask.wants.iter().map(|(name, _)| *name);

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who came so much later may be served before, if both wait.
+/// A waiter that came at most this much later may be served before, if both wait.
 const WINDOW_MS: i64 = 250;
 
-/// What a step of priority is worth.
+/// The time that a step of priority is worth.
 const STEP_MS: i64 = 10_000;
 
 /// One that asks.
@@ -46,7 +46,7 @@ pub(super) enum When {
     Excused,
 }
 
-/// What a process sends at once.
+/// The commands that a process sends at once.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) process: usize,
@@ -77,13 +77,13 @@ pub(super) struct Model {
     held: BTreeMap<u64, Vec<(&'static str, u32)>>,
 }
 
-/// What a batch does to one semaphore.
+/// The effect of a batch on one semaphore.
 #[derive(Debug, Default)]
 struct Touched {
     written: BTreeSet<&'static str>,
     /// The time that permits are left to the first begins anew.
     anew: BTreeSet<&'static str>,
-    /// Who was refused and goes on waiting, and the semaphores that it waits for.
+    /// The refused asks that go on waiting, and the semaphores that each waits for.
     refused: Vec<(Waiter, Vec<&'static str>)>,
 }
 

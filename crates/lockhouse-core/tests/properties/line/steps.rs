@@ -1,4 +1,4 @@
-//! What three processes do, at random.
+//! Random steps of three processes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,12 +9,12 @@ use super::model::When;
 pub(super) const PROCESSES: usize = 3;
 pub(super) const HOUR_MS: i64 = 3_600_000;
 
-/// What they ask for, with its capacity.
+/// The semaphores that they ask for, with their capacities.
 pub(super) const PLAIN: [(&str, u32); 2] = [("a", 1), ("b", 2)];
 pub(super) const KEYS: [(&str, u32); 2] = [("k/x", 1), ("k/y", 1)];
 pub(super) const NAMES: [&str; 4] = [PLAIN[0].0, PLAIN[1].0, KEYS[0].0, KEYS[1].0];
 
-/// What a process does, and how long after the step before.
+/// The step of a process, and how long it comes after the step before.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) after_ms: i64,

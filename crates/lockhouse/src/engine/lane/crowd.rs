@@ -27,8 +27,8 @@ impl Lane {
         self.fill_with_rest(rest);
     }
 
-    /// The semaphores that each ask lacks, of the asks that wait and need one of the semaphores that are `locked`, as far as a plain read tells. One
-    /// that needs another row that is locked is not among them.
+    /// The semaphores that each ask lacks, by a plain read: of the asks that wait and need a `locked`
+    /// semaphore. Leaves out asks that need another locked row.
     pub(super) async fn lacking_of(&self, locked: &Footprint) -> Lacking {
         let needs_semaphores_of = |needs: &Footprint| {
             !needs.semaphores.is_disjoint(&locked.semaphores)
