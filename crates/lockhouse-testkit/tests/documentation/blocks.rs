@@ -1,4 +1,4 @@
-//! Command blocks. `sh` is run by a test (`lockhouse-cli/tests/readme.rs` and `guides.rs`); `sh no-run` is not, and
+//! Command blocks. `sh` is run by a test (`lockhouse-cli/tests/cli/readme.rs` and `guides.rs`); `sh no-run` is not, and
 //! stands in the list below with its reason.
 
 use crate::pages::{Page, pages};
@@ -122,7 +122,7 @@ fn unknown_blocks(page: &Page) -> Vec<String> {
         .collect()
 }
 
-/// The README by `lockhouse-cli/tests/readme.rs`, pages in `docs/` by `guides.rs`.
+/// The README by `lockhouse-cli/tests/cli/readme.rs`, pages in `docs/` by `guides.rs`.
 fn is_run(page: &str, mark: Option<&str>) -> bool {
     match mark {
         None => page == "README.md" || page.starts_with("docs/"),

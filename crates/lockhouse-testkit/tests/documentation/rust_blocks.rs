@@ -1,5 +1,5 @@
 //! The `rust` blocks of `docs/` compile: each stands here too, and a test compares the texts. The README's block is
-//! compared with `lockhouse/examples/readme.rs` by `lockhouse-cli/tests/readme.rs`.
+//! compared with `lockhouse/examples/readme.rs` by `lockhouse-cli/tests/cli/readme.rs`.
 
 use crate::pages::{Page, pages};
 

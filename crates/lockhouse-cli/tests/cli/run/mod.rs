@@ -1,0 +1,7 @@
+//! `lockhouse run`.
+
+mod command;
+mod loss;
+mod owner;
+mod signals;
+mod tree;

@@ -1,0 +1,6 @@
+//! `lockhouse serve`.
+
+mod bounds;
+mod starting;
+mod tls;
+mod upkeep;
