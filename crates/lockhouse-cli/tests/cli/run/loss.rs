@@ -275,12 +275,12 @@ fn a_command_whose_hold_is_lost_before_it_begins_is_not_started() {
     let marker = house.path("started");
     house.text(&["migrate"]);
     let store = Connection::open(house.path("permits.db")).unwrap();
-    // Begins an owner's session for longer than the hold lasts.
+    // Beginning a session takes a second or more, much longer than the hold lasts.
     store
         .execute_batch(
             "CREATE TABLE long (x INTEGER);
              INSERT INTO long
-                 WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 3000)
+                 WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 5000)
                  SELECT x FROM n;
              CREATE TRIGGER slow AFTER INSERT ON lockhouse_owner_session BEGIN
                  UPDATE long SET x = 0
