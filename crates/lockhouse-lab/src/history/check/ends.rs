@@ -81,11 +81,10 @@ fn ended_by_nobody(facts: &Facts<'_>) -> Option<Violation> {
     let row = facts.rows.first()?;
     let called = |wanted: fn(&Call) -> bool| facts.endings.iter().any(|o| wanted(&o.call));
     let there_is_a_cause = match row.end_reason.as_deref()? {
-        // A server releases a grant whose caller has gone away (P10).
         "released" => {
             called(|call| matches!(call, Call::Release { .. }))
                 || !facts.goodbyes.is_empty()
-                || facts.asks.iter().any(|ask| ask.answer == Answer::Unknown)
+                || was_given_up(facts)
         }
         "forced" => called(|call| matches!(call, Call::Force { .. })),
         "expired" => facts.ttls().is_some(),
@@ -96,6 +95,14 @@ fn ended_by_nobody(facts: &Facts<'_>) -> Option<Violation> {
     let what = format!("{} ended, and nobody said so", facts.id);
     (!there_is_a_cause && !facts.asks.is_empty())
         .then(|| Violation::new(Promise::P3, what).at([*row]))
+}
+
+/// Whether a server may have released the grant because its caller had gone away (P10). A client whose connection broke asks
+/// again under the same id, and is then told of the end.
+fn was_given_up(facts: &Facts<'_>) -> bool {
+    let is_over = |ask: &&Operation| ask.says_ended() == Some("released");
+    let unanswered = facts.asks.iter().any(|ask| ask.answer == Answer::Unknown);
+    unanswered || (facts.asks.iter().any(is_over) && facts.grants().next().is_none())
 }
 
 /// P3: what a sweep takes for stale is as old as that. The times of these rows are the store's own.

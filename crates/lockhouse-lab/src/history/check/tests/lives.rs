@@ -296,3 +296,24 @@ fn a_counter_that_drifted_is_shown_with_its_permits() {
     let found = check(&story.history, Some(&story.rows));
     assert_eq!(found[0].rows, story.rows.permits);
 }
+
+/// P3: a server releases a grant whose caller has gone away. The caller, which asks again, is told of the end.
+#[test]
+fn a_grant_that_was_given_up_is_released_unless_its_caller_was_told_of_it() {
+    let ended = || Answer::Refused(Refused::Ended("released".to_owned()));
+    let told = |answer: Answer, before: Option<Answer>| {
+        let mut story = story();
+        story.holds(SECOND, &ask("a"));
+        story.is_over("a", "released", stamp(2 * SECOND));
+        story.history.clear();
+        if let Some(before) = before {
+            story.says(SECOND, Call::Acquire(ask("a")), before);
+        }
+        let asked = story.says(SECOND, Call::Acquire(ask("a")), answer);
+        asked.ended = 3 * SECOND;
+        story.found()
+    };
+    assert_eq!(told(ended(), None), []);
+    assert_eq!(told(Answer::Unknown, None), []);
+    assert_eq!(told(ended(), Some(granted(1))), [Promise::P3]);
+}
