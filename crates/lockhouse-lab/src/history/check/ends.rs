@@ -98,7 +98,7 @@ fn ended_by_nobody(facts: &Facts<'_>) -> Option<Violation> {
 }
 
 /// Whether a server may have released the grant because its caller had gone away (P10). A client whose connection broke asks
-/// again under the same id, and is then told of the end.
+/// again under the same id, and then learns of the end.
 fn was_given_up(facts: &Facts<'_>) -> bool {
     let is_over = |ask: &&Operation| ask.says_ended() == Some("released");
     let unanswered = facts.asks.iter().any(|ask| ask.answer == Answer::Unknown);

@@ -297,7 +297,7 @@ fn a_counter_that_drifted_is_shown_with_its_permits() {
     assert_eq!(found[0].rows, story.rows.permits);
 }
 
-/// P3: a server releases a grant whose caller has gone away. The caller, which asks again, is told of the end.
+/// P3: a server releases a grant whose caller has gone away. The caller asks again, and learns of the end.
 #[test]
 fn a_grant_that_was_given_up_is_released_unless_its_caller_was_told_of_it() {
     let ended = || Answer::Refused(Refused::Ended("released".to_owned()));
