@@ -8,6 +8,7 @@ mod closing;
 mod crowd;
 mod holding;
 mod hooked;
+mod keys;
 mod listings;
 mod owners;
 mod patience;

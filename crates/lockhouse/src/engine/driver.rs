@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
 use lockhouse_core::{
-    Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName,
+    Ask, Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -301,13 +301,17 @@ impl Driver {
     }
 }
 
-/// A `Stand` command for each taken semaphore that has waiters. These come last in the batch, which
-/// loads the rows anyway. A `Stand` that was queued alone moves to the end too, and keeps its
-/// `saved`.
+/// A `Stand` command for each taken semaphore that has waiters, or may have one after this batch that
+/// also waits for others. These come last in the batch, which loads the rows anyway. A `Stand` that
+/// was queued alone moves to the end too, and keeps its `saved`.
 fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
-    // Iterate in a fixed order, so that a simulated run can be repeated.
+    // Without the rows, this process would not know which of them are keyed.
+    let asks = taken.commands.iter().filter_map(may_wait_for_several);
+    let may_be_keyed = asks.flat_map(|ask| ask.permits().map(|(name, _)| name));
     let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
+    // Iterate in a fixed order, so that a simulated run can be repeated.
     let mut stands: BTreeMap<_, _> = waited_for
+        .chain(may_be_keyed)
         .map(|name| (name.clone(), Saved::Along))
         .collect();
     let mut queued = taken.commands.extract_if(.., |queued| {
@@ -328,6 +332,12 @@ fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
         Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine)
     });
     looks.collect()
+}
+
+/// The ask of a command that waits for several semaphores if it is refused.
+fn may_wait_for_several(queued: &Queued) -> Option<&Ask> {
+    let ask = queued.command.ask().filter(|_| queued.reply_to.waits())?;
+    (ask.permits().len() > 1).then_some(ask)
 }
 
 /// Sets the turn of a command that a lane takes. Returns false if its caller has gone away.

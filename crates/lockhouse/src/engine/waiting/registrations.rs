@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use lockhouse_core::{Count, Place, Saved, SemaphoreName, Stand, Standing};
+use lockhouse_core::{Count, Place, ProcessId, Saved, SemaphoreName, Stand, Standing};
 use tokio::time::Instant;
 
 use super::super::grant_cache::GrantCache;
@@ -16,11 +16,17 @@ use super::waiter::{Waiter, WaiterState};
 impl WaitingLine {
     /// The `Stand` for `name` in a batch that is made now.
     pub(in crate::engine) fn stand(&mut self, name: &SemaphoreName, saved: Saved) -> Stand {
-        if let Some(line) = self.lines.get_mut(name) {
-            line.registration.go_along();
-        }
+        let process = match self.lines.get_mut(name) {
+            Some(line) => {
+                line.registration.go_along();
+                self.process
+            }
+            // It only reads. If the answer is lost, no entry remains that nothing here would remove.
+            None if saved == Saved::Along => ProcessId::default(),
+            None => self.process,
+        };
         Stand {
-            process: self.process,
+            process,
             standing: self.standing(name),
             saved,
         }
