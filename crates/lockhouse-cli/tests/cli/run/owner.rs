@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::house::{House, lockhouse, until};
+use crate::house::{House, Running, lockhouse, until};
 use lockhouse::Timestamp;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -15,14 +15,14 @@ const TAKES_MORE: &str = "set -e; for id in 1 2; do \
     \"$LOCKHOUSE\" acquire -s b --id more-$id --owner \"$LOCKHOUSE_OWNER\" >&2; done; echo up; read line";
 
 /// Under the only permit of `a`.
-fn running(house: &House, options: &[&str]) -> crate::house::Running {
+fn running(house: &House, options: &[&str]) -> Running {
     house.text(&["create", "a", "1"]);
     house.text(&["create", "b", "9"]);
     let run = ["run", "-s", "a", "--ttl", "1s"];
     let args = [&run, options, &["--", "sh", "-c", TAKES_MORE]].concat();
     let mut command = house.command(&args);
     command.env("LOCKHOUSE", lockhouse());
-    let mut running = crate::house::Running::new(command);
+    let mut running = Running::new(command);
     assert_eq!(running.line(), "up");
     running
 }

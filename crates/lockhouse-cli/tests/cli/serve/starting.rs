@@ -1,4 +1,4 @@
-//! `lockhouse serve`.
+//! How `lockhouse serve` starts and stops, and the store and the port that it prints.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
