@@ -1,6 +1,7 @@
 //! Footprints: the rows that a store must lock and load before it decides.
 
 use std::collections::{BTreeSet, HashSet};
+use std::mem;
 
 use crate::{Command, Epoch, ExternalId, Loaded, Owner, Semaphore, SemaphoreName};
 
@@ -16,6 +17,17 @@ use crate::{Command, Epoch, ExternalId, Loaded, Owner, Semaphore, SemaphoreName}
 /// row of the store's [`Epoch`]. The same is true of an ask that names a semaphore which does not
 /// exist, since a [`Template`](crate::Template) may create it.
 ///
+/// The epoch and the templates are read and not locked, so that a transaction which keeps one of
+/// them locked delays no batch (P13). They are read after the semaphores are locked.
+///
+/// - **The epoch.** A command that raises all fences raises the epoch first. A batch that creates a
+///   semaphore has made its row ready before it reads the epoch. So the batch either sees the new
+///   epoch, or the semaphore's row is found and raised too. A purge of a deleted semaphore raises
+///   the epoch before it deletes the row, so a batch that finds no row sees the new epoch.
+/// - **Templates.** A batch that reads a template just before it changes may create a semaphore
+///   with the old capacity. The semaphore then [follows](crate::Command::Follow) its template as
+///   the others do.
+///
 /// A renewal touches no semaphore, unless it comes too late. So holders that renew do not block
 /// each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +38,11 @@ pub struct Footprint {
     pub requests: BTreeSet<ExternalId>,
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
-    /// Whether to read all templates too, and lock them against changes, last. A batch needs them
-    /// if it names a semaphore that does not exist, or updates one from its template.
+    /// Whether to read the row of the store's [`Epoch`] too, after the locks are held. A batch
+    /// needs it if it may create a semaphore.
+    pub epoch: bool,
+    /// Whether to read all templates too, after the locks are held. A batch needs them if it names
+    /// a semaphore that does not exist, or updates one from its template.
     pub templates: bool,
 }
 
@@ -46,20 +61,23 @@ impl Footprint {
         footprint
     }
 
-    /// Whether the footprint has no row.
+    /// Whether the footprint has no row to lock.
     pub fn is_empty(&self) -> bool {
-        self.semaphores.is_empty()
-            && self.requests.is_empty()
-            && self.owners.is_empty()
-            && !self.templates
+        self.semaphores.is_empty() && self.requests.is_empty() && self.owners.is_empty()
     }
 
-    /// Whether the footprint has exactly one row.
-    pub fn has_one_row(&self) -> bool {
-        self.semaphores.len() + self.requests.len() + self.owners.len() == 1 && !self.templates
+    /// Whether the footprint has exactly one row to lock.
+    pub fn locks_one_row(&self) -> bool {
+        self.semaphores.len() + self.requests.len() + self.owners.len() == 1
     }
 
-    /// Whether both have a row in common.
+    /// The semaphores to read: those to lock, and the epoch.
+    pub fn semaphores_to_read(&self) -> impl Iterator<Item = SemaphoreName> {
+        let locked = self.semaphores.iter().cloned();
+        locked.chain(self.epoch.then(Epoch::semaphore))
+    }
+
+    /// Whether both lock a row in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         !self.semaphores.is_disjoint(&other.semaphores)
             || !self.requests.is_disjoint(&other.requests)
@@ -71,6 +89,7 @@ impl Footprint {
         self.semaphores.extend(other.semaphores);
         self.requests.extend(other.requests);
         self.owners.extend(other.owners);
+        self.epoch |= other.epoch;
         self.templates |= other.templates;
     }
 
@@ -80,6 +99,7 @@ impl Footprint {
             .retain(|name| other.semaphores.contains(name));
         self.requests.retain(|id| other.requests.contains(id));
         self.owners.retain(|owner| other.owners.contains(owner));
+        self.epoch &= other.epoch;
         self.templates &= other.templates;
     }
 
@@ -104,15 +124,12 @@ impl Footprint {
                 is_missing = true;
             }
         }
-        if creates(commands, loaded) {
-            // The epoch has no row before it is first raised. Once it was in the footprint, it is
-            // not missing.
-            is_missing |= self.semaphores.insert(Epoch::semaphore());
+        let may_use_a_template = may_use_a_template(commands, loaded);
+        if may_use_a_template || creates(commands, loaded) {
+            is_missing |= !mem::replace(&mut self.epoch, true);
         }
-        if !self.templates && may_use_a_template(commands, loaded) {
-            self.templates = true;
-            self.semaphores.insert(Epoch::semaphore());
-            is_missing = true;
+        if may_use_a_template {
+            is_missing |= !mem::replace(&mut self.templates, true);
         }
         is_missing
     }

@@ -32,6 +32,9 @@ on_each_store! { row locks:
     locked_semaphores_delay_only_their_own_calls_at_one_engine,
     locked_semaphores_delay_only_their_own_calls_at_two_engines,
     locked_sessions_delay_only_their_own_calls_at_two_engines,
+    locked_keys_delay_only_their_own_calls_at_two_engines,
+    locked_templates_delay_nobody_at_one_engine,
+    locked_templates_delay_nobody_at_two_engines,
 }
 
 async fn locked_requests_delay_only_their_own_calls_at_one_engine(place: Place) {
@@ -54,12 +57,28 @@ async fn locked_sessions_delay_only_their_own_calls_at_two_engines(place: Place)
     isolated(place, 2, Rows::Sessions).await;
 }
 
+async fn locked_keys_delay_only_their_own_calls_at_two_engines(place: Place) {
+    isolated(place, 2, Rows::Keys).await;
+}
+
+async fn locked_templates_delay_nobody_at_one_engine(place: Place) {
+    isolated(place, 1, Rows::Templates).await;
+}
+
+async fn locked_templates_delay_nobody_at_two_engines(place: Place) {
+    isolated(place, 2, Rows::Templates).await;
+}
+
 /// Which rows are locked.
 #[derive(Clone, Copy)]
 enum Rows {
     Requests,
     Semaphores,
     Sessions,
+    /// Semaphores that a template created.
+    Keys,
+    /// Two templates, and the row of the store's epoch.
+    Templates,
 }
 
 impl Rows {
@@ -92,6 +111,17 @@ impl Rows {
                 "SELECT owner FROM lockhouse_owner_session {} \
                  WHERE owner='owner-{number}' FOR UPDATE",
                 by[2]
+            ),
+            Rows::Keys => format!(
+                "SELECT id FROM lockhouse_semaphore {} WHERE name='key-{number}/locked' FOR UPDATE",
+                by[1]
+            ),
+            Rows::Templates if number == 0 => format!(
+                "SELECT id FROM lockhouse_semaphore {} WHERE name='lockhouse:epoch' FOR UPDATE",
+                by[1]
+            ),
+            Rows::Templates => format!(
+                "SELECT pattern FROM lockhouse_template WHERE pattern='key-{number}/*' FOR UPDATE"
             ),
         }
     }
@@ -177,6 +207,7 @@ async fn call_for(engines: &[Lockhouse], phase: &str, done: impl Future<Output =
         }
         for number in 0..LOCKED {
             all.push(neighbour(engine, i, number, &calls, &is_over).boxed());
+            all.push(customer(engine, format!("{id}-{number}"), number, &calls, &is_over).boxed());
             all.push(concerned(engine, format!("{id}-{number}"), number, &is_over).boxed());
         }
     }
@@ -201,6 +232,8 @@ fn locked_for() -> Duration {
 }
 
 async fn set_up(lockhouse: &Lockhouse) {
+    lockhouse.raise_epoch(None).await.unwrap();
+    lockhouse.define("all", 1_000).await.unwrap();
     for number in 0..STRANGERS {
         lockhouse
             .define(format!("stranger-{number}"), 8)
@@ -210,6 +243,10 @@ async fn set_up(lockhouse: &Lockhouse) {
     for number in 0..LOCKED {
         let name = format!("locked-{number}");
         lockhouse.define(&name, 20).await.unwrap();
+        let pattern = format!("key-{number}/*");
+        lockhouse.template(pattern, 20).await.unwrap();
+        let key = lockhouse.semaphore(format!("key-{number}/locked"));
+        key.try_acquire().await.unwrap().release().await.unwrap();
         let owner = format!("owner-{number}");
         lockhouse
             .heartbeat(&owner, Duration::from_secs(600))
@@ -294,6 +331,33 @@ async fn neighbour(
     }
 }
 
+/// Acquires and releases a permit of a key of its own, new in every other round, and one of the
+/// semaphore that all keys share.
+async fn customer(
+    engine: &Lockhouse,
+    own_id: String,
+    number: usize,
+    calls: &Calls,
+    is_over: &AtomicBool,
+) {
+    let mut round = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        round += 1;
+        let (key, what) = match round % 2 {
+            0 => (format!("key-{number}/free"), "acquire of a key"),
+            _ => (format!("key-{number}/{own_id}-{round}"), "acquire of a new key"),
+        };
+        let id = format!("customer-{own_id}-{round}");
+        let ask = engine.request_with_id(&id).permits(key, 1);
+        let ask = ask.permits("all", 1).ttl(Duration::from_secs(600));
+        if let Some(permit) = calls.time(what, ask.try_acquire()).await {
+            permit.forget();
+            calls.time("release of a key", engine.release(&id)).await;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Calls for what is locked, together with a semaphore that is not. Its calls may fail.
 async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &AtomicBool) {
     let (held, name) = (format!("held-{number}"), format!("locked-{number}"));
@@ -311,9 +375,19 @@ async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &
                 let _ = permit.release().await;
             }
         };
+        let waits = engine.request_with_id(format!("key-{own_id}-{round}"));
+        let waits = waits
+            .permits(format!("key-{number}/locked"), 1)
+            .permits("all", 1)
+            .ttl(Duration::from_secs(600));
+        let waits = async {
+            if let Ok(permit) = waits.acquire().await {
+                let _ = permit.release().await;
+            }
+        };
         let beat = engine.heartbeat(&owner, Duration::from_secs(600));
         let at_most = Duration::from_secs(3);
-        let calls = async { tokio::join!(engine.renew(&held, None), both, beat) };
+        let calls = async { tokio::join!(engine.renew(&held, None), both, waits, beat) };
         // A caller may give up, and call again.
         let _ = tokio::time::timeout(at_most, calls).await;
         sleep(Duration::from_millis(20)).await;

@@ -12,9 +12,9 @@ use crate::{Pattern, SemaphoreName, Template, TemplateDefinition};
 ///
 /// # Contract
 /// - Each call is one transaction, ends within 10 s, and is safe to repeat.
-/// - A change of a template waits for the batches that have read it, so that a semaphore which a batch creates
-///   either has the new capacity or is found by [`to_follow`](Templates::to_follow) afterwards.
-/// - Reading waits for no lock.
+/// - Reading waits for no lock, neither here nor in a batch (P13). So a batch that read a template before
+///   it changed may create a semaphore with the old capacity. Once that batch has committed,
+///   [`to_follow`](Templates::to_follow) finds the semaphore.
 #[async_trait]
 pub trait Templates: fmt::Debug + Send + Sync + 'static {
     /// Creates or changes a template. Returns it, and whether this call created it.

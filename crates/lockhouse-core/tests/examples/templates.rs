@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Command, Decision, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, ProcessId, Refusal,
+    Command, Decision, Epoch, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, ProcessId, Refusal,
     Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn, decide,
 };
 
@@ -105,6 +105,27 @@ fn an_idle_semaphore_is_deleted_and_its_fences_go_on() {
     keeper.wait_ms(60_000);
     follow(&mut keeper, "k/a").unwrap();
     assert!(keeper.rows.semaphores[&name("k/a")].exists(), "it is held");
+}
+
+/// P7: also in a batch that reads the templates from the start, since a command in it follows one.
+#[test]
+fn a_semaphore_begins_with_the_stores_epoch_beside_one_that_follows_its_template() {
+    let mut keeper = keeper();
+    keeper.grant(&ask("x", &[("k/a", 1)]));
+    let epoch = Epoch::new(3).expect("an epoch");
+    let name_of_the_epoch = Epoch::semaphore();
+    keeper.batch(&[Command::RaiseFence {
+        name: name_of_the_epoch,
+        epoch,
+    }]);
+    let decision = keeper.batch(&[
+        Command::Follow { name: name("k/a") },
+        Command::acquire(ask("y", &[("k/new", 1)])),
+    ]);
+    let Ok(Reply::Granted { request, .. }) = &decision.outcomes[1] else {
+        panic!("{decision:?}")
+    };
+    assert_eq!(request.permits[0].fence, epoch.fence() + 1);
 }
 
 /// The line's clock does not follow the store's clock after a pause of more than 30 s, as that clock may have been set ahead.

@@ -4,7 +4,7 @@
 //! there; an update of a request that is not live touches no row, and neither does the deletion of
 //! a session that is not there. A save that fails leaves no trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockhouse_core::{
     CapacityChange, Changes, Command, ExternalId, Footprint, Loaded, Owner, OwnerSession, Request,
@@ -36,7 +36,8 @@ impl Rows {
 
     fn select(&self, now: Timestamp, footprint: &Footprint) -> Loaded {
         let mut semaphores = self.semaphores.clone();
-        semaphores.retain(|name, _| footprint.semaphores.contains(name));
+        let read: BTreeSet<_> = footprint.semaphores_to_read().collect();
+        semaphores.retain(|name, _| read.contains(name));
         let mut requests = self.requests.clone();
         requests.retain(|id, _| footprint.requests.contains(id));
         let mut owners = self.owners.clone();

@@ -27,9 +27,8 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn load(&self, footprint: &Footprint, now: Timestamp) -> Loaded {
         let semaphores = footprint
-            .semaphores
-            .iter()
-            .filter_map(|name| self.semaphores.get(name));
+            .semaphores_to_read()
+            .filter_map(|name| self.semaphores.get(&name));
         let owners = footprint
             .owners
             .iter()

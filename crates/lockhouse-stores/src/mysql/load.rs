@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use lockhouse_core::{ExternalId, Footprint};
 
+use super::MySqlServer;
 use super::sql::{BEGIN, CLOCK, Text};
-use crate::sql::{ByKey, Script, list, rows};
+use crate::sql::{ByKey, Script, add_unlocked, list, rows};
 
 /// The indexes are forced. The server may think a scan of a small table cheaper, but a scan would
 /// lock other rows too, and in another order. With the index, rows are locked in its order, which
@@ -31,7 +32,7 @@ const SELECT: &str = "/*M! SET STATEMENT max_statement_time=0.5 FOR */ \
     SELECT /*+ MAX_EXECUTION_TIME(500) */";
 
 /// Begins a transaction that locks `footprint`, in its order, and reads the clock last. READ
-/// COMMITTED locks no gaps, so missing rows lock nothing.
+/// COMMITTED locks no gaps, so missing rows lock nothing, and each read sees the latest commits.
 pub(super) fn script(footprint: &Footprint) -> Script {
     let mut script = Script::transaction(BEGIN);
     let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
@@ -48,12 +49,7 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     add(rows::REQUEST, requests, ids);
     let names = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
     add(rows::SESSION, owners, names);
-    if footprint.templates {
-        script.add(format_args!(
-            "{SELECT} {} FROM lockhouse_template t LOCK IN SHARE MODE",
-            rows::TEMPLATE
-        ));
-    }
+    add_unlocked::<MySqlServer>(&mut script, footprint);
     script.add(CLOCK);
     script
 }

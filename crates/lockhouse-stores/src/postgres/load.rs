@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use lockhouse_core::{ExternalId, Footprint};
 
+use super::PostgresServer;
 use super::sql::{BEGIN, CLOCK, Text};
-use crate::sql::{ByKey, Script, list, rows};
+use crate::sql::{ByKey, Script, add_unlocked, list, rows};
 
 pub(super) const BY_KEY: [ByKey; 3] = [
     ByKey {
@@ -43,12 +44,7 @@ pub(super) fn script(footprint: &Footprint) -> Script {
     add(rows::REQUEST, requests, ids);
     let names = list(footprint.owners.iter().map(|owner| Text(owner.as_str())));
     add(rows::SESSION, owners, names);
-    if footprint.templates {
-        script.add(format_args!(
-            "SELECT {} FROM lockhouse_template t FOR SHARE",
-            rows::TEMPLATE
-        ));
-    }
+    add_unlocked::<PostgresServer>(&mut script, footprint);
     script.add(CLOCK);
     script
 }

@@ -107,12 +107,12 @@ impl Transaction for RedisTransaction<'_> {
             return Err(Error::new(Kind::Conflict, problem));
         }
         let Footprint {
-            semaphores,
             requests,
             owners,
             templates,
             ..
         } = footprint;
+        let semaphores: Vec<_> = footprint.semaphores_to_read().collect();
         let keys = &self.store.keys;
         let all = semaphores.iter().map(|name| keys.semaphore(name));
         let all = all.chain(requests.iter().map(|id| keys.request(id)));

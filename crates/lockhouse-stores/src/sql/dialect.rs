@@ -127,7 +127,8 @@ pub trait Dialect: Driver {
     fn time(time: Timestamp) -> impl Display;
 
     /// Begins a transaction that locks `footprint` in its order, and reads the clock last. Returns
-    /// the semaphores, requests and sessions that exist, each kind only if the footprint has any.
+    /// the semaphores, requests and sessions that exist, each kind only if the footprint has any,
+    /// and then the rows of [`add_unlocked`](super::load::add_unlocked).
     fn load(footprint: &Footprint) -> Script;
 
     /// The SELECT of those of `ids` that exist. It locks nothing.

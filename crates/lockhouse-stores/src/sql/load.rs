@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{ExternalId, Footprint, Grant, Loaded, Request, SemaphoreName};
+use lockhouse_core::{Epoch, ExternalId, Footprint, Grant, Loaded, Request, SemaphoreName};
 
+use super::dialect::{ByKey, Dialect};
 use super::rows::{self, TextRow};
+use super::script::Script;
 
 /// The loaded rows, and their ids.
 #[derive(Debug)]
@@ -44,6 +46,25 @@ fn not_loaded(what: &str, name: impl Display) -> Error {
     )
 }
 
+/// Reads the rows of `footprint` that are not locked. It comes after the locks, so it sees every
+/// commit that the batch waited for.
+pub(crate) fn add_unlocked<D: Dialect>(script: &mut Script, footprint: &Footprint) {
+    if footprint.epoch {
+        let [ByKey { table, key }, ..] = &D::BY_KEY;
+        script.add(format_args!(
+            "SELECT {} FROM {table} WHERE {key}={}",
+            rows::SEMAPHORE,
+            D::text(Epoch::semaphore().as_str())
+        ));
+    }
+    if footprint.templates {
+        script.add(format_args!(
+            "SELECT {} FROM lockhouse_template t",
+            rows::TEMPLATE
+        ));
+    }
+}
+
 /// Reads the answers to [`Dialect::load`](super::Dialect::load). The requests have no permits yet.
 pub(crate) fn snapshot(
     footprint: &Footprint,
@@ -71,6 +92,12 @@ pub(crate) fn snapshot(
         for row in next() {
             let session = rows::session(&row)?;
             owners.insert(session.owner.clone(), session);
+        }
+    }
+    if footprint.epoch {
+        for row in next() {
+            let (_, epoch) = rows::semaphore(&row)?;
+            semaphores.entry(epoch.name.clone()).or_insert(epoch);
         }
     }
     let mut templates = Vec::new();

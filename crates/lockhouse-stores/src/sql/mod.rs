@@ -52,7 +52,7 @@ pub(crate) use due::Look;
 pub(crate) use error::servers_word;
 use ids::Ids;
 use known::Known;
-pub(crate) use load::RowIds;
+pub(crate) use load::{RowIds, add_unlocked};
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use read::Names;
 pub(crate) use script::{Script, list};

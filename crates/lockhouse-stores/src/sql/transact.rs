@@ -41,7 +41,7 @@ pub(crate) async fn transact<D: Dialect>(
     lease.roll_back().await;
     match outcomes {
         Err(error) if error.kind() == Kind::Locked => {
-            let locked = match touched.has_one_row() {
+            let locked = match touched.locks_one_row() {
                 // Hundreds of processes may want this one row, so another look would only add load.
                 true => touched,
                 false => locked::still_locked(&mut lease, &touched).await?,

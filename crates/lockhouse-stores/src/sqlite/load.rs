@@ -63,9 +63,9 @@ pub(super) fn snapshot(connection: &Connection, footprint: &Footprint) -> Result
             ids.insert(external_id.clone(), id);
         }
     }
-    for name in &footprint.semaphores {
-        if let Some(semaphore) = semaphore(connection, name)? {
-            loaded.semaphores.insert(name.clone(), semaphore);
+    for name in footprint.semaphores_to_read() {
+        if let Some(semaphore) = semaphore(connection, &name)? {
+            loaded.semaphores.insert(name, semaphore);
         }
     }
     if footprint.templates {

@@ -8,7 +8,8 @@ use lockhouse_core::store::{Kind, Page};
 use lockhouse_core::{
     Command, Invalid, MAX_TEMPLATES, Pattern, Reply, SemaphoreName, Template, TemplateDefinition,
 };
-use tokio::time::timeout;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 
 use super::{Engine, Touches, retry};
 use crate::Error;
@@ -19,6 +20,11 @@ const PIECE: u32 = 200;
 /// How long a call that changes a template waits until its semaphores are resized. The rest are
 /// resized in the background.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A batch that read a template before it changed may create a semaphore with the old capacity. So
+/// the semaphores are resized once more after this time. The next sweep finds those of slower
+/// batches.
+const BATCHES_END_WITHIN: Duration = Duration::from_secs(1);
 
 /// How many semaphores of templates were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +51,22 @@ impl Engine {
         let define = || self.store.define_template(&definition);
         let (template, created) = retry::read(retry::deadline(), define).await?;
         let (engine, followed) = (self.clone(), template.clone());
-        let follow = tokio::spawn(async move {
-            if let Err(error) = engine.follow(&followed).await {
-                let pattern = &followed.pattern;
-                tracing::warn!(%pattern, %error, "some semaphores follow their template at the next sweep");
-            }
+        let (tell, is_followed) = oneshot::channel();
+        tokio::spawn(async move {
+            engine.follow_or_warn(&followed).await;
+            let _ = tell.send(());
+            sleep(BATCHES_END_WITHIN).await;
+            engine.follow_or_warn(&followed).await;
         });
-        let _ = timeout(PATIENCE, follow).await;
+        let _ = timeout(PATIENCE, is_followed).await;
         Ok((template, created))
+    }
+
+    async fn follow_or_warn(&self, template: &Template) {
+        if let Err(error) = self.follow(template).await {
+            let pattern = &template.pattern;
+            tracing::warn!(%pattern, %error, "some semaphores follow their template at the next sweep");
+        }
     }
 
     async fn check_room_for(&self, pattern: &Pattern) -> Result<(), Error> {
