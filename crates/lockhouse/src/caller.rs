@@ -3,8 +3,8 @@
 //! A [`Permit`](crate::Permit) is a lease, and a holder can be paused between its last check and its write. If the write
 //! goes to the database that has Lockhouse's tables, the same transaction can make sure of the hold:
 //!
-//! - **held** succeeds only while the request is held, and keeps anybody from ending it until the transaction ends.
-//! - **finish** succeeds only while the request is held, and ends it with the commit: the permits return with the
+//! - **held** fails unless the request is held, and keeps anybody from ending it until the transaction ends.
+//! - **finish** fails unless the request is held, and ends it with the commit: the permits return with the
 //!   commit, not before and not without it. After a rollback they are still held.
 //!
 //! Held means: granted and not ended, not finished, not past its expiry by the database's clock, and kept by its
@@ -21,7 +21,7 @@
 //! # The statements
 //!
 //! [`held_sql`] and [`finish_sql`] are the text, for every driver and language. The one parameter is the request's
-//! `external_id`. The statement answers or writes one row, or none if the request is not held; then roll back.
+//! `external_id`. If the request is not held, the statement fails, and its error contains `lockhouse_not_held`; then roll back.
 //!
 //! - Run the transaction at READ COMMITTED. At REPEATABLE READ, PostgreSQL and MariaDB 11.6 and newer fail if the request was
 //!   renewed since the transaction's first read; MariaDB locks the gap before the row too; and on MySQL and MariaDB
@@ -30,6 +30,7 @@
 //! - On a cluster that takes writes on several nodes, send these transactions to the node that Lockhouse uses: row locks
 //!   are local to a node. *finish* writes the row, so that it and an end on another node collide, and one of the two fails
 //!   at its commit. *held* writes nothing, and does not collide.
+//! - On SQLite run the statements: sqlx and Lockhouse link two copies of SQLite, and one program cannot have both.
 //! - Redis has no such transaction.
 //!
 //! # In Rust
@@ -47,9 +48,7 @@
 //! sqlx::query("UPDATE account SET balance = balance + 10 WHERE id = 1")
 //!     .execute(&mut *transaction)
 //!     .await?;
-//! if !permit.finish_in(&mut transaction).await? {
-//!     return Err("the hold was lost; nothing was paid".into()); // the drop rolls back
-//! }
+//! permit.finish_in(&mut transaction).await?; // fails if the hold was lost, and the drop rolls back
 //! transaction.commit().await?;
 //! permit.release().await?;
 //! # Ok(())
@@ -58,28 +57,68 @@
 //!
 //! [P13]: https://github.com/lockhouse/lockhouse/blob/main/docs/concepts/promises.md
 
+use std::error::Error as StdError;
+use std::fmt;
 use std::future::Future;
 
 use lockhouse_core::ExternalId;
 pub use lockhouse_core::SqlDialect;
+use lockhouse_stores::caller::NOT_HELD;
 pub use lockhouse_stores::caller::{finish as finish_sql, held as held_sql};
 
 /// A transaction of the caller, by one of the drivers that a feature of this crate names. It is sealed: for other drivers
 /// run the [statements](held_sql).
 pub trait Transaction: sealed::Run {}
 
-/// Whether the request is held; if so, nobody ends it until `transaction` ends.
+/// Why a transaction must not commit; `E` is the driver's error.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The request is not held: it is unknown, has ended, was finished or has expired, or its owner's session has lapsed.
+    NotHeld {
+        /// The request.
+        external_id: ExternalId,
+    },
+    /// The driver failed.
+    Driver(E),
+}
+
+impl<E> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHeld { external_id } => write!(
+                f,
+                "request \"{external_id}\" is not held; roll the transaction back"
+            ),
+            Self::Driver(_) => {
+                f.write_str("the database could not say whether the request is held")
+            }
+        }
+    }
+}
+
+impl<E: StdError + 'static> StdError for Error<E> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::NotHeld { .. } => None,
+            Self::Driver(error) => Some(error),
+        }
+    }
+}
+
+/// Makes sure that the request is held, and that nobody ends it until `transaction` ends.
 ///
 /// # Errors
-/// Those of the driver. Roll back then.
+/// [`Error::NotHeld`] if it is not, [`Error::Driver`]. Roll back then: on PostgreSQL the transaction can do nothing else.
 pub async fn held<T: Transaction>(
     transaction: &mut T,
     external_id: &ExternalId,
-) -> Result<bool, T::Error> {
-    transaction.held(external_id).await
+) -> Result<(), Error<T::Error>> {
+    let run = transaction.run(external_id, held_sql).await;
+    run.map(drop).map_err(|error| told::<T>(error, external_id))
 }
 
-/// Finishes the request with the commit of `transaction`; false if it is not held, and then nothing was done.
+/// Finishes the request with the commit of `transaction`.
 ///
 /// ```
 /// # #[cfg(feature = "tokio-postgres")]
@@ -91,40 +130,57 @@ pub async fn held<T: Transaction>(
 ///
 /// let mut transaction = database.transaction().await?;
 /// transaction.execute("UPDATE account SET balance = balance + 10 WHERE id = 1", &[]).await?;
-/// if !caller::finish(&mut transaction, id).await? {
-///     return Err("the hold was lost; nothing was paid".into()); // the drop rolls back
-/// }
+/// caller::finish(&mut transaction, id).await?; // fails if the hold was lost, and the drop rolls back
 /// transaction.commit().await?;
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// Those of the driver. Roll back then.
+/// [`Error::NotHeld`] if it is not held, [`Error::Driver`]. Nothing was done then; roll back.
 pub async fn finish<T: Transaction>(
     transaction: &mut T,
     external_id: &ExternalId,
-) -> Result<bool, T::Error> {
-    transaction.finish(external_id).await
+) -> Result<(), Error<T::Error>> {
+    let run = transaction.run(external_id, finish_sql).await;
+    match run.map_err(|error| told::<T>(error, external_id))? {
+        // On MySQL and MariaDB, if the request was purged at that moment.
+        0 => Err(not_held(external_id)),
+        _ => Ok(()),
+    }
+}
+
+fn not_held<E>(external_id: &ExternalId) -> Error<E> {
+    Error::NotHeld {
+        external_id: external_id.clone(),
+    }
+}
+
+fn told<T: Transaction>(error: T::Error, external_id: &ExternalId) -> Error<T::Error> {
+    match T::says(&error).is_some_and(|text| text.contains(NOT_HELD)) {
+        true => not_held(external_id),
+        false => Error::Driver(error),
+    }
 }
 
 mod sealed {
-    use super::{ExternalId, Future};
+    use super::{ExternalId, Future, SqlDialect};
 
     /// The statements by one driver.
     pub trait Run {
         /// The driver's.
         type Error;
 
-        fn held(
+        /// Runs the statement that `sql` has for the database. Returns how many rows it wrote, or
+        /// how many it answered on PostgreSQL.
+        fn run(
             &mut self,
             external_id: &ExternalId,
-        ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+            sql: fn(SqlDialect) -> &'static str,
+        ) -> impl Future<Output = Result<u64, Self::Error>> + Send;
 
-        fn finish(
-            &mut self,
-            external_id: &ExternalId,
-        ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+        /// What the database says in `error`, if it is the database's.
+        fn says(error: &Self::Error) -> Option<&str>;
     }
 }
 
@@ -137,15 +193,17 @@ macro_rules! by_sqlx {
         impl sealed::Run for $sqlx::Transaction<'_, $sqlx::$database> {
             type Error = $sqlx::Error;
 
-            async fn held(&mut self, external_id: &ExternalId) -> $sqlx::Result<bool> {
-                let held = $sqlx::query(held_sql(SqlDialect::$dialect)).bind(external_id.as_str());
-                Ok(held.fetch_optional(&mut **self).await?.is_some())
+            async fn run(
+                &mut self,
+                external_id: &ExternalId,
+                sql: fn(SqlDialect) -> &'static str,
+            ) -> $sqlx::Result<u64> {
+                let query = $sqlx::query(sql(SqlDialect::$dialect)).bind(external_id.as_str());
+                Ok(query.execute(&mut **self).await?.rows_affected())
             }
 
-            async fn finish(&mut self, external_id: &ExternalId) -> $sqlx::Result<bool> {
-                let finish = $sqlx::query(finish_sql(SqlDialect::$dialect));
-                let done = finish.bind(external_id.as_str()).execute(&mut **self).await?;
-                Ok(done.rows_affected() == 1)
+            fn says(error: &$sqlx::Error) -> Option<&str> {
+                error.as_database_error().map(|error| error.message())
             }
         }
     )+};
@@ -165,14 +223,16 @@ impl Transaction for tokio_postgres::Transaction<'_> {}
 impl sealed::Run for tokio_postgres::Transaction<'_> {
     type Error = tokio_postgres::Error;
 
-    async fn held(&mut self, external_id: &ExternalId) -> Result<bool, tokio_postgres::Error> {
-        let sql = held_sql(SqlDialect::Postgres);
-        let held = self.query_opt(sql, &[&external_id.as_str()]).await?;
-        Ok(held.is_some())
+    async fn run(
+        &mut self,
+        external_id: &ExternalId,
+        sql: fn(SqlDialect) -> &'static str,
+    ) -> Result<u64, tokio_postgres::Error> {
+        let sql = sql(SqlDialect::Postgres);
+        self.execute(sql, &[&external_id.as_str()]).await
     }
 
-    async fn finish(&mut self, external_id: &ExternalId) -> Result<bool, tokio_postgres::Error> {
-        let sql = finish_sql(SqlDialect::Postgres);
-        Ok(self.execute(sql, &[&external_id.as_str()]).await? == 1)
+    fn says(error: &tokio_postgres::Error) -> Option<&str> {
+        error.as_db_error().map(|error| error.message())
     }
 }

@@ -220,7 +220,7 @@ impl Permit {
         self.own.iter().chain(self.session.as_deref())
     }
 
-    /// The statement that succeeds only while the request is held, and keeps anybody from ending it until the caller's
+    /// The statement that fails unless the request is held, and keeps anybody from ending it until the caller's
     /// transaction ends; see [`caller`]. Its parameter is [`external_id`](Permit::external_id).
     ///
     /// ```
@@ -260,7 +260,7 @@ impl Permit {
         caller::finish_sql(dialect)
     }
 
-    /// Whether the request is held; if so, nobody ends it until `transaction` ends. If not, roll back.
+    /// Makes sure that the request is held, and that nobody ends it until `transaction` ends.
     ///
     /// ```
     /// # #[cfg(feature = "sqlx-0-8")]
@@ -281,17 +281,23 @@ impl Permit {
     /// ```
     ///
     /// # Errors
-    /// Those of the driver. Roll back then.
-    pub async fn held_in<T: Transaction>(&self, transaction: &mut T) -> Result<bool, T::Error> {
+    /// [`caller::Error::NotHeld`] if it is not, [`caller::Error::Driver`]. Roll back then.
+    pub async fn held_in<T: Transaction>(
+        &self,
+        transaction: &mut T,
+    ) -> Result<(), caller::Error<T::Error>> {
         caller::held(transaction, self.external_id()).await
     }
 
-    /// Finishes the request: its permits return with the commit of `transaction`. False if it is not held; then roll back.
-    /// After the commit, [`release`](Permit::release) or drop the permit, which wakes waiters sooner.
+    /// Finishes the request: its permits return with the commit of `transaction`. After the commit,
+    /// [`release`](Permit::release) or drop the permit, which wakes waiters sooner.
     ///
     /// # Errors
-    /// Those of the driver. Roll back then.
-    pub async fn finish_in<T: Transaction>(&self, transaction: &mut T) -> Result<bool, T::Error> {
+    /// [`caller::Error::NotHeld`] if it is not held, [`caller::Error::Driver`]. Roll back then.
+    pub async fn finish_in<T: Transaction>(
+        &self,
+        transaction: &mut T,
+    ) -> Result<(), caller::Error<T::Error>> {
         caller::finish(transaction, self.external_id()).await
     }
 

@@ -1,23 +1,52 @@
-//! Holds a permit for a test, in a process of its own that can be stopped.
+//! Holds a permit for a test, in a process of its own that can be stopped or killed.
 //!
-//! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS`
+//! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS` says `held` once it is, and then, to each line on
+//! stdin, `held` or `lost`: what a job that looks before its next step sees. Meanwhile another
+//! thread renews the hold.
 //!
-//! Says `held` once it is, and then, to each line on stdin, `held` or `lost`: what a job that looks
-//! before its next step sees. Meanwhile another thread renews the hold.
+//! `holder pay URL held|finish EXTERNAL_ID` begins a transaction, writes a row of the table `payment`,
+//! runs the statement, and says `done`. When it reads a line, it commits and says `committed`.
 
 use std::future::Future;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, stdin};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockhouse::caller::{finish_sql, held_sql};
 use lockhouse::{Lockhouse, Permit};
+use lockhouse_testkit::database::{Database, Value};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [url, semaphore, id, ttl_ms] = &arguments[..] else {
-        panic!("holder URL SEMAPHORE EXTERNAL_ID TTL_MS");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["pay", url, verb, id] => pay(url, verb, id),
+        [url, semaphore, id, ttl_ms] => hold(url, semaphore, id, ttl_ms),
+        _ => panic!("holder URL SEMAPHORE EXTERNAL_ID TTL_MS, or holder pay URL VERB EXTERNAL_ID"),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn pay(url: &str, verb: &str, id: &str) {
+    let mut database = Database::open(url).await;
+    let dialect = database.dialect().await;
+    let sql = match verb {
+        "held" => held_sql(dialect),
+        "finish" => finish_sql(dialect),
+        other => panic!("no statement is called {other}"),
     };
+    database.begin().await;
+    let payment = format!("INSERT INTO payment VALUES ('{id}')");
+    database.run(&payment).await;
+    database.execute(sql, &[Value::Text(id)]).await.unwrap();
+    println!("done");
+    stdin().read_line(&mut String::new()).unwrap();
+    database.run("COMMIT").await;
+    println!("committed");
+}
+
+fn hold(url: &str, semaphore: &str, id: &str, ttl_ms: &str) {
     let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -31,7 +60,7 @@ fn main() {
     });
     println!("held");
     let _timers = runtime.enter();
-    for line in std::io::stdin().lock().lines() {
+    for line in stdin().lock().lines() {
         line.unwrap();
         println!("{}", look(&permit));
     }

@@ -1,5 +1,6 @@
 //! The same by the functions for sqlx 0.8, sqlx 0.9 and tokio-postgres.
 
+use lockhouse::caller::Error;
 use lockhouse::{EndReason, Lockhouse, Permit};
 use lockhouse_testkit::place::{self, Place};
 use tokio_postgres::NoTls;
@@ -24,6 +25,12 @@ async fn ends(lockhouse: Lockhouse, kept: Permit, finished: Permit, place: Place
     place.clear().await;
 }
 
+fn not_held<E: std::error::Error + 'static>(answer: Result<(), Error<E>>) {
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::NotHeld { .. }), "{error:?}");
+    assert!(error.to_string().contains("is not held"), "{error}");
+}
+
 macro_rules! by_sqlx {
     ($($module:ident: $sqlx:ident, $connection:ident;)+) => {$(
         mod $module {
@@ -35,14 +42,16 @@ macro_rules! by_sqlx {
                 let (lockhouse, kept, finished) = two(&place).await;
                 let mut database = $connection::connect(place.url()).await.unwrap();
                 let mut transaction = database.begin().await.unwrap();
-                assert!(kept.held_in(&mut transaction).await.unwrap());
-                assert!(kept.finish_in(&mut transaction).await.unwrap());
-                assert!(!kept.held_in(&mut transaction).await.unwrap());
+                kept.held_in(&mut transaction).await.unwrap();
+                kept.finish_in(&mut transaction).await.unwrap();
+                not_held(kept.held_in(&mut transaction).await);
                 transaction.rollback().await.unwrap();
                 let mut transaction = database.begin().await.unwrap();
-                assert!(finished.finish_in(&mut transaction).await.unwrap());
-                assert!(!finished.finish_in(&mut transaction).await.unwrap());
+                finished.finish_in(&mut transaction).await.unwrap();
                 transaction.commit().await.unwrap();
+                let mut transaction = database.begin().await.unwrap();
+                not_held(finished.finish_in(&mut transaction).await);
+                transaction.rollback().await.unwrap();
                 ends(lockhouse, kept, finished, place).await;
             }
         }
@@ -88,14 +97,19 @@ async fn a_transaction_of_tokio_postgres_finishes_with_its_commit() {
     let (mut database, connection) = connected.unwrap();
     tokio::spawn(connection);
     let mut transaction = database.transaction().await.unwrap();
-    assert!(kept.held_in(&mut transaction).await.unwrap());
-    assert!(kept.finish_in(&mut transaction).await.unwrap());
-    assert!(!kept.held_in(&mut transaction).await.unwrap());
+    kept.held_in(&mut transaction).await.unwrap();
+    kept.finish_in(&mut transaction).await.unwrap();
+    not_held(kept.held_in(&mut transaction).await);
+    // The transaction can do nothing else, and that is not said of the request.
+    let aborted = kept.held_in(&mut transaction).await.unwrap_err();
+    assert!(matches!(aborted, Error::Driver(_)), "{aborted:?}");
     transaction.rollback().await.unwrap();
     let mut transaction = database.transaction().await.unwrap();
-    assert!(finished.finish_in(&mut transaction).await.unwrap());
-    assert!(!finished.finish_in(&mut transaction).await.unwrap());
+    finished.finish_in(&mut transaction).await.unwrap();
     transaction.commit().await.unwrap();
+    let mut transaction = database.transaction().await.unwrap();
+    not_held(finished.finish_in(&mut transaction).await);
+    transaction.rollback().await.unwrap();
     drop(database);
     ends(lockhouse, kept, finished, place).await;
 }

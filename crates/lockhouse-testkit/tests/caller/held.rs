@@ -1,4 +1,4 @@
-//! *held*: true only while the request is held, and then until the commit.
+//! *held*: fails unless the request is held, and keeps it held until the commit.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,6 +15,9 @@ on_each_store! { sql:
     permits_of_a_session_are_held_as_long_as_the_session,
     permits_held_in_a_transaction_are_not_granted_until_the_commit,
     a_release_waits_for_the_commit,
+    force_waits_for_the_commit,
+    a_goodbye_waits_for_the_commit,
+    the_end_of_a_silent_owners_request_waits_for_the_commit,
 }
 
 on_each_store! { row locks:
@@ -49,9 +52,12 @@ async fn only_what_is_held_is_held(place: Place) {
 
     caller.begin().await;
     assert!(caller.finish("lasting").await);
-    assert!(!caller.held("lasting").await, "finished");
+    assert!(!caller.held("lasting").await, "in the same transaction");
+    caller.roll_back().await;
+    caller.begin().await;
+    assert!(caller.finish("lasting").await);
     caller.commit().await;
-    assert!(!caller.is_held("lasting").await);
+    assert!(!caller.is_held("lasting").await, "finished");
     drop(lockhouse);
     place.clear().await;
 }
@@ -109,6 +115,71 @@ async fn a_release_waits_for_the_commit(place: Place) {
     caller.commit().await;
     let released = timeout(SOON, release).await.unwrap().unwrap();
     assert!(released.now);
+    place.clear().await;
+}
+
+async fn force_waits_for_the_commit(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let mut caller = Caller::open(&place).await;
+    granted(&lockhouse, "s", "a", LONG).await;
+    caller.begin().await;
+    assert!(caller.held("a").await);
+    let mut force = pin!(lockhouse.force_release("a", Some("operator")));
+    timeout(Duration::from_secs(1), &mut force)
+        .await
+        .unwrap_err();
+    assert!(lockhouse.find("a").await.unwrap().is_live());
+    caller.commit().await;
+    let released = timeout(SOON, force).await.unwrap().unwrap();
+    assert!(released.now);
+    let reason = released.request.end_reason();
+    assert_eq!(reason, Some(EndReason::Forced));
+    place.clear().await;
+}
+
+async fn a_goodbye_waits_for_the_commit(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let mut caller = Caller::open(&place).await;
+    lockhouse.heartbeat("w", LONG).await.unwrap();
+    let kept = lockhouse.request_with_id("kept").permits("s", 1);
+    let kept = kept.owner("w").without_ttl().acquire().await.unwrap();
+    kept.forget();
+    caller.begin().await;
+    assert!(caller.held("kept").await);
+    let mut goodbye = pin!(lockhouse.goodbye("w"));
+    timeout(Duration::from_secs(1), &mut goodbye)
+        .await
+        .unwrap_err();
+    assert!(lockhouse.find("kept").await.unwrap().is_live());
+    caller.commit().await;
+    assert_eq!(timeout(SOON, goodbye).await.unwrap().unwrap(), 1);
+    assert!(!lockhouse.find("kept").await.unwrap().is_live());
+    place.clear().await;
+}
+
+async fn the_end_of_a_silent_owners_request_waits_for_the_commit(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("s", 1).await.unwrap();
+    let mut caller = Caller::open(&place).await;
+    let silence = 4 * TTL;
+    lockhouse.heartbeat("w", silence).await.unwrap();
+    let kept = lockhouse.request_with_id("kept").permits("s", 1);
+    let kept = kept.owner("w").without_ttl().acquire().await.unwrap();
+    kept.forget();
+    caller.begin().await;
+    assert!(caller.held("kept").await);
+    let semaphore = lockhouse.semaphore("s");
+    let mut next = pin!(semaphore.acquire());
+    timeout(silence + TTL, &mut next).await.unwrap_err();
+    assert!(lockhouse.find("kept").await.unwrap().is_live());
+    caller.commit().await;
+    let next = timeout(SOON, next).await.unwrap().unwrap();
+    let kept = lockhouse.find("kept").await.unwrap();
+    assert_eq!(kept.end_reason(), Some(EndReason::OwnerDead));
+    drop(next);
+    drop(lockhouse);
     place.clear().await;
 }
 

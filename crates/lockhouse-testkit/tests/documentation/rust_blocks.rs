@@ -23,9 +23,7 @@ async fn finish(mut database: sqlx::PgConnection, permit: lockhouse::Permit) -> 
     use sqlx::Connection as _;
     let mut transaction = database.begin().await?;
     sqlx::query("UPDATE account SET balance = balance + 10 WHERE id = 1").execute(&mut *transaction).await?;
-    if !permit.finish_in(&mut transaction).await? {
-        return Err("the hold was lost; nothing was paid".into());
-    }
+    permit.finish_in(&mut transaction).await?;     // fails if the hold was lost
     transaction.commit().await?;
     Ok(())
 }
@@ -35,11 +33,9 @@ async fn finish_and_release(mut database: sqlx::PgConnection, permit: lockhouse:
     use sqlx::Connection as _;
     let mut transaction = database.begin().await?;
     sqlx::query("UPDATE account SET balance = balance + 10 WHERE id = 1").execute(&mut *transaction).await?;
-    if !permit.finish_in(&mut transaction).await? {
-        return Err("the hold was lost; nothing was paid".into());   // the drop rolls back
-    }
+    permit.finish_in(&mut transaction).await?;     // fails if the hold was lost, and the drop rolls back
     transaction.commit().await?;
-    permit.release().await?;                                        // only wakes waiters sooner
+    permit.release().await?;                       // only wakes waiters sooner
     Ok(())
 }
 
