@@ -345,7 +345,10 @@ async fn customer(
         round += 1;
         let (key, what) = match round % 2 {
             0 => (format!("key-{number}/free"), "acquire of a key"),
-            _ => (format!("key-{number}/{own_id}-{round}"), "acquire of a new key"),
+            _ => (
+                format!("key-{number}/{own_id}-{round}"),
+                "acquire of a new key",
+            ),
         };
         let id = format!("customer-{own_id}-{round}");
         let ask = engine.request_with_id(&id).permits(key, 1);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockhouse_core::{
-    Command, Decision, Epoch, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, ProcessId, Refusal,
-    Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn, decide,
+    Command, Decision, Epoch, Idle, Line, Loaded, Outcome, Pattern, Place, Priority, ProcessId,
+    Refusal, Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn, decide,
 };
 
 use crate::keeper::{Keeper, ask, define, exhausted};

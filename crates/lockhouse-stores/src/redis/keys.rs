@@ -8,6 +8,7 @@
 //! | `schema` | the version of the schema |
 //! | `s:NAME`, `r:ID`, `o:OWNER` | the rows of semaphores, requests and owners' sessions |
 //! | `names`, `ever` | semaphores that exist, and all semaphores including deleted ones, by bytes |
+//! | `deleted` | deleted semaphores, by when they were deleted |
 //! | `live`, `on:NAME`, `of:OWNER` | live requests by the number of their grant |
 //! | `expiring`, `expiring:NAME` | live requests with a TTL, by their expiry |
 //! | `lasting` | live requests without a TTL, by their creation |
@@ -22,7 +23,8 @@
 //! | `number` | the last number of a grant or a change |
 
 use lockhouse_core::{
-    CapacityChange, ExternalId, Owner, OwnerSession, Request, Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, Epoch, ExternalId, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
+    Timestamp,
 };
 
 /// Builds the keys of a store. All of them begin with one prefix.
@@ -71,6 +73,12 @@ impl Keys {
         let mut entries = vec![self.entry("ever", Score::Bytes, &semaphore.name)];
         if semaphore.exists() {
             entries.push(self.entry("names", Score::Bytes, &semaphore.name));
+        }
+        // The epoch's row looks like that of a deleted semaphore, and stays.
+        if let Some(at) = semaphore.deleted_at
+            && semaphore.name != Epoch::semaphore()
+        {
+            entries.push(self.entry("deleted", Score::At(at), &semaphore.name));
         }
         if let Some(origin) = &semaphore.origin {
             let mut add = |set, score| {

@@ -6,8 +6,8 @@
 //! the second finds its rows changed and begins again.
 //!
 //! - `keys` names the keys, `rows` reads them, and `writes` changes them.
-//! - `transaction` is the two ends of a batch; `listing`, `upkeep`, `recount`, `templates`, `tokens` and `waiting_list` are the
-//!   other calls.
+//! - `transaction` is the two ends of a batch; `listing`, `upkeep`, `purge`, `recount`, `templates`, `tokens`
+//!   and `waiting_list` are the other calls.
 //! - `connection` runs scripts, and `error` maps their failures.
 
 mod connection;
@@ -15,6 +15,7 @@ mod error;
 mod info;
 mod keys;
 mod listing;
+mod purge;
 mod recount;
 mod rows;
 mod store;

@@ -84,8 +84,7 @@ impl Upkeep for Redis {
             Purge::Requests { age } => ("ended", age),
             Purge::CapacityChanges { age } => ("changes", age),
             Purge::Sessions { age } => ("sessions", age),
-            // Their rows are kept.
-            Purge::Semaphores { .. } => return Ok(0),
+            Purge::Semaphores { age } => return self.purge_semaphores(age, limit).await,
         };
         self.delete(set, age, limit).await
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deleted;
 mod misfiled;
 mod odd;
 mod templated;
