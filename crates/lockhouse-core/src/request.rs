@@ -38,6 +38,13 @@ impl Request {
         self.state == State::Acquired
     }
 
+    /// Whether it holds only Lockhouse's own semaphores. Callers cannot see, renew or end such a
+    /// request.
+    pub fn is_reserved(&self) -> bool {
+        let mut permits = self.permits.iter();
+        permits.all(|permit| permit.semaphore.is_reserved())
+    }
+
     /// Why a live request has lapsed at `now`, though no command has ended it yet: its holder
     /// finished it, or its TTL has passed (P4).
     pub fn lapse(&self, now: Timestamp) -> Option<EndReason> {

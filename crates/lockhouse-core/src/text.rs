@@ -208,6 +208,12 @@ impl Owner {
         Ok(Self(text.into()))
     }
 
+    /// Lockhouse itself, which alone renews and ends its own requests. No text of a caller or of a
+    /// store makes this owner.
+    pub fn lockhouse() -> Self {
+        Self(format!("{}lockhouse", Self::SEPARATOR).into())
+    }
+
     /// The name of the token that the owner belongs to, if any.
     pub fn token(&self) -> Option<&str> {
         let (token, _) = self.0.split_once(Self::SEPARATOR)?;
@@ -335,6 +341,8 @@ mod tests {
             Owner::parse(owner.as_str()).is_err(),
             "no caller can say it"
         );
+        let ours = Owner::lockhouse();
+        assert!(Owner::stored(ours.as_str()).is_err());
         for text in ["", "\u{1f}a", "ci\u{1f}a\u{1f}b", "ci\u{1f} a"] {
             assert!(Owner::stored(text).is_err(), "{text:?}");
         }

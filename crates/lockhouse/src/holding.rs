@@ -46,7 +46,11 @@ impl fmt::Display for Lost {
 /// The request or session that is renewed.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
-    Request(ExternalId),
+    Request {
+        external_id: ExternalId,
+        /// In whose name it is renewed, if that matters.
+        by: Option<Owner>,
+    },
     Owner(Owner),
 }
 
@@ -168,14 +172,18 @@ impl Held {
     /// Renews it for `ttl` from now. Returns why it is lost, if it is.
     async fn push(&self, lockhouse: &Lockhouse, ttl: Duration) -> Result<Option<Lost>, Error> {
         match self {
-            Held::Request(id) => match lockhouse.renew(id, Some(ttl)).await {
-                Ok(_) => Ok(None),
-                Err(Error::Refused(Refusal::RequestEnded { reason, .. })) => {
-                    Ok(Some(Lost::Ended(reason)))
+            Held::Request { external_id, by } => {
+                let ttl = Some(Ttl::new(ttl)?);
+                let renewed = lockhouse.renew_as(external_id.clone(), ttl, by.clone());
+                match renewed.await {
+                    Ok(_) => Ok(None),
+                    Err(Error::Refused(Refusal::RequestEnded { reason, .. })) => {
+                        Ok(Some(Lost::Ended(reason)))
+                    }
+                    Err(Error::Refused(Refusal::UnknownRequest(_))) => Ok(Some(Lost::Unknown)),
+                    Err(error) => Err(error),
                 }
-                Err(Error::Refused(Refusal::UnknownRequest(_))) => Ok(Some(Lost::Unknown)),
-                Err(error) => Err(error),
-            },
+            }
             // A heartbeat that began a new session would report the loss only once, and that answer
             // may be lost.
             Held::Owner(owner) => match lockhouse.renew_session(owner, ttl).await {
@@ -192,7 +200,7 @@ impl Held {
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Held::Request(id) => write!(f, "request \"{id}\""),
+            Held::Request { external_id, .. } => write!(f, "request \"{external_id}\""),
             Held::Owner(owner) => write!(f, "session of \"{owner}\""),
         }
     }

@@ -68,7 +68,10 @@ impl Permit {
         session: Option<Arc<Holding>>,
         is_anonymous: bool,
     ) -> Self {
-        let held = Held::Request(request.external_id.clone());
+        let held = Held::Request {
+            external_id: request.external_id.clone(),
+            by: request.is_reserved().then(Owner::lockhouse),
+        };
         let own = request
             .ttl
             .map(|ttl| Holding::new(&lockhouse, held, ttl, sent_at));
@@ -319,6 +322,9 @@ impl Permit {
 
     /// The `ended_by` of its release: its owner, or this process if it has none.
     fn holder(&self) -> Option<Owner> {
+        if self.request.is_reserved() {
+            return Some(Owner::lockhouse());
+        }
         self.request.owner.clone().or_else(who::this_process)
     }
 

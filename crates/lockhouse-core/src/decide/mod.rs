@@ -181,9 +181,7 @@ impl Scene {
             .requests
             .get_mut(external_id)
             .ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?;
-        if !is_its_own(request, by) {
-            return Err(Refusal::OfAnotherToken(external_id.clone()));
-        }
+        check_caller(request, by)?;
         if let Some(reason) = request.end_reason() {
             return Err(ended(external_id, reason));
         }
@@ -201,14 +199,15 @@ impl Scene {
             .requests
             .get(id)
             .ok_or_else(|| Refusal::UnknownRequest(id.clone()))?;
-        if let Cause::Released { by } = cause
-            && !is_its_own(request, by.as_ref())
-        {
-            return Err(Refusal::OfAnotherToken(id.clone()));
+        match cause {
+            Cause::Released { by } => check_caller(request, by.as_ref())?,
+            Cause::Forced { by } => check_reserved(request, by.as_ref())?,
+            _ => {}
         }
         let due = request.is_live() && self.is_due(request, cause);
         if due {
-            self.end(id, cause.reason(), cause.by().cloned());
+            let by = cause.by().filter(|by| **by != Owner::lockhouse());
+            self.end(id, cause.reason(), by.cloned());
         }
         if let (true, Cause::OwnerSilent { owner }) = (due, cause) {
             self.lapse_for_good(owner);
@@ -385,10 +384,25 @@ fn unknown(name: &SemaphoreName) -> Refusal {
     Refusal::UnknownSemaphore(vec![name.clone()])
 }
 
-/// Whether `by` may treat `request` as its own. This restricts only owners that belong to tokens.
-fn is_its_own(request: &Request, by: Option<&Owner>) -> bool {
+/// Checks that `by` may treat `request` as its own. This restricts owners that belong to tokens, and
+/// leaves Lockhouse's own requests to Lockhouse.
+fn check_caller(request: &Request, by: Option<&Owner>) -> Result<(), Refusal> {
+    check_reserved(request, by)?;
     let token = by.and_then(Owner::token);
-    token.is_none() || token == request.owner.as_ref().and_then(Owner::token)
+    let is_its_own = token.is_none() || token == request.owner.as_ref().and_then(Owner::token);
+    match is_its_own || request.is_reserved() {
+        true => Ok(()),
+        false => Err(Refusal::OfAnotherToken(request.external_id.clone())),
+    }
+}
+
+/// Checks that `request` is not Lockhouse's own, or that `by` is Lockhouse. Callers cannot see such a
+/// request, so it is unknown to them.
+fn check_reserved(request: &Request, by: Option<&Owner>) -> Result<(), Refusal> {
+    match !request.is_reserved() || by == Some(&Owner::lockhouse()) {
+        true => Ok(()),
+        false => Err(Refusal::UnknownRequest(request.external_id.clone())),
+    }
 }
 
 fn in_use(semaphore: &Semaphore) -> Refusal {

@@ -76,6 +76,44 @@ async fn reserved_names_are_refused_on_every_way_in() {
     assert_eq!(refused.code(), Code::InvalidRequest);
 }
 
+#[tokio::test]
+async fn the_upkeeps_own_request_cannot_be_renewed_or_ended_by_its_id() {
+    let server = Server::start().await;
+    let lockhouse = &server.lockhouse;
+    let maintaining = lockhouse.maintain(Upkeep::default()).unwrap();
+    until("it has the turn", || async { turns(lockhouse).await == 1 }).await;
+    let turn = || async {
+        let holders = lockhouse.holders(Some(&reserved()), None, 1).await;
+        holders.unwrap().requests.remove(0)
+    };
+    let was = turn().await;
+    let id = &was.external_id;
+    let path = format!("/v1/requests/{id}");
+    for (method, query, body) in [
+        ("GET", "", ""),
+        ("DELETE", "", ""),
+        ("DELETE", "?by=lockhouse:upkeep", ""),
+        ("DELETE", "?force=true", ""),
+        ("DELETE", "?force=true&by=lockhouse:upkeep", ""),
+        ("POST", "/renew", r#"{"ttl_ms":86400000}"#),
+        ("POST", "/renew", ""),
+    ] {
+        let answer = server.call(method, &format!("{path}{query}"), body).await;
+        answer.is_problem(404, "unknown_request");
+    }
+    let refused = lockhouse.release(id).await.unwrap_err();
+    assert_eq!(refused.code(), Code::UnknownRequest);
+    let refused = lockhouse.force_release(id, None).await.unwrap_err();
+    assert_eq!(refused.code(), Code::UnknownRequest);
+    let refused = lockhouse.renew(id, Some(Duration::from_secs(86_400))).await;
+    assert_eq!(refused.unwrap_err().code(), Code::UnknownRequest);
+    let still = turn().await;
+    assert_eq!((&still.external_id, still.ttl), (id, was.ttl));
+    // The upkeep itself still renews and ends it.
+    maintaining.stop().await;
+    assert_eq!(turns(lockhouse).await, 0);
+}
+
 /// P10: nobody may take the permit, so a request that did so before that rule is ended.
 #[tokio::test]
 async fn a_foreign_holder_of_the_upkeep_permit_is_ended() {

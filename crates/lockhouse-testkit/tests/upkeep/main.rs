@@ -125,9 +125,8 @@ async fn verdicts_from_before_another_servers_turn_do_not_count() {
     // The turn goes to B: A's permit is ended, as it is when A can't renew it for a while.
     let upkeep = SemaphoreName::stored("lockhouse:upkeep").unwrap();
     let holder = b.holders(Some(&upkeep), None, 1).await.unwrap();
-    b.force_release(&holder.requests[0].external_id, None)
-        .await
-        .unwrap();
+    let turn = holder.requests[0].external_id.clone();
+    b.release_as(turn, Some(Owner::lockhouse())).await.unwrap();
     of_b.asked(10).await;
     of_a.verdicts.lock().unwrap().push(Gone);
     b_maintains.stop().await;

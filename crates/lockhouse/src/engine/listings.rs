@@ -19,7 +19,7 @@ use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName, State};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Engine, is_our_own, retry};
+use super::{Engine, retry};
 use crate::Error;
 
 /// Listings use at most two of a database's 16 connections.
@@ -125,7 +125,7 @@ impl Engine {
     ) -> Result<Held, Error> {
         let shows = |request: &Request| {
             let is_held = request.seen_state() == State::Acquired;
-            is_held && (of.on.is_some() || !is_our_own(request))
+            is_held && (of.on.is_some() || !request.is_reserved())
         };
         let begun = Instant::now();
         let (mut requests, mut after) = (Vec::new(), page.after);

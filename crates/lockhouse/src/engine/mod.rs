@@ -304,7 +304,7 @@ impl Engine {
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
         let request = retry::read(retry::deadline(), || self.store.request(external_id)).await?;
-        let request = request.filter(|request| !is_our_own(request));
+        let request = request.filter(|request| !request.is_reserved());
         let mut request = request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?;
         request.state = request.seen_state();
         Ok(request)
@@ -366,12 +366,6 @@ impl Engine {
         // If this fails, the other processes pass over this one.
         let _ = timeout(LEFT_WITHIN, left).await;
     }
-}
-
-/// Whether the request holds only Lockhouse's own semaphores.
-pub(crate) fn is_our_own(request: &Request) -> bool {
-    let mut permits = request.permits.iter();
-    permits.all(|permit| permit.semaphore.is_reserved())
 }
 
 fn permits(request: &Request) -> Vec<(SemaphoreName, Count)> {

@@ -13,7 +13,7 @@ use lockhouse_core::{
 use tokio::sync::Mutex;
 
 use super::UpkeepState;
-use crate::engine::{Engine, is_our_own};
+use crate::engine::Engine;
 use crate::{Code, Error, Lockhouse, Permit};
 
 /// The reserved semaphore.
@@ -111,7 +111,7 @@ impl<'a> Turn<'a> {
             .iter()
             .filter(|request| !is_a_turn(request))
         {
-            if !is_our_own(stranger) {
+            if !stranger.is_reserved() {
                 let text = format!(
                     "request \"{}\" holds {name:?} together with other semaphores; release it",
                     stranger.external_id
@@ -121,7 +121,7 @@ impl<'a> Turn<'a> {
             let end = Command::End {
                 external_id: stranger.external_id.clone(),
                 cause: Cause::Forced {
-                    by: Some(Owner::parse(SEMAPHORE)?),
+                    by: Some(Owner::lockhouse()),
                 },
             };
             self.engine.execute(end, Duration::ZERO).await?;
