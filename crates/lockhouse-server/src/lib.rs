@@ -44,6 +44,7 @@ mod owners;
 mod paging;
 mod path;
 mod peer;
+mod percent;
 mod query;
 mod rate;
 mod requests;

@@ -7,9 +7,9 @@
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
 use axum::http::request::Parts;
-use percent_encoding::percent_decode_str;
 
 use crate::failure::Failure;
+use crate::percent;
 
 /// The query of a call that takes no parameters.
 pub(crate) struct NoParameters;
@@ -54,8 +54,5 @@ fn not_taken(names: &[&str]) -> String {
 
 fn decode(text: &str) -> Result<String, Failure> {
     let text = text.replace('+', " ");
-    let decoded = percent_decode_str(&text).decode_utf8();
-    let decoded =
-        decoded.map_err(|_| Failure::malformed("query", "is not UTF-8 when percent-decoded"))?;
-    Ok(decoded.into_owned())
+    percent::decode(&text).map_err(|problem| Failure::malformed("query", problem))
 }

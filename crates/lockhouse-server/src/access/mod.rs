@@ -15,8 +15,7 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::RequestExt;
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
@@ -27,6 +26,7 @@ use tokio::time::sleep;
 
 use crate::connection::Caller;
 use crate::failure::Failure;
+use crate::path;
 use crate::peer::Peer;
 use crate::shares::{Shares, Wait};
 use crate::tls::CertificateNames;
@@ -338,11 +338,11 @@ impl Access {
             Needs::All(verb) => principal.must_all(verb, "")?,
             Needs::Some(verb) => principal.must_some(verb)?,
             Needs::Named(verb) => {
-                let name = name_in_path(request).await?;
+                let name = path::name(request.uri(), request.extensions())?;
                 principal.must(verb, &name)?;
             }
             Needs::Matched(verb) => {
-                let pattern = name_in_path(request).await?;
+                let pattern = path::name(request.uri(), request.extensions())?;
                 principal.must_all(verb, pattern.strip_suffix('*').unwrap_or(&pattern))?;
             }
             // The handler checks these.
@@ -353,13 +353,4 @@ impl Access {
         }
         Ok(())
     }
-}
-
-/// The one parameter of the route, decoded.
-async fn name_in_path(request: &mut Request) -> Result<String, Failure> {
-    let params = request.extract_parts::<RawPathParams>().await;
-    let params =
-        params.map_err(|_| Failure::malformed("path", "is not UTF-8 when percent-decoded"))?;
-    let (_, name) = params.iter().next().unwrap_or_default();
-    Ok(name.to_owned())
 }

@@ -63,6 +63,38 @@ async fn a_path_that_is_not_utf_8_is_malformed() {
     }
 }
 
+/// An id that the caller forgot to encode would be another id.
+#[tokio::test]
+async fn a_percent_sign_that_begins_no_escape_is_malformed() {
+    let server = Server::start().await;
+    let guarded = crate::access::Guarded::start().await;
+    let beat = r#"{"ttl_ms":1000}"#;
+    let define = r#"{"capacity":1}"#;
+    for segment in ["%zz", "%", "50%", "%4", "%%41", "a%2", "%-1"] {
+        for (method, path, body) in [
+            ("PUT", format!("/v1/semaphores/{segment}"), define),
+            ("GET", format!("/v1/semaphores/{segment}/holders"), ""),
+            ("PUT", format!("/v1/requests/{segment}"), "{}"),
+            ("GET", format!("/v1/requests/{segment}"), ""),
+            ("DELETE", format!("/v1/requests/{segment}"), ""),
+            ("POST", format!("/v1/requests/{segment}/renew"), ""),
+            ("PUT", format!("/v1/owners/{segment}"), beat),
+            ("PUT", format!("/v1/templates/{segment}*"), define),
+            ("DELETE", format!("/v1/tokens/{segment}"), ""),
+        ] {
+            for answer in [
+                server.call(method, &path, body).await,
+                guarded.admin(method, &path, body).await,
+            ] {
+                let problem = answer.is_problem(400, "invalid_request");
+                assert_eq!(problem["field"], "path", "{method} {path}");
+                let detail = problem["detail"].as_str().unwrap();
+                assert!(detail.contains("%25"), "{detail}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_path_is_404() {
     let server = Server::start().await;

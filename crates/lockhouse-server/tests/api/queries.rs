@@ -38,6 +38,9 @@ async fn an_unknown_query_parameter_is_refused_by_every_call_of_the_api() {
             ("=", ""),
             ("&&=1", ""),
             ("x=%FF", "query"),
+            ("x=%zz", "query"),
+            ("x=50%", "query"),
+            ("%4=1", "query"),
         ] {
             let answer = server.call(&method, &format!("{path}?{query}"), body).await;
             let problem = answer.is_problem(400, "invalid_request");
@@ -74,6 +77,23 @@ async fn a_query_parameter_that_comes_twice_is_refused() {
     ] {
         let problem = server.get(path).await.is_problem(400, "invalid_request");
         assert_eq!(problem["field"], field, "{path}");
+    }
+}
+
+/// A filter that is not decoded as the caller meant it would list others' requests, or none.
+#[tokio::test]
+async fn a_percent_sign_that_begins_no_escape_is_malformed() {
+    let server = Server::start().await;
+    for query in [
+        "owner=%",
+        "owner=50%25%",
+        "semaphore=%zz",
+        "owner=a%2",
+        "limit=%",
+    ] {
+        let answer = server.get(&format!("/v1/requests?{query}")).await;
+        let problem = answer.is_problem(400, "invalid_request");
+        assert_eq!(problem["field"], "query", "{query}");
     }
 }
 
