@@ -12,9 +12,16 @@
 //!    connections by which no calls come does not end those of holders.
 //!
 //! In its class, the one that has been idle for longest goes first, and one whose caller has sent
-//! something that was not read yet goes last, as that may be a call. All this takes constant time.
+//! something that was not read yet goes last, as that may be a call. All this takes little time,
+//! however many connections there are.
+//!
+//! A caller can also send half a TLS handshake or half a head, a thousand times. While it waits, its
+//! connections are new ones. If one address has many of those, its oldest goes without its second. So
+//! the connections in such a flood make room for each other at once, and a caller that comes after
+//! them, from the same address or another, does not wait for them.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +32,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
+use crate::crowds::Crowds;
 use crate::descriptors::Bounds;
+use crate::peer::{Peer, network};
 use crate::socket;
 
 /// How many long answers may be on their way at once. Each takes about 1 MiB.
@@ -36,6 +45,11 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// One of so many connections may be new before those that are known stay.
 const NEW_OF: usize = 4;
+
+/// One of so many connections may be a new one of one address before these make room at once, and at
+/// least so many may.
+const CROWD_OF: usize = 16;
+const NO_CROWD: usize = 8;
 
 /// How many connections of a class are looked at for one that nothing unread came by.
 const LOOKED_AT: usize = 16;
@@ -65,6 +79,8 @@ struct State {
     next: u64,
     strangers: Line,
     new: Line,
+    /// The new ones by address.
+    crowds: Crowds,
     known: Line,
 }
 
@@ -75,6 +91,8 @@ type Line = BTreeMap<u64, Idle>;
 #[derive(Clone, Debug)]
 struct Idle {
     stream: Arc<TcpStream>,
+    /// The network of its caller.
+    from: IpAddr,
     /// Ends it.
     end: Arc<Notify>,
     since: Instant,
@@ -92,6 +110,7 @@ enum Class {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Arc<TcpStream>,
+    from: IpAddr,
     end: Arc<Notify>,
     /// How many calls are under way. Changed under the lock of the state.
     calls: watch::Sender<usize>,
@@ -138,10 +157,13 @@ impl Connections {
 
     /// Adds a connection. It is idle until its first call.
     pub(crate) fn open(self: &Arc<Self>, stream: TcpStream) -> Arc<Connection> {
+        let from = Peer::of(&stream).map(Peer::address);
+        let from = network(from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
         let stream = Arc::new(stream);
         let end = Arc::new(Notify::new());
         let idle = Idle {
             stream: Arc::clone(&stream),
+            from,
             end: Arc::clone(&end),
             since: Instant::now(),
         };
@@ -152,6 +174,7 @@ impl Connections {
         self.counts.open.inc();
         Arc::new(Connection {
             stream,
+            from,
             end,
             calls: watch::Sender::new(0),
             idle_as: Mutex::new(idle_as),
@@ -176,7 +199,15 @@ impl Connections {
 }
 
 impl State {
-    fn line(&mut self, class: Class) -> &mut Line {
+    fn line(&self, class: Class) -> &Line {
+        match class {
+            Class::Stranger => &self.strangers,
+            Class::New => &self.new,
+            Class::Known => &self.known,
+        }
+    }
+
+    fn line_mut(&mut self, class: Class) -> &mut Line {
         match class {
             Class::Stranger => &mut self.strangers,
             Class::New => &mut self.new,
@@ -187,12 +218,19 @@ impl State {
     fn idle(&mut self, class: Class, idle: Idle) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.line(class).insert(number, idle);
+        if class == Class::New {
+            self.crowds.insert(idle.from, number);
+        }
+        self.line_mut(class).insert(number, idle);
         number
     }
 
-    fn remove(&mut self, (class, number): (Class, u64)) {
-        self.line(class).remove(&number);
+    fn remove(&mut self, (class, number): (Class, u64)) -> Option<Idle> {
+        let idle = self.line_mut(class).remove(&number)?;
+        if class == Class::New {
+            self.crowds.remove(idle.from, number);
+        }
+        Some(idle)
     }
 
     /// Takes out the one that is to make room, of `most` that there may be.
@@ -206,26 +244,35 @@ impl State {
             had_time.then_some(Class::New),
             (!are_many_new).then_some(Class::Known),
         ];
-        let lines = classes.into_iter().flatten();
-        let quiet = lines
-            .clone()
-            .find_map(|class| Some((class, quiet(self.line(class))?)));
-        let (class, number) = quiet.or_else(|| {
-            let mut lines = lines;
-            lines.find_map(|class| {
-                let (number, idle) = self.line(class).first_key_value()?;
-                (idle.grace_ends() <= now).then_some((class, *number))
-            })
-        })?;
-        self.line(class).remove(&number)
+        let classes = classes.into_iter().flatten();
+        let quiet = |class| Some((class, self.quiet(class)?));
+        let unread = |class| {
+            let (number, idle) = self.line(class).first_key_value()?;
+            (idle.grace_ends() <= now).then_some((class, *number))
+        };
+        let goes = quiet(Class::Stranger)
+            .or_else(|| Some((Class::New, self.quiet_in_a_crowd(most)?)))
+            .or_else(|| classes.clone().find_map(quiet))
+            .or_else(|| classes.clone().find_map(unread))?;
+        self.remove(goes)
     }
-}
 
-/// The first of `line` that nothing unread came by.
-fn quiet(line: &Line) -> Option<u64> {
-    let mut first = line.iter().take(LOOKED_AT);
-    let quiet = first.find(|(_, idle)| !socket::has_unread(&idle.stream));
-    quiet.map(|(number, _)| *number)
+    /// The first of its class that nothing unread came by.
+    fn quiet(&self, class: Class) -> Option<u64> {
+        let mut first = self.line(class).iter().take(LOOKED_AT);
+        let quiet = first.find(|(_, idle)| !socket::has_unread(&idle.stream));
+        quiet.map(|(number, _)| *number)
+    }
+
+    /// The same among the new ones of the address that has the most, if it has too many of `most`.
+    fn quiet_in_a_crowd(&self, most: usize) -> Option<u64> {
+        let few = (most / CROWD_OF).max(NO_CROWD);
+        let mut first = self.crowds.largest(few).take(LOOKED_AT);
+        first.find(|number| {
+            let idle = self.new.get(number);
+            idle.is_some_and(|idle| !socket::has_unread(&idle.stream))
+        })
+    }
 }
 
 impl Idle {
@@ -296,6 +343,7 @@ impl Drop for Call {
             };
             let idle = Idle {
                 stream: Arc::clone(&connection.stream),
+                from: connection.from,
                 end: Arc::clone(&connection.end),
                 since: Instant::now(),
             };
@@ -399,6 +447,21 @@ mod tests {
         had_a_call(&pairs[6], false);
         // Only when all others are gone do these go, the longest idle first.
         go(&connections, &pairs, &[6, 4, 5, 7, 1, 0, 2, 3]).await;
+    }
+
+    /// As it sends half a TLS handshake, or half a head, on each.
+    #[tokio::test]
+    async fn an_address_with_many_new_connections_makes_room_at_once() {
+        let (connections, pairs) = full::<12>().await;
+        had_a_call(&pairs[0], true);
+        for _ in 0..5 {
+            assert!(timeout(GRACE / 20, connections.room()).await.is_err());
+        }
+        // The oldest went. So few as are left have their time.
+        for (at, (_, connection)) in pairs.iter().enumerate() {
+            let went = timeout(Duration::ZERO, connection.to_end()).await;
+            assert_eq!(went.is_ok(), (1..4).contains(&at), "{at}");
+        }
     }
 
     #[tokio::test]

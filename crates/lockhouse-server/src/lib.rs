@@ -30,6 +30,7 @@ mod body;
 mod connection;
 mod connections;
 mod console;
+mod crowds;
 mod descriptors;
 mod ending;
 mod failure;

@@ -53,6 +53,17 @@ impl Peer {
     }
 }
 
+/// The address, or for IPv6 its network, since a caller may have many IPv6 addresses.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 

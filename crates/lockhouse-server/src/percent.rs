@@ -4,8 +4,8 @@ use percent_encoding::percent_decode_str;
 
 /// The decoded `text`, or what is wrong with it.
 ///
-/// A `%` that begins no escape is refused. Taken literally, it would make one id of two spellings,
-/// and of a caller that forgot to encode an id.
+/// A `%` that begins no escape is refused. Taken literally, it would hide that the caller forgot to
+/// encode an id, and two spellings would name one id.
 pub(crate) fn decode(text: &str) -> Result<String, &'static str> {
     let mut behind_percents = text.split('%').skip(1);
     let is_escape = |rest: &str| {

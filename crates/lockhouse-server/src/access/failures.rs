@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use crate::peer::network;
 use crate::rate::{Rate, Rates};
 
 const RATE: Rate = Rate {
@@ -33,17 +34,6 @@ impl Failures {
 
     fn is_too_many_at(&self, address: IpAddr, now: Instant) -> bool {
         self.0.take_at(network(address), now).is_none()
-    }
-}
-
-/// The address, or for IPv6 its network, since a caller may have many IPv6 addresses.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            IpAddr::V6(network.into())
-        }
     }
 }
 

@@ -17,7 +17,7 @@ fn serve(house: &House, limit: &str) -> (Running, String) {
     serve_on(house, limit, &["--listen", "127.0.0.1:0"])
 }
 
-fn serve_on(house: &House, limit: &str, args: &[&str]) -> (Running, String) {
+pub(super) fn serve_on(house: &House, limit: &str, args: &[&str]) -> (Running, String) {
     let script = format!("ulimit {limit} && exec \"$@\"");
     let lockhouse = lockhouse();
     let mut command = std::process::Command::new("sh");
@@ -27,7 +27,7 @@ fn serve_on(house: &House, limit: &str, args: &[&str]) -> (Running, String) {
         .env("LOCKHOUSE_URL", house.url());
     let mut server = Running::new(command);
     let line = server.line();
-    let (_, address) = line.rsplit_once("http://").expect(&line);
+    let (_, address) = line.rsplit_once("://").expect(&line);
     (server, address.to_owned())
 }
 
@@ -158,6 +158,31 @@ fn idle_connections_make_room_for_others() {
     let idle = (0..400).map(|_| TcpStream::connect(&address).unwrap());
     let _idle: Vec<_> = idle.collect();
     a_holder_can_call(&address);
+}
+
+/// Each sends the begin of a head, and no more.
+#[test]
+fn a_caller_is_not_kept_waiting_by_a_thousand_half_heads() {
+    let house = House::on_a_store();
+    let (_server, address, _) = crowded(&house, "-n 256", 0);
+    let _half = half_sent(&address, b"GET /v1/semaphores/a HT");
+    let begun = Instant::now();
+    is_ok(&call(&address, "GET", "/healthz", ""));
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    a_holder_can_call(&address);
+}
+
+/// A thousand connections on which `begin` was sent.
+pub(super) fn half_sent(address: &str, begin: &[u8]) -> Vec<TcpStream> {
+    lockhouse_server::raise_open_files_limit().unwrap();
+    let half = (0..1_000).map(|_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // The server may have closed it meanwhile.
+        let _ = stream.write_all(begin);
+        stream
+    });
+    half.collect()
 }
 
 /// A flood of `many` idle connections on a server of limit `limit`, while a holder renews by a connection of its own.

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use super::bounds::{half_sent, serve_on};
 use crate::house::{Done, House, Running, until};
+use lockhouse::{ConnectOptions, Lockhouse};
 use nix::sys::signal::Signal;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -127,6 +130,35 @@ fn a_hangup_has_the_certificates_read_again_and_drops_no_connection() {
     assert_eq!(granted.code, 0, "{granted:?}");
     let by_old = ["--ca-file", old.to_str().unwrap(), "show", "a"];
     assert_ne!(with(&house, &url, &by_old, None).code, 0);
+}
+
+/// A server that may have 192 connections, which may all be taken by half handshakes.
+#[tokio::test]
+async fn a_caller_is_not_kept_waiting_by_a_thousand_half_handshakes() {
+    let house = House::on_a_store();
+    Ca::new().issue(&house, "ca.pem");
+    house.text(&["create", "a", "1"]);
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|file| house.path(file));
+    let args = [
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-cert",
+        certificate.to_str().unwrap(),
+        "--tls-key",
+        key.to_str().unwrap(),
+    ];
+    let (_server, address) = serve_on(&house, "-n 256", &args);
+    let client = || {
+        let options = ConnectOptions::new().ca_file(house.path("ca.pem"));
+        Lockhouse::connect_with(format!("https://{address}"), options)
+    };
+    client().await.unwrap().status("a").await.unwrap();
+    // The begin of a record with a ClientHello.
+    let _half = half_sent(&address, &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc]);
+    let begun = Instant::now();
+    client().await.unwrap().status("a").await.unwrap();
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
 }
 
 #[test]
