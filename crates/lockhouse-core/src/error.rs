@@ -20,8 +20,9 @@ pub enum Error {
     /// The store, or the server in front of it, could not be reached, did not answer, or failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Too many calls wait in this process or in the server. Nothing was changed; back off and try again.
-    #[error("too many calls are waiting; try again later")]
+    /// Too many calls wait in this process or in the server, or the server refuses more for another
+    /// reason. Nothing was changed; back off and try again.
+    #[error("too many calls; try again later")]
     Overloaded,
     /// The server does not know the caller, or does not allow this call.
     #[error("{detail}")]

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::{Response, Version};
 use axum::response::IntoResponse;
 use hyper::body::{Body as _, Bytes, Frame, SizeHint};
-use lockhouse::Error;
+use lockhouse::Code;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -54,7 +54,10 @@ pub(crate) fn answer(
         None
     };
     let answer = match &place {
-        None if is_long => Failure::from(Error::Overloaded).into_response(),
+        None if is_long => {
+            let detail = "too many long answers are on their way; try again later";
+            Failure::new(Code::Overloaded, detail).into_response()
+        }
         _ => answer,
     };
     // By HTTP/1.1, an unread short answer stops all writing, which the socket notices.

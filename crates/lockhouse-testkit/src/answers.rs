@@ -9,7 +9,7 @@ use crate::history::{Answer, Operation, Refused};
 /// How the refusals begin or go on that histories have no word of their own for.
 const KNOWN: [&str; 2] = [
     "are held; release them first",
-    "too many calls are waiting; try again later",
+    "too many calls; try again later",
 ];
 
 /// The answers that no rule explains: each text with its number, and the first call.

@@ -177,7 +177,11 @@ impl Access {
 
     fn unauthenticated(&self, peer: Peer, detail: impl Into<String>) -> Failure {
         match self.failures.is_too_many(peer.address()) {
-            true => Failure::from(Error::Overloaded),
+            true => {
+                let detail =
+                    "too many calls without a good token from this address; try again later";
+                Failure::new(Code::Overloaded, detail)
+            }
             false => Failure::new(Code::Unauthenticated, detail),
         }
     }

@@ -7,6 +7,7 @@ use lockhouse::{Code, ConnectOptions, Lockhouse, Secret, TokenGrant};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use crate::contract::Contract;
 use crate::server::{Answer, Server, until};
 
 /// A server with an administrator's token.
@@ -405,12 +406,17 @@ async fn failures_are_limited_but_good_tokens_of_the_same_address_are_not() {
     let guarded = Guarded::start().await;
     let other = Secret::random().unwrap();
     let mut limited = 0;
-    for _ in 0..60 {
-        let answer = guarded.call(&other, "GET", "/v1/semaphores", "").await;
+    for at in 0..60 {
+        let path = ["/v1/semaphores", "/metrics"][at % 2];
+        let answer = guarded.call(&other, "GET", path, "").await;
+        Contract::read().holds("GET", path, &answer);
         match answer.status.as_u16() {
             401 => {}
             _ => {
-                answer.is_problem(503, "overloaded");
+                let problem = answer.is_problem(503, "overloaded");
+                let detail = problem["detail"].as_str().unwrap();
+                assert!(detail.contains("without a good token"), "{detail}");
+                assert_eq!(answer.header("retry-after"), Some("1"));
                 limited += 1;
             }
         }
