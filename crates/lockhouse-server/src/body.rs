@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use lockhouse_wire::{MAX_BODY_BYTES, Object};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,9 @@ impl<T: Serialize> IntoResponse for Json<T> {
 async fn read(request: Request) -> Result<Vec<u8>, Failure> {
     let says_json = says_json(request.headers())?;
     refuse_encodings(request.headers())?;
+    if awaits_a_go_ahead(request.headers()) && says_too_long(request.body()) {
+        return Err(too_long());
+    }
     let read = timeout(READ_TIMEOUT, collect(request.into_body())).await;
     let read = read.map_err(|_| {
         Failure::malformed("body", "did not arrive within 10 s").under(StatusCode::REQUEST_TIMEOUT)
@@ -109,6 +113,23 @@ fn refuse_encodings(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
+/// Whether the caller sends the body only once the server has said `100 Continue`. The HTTP library says
+/// so when the body is read.
+fn awaits_a_go_ahead(headers: &HeaderMap) -> bool {
+    let mut expected = headers.get_all(EXPECT).iter();
+    expected.any(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Whether the length that the caller gave is above the limit.
+fn says_too_long(body: &Body) -> bool {
+    body.size_hint().lower() > MAX_BODY_BYTES as u64
+}
+
+fn too_long() -> Failure {
+    let problem = format!("is too long, the most is {MAX_BODY_BYTES} bytes (64 KiB)");
+    Failure::malformed("body", problem).under(StatusCode::PAYLOAD_TOO_LARGE)
+}
+
 fn unsupported(problem: &'static str) -> Failure {
     Failure::malformed("content-type", problem).under(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
@@ -131,8 +152,7 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {
         }
     }
     if discarded > 0 {
-        let problem = format!("is too long, the most is {MAX_BODY_BYTES} bytes (64 KiB)");
-        return Err(Failure::malformed("body", problem).under(StatusCode::PAYLOAD_TOO_LARGE));
+        return Err(too_long());
     }
     Ok(read)
 }

@@ -1,6 +1,9 @@
 //! A malformed body is 400, a value out of bounds 422. Both name the field.
 
 use crate::server::Server;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 fn acquire(members: &str) -> String {
     format!(r#"{{"permits":[{{"semaphore":"a"}}]{members}}}"#)
@@ -343,4 +346,38 @@ async fn a_body_is_at_most_64_kib_long() {
         assert_eq!(problem["field"], "body");
     }
     server.get("/v1/semaphores/a").await.is(200);
+}
+
+/// All that the server sends to a call of `length` bytes that awaits a go-ahead, before there is a body.
+async fn told_before_the_body(server: &Server, expect: &str, length: usize) -> String {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         expect: {expect}\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut told = vec![0; 16];
+    let first = timeout(crate::hanging_up::SOON, stream.read_exact(&mut told)).await;
+    first.expect("an answer in time").unwrap();
+    if !told.starts_with(b"HTTP/1.1 100") {
+        // The connection ends, as the server will not read the body.
+        let rest = timeout(crate::hanging_up::SOON, stream.read_to_end(&mut told)).await;
+        rest.expect("an end in time").unwrap();
+    }
+    String::from_utf8(told).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_refused_before_it_is_sent() {
+    let server = Server::start().await;
+    for expect in ["100-continue", "100-Continue"] {
+        for length in [64 * 1024 + 1, 10_000_000_000] {
+            let told = told_before_the_body(&server, expect, length).await;
+            assert!(told.starts_with("HTTP/1.1 413 "), "{told}");
+            assert!(!told.contains("100 Continue"), "{told}");
+            assert!(told.contains("the most is 65536 bytes"), "{told}");
+        }
+        let told = told_before_the_body(&server, expect, 64 * 1024).await;
+        assert_eq!(told, "HTTP/1.1 100 Con");
+    }
 }
