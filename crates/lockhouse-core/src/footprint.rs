@@ -38,12 +38,65 @@ pub struct Footprint {
     pub requests: BTreeSet<ExternalId>,
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
+    /// Gaps between the ids of requests in which another transaction keeps anybody from making one.
+    /// Only [errors](crate::store::Error::locked) name them: a batch locks no gap.
+    pub gaps: BTreeSet<Gap>,
     /// Whether to read the row of the store's [`Epoch`] too, after the locks are held. A batch
     /// needs it if it may create a semaphore.
     pub epoch: bool,
     /// Whether to read all templates too, after the locks are held. A batch needs them if it names
     /// a semaphore that does not exist, or updates one from its template.
     pub templates: bool,
+}
+
+/// A gap between the ids of two requests, in which no request can be made now.
+///
+/// InnoDB locks gaps: at REPEATABLE READ, a locking read of an id that does not exist locks the gap
+/// that the id would be in, and nobody can insert a row there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    refused: ExternalId,
+    /// The ids at its ends. `None` if it is no wider than the refused id.
+    between: Option<[Option<ExternalId>; 2]>,
+}
+
+impl Gap {
+    /// The gap of the one id `refused`.
+    pub fn of(refused: ExternalId) -> Self {
+        Self {
+            refused,
+            between: None,
+        }
+    }
+
+    /// The gap of `refused` after one existing id and before another. `None` stands for the ends of
+    /// the index.
+    pub fn between(
+        refused: ExternalId,
+        after: Option<ExternalId>,
+        before: Option<ExternalId>,
+    ) -> Self {
+        Self {
+            refused,
+            between: Some([after, before]),
+        }
+    }
+
+    /// An id in it, for which no request could be made.
+    pub fn refused(&self) -> &ExternalId {
+        &self.refused
+    }
+
+    /// Whether `id` is in it.
+    pub fn has(&self, id: &ExternalId) -> bool {
+        match &self.between {
+            Some([after, before]) => {
+                let is_after = after.as_ref().is_none_or(|after| after < id);
+                is_after && before.as_ref().is_none_or(|before| id < before)
+            }
+            None => self.refused == *id,
+        }
+    }
 }
 
 impl Footprint {
@@ -63,7 +116,10 @@ impl Footprint {
 
     /// Whether the footprint has no row to lock.
     pub fn is_empty(&self) -> bool {
-        self.semaphores.is_empty() && self.requests.is_empty() && self.owners.is_empty()
+        self.semaphores.is_empty()
+            && self.requests.is_empty()
+            && self.owners.is_empty()
+            && self.gaps.is_empty()
     }
 
     /// Whether the footprint has exactly one row to lock.
@@ -77,7 +133,7 @@ impl Footprint {
         locked.chain(self.epoch.then(Epoch::semaphore))
     }
 
-    /// Whether both lock a row in common.
+    /// Whether both lock a row in common. Gaps are no rows.
     pub fn overlaps(&self, other: &Self) -> bool {
         !self.semaphores.is_disjoint(&other.semaphores)
             || !self.requests.is_disjoint(&other.requests)
@@ -89,6 +145,7 @@ impl Footprint {
         self.semaphores.extend(other.semaphores);
         self.requests.extend(other.requests);
         self.owners.extend(other.owners);
+        self.gaps.extend(other.gaps);
         self.epoch |= other.epoch;
         self.templates |= other.templates;
     }
@@ -99,6 +156,7 @@ impl Footprint {
             .retain(|name| other.semaphores.contains(name));
         self.requests.retain(|id| other.requests.contains(id));
         self.owners.retain(|owner| other.owners.contains(owner));
+        self.gaps.retain(|gap| other.gaps.contains(gap));
         self.epoch &= other.epoch;
         self.templates &= other.templates;
     }

@@ -41,7 +41,7 @@ pub use command::{Cause, Command, Definition, Outcome, Reply, Saved, Stand};
 pub use decide::decide;
 pub use epoch::Epoch;
 pub use error::{Code, Error, Refusal};
-pub use footprint::Footprint;
+pub use footprint::{Footprint, Gap};
 pub use invalid::Invalid;
 pub use jiff::Timestamp;
 pub use line::{

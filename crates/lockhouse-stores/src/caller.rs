@@ -22,8 +22,9 @@
 //! began: that is never later than the commit. Sessions of any time zone may run the statements.
 //!
 //! **Isolation.** READ COMMITTED. At REPEATABLE READ, PostgreSQL and MariaDB 11.6 and newer refuse to lock a row that has
-//! changed since the transaction's first read, as a renewal does; MariaDB locks the gap before the row too; and on MySQL and
-//! MariaDB `finish` locks the owner's session as well, so that its heartbeats wait.
+//! changed since the transaction's first read, as a renewal does. MySQL and MariaDB lock the gap around an id that does not
+//! exist, MariaDB also the gap before one that does, and nobody can make a request in it meanwhile. There `finish` locks the
+//! owner's session as well, so that its heartbeats wait.
 //!
 //! **On several writers.** Galera and multi-primary Group Replication keep row locks on one node. `finish` writes the row
 //! and collides at the commit with an end on another node, so one of the two fails there. `held` writes nothing and

@@ -35,6 +35,9 @@ on_each_store! { row locks:
     locked_keys_delay_only_their_own_calls_at_two_engines,
     locked_templates_delay_nobody_at_one_engine,
     locked_templates_delay_nobody_at_two_engines,
+    a_locked_gap_delays_only_asks_by_ids_in_it_at_one_engine,
+    a_locked_gap_delays_only_asks_by_ids_in_it_at_two_engines,
+    an_ask_by_an_id_in_a_locked_gap_is_told_and_done_once_it_is_free,
 }
 
 async fn locked_requests_delay_only_their_own_calls_at_one_engine(place: Place) {
@@ -69,6 +72,62 @@ async fn locked_templates_delay_nobody_at_two_engines(place: Place) {
     isolated(place, 2, Rows::Templates).await;
 }
 
+async fn a_locked_gap_delays_only_asks_by_ids_in_it_at_one_engine(place: Place) {
+    isolated(place, 1, Rows::Gap).await;
+}
+
+async fn a_locked_gap_delays_only_asks_by_ids_in_it_at_two_engines(place: Place) {
+    isolated(place, 2, Rows::Gap).await;
+}
+
+/// The error is not the database's own, and says what to look for. PostgreSQL locks no gaps.
+async fn an_ask_by_an_id_in_a_locked_gap_is_told_and_done_once_it_is_free(place: Place) {
+    let lockhouse = place.client().await;
+    set_up(&lockhouse).await;
+    let mut lock = lock(&place, Rows::Gap, 0).await;
+    let ask = |id| lockhouse.request_with_id(id).permits("locked-0", 1);
+    let began = Instant::now();
+    let (refused, waited, beside) = tokio::join!(
+        ask("gap-0-c").try_acquire(),
+        async {
+            let permit = ask("gap-0-d").wait(Duration::from_secs(60)).acquire().await;
+            (permit, began.elapsed())
+        },
+        async {
+            let permit = ask("gap-1-c").try_acquire().await;
+            let took = began.elapsed();
+            // Once the first call has given up.
+            sleep(Duration::from_secs(12)).await;
+            lock.run("ROLLBACK").await;
+            (permit, took)
+        },
+    );
+    beside.0.unwrap().release().await.unwrap();
+    waited.0.unwrap().release().await.unwrap();
+    if !place.url().starts_with("postgres") {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.code(), lockhouse::Code::StoreUnavailable);
+        let told = refused.to_string();
+        assert!(
+            told.contains("another transaction of the database"),
+            "{told}"
+        );
+        assert!(!told.contains("1205"), "{told}");
+        assert!(waited.1 > Duration::from_secs(12), "{:?}", waited.1);
+    }
+    assert!(waited.1 < Duration::from_secs(15), "{:?}", waited.1);
+    assert!(beside.1 < Duration::from_secs(3), "{:?}", beside.1);
+    ask("gap-0-c")
+        .try_acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    drop(lockhouse);
+    place.clear().await;
+}
+
 /// Which rows are locked.
 #[derive(Clone, Copy)]
 enum Rows {
@@ -79,9 +138,28 @@ enum Rows {
     Keys,
     /// Two templates, and the row of the store's epoch.
     Templates,
+    /// The gap between two requests, by a read of an id that does not exist.
+    Gap,
 }
 
 impl Rows {
+    /// How many are locked.
+    fn many(self) -> usize {
+        match self {
+            Rows::Gap => 1,
+            _ => LOCKED,
+        }
+    }
+
+    /// An INSERT waits for a second, and its transaction keeps semaphores locked meanwhile. Each
+    /// process finds the gap so.
+    fn more_for_each_further_engine(self) -> Duration {
+        match self {
+            Rows::Gap => Duration::from_millis(1_500),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// The statement that locks the row of `number`, as far as the kinds of servers agree on it.
     fn lock(self, place: &Place, number: usize) -> String {
         let is_postgres = place.url().starts_with("postgres");
@@ -106,6 +184,11 @@ impl Rows {
             Rows::Semaphores => format!(
                 "SELECT id FROM lockhouse_semaphore {} WHERE name='locked-{number}' FOR UPDATE",
                 by[1]
+            ),
+            Rows::Gap => format!(
+                "SELECT id FROM lockhouse_permit_request {} \
+                 WHERE external_id='gap-{number}-m' {share}",
+                by[0]
             ),
             Rows::Sessions => format!(
                 "SELECT owner FROM lockhouse_owner_session {} \
@@ -153,20 +236,16 @@ impl Calls {
     }
 }
 
-async fn isolated(place: Place, engines: usize, rows: Rows) {
+async fn isolated(place: Place, engines: u32, rows: Rows) {
+    let further = engines - 1;
     let engines: Vec<_> = join_all((0..engines).map(|_| place.client())).await;
     set_up(&engines[0]).await;
     // The holds of strangers, which renew themselves.
     let holds = hold(&engines).await;
     let before = call_for(&engines, "before", sleep(Duration::from_secs(1))).await;
     let mut locks = Vec::new();
-    for number in 0..LOCKED {
-        let mut session = Database::open(place.url()).await;
-        // At REPEATABLE READ, MariaDB locks the gap before the row too.
-        session.run(read_committed(&place)).await;
-        session.run("START TRANSACTION").await;
-        session.run(&rows.lock(&place, number)).await;
-        locks.push(session);
+    for number in 0..rows.many() {
+        locks.push(lock(&place, rows, number).await);
     }
     let while_locked = async {
         sleep(locked_for()).await;
@@ -184,7 +263,7 @@ async fn isolated(place: Place, engines: usize, rows: Rows) {
     println!("{made} calls, the longest took {longest:?} ({what}), {usual:?} without the locks");
     // On a machine that is busy with other things, all calls take longer.
     assert!(
-        longest <= LONGEST_CALL + usual,
+        longest <= LONGEST_CALL + rows.more_for_each_further_engine() * further + usual,
         "{what} took {longest:?}, of {made} calls, and {usual:?} at most without the locks"
     );
     assert!(made > 100, "only {made} calls");
@@ -194,6 +273,20 @@ async fn isolated(place: Place, engines: usize, rows: Rows) {
     }
     drop(engines);
     place.clear().await;
+}
+
+/// A session that keeps the row of `number` locked.
+async fn lock(place: &Place, rows: Rows, number: usize) -> Database {
+    let mut session = Database::open(place.url()).await;
+    let level = match rows {
+        Rows::Gap => "REPEATABLE READ",
+        // At REPEATABLE READ, MariaDB locks the gap before the row too.
+        _ => "READ COMMITTED",
+    };
+    session.run(&isolation(place, level)).await;
+    session.run("START TRANSACTION").await;
+    session.run(&rows.lock(place, number)).await;
+    session
 }
 
 /// Has strangers and others call until `done`.
@@ -219,11 +312,12 @@ async fn call_for(engines: &[Lockhouse], phase: &str, done: impl Future<Output =
     calls
 }
 
-fn read_committed(place: &Place) -> &'static str {
-    match place.url().starts_with("postgres") {
-        true => "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
-        false => "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    }
+fn isolation(place: &Place, level: &str) -> String {
+    let characteristics = match place.url().starts_with("postgres") {
+        true => "CHARACTERISTICS AS ",
+        false => "",
+    };
+    format!("SET SESSION {characteristics}TRANSACTION ISOLATION LEVEL {level}")
 }
 
 fn locked_for() -> Duration {
@@ -261,10 +355,10 @@ async fn set_up(lockhouse: &Lockhouse) {
             .await
             .unwrap()
             .forget();
-        for engine in 0..2 {
-            let beside = lockhouse
-                .request_with_id(format!("beside-{engine}-{number}"))
-                .permits(&name, 1);
+        let beside = (0..2).map(|engine| format!("beside-{engine}-{number}"));
+        let ends = ["a", "z"].map(|end| format!("gap-{number}-{end}"));
+        for id in beside.chain(ends) {
+            let beside = lockhouse.request_with_id(id).permits(&name, 1);
             beside
                 .ttl(Duration::from_secs(600))
                 .try_acquire()
@@ -368,6 +462,13 @@ async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &
     let mut round = 0;
     while !is_over.load(Ordering::Relaxed) {
         round += 1;
+        let in_gap = engine.request_with_id(format!("gap-{number}-f-{own_id}-{round}"));
+        let in_gap = async {
+            let ask = in_gap.permits(&name, 1).permits(&free, 1);
+            if let Ok(permit) = ask.ttl(Duration::from_secs(600)).try_acquire().await {
+                let _ = permit.release().await;
+            }
+        };
         let both = engine.request_with_id(format!("both-{own_id}-{round}"));
         let both = both
             .permits(&name, 1)
@@ -390,7 +491,7 @@ async fn concerned(engine: &Lockhouse, own_id: String, number: usize, is_over: &
         };
         let beat = engine.heartbeat(&owner, Duration::from_secs(600));
         let at_most = Duration::from_secs(3);
-        let calls = async { tokio::join!(engine.renew(&held, None), both, waits, beat) };
+        let calls = async { tokio::join!(engine.renew(&held, None), both, waits, in_gap, beat) };
         // A caller may give up, and call again.
         let _ = tokio::time::timeout(at_most, calls).await;
         sleep(Duration::from_millis(20)).await;

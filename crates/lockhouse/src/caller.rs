@@ -23,9 +23,10 @@
 //! [`held_sql`] and [`finish_sql`] are the text, for every driver and language. The one parameter is the request's
 //! `external_id`. If the request is not held, the statement fails, and its error contains `lockhouse_not_held`; then roll back.
 //!
-//! - Run the transaction at READ COMMITTED. At REPEATABLE READ, PostgreSQL and MariaDB 11.6 and newer fail if the request was
-//!   renewed since the transaction's first read; MariaDB locks the gap before the row too; and on MySQL and MariaDB
-//!   *finish* locks the owner's session as well, so that its heartbeats wait.
+//! - Run the transaction at READ COMMITTED. At REPEATABLE READ, the default of MySQL and MariaDB, PostgreSQL and MariaDB 11.6
+//!   and newer fail if the request was renewed since the transaction's first read. MySQL and MariaDB lock the gap around an id
+//!   that does not exist, MariaDB also the gap before one that does: nobody can make a request with an id in it meanwhile. And
+//!   *finish* locks the owner's session as well there, so that its heartbeats wait.
 //! - On SQLite begin with `BEGIN IMMEDIATE`. The transaction holds the file's only write lock, so everybody waits for it.
 //! - On a cluster that takes writes on several nodes, send these transactions to the node that Lockhouse uses: row locks
 //!   are local to a node. *finish* writes the row, so that it and an end on another node collide, and one of the two fails

@@ -127,6 +127,7 @@ impl Dialect for MySqlServer {
     const NOW: &'static str = "SYSDATE(6)";
     const SCHEMA: u32 = schema::VERSION;
     const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
+    const REFUSED: &'static str = save::REFUSED;
 
     fn text(text: &str) -> impl Display + '_ {
         Text(text)
@@ -150,6 +151,10 @@ impl Dialect for MySqlServer {
 
     fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
         save::script(changes, rows)
+    }
+
+    fn request_id(id: u64) -> impl Display {
+        save::Noted(id)
     }
 
     fn make_ready(rows: &[Semaphore]) -> Script {

@@ -1,11 +1,26 @@
 //! Saves the changes: the second of a batch's two packets.
 
+use std::fmt::{self, Display};
+
 use lockhouse_core::store::Error;
 use lockhouse_core::{Changes, Owner};
 
 use super::MySqlServer;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
+
+/// Selects what the last INSERT [noted](Noted) last. A rollback leaves it.
+pub(super) const REFUSED: &str = "SELECT LAST_INSERT_ID()";
+
+/// An id that the session notes when the server comes to its row. After an error the server does
+/// not say which of the rows it was at.
+pub(super) struct Noted(pub(super) u64);
+
+impl Display for Noted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LAST_INSERT_ID({})", self.0)
+    }
+}
 
 /// Writes `changes` to the locked rows, and commits.
 pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {

@@ -129,6 +129,7 @@ impl Dialect for PostgresServer {
     const NOW: &'static str = "clock_timestamp()";
     const SCHEMA: u32 = schema::VERSION;
     const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
+    const REFUSED: &'static str = "";
 
     fn text(text: &str) -> impl Display + '_ {
         Text(text)
@@ -152,6 +153,10 @@ impl Dialect for PostgresServer {
 
     fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
         save::script(changes, rows)
+    }
+
+    fn request_id(id: u64) -> impl Display {
+        id
     }
 
     fn make_ready(rows: &[Semaphore]) -> Script {

@@ -117,6 +117,10 @@ pub trait Dialect: Driver {
     /// The version of the schema that this code needs.
     const SCHEMA: u32;
 
+    /// Selects the id of the row at which an INSERT of requests failed. Empty where the server
+    /// locks no gaps between rows, so that such an INSERT waits for no other row.
+    const REFUSED: &'static str;
+
     /// Counts the tables called `lockhouse_schema_version` that the session finds: 0 or 1.
     const HAS_SCHEMA: &'static str;
 
@@ -139,6 +143,10 @@ pub trait Dialect: Driver {
 
     /// Writes `changes` to the locked rows, and commits. `rows` has the ids of new requests too.
     fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error>;
+
+    /// The `id` of a request, as a value of its INSERT. Where the server locks gaps, it is noted for
+    /// [`REFUSED`](Self::REFUSED).
+    fn request_id(id: u64) -> impl Display;
 
     /// Inserts `rows`, unless they exist.
     fn make_ready(rows: &[Semaphore]) -> Script;

@@ -10,25 +10,32 @@ use lockhouse_core::store::Error;
 use lockhouse_core::{ExternalId, Footprint, Owner, SemaphoreName};
 use tokio::time::sleep;
 
-use super::Inner;
 use super::dialect::{ByKey, Dialect, RowOf};
 use super::pool::Lease;
 use super::read::READ;
 use super::rows;
 use super::script::{Script, list};
+use super::{Inner, gap};
 
 /// The time between two looks.
 const BETWEEN: Duration = Duration::from_millis(20);
 
 const CONTEXT: &str = "looking for locked rows";
 
-/// Those of `rows` that are locked at both looks.
+/// Those of `rows` that are locked at both looks, and those of its gaps that are locked.
 pub(crate) async fn locked<D: Dialect>(
     store: &Inner<D>,
     rows: &Footprint,
 ) -> Result<Footprint, Error> {
+    let mut locked = Footprint::default();
+    for gap in &rows.gaps {
+        if gap::is_locked(store, gap).await? {
+            locked.gaps.insert(gap.clone());
+        }
+    }
     let mut lease = store.pool.lend(READ).await?;
-    still_locked(&mut lease, rows).await
+    locked.extend(still_locked(&mut lease, rows).await?);
+    Ok(locked)
 }
 
 /// [`locked`] on the caller's connection.
@@ -45,7 +52,7 @@ pub(crate) async fn still_locked<D: Dialect>(
 }
 
 async fn look<D: Dialect>(lease: &mut Lease<D>, rows: &Footprint) -> Result<Footprint, Error> {
-    if rows.is_empty() {
+    if rows.semaphores.is_empty() && rows.requests.is_empty() && rows.owners.is_empty() {
         return Ok(Footprint::default());
     }
     let script = script::<D>(rows);

@@ -20,6 +20,7 @@ mod connection;
 mod dialect;
 mod due;
 mod error;
+mod gap;
 mod ids;
 mod known;
 mod load;

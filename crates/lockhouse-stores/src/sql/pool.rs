@@ -145,6 +145,7 @@ impl<D: Driver> Pool<D> {
             connection: Some(connection),
             clean: true,
             deadline: (Instant::now() + work).min(asked + CALL),
+            finished: 0,
             _place: place,
         })
     }
@@ -289,6 +290,8 @@ pub struct Lease<D: Driver> {
     /// Whether the next call may use the connection.
     clean: bool,
     deadline: Instant,
+    /// How many statements of the last script that failed had succeeded.
+    finished: usize,
     _place: OwnedSemaphorePermit,
 }
 
@@ -309,6 +312,11 @@ impl<D: Driver> Lease<D> {
     pub(crate) fn takes(&self, script: &Script) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|connection| connection.takes(script))
+    }
+
+    /// How many statements of the last script that failed had succeeded.
+    pub(crate) fn finished(&self) -> usize {
+        self.finished
     }
 
     /// Runs `script`, and cleans up if it fails: after an error no transaction is open, and unless
@@ -354,7 +362,11 @@ impl<D: Driver> Lease<D> {
     }
 
     async fn clean_up(&mut self, failed: Failed, commit: Option<usize>, context: &str) -> Error {
-        let Failed { finished, trouble } = failed;
+        let Failed {
+            finished,
+            trouble,
+        } = failed;
+        self.finished = finished;
         let spared = trouble.spares_connection::<D>();
         // The server stops at the first failing statement and reports it. Without its report the
         // COMMIT may have been executed.

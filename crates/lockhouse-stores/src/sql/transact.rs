@@ -10,6 +10,7 @@ use sqlx::error::DatabaseError;
 use super::Inner;
 use super::dialect::Dialect;
 use super::error::{alone, servers_word};
+use super::gap;
 use super::known::Known;
 use super::load::{self, RowIds, Snapshot};
 use super::locked;
@@ -33,18 +34,24 @@ pub(crate) async fn transact<D: Dialect>(
         touched: batch.footprint.clone(),
         now: None,
         ids: RowIds::default(),
+        refused: None,
     };
     let outcomes = store::transact(&mut transaction, batch).await;
     let SqlTransaction {
-        mut lease, touched, ..
+        mut lease,
+        touched,
+        refused,
+        ..
     } = transaction;
     lease.roll_back().await;
     match outcomes {
         Err(error) if error.kind() == Kind::Locked => {
-            let locked = match touched.locks_one_row() {
+            let locked = match refused {
+                // All rows of the batch were locked by then.
+                Some(id) => gap::around(&mut lease, id).await?,
                 // Hundreds of processes may want this one row, so another look would only add load.
-                true => touched,
-                false => locked::still_locked(&mut lease, &touched).await?,
+                None if touched.locks_one_row() => touched,
+                None => locked::still_locked(&mut lease, &touched).await?,
             };
             Err(error.while_locked(locked))
         }
@@ -62,6 +69,8 @@ struct SqlTransaction<'a, D: Dialect> {
     /// The ids of the rows that were loaded, and when.
     ids: RowIds,
     now: Option<Timestamp>,
+    /// The id whose INSERT waited for another transaction's lock.
+    refused: Option<ExternalId>,
 }
 
 impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
@@ -108,7 +117,14 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
                 self.store.ids.redraw();
                 Ok(self.outdated())
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                // The INSERT of requests is the first statement.
+                let may_be_refused = !changes.granted.is_empty() && self.lease.finished() == 0;
+                if error.kind() == Kind::Locked && may_be_refused {
+                    self.refused = gap::refused(&mut self.lease, &self.ids).await;
+                }
+                Err(error)
+            }
         }
     }
 }

@@ -51,7 +51,8 @@ fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Error> {
 
 fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> String {
     format!(
-        "({id},{},{},'{}',{},{},{},{},{},{},{only_semaphore})",
+        "({},{},{},'{}',{},{},{},{},{},{},{only_semaphore})",
+        D::request_id(id),
         D::text(request.external_id.as_str()),
         maybe_owner::<D>(request.owner.as_ref()),
         state(request.state),

@@ -9,6 +9,7 @@ mod bell;
 mod breaking;
 mod database;
 mod due;
+mod gaps;
 mod locking;
 mod migrating;
 mod misconfigured;

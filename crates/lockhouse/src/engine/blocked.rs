@@ -7,7 +7,8 @@
 //!
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
 //! miss a row that many processes use in turn and that is seldom free. So the engine also waits for
-//! such a semaphore in the database's own lock queue, one at a time.
+//! such a semaphore in the database's own lock queue, one at a time. No poll sees a locked gap between
+//! two requests, in which no request can be made, so the engine waits for gaps too.
 //!
 //! A poll locks the rows that it finds free for a moment, so hundreds of processes that poll one
 //! semaphore would keep it locked. Therefore a semaphore is polled less often the longer it has
@@ -17,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lockhouse_core::{ExternalId, Footprint, Owner, SemaphoreName};
+use lockhouse_core::{ExternalId, Footprint, Gap, Owner, SemaphoreName};
 use tokio::time::Instant;
 
 use super::queue::{Queued, Ticket};
@@ -39,6 +40,8 @@ enum Row {
     Semaphore(SemaphoreName),
     Request(ExternalId),
     Session(Owner),
+    /// Between two requests.
+    Gap(Gap),
 }
 
 #[derive(Debug)]
@@ -78,6 +81,8 @@ impl Blocked {
         let mut footprint = Footprint::default();
         for (row, locked) in &mut self.rows {
             let pause = match (row, waited_for.contains(row)) {
+                // The engine waits for it.
+                (Row::Gap(_), _) => continue,
                 (_, false) => SLOWEST,
                 (Row::Semaphore(_), true) => {
                     (now.duration_since(locked.since) / LOOKS).min(SLOWEST)
@@ -92,20 +97,32 @@ impl Blocked {
                 Row::Semaphore(name) => drop(footprint.semaphores.insert(name.clone())),
                 Row::Request(id) => drop(footprint.requests.insert(id.clone())),
                 Row::Session(owner) => drop(footprint.owners.insert(owner.clone())),
+                Row::Gap(_) => {}
             }
         }
         footprint
     }
 
-    /// Whether `queued` names a row that is known to be locked.
+    /// Whether `queued` needs a row that is known to be locked.
     pub(super) fn concerns(&self, queued: &Queued) -> bool {
-        !self.rows.is_empty() && rows(&queued.needs()).any(|row| self.rows.contains_key(&row))
+        !self.rows.is_empty() && self.needed_by(queued).next().is_some()
+    }
+
+    /// The locked rows that `queued` names, and the locked gaps that its id is in.
+    fn needed_by(&self, queued: &Queued) -> impl Iterator<Item = Row> {
+        let named: Vec<_> = rows(&queued.needs()).collect();
+        let named = named.into_iter().filter(|row| self.rows.contains_key(row));
+        let gaps = self.rows.keys().filter(|row| match row {
+            Row::Gap(gap) => queued.is_in(gap),
+            _ => false,
+        });
+        named.chain(gaps.cloned())
     }
 
     /// Blocks `queued` until the locked rows that it names, and the rows of `also`, are free.
     pub(super) fn add(&mut self, queued: Queued, also: &Footprint) {
         let mut waits_for: BTreeSet<Row> = rows(also).collect();
-        waits_for.extend(rows(&queued.needs()).filter(|row| self.rows.contains_key(row)));
+        waits_for.extend(self.needed_by(&queued));
         let now = Instant::now();
         for row in &waits_for {
             if let Some(locked) = self.rows.get_mut(row) {
@@ -159,7 +176,7 @@ impl Blocked {
 
     /// The semaphore to wait for next in the database's lock queue, if commands wait for one that
     /// has been locked for long.
-    pub(super) fn next_to_wait_for(&mut self) -> Option<SemaphoreName> {
+    pub(super) fn semaphore_to_wait_for(&mut self) -> Option<SemaphoreName> {
         let now = Instant::now();
         let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let semaphores = self.rows.iter_mut().filter_map(|(row, locked)| match row {
@@ -173,6 +190,21 @@ impl Blocked {
         locked.waited_for = now;
         Some(name.clone())
     }
+
+    /// The gap to wait for next. No poll sees gaps. One that no command waits for is looked at
+    /// seldom.
+    pub(super) fn gap_to_wait_for(&mut self) -> Option<Gap> {
+        let now = Instant::now();
+        let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
+        let gaps = self.rows.iter_mut().filter_map(|(row, locked)| {
+            let Row::Gap(gap) = row else { return None };
+            let is_due = waited_for.contains(row) || now - locked.waited_for >= SLOWEST;
+            is_due.then_some((gap, locked))
+        });
+        let (gap, locked) = gaps.min_by_key(|(_, locked)| locked.waited_for)?;
+        locked.waited_for = now;
+        Some(gap.clone())
+    }
 }
 
 /// The rows that commands wait for.
@@ -184,5 +216,6 @@ fn rows(footprint: &Footprint) -> impl Iterator<Item = Row> {
     let semaphores = footprint.semaphores.iter().cloned().map(Row::Semaphore);
     let requests = footprint.requests.iter().cloned().map(Row::Request);
     let sessions = footprint.owners.iter().cloned().map(Row::Session);
-    semaphores.chain(requests).chain(sessions)
+    let gaps = footprint.gaps.iter().cloned().map(Row::Gap);
+    semaphores.chain(requests).chain(sessions).chain(gaps)
 }

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::apply::{Decided, apply_outcomes};
 use super::driver::Driver;
+use super::lock_poller::IS_LOCKED;
 use super::queue::{LaneKind, Queued, Taken, Ticket};
 use super::reply_to::ReplyTo;
 use super::retry::{self, OnLock};
@@ -127,9 +128,8 @@ impl Lane {
     /// other lanes.
     async fn block(&mut self, locked: &Footprint) -> bool {
         let lacking = self.lacking_of(locked).await;
-        let (blocked, rest): (Vec<_>, Vec<_>) = self
-            .empty()
-            .partition(|queued| queued.needs().overlaps(locked));
+        let (blocked, rest): (Vec<_>, Vec<_>) =
+            self.empty().partition(|queued| queued.needs_any(locked));
         let is_some = !blocked.is_empty();
         let blocked = self.park(blocked, lacking);
         self.leave(blocked.into_iter().map(|queued| (queued, locked.clone())));
@@ -300,12 +300,15 @@ impl Lane {
     }
 
     /// Tries each command alone. A refused ask that goes on waiting comes before the asks behind
-    /// it, as it does in one batch.
+    /// it, as it does in one batch. Heartbeats come last: a new session may have to wait for a gap,
+    /// and renewals need none.
     async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
-        let mut results = Vec::with_capacity(self.batch.commands.len());
+        let (heartbeats, others): (Vec<_>, Vec<_>) = (0..self.batch.commands.len())
+            .partition(|at| matches!(self.batch.commands[*at], Command::Heartbeat { .. }));
+        let mut results = BTreeMap::new();
         let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
-        for command in &self.batch.commands {
-            let mut command = command.clone();
+        for at in others.into_iter().chain(heartbeats) {
+            let mut command = self.batch.commands[at].clone();
             if let Command::Acquire { ask, turn } = &mut command {
                 let is_behind = |name: &&SemaphoreName| {
                     let first = waits.get(*name);
@@ -328,19 +331,24 @@ impl Lane {
                     *first = turn.place.min(*first);
                 }
             }
-            results.push(answer);
+            results.insert(at, answer);
         }
-        self.block_one_by_one(results)
+        self.block_one_by_one(results.into_values())
     }
 
     /// Blocks the commands that met a locked row when they were tried alone. An example is a late
-    /// renewal, which needs a semaphore that it does not name. A new id that sorts into a locked
-    /// gap gets the error, since no poll would find the gap.
-    fn block_one_by_one(&mut self, results: Vec<Answered>) -> Vec<Answered> {
+    /// renewal, which needs a semaphore that it does not name. A command gets the error if the store
+    /// cannot name the lock: it may be on a gap where a new session would be.
+    fn block_one_by_one(&mut self, results: impl Iterator<Item = Answered>) -> Vec<Answered> {
         let (mut blocked, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for (queued, answer) in self.empty().zip(results) {
             match answer {
                 Err(error) if !error.locked().is_empty() => blocked.push((queued, error)),
+                Err(error) if error.kind() == Kind::Locked => {
+                    tracing::debug!(%error, "a command met a lock that has no name");
+                    rest.push(queued);
+                    answers.push(Err(StoreError::new(Kind::Locked, IS_LOCKED)));
+                }
                 answer => {
                     rest.push(queued);
                     answers.push(answer);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error as StoreError, Kind};
-use lockhouse_core::{Cause, Command, Footprint, SemaphoreName};
+use lockhouse_core::{Cause, Command, Footprint, Gap, SemaphoreName};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::apply::Response;
@@ -13,6 +14,10 @@ use super::reply_to::{Answer, ReplyTo};
 use super::retry;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
+
+/// The message to a caller whose call met a lock until its deadline.
+pub(super) const IS_LOCKED: &str =
+    "another transaction of the database locks a row that the call needs, or the gap for a new row";
 
 /// How long before its deadline a call gets the error that its row is locked.
 const MARGIN: Duration = Duration::from_millis(200);
@@ -49,6 +54,18 @@ impl Driver {
         self.call();
     }
 
+    /// Waits for `gap` in the database's own lock queue, for as long as the store waits for a lock.
+    async fn wait_for_gap(self, gap: Gap) {
+        let looked_at = Footprint {
+            gaps: [gap].into(),
+            ..Footprint::default()
+        };
+        match self.store.locked(&looked_at).await {
+            Ok(locked) => self.unlock(&looked_at, &locked),
+            Err(error) => tracing::debug!(%error, "a locked gap could not be looked at"),
+        }
+    }
+
     /// Waits for `name` in the database's own lock queue.
     async fn wait_for(self, name: SemaphoreName) {
         let looked_at = Footprint {
@@ -65,7 +82,9 @@ impl Driver {
 impl LockPoller {
     async fn run(self) {
         let driver = &self.0;
-        let mut waits: Option<tokio::task::JoinHandle<()>> = None;
+        let (mut waits, mut gaps): (Option<JoinHandle<()>>, Option<JoinHandle<()>>) = (None, None);
+        let is_over =
+            |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
         loop {
             // Processes that poll the same rows do not poll them in step.
             sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
@@ -74,9 +93,13 @@ impl LockPoller {
             }
             driver.poll_rows().await;
             driver.give_up();
-            if waits.as_ref().is_none_or(|task| task.is_finished()) {
-                let name = driver.state().blocked.next_to_wait_for();
+            if is_over(&waits) {
+                let name = driver.state().blocked.semaphore_to_wait_for();
                 waits = name.map(|name| tokio::spawn(driver.clone().wait_for(name)));
+            }
+            if is_over(&gaps) {
+                let gap = driver.state().blocked.gap_to_wait_for();
+                gaps = gap.map(|gap| tokio::spawn(driver.clone().wait_for_gap(gap)));
             }
         }
     }
@@ -112,8 +135,7 @@ impl Driver {
         let over = blocked.give_up(is_over);
         drop(state);
         for queued in over {
-            let message = "a row that it needs is locked by another transaction of the database";
-            let error = StoreError::new(Kind::Locked, message);
+            let error = StoreError::new(Kind::Locked, IS_LOCKED);
             if let ReplyTo::Caller(caller) = queued.reply_to {
                 Response::Caller(caller.answer, Answer::Decided(Err(error))).send();
             }

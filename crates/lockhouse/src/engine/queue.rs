@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use lockhouse_core::{Command, Count, Footprint, SemaphoreName};
+use lockhouse_core::{Command, Count, Footprint, Gap, SemaphoreName};
 
 use super::reply_to::ReplyTo;
 
@@ -50,6 +50,18 @@ impl Queued {
     /// The rows that the command is known to need.
     pub(super) fn needs(&self) -> Footprint {
         Footprint::of(std::slice::from_ref(&self.command), &self.touches)
+    }
+
+    /// Whether the command is known to need one of the rows `locked`, or asks by an id in one of its
+    /// gaps.
+    pub(super) fn needs_any(&self, locked: &Footprint) -> bool {
+        self.needs().overlaps(locked) || locked.gaps.iter().any(|gap| self.is_in(gap))
+    }
+
+    /// Whether the command asks by an id that is in `gap`.
+    pub(super) fn is_in(&self, gap: &Gap) -> bool {
+        let ask = self.command.ask();
+        ask.is_some_and(|ask| gap.has(&ask.external_id))
     }
 }
 
