@@ -6,6 +6,7 @@ use lockhouse::store::Kind;
 use lockhouse::{Code, Error, Refusal, SemaphoreName};
 use lockhouse_wire::Problem;
 use nix::sys::signal::Signal;
+use serde::Serialize;
 
 use crate::complaint::complain;
 use crate::exit::Exit;
@@ -50,7 +51,7 @@ impl Failure {
     pub(crate) fn report(&self, output: Format) {
         match (self, output) {
             (Failure::Interrupted(_), _) => {}
-            (_, Format::Json) => complain(&self.problem()),
+            (_, Format::Json) => complain(&json(&self.problem())),
             (Failure::Lockhouse(error), Format::Table) => tell(error, hint(error)),
             (Failure::Hinted { error, hint }, Format::Table) => tell(error, Some(hint.clone())),
             (Failure::Other { message, .. }, Format::Table) => {
@@ -59,9 +60,20 @@ impl Failure {
         }
     }
 
+    /// Reports that the command was skipped because of this failure.
+    pub(crate) fn report_skip(&self, output: Format) {
+        match output {
+            Format::Table => complain(&format!("lockhouse: skipped: {self}")),
+            Format::Json => complain(&json(&Skipped {
+                problem: self.problem(),
+                skipped: true,
+            })),
+        }
+    }
+
     /// The problem document.
-    fn problem(&self) -> String {
-        let problem = match self {
+    fn problem(&self) -> Problem {
+        match self {
             Failure::Lockhouse(error) if is_setting(error) => {
                 // The user typed the URL, so this is the user's error and not a server's.
                 Problem::new(Code::InvalidRequest, error.to_string())
@@ -75,9 +87,20 @@ impl Failure {
                 Exit::LOST => own_problem(Code::RequestEnded, 410, message),
                 _ => own_problem(Code::Internal, 500, message),
             },
-        };
-        serde_json::to_string(&problem).unwrap_or(problem.detail)
+        }
     }
+}
+
+/// The problem document of a command that was skipped.
+#[derive(Serialize)]
+struct Skipped {
+    #[serde(flatten)]
+    problem: Problem,
+    skipped: bool,
+}
+
+fn json(document: &impl Serialize) -> String {
+    serde_json::to_string(document).unwrap_or_default()
 }
 
 impl fmt::Display for Failure {

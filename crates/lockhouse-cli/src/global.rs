@@ -19,7 +19,7 @@ pub(crate) struct Global {
     /// default an SQLite file in your state folder [env: LOCKHOUSE_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
-    /// A file with the access token that a server is shown; unless said, what LOCKHOUSE_TOKEN is
+    /// A file with the access token for a server; by default the token is that of LOCKHOUSE_TOKEN
     #[arg(long, global = true, value_name = "FILE", env = "LOCKHOUSE_TOKEN_FILE")]
     token_file: Option<PathBuf>,
     /// A PEM file with the certificates to trust at an https:// URL, instead of the machine's own

@@ -83,7 +83,7 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
     let serves = matches!(verb, Verb::Serve(_));
     let level = match global.output {
         _ if serves => "info",
-        // A sweep logs each request that it ends.
+        // A sweep logs how many requests it ended.
         Format::Table if matches!(verb, Verb::Sweep(_)) => "info",
         Format::Table => "warn",
         // Programs read one thing on stderr: what went wrong.

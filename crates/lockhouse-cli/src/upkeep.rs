@@ -57,8 +57,8 @@ pub(crate) struct Intervals {
     /// text. An owner that is gone twice in a row loses everything that it holds. With http(s)://…, which
     /// contains {owner}, 2xx means alive, and 404 or 410 gone. With a database (mysql://…, postgres://… or
     /// sqlite:PATH), QUERY is run with the owner as its parameter ? ($1 on PostgreSQL): one row of 1 or true
-    /// means alive, one of 0 or false and no row mean gone. Everything else is unknown and ends nothing. Repeat
-    /// it for more checks: the first that matches is used. In the variable, one check a line
+    /// means alive; one row of 0 or false, or no row, means gone. Everything else is unknown and ends nothing.
+    /// Repeat it for more checks: the first that matches is used. In the variable, write one check per line
     #[arg(
         long = "check",
         env = "LOCKHOUSE_CHECK",

@@ -61,6 +61,17 @@ impl PrivateServer {
         self.services(&["again", self.name]);
     }
 
+    /// Kills a PostgreSQL, and starts it again as a standby, which takes no writes.
+    pub fn restart_as_standby(&self) {
+        let signal = self
+            .folder
+            .path()
+            .join(self.name)
+            .join("data/standby.signal");
+        std::fs::write(signal, "").unwrap();
+        self.kill_and_restart();
+    }
+
     /// Sends a signal, such as `STOP`.
     pub fn signal(&self, signal: &str) {
         let pid = self.folder.path().join(self.name).join("pid");

@@ -27,7 +27,8 @@ pub(crate) struct Create {
     /// How many permits it has; 0 closes it
     #[arg(allow_negative_numbers = true)]
     capacity: i64,
-    /// Number the permits: each gets a slot from 0 to the capacity - 1, at most 4,095, that nobody else holds
+    /// Number the permits: each gets a slot, from 0 to the capacity - 1, that nobody else holds. The capacity is then at
+    /// most 4,096
     #[arg(long)]
     slots: bool,
     /// Succeed if it exists, whatever its capacity and its slots, and change nothing

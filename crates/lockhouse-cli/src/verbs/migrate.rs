@@ -8,9 +8,9 @@ use crate::global::Global;
 
 /// Bring a database's schema up to date
 ///
-/// Prints a confirmation; with -o json nothing. Every command does this when it connects, so it is needed only if
-/// the commands' database user may not change the schema: run it first as a user who may. Several may run at
-/// once. With a server's URL it checks whether the server is ready.
+/// Prints a confirmation; with -o json nothing. Every command brings the schema up to date when it connects. So this
+/// one is needed only where the commands' database user may not change the schema: run it first, as a user who
+/// may. Several may run at once. With a server's URL it checks whether the server is ready.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

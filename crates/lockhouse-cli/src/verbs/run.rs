@@ -12,7 +12,6 @@ use tokio::process::Command;
 use crate::complaint::complain;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::format::Format;
 use crate::global::Global;
 use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
 use crate::place::Place;
@@ -59,11 +58,11 @@ Examples:
 pub(crate) struct Run {
     #[command(flatten)]
     wanted: Wanted,
-    /// How long to wait for room at most: 30s, 5m, 1h30m or forever; by default forever, with --on-busy skip 0s
+    /// How long to wait for room at most: 30s, 5m, 1h30m or forever; by default forever, or 0s with --on-busy skip
     #[arg(long, value_name = "DURATION", value_parser = patience)]
     wait: Option<Duration>,
     /// The action if there was no room within the wait: fail with exit code 75, or skip the command, say so on
-    /// stderr and exit with 0, as suits cron
+    /// stderr and exit with 0, as suits cron. With -o json, stderr then has the problem document with `skipped` true
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_busy: OnBusy,
     /// How long the permits stay held if this machine dies: 30s, 5m, 1h30m
@@ -111,10 +110,7 @@ impl Run {
             Err(Failure::Lockhouse(busy))
                 if self.on_busy == OnBusy::Skip && busy.code() == Code::Exhausted =>
             {
-                match global.output {
-                    Format::Table => complain(&format!("lockhouse: skipped: {busy}")),
-                    Format::Json => Failure::Lockhouse(busy).report(Format::Json),
-                }
+                Failure::Lockhouse(busy).report_skip(global.output);
                 return Ok(Exit::OK);
             }
             granted => granted?,

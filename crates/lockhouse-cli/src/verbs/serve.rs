@@ -38,11 +38,10 @@ Examples:
   lockhouse list --url http://127.0.0.1:7117")]
 pub(crate) struct Serve {
     /// A TOML file with settings: the keys are the names of these flags, with _ for -, and `url`. A
-    /// flag wins over its
-    /// variable, and that over the file
+    /// flag wins over its variable, and a variable over the file
     #[arg(long, env = "LOCKHOUSE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Check the settings and print them with where each is from, without passwords, instead of serving
+    /// Check the settings and print them, instead of serving: each with its source, and without passwords
     #[arg(long)]
     check_config: bool,
     #[arg(skip)]
@@ -64,17 +63,15 @@ pub(crate) struct Serve {
         default_value_t = Auth::Auto
     )]
     auth: Auth,
-    /// A PEM file with the server's certificate, and those between it and the root, to speak TLS
-    /// with; read again when it
-    /// changes, and on SIGHUP
+    /// A PEM file with the server's certificate, followed by the intermediate ones. With it the server
+    /// speaks TLS. The file is read again when it changes, and on SIGHUP
     #[arg(long, env = "LOCKHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// A PEM file with the key of the server's certificate
     #[arg(long, env = "LOCKHOUSE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// A PEM file with the certificates that those of callers are verified by: a caller with a
-    /// certificate acts as the token
-    /// that has one of its DNS names or URIs
+    /// A PEM file with the CA certificates that verify the certificates of callers. A caller with such
+    /// a certificate acts as the token whose name is one of the certificate's DNS names or URIs
     #[arg(long, env = "LOCKHOUSE_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// TLS ends at a trusted proxy, which says in X-Forwarded-For who calls
@@ -100,8 +97,8 @@ pub(crate) struct Serve {
         default_value_t = 5_000
     )]
     max_waiters_per_token: usize,
-    /// How many calls of tokens may be under way at once, those that wait for room left out, three quarters of them of one
-    /// token; further calls queue
+    /// How many calls of tokens may be under way at once, not counting those that wait for room. One token gets at most
+    /// three quarters of them. Further calls queue
     #[arg(
         long,
         env = "LOCKHOUSE_MAX_CALLS",
@@ -116,7 +113,7 @@ pub(crate) struct Serve {
     audit_log: Option<PathBuf>,
     /// Which semaphores have separate gauges in /metrics: those whose names begin with PREFIX, at
     /// most 1000 of each; without one, the 20 busiest of the first 1000 by name. Repeat it for more
-    /// prefixes. In the variable, one a line
+    /// prefixes. In the variable, write one per line
     #[arg(
         long = "metrics-prefix",
         env = "LOCKHOUSE_METRICS_PREFIX",

@@ -12,11 +12,10 @@ use crate::upkeep::Ages;
 
 /// Do each task of the upkeep once
 ///
-/// Ends expired requests, requests of owners that fell silent, and stale ones; deletes idle
-/// semaphores of templates,
-/// old ended requests and old capacity changes. Prints a count of each, and on stderr each request
-/// that it ends, with the reason. It needs
-/// the store's URL: a server does its upkeep itself.
+/// Ends requests whose TTL has passed, requests of owners whose session has ended, and requests without a TTL
+/// that are too old. Deletes semaphores of templates that nobody has used, old ended requests and old capacity
+/// changes. Prints a count of each. With RUST_LOG=debug it also logs each request that it ends, with the reason,
+/// on stderr. It needs the URL of a store: a server does its upkeep by itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -13,9 +13,8 @@ use crate::table;
 
 /// Create semaphores on first use, by a rule
 ///
-/// A template gives every name that its pattern matches, a prefix and `*`, a semaphore of its
-/// capacity. The semaphore is created
-/// by the first request that is granted on it. Of several patterns that match, the one with the
+/// A pattern is a prefix and `*`. Every name that it matches has a semaphore of the template's capacity, which the
+/// first request that is granted on it creates. Of several patterns that match, the one with the
 /// longest prefix counts. A waiter for a semaphore of a template holds up no other waiter on its
 /// other semaphores.
 #[derive(Args, Debug)]

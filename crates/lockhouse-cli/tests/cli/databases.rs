@@ -223,8 +223,11 @@ async fn a_ca_in_the_environment_is_not_ignored_on_postgres() {
     };
     let house = House::at(place.url());
     let ca = house.path("ca.pem");
-    std::fs::write(&ca, "").unwrap();
-    let ca = ca.to_str().unwrap();
+    let other_ca = include_str!("../../../lockhouse-stores/tests/servers/other_ca.pem");
+    std::fs::write(&ca, other_ca).unwrap();
+    let empty = house.path("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    let (ca, empty) = (ca.to_str().unwrap(), empty.to_str().unwrap());
     let list = |environment: &[(&str, &str)]| {
         let mut command = house.command(&["list"]);
         command.envs(environment.iter().copied());
@@ -235,7 +238,11 @@ async fn a_ca_in_the_environment_is_not_ignored_on_postgres() {
     // The server has no TLS, or a certificate of another CA.
     let done = list(&[("PGSSLROOTCERT", ca)]);
     assert_ne!(done.code, 0, "{done:?}");
-    let refused: [(&[(&str, &str)], &str); 3] = [
+    let refused: [(&[(&str, &str)], &str); 4] = [
+        (
+            &[("PGSSLROOTCERT", empty)],
+            "PGSSLROOTCERT has no certificate in PEM",
+        ),
         (
             &[("PGSSLROOTCERT", "/no/such.pem")],
             "PGSSLROOTCERT can't be read",

@@ -16,6 +16,7 @@ mod one_line;
 mod output;
 mod owners;
 mod prometheus;
+mod read_only;
 mod readme;
 mod reference;
 mod run;

@@ -43,7 +43,6 @@ pub(super) mod code {
     pub(crate) const USER_LIMIT_REACHED: u16 = 1226;
     pub(crate) const OPTION_PREVENTS_STATEMENT: u16 = 1290;
     pub(crate) const QUERY_INTERRUPTED: u16 = 1317;
-    pub(crate) const READ_ONLY_TRANSACTION: u16 = 1792;
     pub(crate) const READ_ONLY_MODE: u16 = 1836;
     /// MariaDB's "connection was killed".
     pub(crate) const CONNECTION_KILLED: u16 = 1927;
@@ -81,6 +80,7 @@ pub(super) mod code {
     pub(crate) const UNKNOWN_COLLATION: u16 = 1273;
     pub(crate) const BINLOG_ROW_MODE_AND_STMT_ENGINE: u16 = 1665;
     pub(crate) const ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
+    pub(crate) const READ_ONLY_TRANSACTION: u16 = 1792;
     pub(crate) const MUST_CHANGE_PASSWORD: u16 = 1820;
     pub(crate) const MUST_CHANGE_PASSWORD_LOGIN: u16 = 1862;
     pub(crate) const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
@@ -131,6 +131,14 @@ pub(super) fn advice(code: u16) -> Option<&'static str> {
         code::UNKNOWN_CHARACTER_SET | code::UNKNOWN_COLLATION => {
             "the server is too old; it takes MySQL 8.0.17 or MariaDB 10.6"
         }
+        code::OPTION_PREVENTS_STATEMENT | code::READ_ONLY_MODE => {
+            "the server is read-only, as a replica is; connect to the primary, or set read_only and \
+             super_read_only off"
+        }
+        code::READ_ONLY_TRANSACTION => {
+            "transaction_read_only is on, so nothing can be written; SET GLOBAL \
+             transaction_read_only=OFF (MariaDB: tx_read_only)"
+        }
         _ => return None,
     })
 }
@@ -166,7 +174,6 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::NEW_ABORTING_CONNECTION
         | code::OPTION_PREVENTS_STATEMENT
         | code::QUERY_INTERRUPTED
-        | code::READ_ONLY_TRANSACTION
         | code::READ_ONLY_MODE
         | code::CONNECTION_KILLED
         | code::SERVER_OFFLINE_MODE
@@ -198,6 +205,7 @@ pub(super) fn kind(code: u16) -> Kind {
         | code::ACCESS_DENIED_NO_PASSWORD
         | code::MUST_CHANGE_PASSWORD
         | code::MUST_CHANGE_PASSWORD_LOGIN
+        | code::READ_ONLY_TRANSACTION
         | code::SECURE_TRANSPORT_REQUIRED => Configuration,
         _ => Rejected,
     }

@@ -6,7 +6,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
 use super::MySqlServer;
-use crate::sql::{Location, check_files, configuration, connections, names_a, parsed};
+use crate::sql::{Location, Pem, check_files, configuration, connections, names_a, parsed};
 
 /// The parameters that the driver reads, in the driver's spelling.
 const DRIVER_PARAMETERS: [&str; 9] = [
@@ -16,9 +16,8 @@ const DRIVER_PARAMETERS: [&str; 9] = [
 /// The parameters for verification, trusted authorities and files.
 const MODE: [&str; 2] = ["ssl-mode", "sslmode"];
 const CA: [&str; 2] = ["ssl-ca", "sslca"];
-const FILES: [&str; 6] = [
-    "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey",
-];
+const CERTIFICATE: [&str; 2] = ["ssl-cert", "sslcert"];
+const KEY: [&str; 2] = ["ssl-key", "sslkey"];
 
 /// The parameters of a URL, for messages.
 const TAKES: &str = "connections, ssl-mode, ssl-ca, ssl-cert, ssl-key and socket";
@@ -81,7 +80,9 @@ pub(super) fn options(url: &Url) -> Result<MySqlConnectOptions, Error> {
         }
         _ => options.ssl_mode(MySqlSslMode::VerifyIdentity),
     };
-    check_files(url, &FILES)?;
+    check_files(url, &CA, Pem::Authorities)?;
+    check_files(url, &CERTIFICATE, Pem::Certificate)?;
+    check_files(url, &KEY, Pem::Key)?;
     Ok(options)
 }
 

@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnection, PgRow, Postgres as Database};
 
 use super::{PostgresServer, error};
 use crate::sql::rows::TextRow;
-use crate::sql::{Driver, Pieces, configuration};
+use crate::sql::{Driver, Pieces, ReadOnly, configuration};
 
 /// The settings of every session, in one round trip.
 ///
@@ -35,7 +35,21 @@ const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SELECT set_config('synchronous_commit','on',false) \
     WHERE current_setting('synchronous_commit')='off';\
     SELECT current_setting('server_encoding'),current_setting('fsync'),\
-    current_setting('lockhouse.session',true),set_config('lockhouse.session','begun',false)";
+    current_setting('lockhouse.session',true),set_config('lockhouse.session','begun',false),\
+    current_setting('default_transaction_read_only'),pg_is_in_recovery()::text";
+
+/// A promotion lets a standby write, and so may a failover.
+const STANDBY: ReadOnly = ReadOnly {
+    kind: Kind::Unavailable,
+    advice: "the server is a standby, which takes no writes; connect to the primary",
+};
+
+/// A setting of the server, the database or the role.
+const SET_TO_READ: ReadOnly = ReadOnly {
+    kind: Kind::Configuration,
+    advice: "default_transaction_read_only is on, so nothing can be written; set it off by ALTER ROLE, \
+        ALTER DATABASE or ALTER SYSTEM, or connect as another role",
+};
 
 /// The server takes messages of up to one byte less than a gibibyte.
 const LONGEST_SCRIPT: usize = (1 << 30) - 1024;
@@ -80,6 +94,17 @@ impl Driver for PostgresServer {
             "a pooler gives the session of one client to another; have it pool by session \
              (PgBouncer: pool_mode=session with its server_reset_query), or connect to the server",
         ))
+    }
+
+    fn read_only(session: &[PgRow]) -> Result<Option<ReadOnly>, Error> {
+        if column(session, 5)? == "true" {
+            return Ok(Some(STANDBY));
+        }
+        Ok((column(session, 4)? == "on").then_some(SET_TO_READ))
+    }
+
+    fn is_read_only(error: &dyn DatabaseError) -> bool {
+        error::is_read_only(&error::code(error))
     }
 
     fn send<'c>(connection: &'c mut PgConnection, sql: &'c str) -> Pieces<'c, Self> {

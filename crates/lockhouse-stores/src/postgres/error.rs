@@ -71,6 +71,11 @@ pub(super) fn kind(code: &str) -> Kind {
     }
 }
 
+/// Whether this code means that the session may not write.
+pub(super) fn is_read_only(code: &str) -> bool {
+    code == code::READ_ONLY_SQL_TRANSACTION
+}
+
 /// Whether this code at a COMMIT means that the server rolled back.
 pub(super) fn is_rolled_back(code: &str) -> bool {
     matches!(code, code::SERIALIZATION_FAILURE | code::DEADLOCK_DETECTED)

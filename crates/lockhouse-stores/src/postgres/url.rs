@@ -2,7 +2,6 @@
 //! `PGSSLMODE` and others.
 
 use std::env;
-use std::fs::File;
 
 use lockhouse_core::store::Error;
 use sqlx::ConnectOptions as _;
@@ -10,7 +9,9 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::PostgresServer;
-use crate::sql::{Location, check_files, configuration, connections, names_a, parsed};
+use crate::sql::{
+    Location, Pem, check_file, check_files, configuration, connections, names_a, parsed,
+};
 
 /// The parameters that the driver reads.
 const DRIVER_PARAMETERS: [&str; 5] = [
@@ -111,18 +112,19 @@ fn is_set(variable: &str) -> bool {
 
 /// Checks the files of the URL and, if they are read, those that the driver takes from the environment.
 fn check_all_files(url: &Url, options: &PgConnectOptions) -> Result<(), Error> {
-    for parameters in [&CA[..], &CERTIFICATE, &KEY] {
-        check_files(url, parameters)?;
+    let of_the_environment = ["PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY"];
+    let files: [(&[&str], Pem); 3] = [
+        (&CA, Pem::Authorities),
+        (&CERTIFICATE, Pem::Certificate),
+        (&KEY, Pem::Key),
+    ];
+    for (parameters, pem) in files {
+        check_files(url, parameters, pem)?;
     }
     if matches!(options.get_ssl_mode(), PgSslMode::Disable) {
         return Ok(());
     }
-    let of_the_environment: [(&str, &[&str]); 3] = [
-        ("PGSSLROOTCERT", &CA),
-        ("PGSSLCERT", &CERTIFICATE),
-        ("PGSSLKEY", &KEY),
-    ];
-    for (variable, parameters) in of_the_environment {
+    for (variable, (parameters, pem)) in of_the_environment.into_iter().zip(files) {
         let Ok(file) = env::var(variable) else {
             continue;
         };
@@ -130,9 +132,7 @@ fn check_all_files(url: &Url, options: &PgConnectOptions) -> Result<(), Error> {
         if names_a(url, parameters) || file.contains("-----BEGIN") {
             continue;
         }
-        File::open(&file).map_err(|error| {
-            configuration(format!("the file of {variable} can't be read")).caused_by(error)
-        })?;
+        check_file(variable, &file, pem)?;
     }
     Ok(())
 }

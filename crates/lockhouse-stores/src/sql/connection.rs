@@ -7,7 +7,7 @@ use lockhouse_core::store::{Error, Kind};
 use sqlx::{ConnectOptions as _, Connection as _, Either};
 use tokio::time::{Instant, timeout_at};
 
-use super::dialect::{ConnectionOf, Driver, RowOf};
+use super::dialect::{ConnectionOf, Driver, ReadOnly, RowOf};
 use super::error::Trouble;
 use super::script::Script;
 use super::url::Location;
@@ -33,6 +33,8 @@ pub(crate) struct Connection<D: Driver> {
     is_guarded: bool,
     /// How the server may lose answered commits, if it can.
     risk: Option<String>,
+    /// Why the session may not write, if it may not.
+    read_only: Option<ReadOnly>,
 }
 
 /// On a cluster node: if the node aborts a transaction, later statements commit only with a COMMIT.
@@ -52,12 +54,14 @@ impl<D: Driver> Connection<D> {
             longest_script: usize::MAX,
             is_guarded: false,
             risk: None,
+            read_only: None,
         };
         let answers = connection.answers(D::SESSION).await;
         let failed = |failed: Failed| failed.trouble.before_commit::<D>(&context);
         let session = answers.map_err(failed)?.pop().unwrap_or_default();
         connection.longest_script = D::longest_script(&session)?;
         connection.risk = D::risk(&session)?;
+        connection.read_only = D::read_only(&session)?;
         let mut settled = None;
         if let Some(settings) = D::settings(&session)? {
             settled = match connection.answers(&settings).await.map_err(failed) {
@@ -83,6 +87,11 @@ impl<D: Driver> Connection<D> {
     /// How the server may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<&str> {
         self.risk.as_deref()
+    }
+
+    /// Why the session may not write, if it may not.
+    pub(super) fn read_only(&self) -> Option<ReadOnly> {
+        self.read_only
     }
 
     /// Closes the connection at the server, within the timeout of a ping.

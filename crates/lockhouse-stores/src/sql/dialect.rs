@@ -33,6 +33,15 @@ pub(crate) type Pieces<'c, D> = BoxStream<
     Result<Either<<<D as Driver>::Database as sqlx::Database>::QueryResult, RowOf<D>>, sqlx::Error>,
 >;
 
+/// Why a session may not write.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOnly {
+    /// The kind of the error that a write gets.
+    pub(crate) kind: Kind,
+    /// What an operator can do about it.
+    pub(crate) advice: &'static str,
+}
+
 /// How to connect to a kind of server, and the meaning of its errors.
 pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// The driver's name for it.
@@ -69,6 +78,18 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     fn check(session: &[RowOf<Self>], settled: Option<&[RowOf<Self>]>) -> Result<(), Error> {
         let _ = (session, settled);
         Ok(())
+    }
+
+    /// Why the server refuses writes in this session, from the same answer, if it is known to.
+    fn read_only(session: &[RowOf<Self>]) -> Result<Option<ReadOnly>, Error> {
+        let _ = session;
+        Ok(None)
+    }
+
+    /// Whether a server's error says that the session may not write.
+    fn is_read_only(error: &dyn DatabaseError) -> bool {
+        let _ = error;
+        false
     }
 
     /// Sends `sql` in one packet, without preparing it.

@@ -7,7 +7,7 @@ use lockhouse_core::store::{Error, Kind};
 use rustls::CertificateError;
 use sqlx::error::DatabaseError;
 
-use super::dialect::Driver;
+use super::dialect::{Driver, ReadOnly};
 
 /// A script that is longer than the server accepts.
 #[derive(Debug)]
@@ -63,6 +63,21 @@ impl Trouble {
             _ => Kind::Unknown,
         };
         self.with_kind::<D>(kind, context)
+    }
+
+    /// The error of a script in a session that may not write, if that is why it failed.
+    pub(crate) fn as_read_only<D: Driver>(
+        self,
+        read_only: ReadOnly,
+        context: &str,
+    ) -> Result<Error, Self> {
+        match self {
+            Trouble::Driver(source) if source.as_database_error().is_some_and(D::is_read_only) => {
+                let context = format!("{context}: {}", read_only.advice);
+                Ok(Error::new(read_only.kind, context).caused_by(source))
+            }
+            other => Err(other),
+        }
     }
 
     fn kind<D: Driver>(&self) -> Kind {

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use lockhouse_core::store::{Error, Kind};
 
 use crate::lapsed::Looks;
-pub(crate) use dialect::{ByKey, Dialect, Driver, OptionsOf, Pieces};
+pub(crate) use dialect::{ByKey, Dialect, Driver, OptionsOf, Pieces, ReadOnly};
 pub(crate) use due::Look;
 pub(crate) use error::servers_word;
 use ids::Ids;
@@ -57,7 +57,9 @@ pub(crate) use load::{RowIds, add_unlocked};
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use read::Names;
 pub(crate) use script::{Script, list};
-pub(crate) use url::{Location, check_files, configuration, connections, names_a, parsed};
+pub(crate) use url::{
+    Location, Pem, check_file, check_files, configuration, connections, names_a, parsed,
+};
 
 /// A store on a database server; see [`MySql`](crate::MySql).
 ///

@@ -364,9 +364,25 @@ impl<D: Driver> Lease<D> {
     async fn clean_up(&mut self, failed: Failed, commit: Option<usize>, context: &str) -> Error {
         let Failed {
             finished,
-            trouble,
+            mut trouble,
         } = failed;
         self.finished = finished;
+        let connection = self.connection.as_ref();
+        let at_commit = commit.is_some_and(|commit| finished >= commit);
+        if let Some(read_only) = connection
+            .and_then(Connection::read_only)
+            .filter(|_| !at_commit)
+        {
+            match trouble.as_read_only::<D>(read_only, context) {
+                Ok(error) => {
+                    // A new session may be allowed to write.
+                    self.connection = None;
+                    self.pool.drop_idle();
+                    return error;
+                }
+                Err(other) => trouble = other,
+            }
+        }
         let spared = trouble.spares_connection::<D>();
         // The server stops at the first failing statement and reports it. Without its report the
         // COMMIT may have been executed.

@@ -1,9 +1,12 @@
 //! Parses the parts of URLs that all servers share.
 
 use std::fmt;
-use std::fs::File;
+use std::fs;
 
 use lockhouse_core::store::{Error, Kind};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sqlx::Connection;
 
 use super::dialect::{ConnectionOf, Driver};
@@ -64,19 +67,59 @@ pub(crate) fn names_a(url: &url::Url, keys: &[&str]) -> bool {
     url.query_pairs().any(|(key, _)| keys.contains(&&*key))
 }
 
-/// Checks that the files that `url` names by its parameters `keys` can be read.
+/// The content of a PEM file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pem {
+    /// Certificates of authorities.
+    Authorities,
+    Certificate,
+    Key,
+}
+
+/// Checks that the files that `url` names by its parameters `keys` have what they are for.
 ///
-/// The driver reads them when it connects, and its error for a missing file looks like that of a
-/// missing server.
-pub(crate) fn check_files(url: &url::Url, keys: &[&str]) -> Result<(), Error> {
+/// The driver reads them when it connects. Its error for a missing file looks like that of a missing
+/// server, and to a file without a certificate it says that it trusts nobody.
+pub(crate) fn check_files(url: &url::Url, keys: &[&str], pem: Pem) -> Result<(), Error> {
     for (key, file) in url.query_pairs() {
         if keys.contains(&&*key) {
-            File::open(&*file).map_err(|error| {
-                configuration(format!("the file of {key} can't be read")).caused_by(error)
-            })?;
+            check_file(&key, &file, pem)?;
         }
     }
     Ok(())
+}
+
+/// Checks the `file` that the parameter or variable `key` names.
+pub(crate) fn check_file(key: &str, file: &str, pem: Pem) -> Result<(), Error> {
+    let text = fs::read(file).map_err(|error| {
+        configuration(format!("the file of {key} can't be read")).caused_by(error)
+    })?;
+    let problem = match pem {
+        Pem::Authorities | Pem::Certificate => problem_with_certificates(&text, pem),
+        Pem::Key => match PrivateKeyDer::from_pem_slice(&text) {
+            Ok(_) => None,
+            Err(_) => Some("has no private key in PEM"),
+        },
+    };
+    match problem {
+        Some(problem) => Err(configuration(format!("the file of {key} {problem}"))),
+        None => Ok(()),
+    }
+}
+
+fn problem_with_certificates(text: &[u8], pem: Pem) -> Option<&'static str> {
+    let (mut roots, mut is_empty) = (RootCertStore::empty(), true);
+    for certificate in CertificateDer::pem_slice_iter(text) {
+        is_empty = false;
+        let is_good = match (certificate, pem) {
+            (Ok(certificate), Pem::Authorities) => roots.add(certificate).is_ok(),
+            (certificate, _) => certificate.is_ok(),
+        };
+        if !is_good {
+            return Some("has a certificate that is damaged");
+        }
+    }
+    is_empty.then_some("has no certificate in PEM")
 }
 
 /// An error of the URL.

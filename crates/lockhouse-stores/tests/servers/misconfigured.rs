@@ -12,6 +12,7 @@ on_every_server! {
     a_certificate_that_no_named_authority_signed_is_refused,
     an_authority_is_no_use_without_verification,
     a_file_of_the_url_that_can_not_be_read_is_told,
+    a_file_of_the_url_without_its_pem_is_told,
     a_user_that_may_only_read_is_told,
     idle_connections_are_closed,
 }
@@ -66,6 +67,39 @@ async fn a_file_of_the_url_that_can_not_be_read_is_told(database: &Database) {
     let error = fails(database, &format!("{mode}={verify}&{ca}=/nowhere/ca.pem")).await;
     assert_eq!(error.kind(), Kind::Configuration, "{error}");
     assert!(error.to_string().contains(ca), "{error}");
+}
+
+async fn a_file_of_the_url_without_its_pem_is_told(database: &Database) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let empty = file("empty", "");
+    let words = file("words", "no certificate");
+    let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let damaged = file("damaged", damaged);
+    let folder = folder.path().display().to_string();
+    let ca = database.sql("ssl-ca", "sslrootcert");
+    let certificate = database.sql("ssl-cert", "sslcert");
+    let key = database.sql("ssl-key", "sslkey");
+    for (key, file, problem) in [
+        (ca, &empty, "has no certificate in PEM"),
+        (ca, &words, "has no certificate in PEM"),
+        (ca, &damaged, "has a certificate that is damaged"),
+        (ca, &folder, "can't be read"),
+        (certificate, &empty, "has no certificate in PEM"),
+        (key, &words, "has no private key in PEM"),
+        (key, &OTHER_CA.to_owned(), "has no private key in PEM"),
+    ] {
+        let begun = Instant::now();
+        let error = fails(database, &format!("{key}={file}")).await;
+        assert_eq!(error.kind(), Kind::Configuration, "{error}");
+        let told = format!("the file of {key} {problem}");
+        assert!(error.to_string().contains(&told), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
 }
 
 async fn a_user_that_may_only_read_is_told(database: &Database) {

@@ -9,7 +9,7 @@ use crate::user::User;
 on_server! { on_postgres, Postgres;
     a_deadlock_is_a_conflict,
     whatever_the_default_isolation_nobody_fails_to_serialize,
-    a_server_that_only_reads_is_unavailable_until_it_writes_again,
+    a_database_that_is_set_to_read_is_told_until_it_is_set_to_write,
     a_user_with_a_password_can_log_in_in_the_clear_and_by_tls,
     a_user_who_is_unknown_is_told,
     a_database_in_another_encoding_is_told,
@@ -77,8 +77,8 @@ async fn whatever_the_default_isolation_nobody_fails_to_serialize(database: &Dat
     }
 }
 
-/// As a standby does, and a server whose disk is full.
-async fn a_server_that_only_reads_is_unavailable_until_it_writes_again(database: &Database) {
+/// An operator has to correct it. A process that runs meanwhile goes on once it is corrected.
+async fn a_database_that_is_set_to_read_is_told_until_it_is_set_to_write(database: &Database) {
     let store = database.migrated().await;
     one(&store, define("a", 1)).await.unwrap().unwrap();
     let set = |on| {
@@ -89,11 +89,15 @@ async fn a_server_that_only_reads_is_unavailable_until_it_writes_again(database:
     other.run(&set("on")).await;
     let fresh = database.store();
     let error = one(&fresh, acquire("x", &["a"])).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
-    assert!(error.to_string().contains("read-only"), "{error}");
+    assert_eq!(error.kind(), Kind::Configuration, "{error}");
+    let told = error.to_string();
+    assert!(
+        told.contains("default_transaction_read_only is on"),
+        "{told}"
+    );
     assert_eq!(semaphore(&fresh, "a").await.in_use, 0, "it can be read");
     let error = one(&fresh, acquire("x", &["a"])).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    assert_eq!(error.kind(), Kind::Configuration, "{error}");
     other.run(&set("off")).await;
     granted(one(&fresh, acquire("x", &["a"])).await.unwrap());
 }

@@ -190,11 +190,24 @@ fn on_busy_skip_exits_0() {
             begun.elapsed() < Duration::from_secs(10),
             "it does not wait"
         );
+        // One line on stderr: stdout is the command's.
         let skipped = run(&["--on-busy", "skip", "-o", "json"]);
+        assert_eq!((skipped.code, &*skipped.stdout), (0, ""));
+        assert_eq!(skipped.stderr.lines().count(), 1, "{skipped:?}");
         let why: Value = serde_json::from_str(&skipped.stderr).unwrap();
-        assert_eq!((skipped.code, &why["code"]), (0, &"exhausted".into()));
-        let failed = run(&["--on-busy", "fail", "--wait", "0s"]);
+        assert_eq!(why["skipped"], true, "{why}");
+        assert_eq!(
+            (&why["code"], &why["status"]),
+            (&"exhausted".into(), &423.into())
+        );
+        assert_eq!(why["semaphores"], serde_json::json!(["a"]));
+        let failed = run(&["--on-busy", "fail", "--wait", "0s", "-o", "json"]);
         assert_eq!(failed.code, 75);
+        let why: Value = serde_json::from_str(&failed.stderr).unwrap();
+        assert_eq!(
+            (&why["code"], &why["skipped"]),
+            (&"exhausted".into(), &Value::Null)
+        );
         assert!(!started.exists());
         house.text(&["release", "holder"]);
         assert_eq!(run(&["--on-busy", "skip"]).code, 0);
