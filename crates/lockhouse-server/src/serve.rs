@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +97,7 @@ pub async fn serve_with(
     };
     let mut served = JoinSet::new();
     tokio::select! {
-        never = take(&listener, &connections, &mut served, &offer) => match never {},
+        never = take(|| listener.accept(), &connections, &mut served, &offer) => match never {},
         never = watch(tls.as_ref()) => never,
         _ = shutdown => {}
     }
@@ -113,14 +114,18 @@ pub async fn serve_with(
     Ok(())
 }
 
-/// Accepts connections from `listener` and serves each in a separate task.
-async fn take(
-    listener: &TcpListener,
+/// Accepts connections by `next` and serves each in a separate task.
+async fn take<N, F>(
+    next: N,
     connections: &Arc<Connections>,
     served: &mut JoinSet<()>,
     offer: &Offer,
-) -> Infallible {
-    let mut accepting = pin!(accept(listener, connections));
+) -> Infallible
+where
+    N: Fn() -> F,
+    F: Future<Output = io::Result<(TcpStream, SocketAddr)>>,
+{
+    let mut accepting = pin!(accept(&next, connections));
     loop {
         // Keep the same accept future while connections end, so that its backoff goes on.
         let stream = tokio::select! {
@@ -129,7 +134,7 @@ async fn take(
         };
         let connection = connections.open(stream);
         served.spawn(connection::serve(connection, offer.clone()));
-        accepting.set(accept(listener, connections));
+        accepting.set(accept(&next, connections));
     }
 }
 
@@ -141,10 +146,14 @@ async fn watch(tls: Option<&Tls>) -> ! {
     }
 }
 
-async fn accept(listener: &TcpListener, connections: &Connections) -> TcpStream {
+async fn accept<N, F>(next: &N, connections: &Connections) -> TcpStream
+where
+    N: Fn() -> F,
+    F: Future<Output = io::Result<(TcpStream, SocketAddr)>>,
+{
     loop {
         connections.room().await;
-        let error = match listener.accept().await {
+        let error = match next().await {
             Ok((stream, _)) => match socket::set_up(&stream) {
                 Ok(()) => return stream,
                 Err(error) => error,
@@ -167,4 +176,42 @@ fn of_the_caller(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionRefused
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use axum::Router;
+
+    use super::*;
+
+    /// As long as there are no descriptors, connections that end free some, one at a time.
+    #[tokio::test(start_paused = true)]
+    async fn a_lack_of_descriptors_is_retried_once_a_second_however_many_connections_end() {
+        let bounds = Bounds::of_the_process().unwrap();
+        let connections = Connections::new(bounds, Metrics::new(Vec::new(), None).connections());
+        let (_stop, stopping) = Stopping::new();
+        let offer = Offer {
+            router: Router::new(),
+            tls: None,
+            stopping,
+        };
+        let mut served = JoinSet::new();
+        for i in 0..40 {
+            served.spawn(sleep(Duration::from_millis(100 * i)));
+        }
+        let tries = Cell::new(0);
+        let next = || {
+            tries.set(tries.get() + 1);
+            let too_many_open_files = 24;
+            let error = io::Error::from_raw_os_error(too_many_open_files);
+            std::future::ready(Err(error))
+        };
+        let taking = take(next, &connections, &mut served, &offer);
+        let taken = timeout(Duration::from_millis(3_900), taking).await;
+        assert!(taken.is_err());
+        assert_eq!(tries.get(), 4);
+        assert!(served.len() < 10, "{} have not ended", served.len());
+    }
 }
