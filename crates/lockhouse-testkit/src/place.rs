@@ -47,6 +47,19 @@ impl Place {
         (self.connect)().await
     }
 
+    /// Another empty store of the same kind, on the same server if it is on one.
+    ///
+    /// # Panics
+    /// If this one is neither on a database server nor in a file.
+    pub async fn beside(&self) -> Place {
+        if let Some(database) = &self.database {
+            return on_server(&database.server).await;
+        }
+        let is_file = self.url().starts_with("sqlite:");
+        assert!(is_file, "{} is not a store", self.url());
+        sqlite().await.expect("a file can be anywhere")
+    }
+
     /// The store itself, opened once more, with its schema.
     pub async fn store(&self) -> Arc<dyn FullStore> {
         let store = self.unmigrated_store();

@@ -3,20 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockhouse_testkit::life::{elsewhere, held, killed, past, silent, soak};
+use lockhouse_testkit::life::{elsewhere, held, killed, listings, past, silent, soak};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 
 on_each_store!(
     killed_holders_permits_go_to_those_who_wait,
     a_whole_life_keeps_the_promises,
+    a_refusal_costs_nothing_for_what_has_expired_elsewhere,
+    a_refusal_costs_nothing_for_silent_owners_elsewhere,
 );
 
 on_each_store!(sql:
     a_silent_owner_loses_all_at_once,
     due_requests_are_found_among_many_held_ones,
-    a_refusal_costs_nothing_for_what_has_expired_elsewhere,
-    a_refusal_costs_nothing_for_silent_owners_elsewhere,
+    a_page_is_read_among_many,
     the_past_is_purged_while_clients_acquire,
 );
 
@@ -49,7 +50,7 @@ async fn a_silent_owner_loses_all_at_once(place: Place) {
     place.clear().await;
 }
 
-/// P12: at this size only that all of it is found and nothing else; how fast, `life held` says.
+/// P12: at this size only that all of it is found and nothing else; `life held` says how fast.
 async fn due_requests_are_found_among_many_held_ones(place: Place) {
     let outcome = held::run(&place, held::Size { held: 20_000 }).await;
     println!("{}", outcome.report());
@@ -57,28 +58,37 @@ async fn due_requests_are_found_among_many_held_ones(place: Place) {
     place.clear().await;
 }
 
-/// P12: at this size, and beside other tests, only that nothing is scanned; `life refused` tells how flat
-/// it is beside 200,000.
+/// P12, at this size and beside other tests: `life refused` measures it beside 200,000.
 async fn a_refusal_costs_nothing_for_what_has_expired_elsewhere(place: Place) {
-    let size = elsewhere::Size {
-        lapsed: 50_000,
-        owners: 0,
-        refusals: 100,
-    };
-    let outcome = elsewhere::run(&place, size).await;
-    assert!(outcome.ratio() < 4.0, "{}", outcome.report());
-    place.clear().await;
+    refuse(place, 0).await;
 }
 
 /// P12.
 async fn a_refusal_costs_nothing_for_silent_owners_elsewhere(place: Place) {
+    refuse(place, 2_000).await;
+}
+
+async fn refuse(place: Place, owners: u32) {
     let size = elsewhere::Size {
         lapsed: 50_000,
-        owners: 2_000,
+        owners,
         refusals: 100,
     };
-    let outcome = elsewhere::run(&place, size).await;
-    assert!(outcome.ratio() < 4.0, "{}", outcome.report());
+    let empty = place.beside().await;
+    let outcome = elsewhere::run(&empty, &place, size).await;
+    assert!(outcome.ratio() < 2.5, "{}", outcome.report());
+    place.clear().await;
+    empty.clear().await;
+}
+
+/// P12, at this size only that the pages have all rows: `life listings` says how fast.
+async fn a_page_is_read_among_many(place: Place) {
+    let size = listings::Size {
+        rows: 3_000,
+        calls: 5,
+    };
+    let outcome = listings::run(&place, size).await;
+    assert_eq!(outcome.all.0, 4, "{}", outcome.report());
     place.clear().await;
 }
 

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lockhouse::Upkeep;
-use lockhouse_testkit::life::{Report, elsewhere, held, killed, past, processes, silent, soak};
+use lockhouse_testkit::life::{
+    Report, elsewhere, held, killed, listings, past, processes, silent, soak,
+};
 use lockhouse_testkit::place::{self, Place, STORES};
 
 const USAGE: &str = "\
@@ -19,13 +21,16 @@ runs (all, unless named):
   silent    an owner of thousands falls silent                  requests=10000 beats=20
   held      what is due is found among very many              held=1000000
   refused   a refusal beside what has lapsed elsewhere        lapsed=200000 owners=0 refusals=200
+  listings  a page is read among very many requests           rows=300000 calls=31
   past      the past is purged while clients acquire            ended=1000000 clients=16 rounds=5 round_s=6 batch pause_ms
   soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
 
 stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
 eval \"$(scripts/services env)\" tells of them.";
 
-const RUNS: [&str; 6] = ["killed", "silent", "held", "refused", "past", "soak"];
+const RUNS: [&str; 7] = [
+    "killed", "silent", "held", "refused", "listings", "past", "soak",
+];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -58,7 +63,7 @@ async fn main() -> ExitCode {
 
 struct Options(Vec<String>);
 
-const NUMBERS: [&str; 18] = [
+const NUMBERS: [&str; 20] = [
     "holders",
     "holding_processes",
     "waiting_processes",
@@ -68,6 +73,8 @@ const NUMBERS: [&str; 18] = [
     "lapsed",
     "owners",
     "refusals",
+    "rows",
+    "calls",
     "ended",
     "clients",
     "rounds",
@@ -112,7 +119,17 @@ impl Options {
                     owners: self.number("owners", 0),
                     refusals: self.number("refusals", 200),
                 };
-                elsewhere::run(place, size).await.report()
+                let empty = place.beside().await;
+                let outcome = elsewhere::run(&empty, place, size).await;
+                empty.clear().await;
+                outcome.report()
+            }
+            "listings" => {
+                let size = listings::Size {
+                    rows: self.number("rows", 300_000),
+                    calls: self.number("calls", 31),
+                };
+                listings::run(place, size).await.report()
             }
             "past" => {
                 let usual = Upkeep::default();

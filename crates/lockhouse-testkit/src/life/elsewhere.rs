@@ -1,16 +1,25 @@
 //! A refusal costs the same whatever has lapsed on another semaphore and was not swept (P12).
 //!
-//! One semaphore is full. A caller asks for it again and again and is refused, first in an otherwise
-//! empty store, then beside very many requests on another semaphore that have expired, or whose owners
-//! fell silent.
+//! One semaphore is full. A caller asks for it again and again and is refused, in turn in an otherwise
+//! empty store, and in one with very many requests on another semaphore that have expired, or whose owners
+//! fell silent. What disturbs the machine disturbs both.
 
-use lockhouse::Lockhouse;
+use std::time::Duration;
+
+use lockhouse::{Ask, Count, ExternalId, Lockhouse, Owner, Permit, SemaphoreName, Ttl};
+use lockhouse_core::store::Batch;
+use lockhouse_core::{Command, Turn};
+use tokio::time::sleep;
 
 use super::{Durations, Report, bulk, ms, say, timed};
 use crate::database::Database;
 use crate::place::Place;
+use crate::redis;
 
 const TARGET_RATIO: f64 = 1.5;
+
+/// How many commands a store without SQL is given at once.
+const AT_ONCE: usize = 500;
 
 /// How large the run is.
 #[derive(Clone, Copy, Debug)]
@@ -70,35 +79,96 @@ impl Outcome {
 ///
 /// # Panics
 /// If a caller is granted what is held, or a refusal ends what is held elsewhere and live.
-pub async fn run(place: &Place, size: Size) -> Outcome {
-    let lockhouse = place.client().await;
-    lockhouse.define("full", 1).await.unwrap();
-    lockhouse.define("elsewhere", size.lapsed).await.unwrap();
-    let held = lockhouse.request_with_id("held").permits("full", 1);
-    let held = held.acquire().await.unwrap();
-    refusals(&lockhouse, size.refusals).await;
-    let empty = refusals(&lockhouse, size.refusals).await;
-    let ((), took) = timed(lapse(place.url(), size)).await;
+pub async fn run(empty: &Place, crowded: &Place, size: Size) -> Outcome {
+    let (one, other) = (Full::at(empty).await, Full::at(crowded).await);
+    other
+        .lockhouse
+        .define("elsewhere", size.lapsed)
+        .await
+        .unwrap();
+    refusals([&one, &other], size.refusals).await;
+    let ((), took) = timed(async {
+        match redis::is_redis(crowded.url()) {
+            true => lapse_by_commands(crowded.url(), size).await,
+            false => lapse(crowded.url(), size).await,
+        }
+    })
+    .await;
     say(format_args!(
         "{} requests lapsed in {}",
         size.lapsed,
         ms(took)
     ));
-    let crowded = refusals(&lockhouse, size.refusals).await;
-    held.release().await.unwrap();
-    assert_eq!(lockhouse.verify().await.unwrap(), []);
+    let [empty, crowded] = refusals([&one, &other], size.refusals).await;
+    for full in [one, other] {
+        full.held.release().await.unwrap();
+        assert_eq!(full.lockhouse.verify().await.unwrap(), []);
+    }
     Outcome { empty, crowded }
 }
 
-async fn refusals(lockhouse: &Lockhouse, count: u32) -> Durations {
-    let full = lockhouse.semaphore("full");
-    let mut took = Vec::new();
-    for _ in 0..count {
-        let (refused, duration) = timed(full.try_acquire()).await;
-        assert!(refused.is_err(), "it was held");
-        took.push(duration);
+/// A client of a store with a semaphore that is full.
+struct Full {
+    lockhouse: Lockhouse,
+    held: Permit,
+}
+
+impl Full {
+    async fn at(place: &Place) -> Self {
+        let lockhouse = place.client().await;
+        lockhouse.define("full", 1).await.unwrap();
+        let held = lockhouse.request_with_id("held").permits("full", 1);
+        let held = held.acquire().await.unwrap();
+        Self { lockhouse, held }
     }
-    took.into_iter().collect()
+}
+
+/// As many in each, in turn.
+async fn refusals(of: [&Full; 2], count: u32) -> [Durations; 2] {
+    let mut took = [Vec::new(), Vec::new()];
+    for _ in 0..count {
+        for (full, took) in of.iter().zip(&mut took) {
+            let (refused, duration) = timed(full.lockhouse.semaphore("full").try_acquire()).await;
+            assert!(refused.is_err(), "it was held");
+            took.push(duration);
+        }
+    }
+    took.map(|took| took.into_iter().collect())
+}
+
+/// By the store's own commands, and the time that it takes.
+async fn lapse_by_commands(url: &str, size: Size) {
+    let store = lockhouse_stores::open(url).unwrap();
+    let soon = Ttl::from_ms(1_000).unwrap();
+    let owner = |n: u32| Owner::parse(format!("w-{n}")).unwrap();
+    let beats = (0..size.owners).map(|n| Command::Heartbeat {
+        owner: owner(n),
+        ttl: soon,
+        must_exist: false,
+    });
+    let asks = (0..size.lapsed).map(|n| {
+        let permits = [(SemaphoreName::parse("elsewhere").unwrap(), Count::ONE)];
+        let id = ExternalId::parse(format!("lapsed-{n}")).unwrap();
+        let mut ask = Ask::new(id, permits).unwrap();
+        match size.owners {
+            0 => ask.ttl = Some(soon),
+            owners => ask.owner = Some(owner(n % owners)),
+        }
+        Command::Acquire {
+            ask,
+            turn: Turn::default(),
+        }
+    });
+    // An owner whose session has lapsed acquires nothing.
+    let commands: Vec<_> = asks.chain(beats).collect();
+    for commands in commands.chunks(AT_ONCE) {
+        let outcomes = store
+            .transact(&Batch::new(commands.to_vec()))
+            .await
+            .unwrap();
+        assert!(outcomes.iter().all(Result::is_ok), "some were refused");
+    }
+    sleep(Duration::from_millis(1_100)).await;
 }
 
 /// As if all of them had lapsed since they were granted.

@@ -9,6 +9,7 @@ mod bulk;
 pub mod elsewhere;
 pub mod held;
 pub mod killed;
+pub mod listings;
 pub mod past;
 pub mod processes;
 mod report;
