@@ -226,50 +226,37 @@ impl Access {
         principal: &Principal,
         owner: &Owner,
     ) -> Result<Vec<Owner>, Error> {
-        let mut owners = self.in_use(lockhouse, principal, owner).await?;
+        if principal.token().is_none() && self.auth == Auth::None {
+            return Ok(vec![owner.clone()]);
+        }
+        let mut owners = vec![owner.clone()];
+        for token in self.known.list().await?.all() {
+            // If `owner` is too long together with a token's name, that token has no such owner.
+            owners.extend(Owner::of_token(&token.name, Some(owner)).ok());
+        }
+        let mut owners = match owners.len() {
+            1 => owners,
+            _ => lockhouse.owners_in_use(&owners).await?,
+        };
         owners.extend(principal.own(Some(owner.clone()))?);
         owners.sort();
         owners.dedup();
         Ok(owners)
     }
 
-    /// The owners in use that are called `owner`, unless one of them is `principal`'s own.
+    /// Those of [`owners_called`](Access::owners_called) that are not `principal`'s own.
     pub(crate) async fn others(
         &self,
         lockhouse: &Lockhouse,
         principal: &Principal,
         owner: &Owner,
     ) -> Result<Vec<Owner>, Error> {
-        let own = principal.own(Some(owner.clone()))?;
-        let owners = self.in_use(lockhouse, principal, owner).await?;
-        match own.is_some_and(|own| owners.contains(&own)) {
-            true => Ok(Vec::new()),
-            false => Ok(owners),
-        }
-    }
-
-    /// The owners in use that are called `owner`, of all tokens and of none.
-    async fn in_use(
-        &self,
-        lockhouse: &Lockhouse,
-        principal: &Principal,
-        owner: &Owner,
-    ) -> Result<Vec<Owner>, Error> {
-        let mut owners = vec![owner.clone()];
-        if principal.token().is_none() && self.auth == Auth::None {
-            return Ok(owners);
-        }
-        owners.extend(principal.own(Some(owner.clone()))?);
-        for token in self.known.list().await?.all() {
-            // If `owner` is too long together with a token's name, that token has no such owner.
-            owners.extend(Owner::of_token(&token.name, Some(owner)).ok());
-        }
-        owners.sort();
-        owners.dedup();
-        match owners.len() {
-            1 => Ok(owners),
-            _ => lockhouse.owners_in_use(&owners).await,
-        }
+        let Some(own) = principal.own(Some(owner.clone()))? else {
+            return Ok(Vec::new());
+        };
+        let mut owners = self.owners_called(lockhouse, principal, owner).await?;
+        owners.retain(|other| *other != own);
+        Ok(owners)
     }
 }
 

@@ -316,6 +316,10 @@ async fn ending_another_tokens_request_needs_force() {
         .call(&ci, "PUT", "/v1/owners/job", r#"{"ttl_ms":60000}"#)
         .await;
     assert_eq!(beat.is(200).json()["owner"], "job");
+    let beat = guarded
+        .call(&web, "PUT", "/v1/owners/job", r#"{"ttl_ms":60000}"#)
+        .await;
+    beat.is_problem(403, "forbidden");
     guarded
         .call(&ci, "POST", "/v1/requests/r1/renew", "")
         .await

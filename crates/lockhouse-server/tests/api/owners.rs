@@ -1,8 +1,7 @@
 //! `/v1/owners/{owner}`: heartbeats and goodbyes.
 
-use crate::access::Guarded;
 use crate::server::{Answer, Server, until};
-use lockhouse::{Secret, Timestamp, Upkeep};
+use lockhouse::Timestamp;
 use serde_json::json;
 
 /// A server with room for 3 on "a", of which ann holds 2 and bob 1, without a time to live.
@@ -137,99 +136,4 @@ async fn an_invalid_call_names_its_field() {
     }
     let answer = server.call("DELETE", "/v1/owners/%0A", "").await;
     assert_eq!(answer.is_problem(422, "invalid_request")["field"], "owner");
-}
-
-/// Longer than a session of 20 ms lasts.
-const SILENCE: std::time::Duration = std::time::Duration::from_millis(50);
-
-/// A semaphore "a" of which the stranger's token holds a permit for an owner "job", that token, and ours.
-async fn two_of_one_name() -> (Guarded, Secret, Secret) {
-    let guarded = Guarded::start().await;
-    guarded.define("a", 4).await;
-    let stranger = guarded.token("stranger", &["hold:*"]).await;
-    let ours = guarded.token("ours", &["hold:*"]).await;
-    hold(&guarded, &stranger, "theirs").await;
-    (guarded, stranger, ours)
-}
-
-async fn hold(guarded: &Guarded, token: &Secret, id: &str) {
-    let ask = r#"{"permits":[{"semaphore":"a"}],"owner":"job"}"#;
-    let path = format!("/v1/requests/{id}");
-    guarded.call(token, "PUT", &path, ask).await.is(201);
-}
-
-/// Whether the request `id` is held.
-async fn is_held(guarded: &Guarded, id: &str) -> bool {
-    guarded.server.lockhouse.find(id).await.unwrap().is_live()
-}
-
-#[tokio::test]
-async fn a_session_is_not_blocked_by_another_tokens_owner_of_that_name() {
-    let (guarded, stranger, ours) = two_of_one_name().await;
-    let long = r#"{"ttl_ms":60000}"#;
-    let path = "/v1/owners/job";
-    guarded.call(&stranger, "PUT", path, long).await.is(200);
-    let beat = async |body| guarded.call(&ours, "PUT", path, body).await;
-    let must_exist = r#"{"ttl_ms":60000,"must_exist":true}"#;
-    beat(must_exist).await.is_problem(410, "session_ended");
-    for began in [true, false] {
-        let heard = beat(long).await.is(200).json();
-        assert_eq!(
-            (&heard["owner"], &heard["began"]),
-            (&json!("job"), &json!(began))
-        );
-    }
-    beat(must_exist).await.is(200);
-    // Each is kept by its own heartbeats, and ends by its own silence.
-    hold(&guarded, &ours, "ours").await;
-    beat(r#"{"ttl_ms":20}"#).await.is(200);
-    tokio::time::sleep(SILENCE).await;
-    beat(must_exist).await.is_problem(410, "session_ended");
-    guarded
-        .server
-        .lockhouse
-        .sweep(&Upkeep::default())
-        .await
-        .unwrap();
-    assert!(!is_held(&guarded, "ours").await);
-    assert!(is_held(&guarded, "theirs").await);
-    beat(long).await.is(200);
-}
-
-/// A token with every grant has owners of its own too.
-#[tokio::test]
-async fn a_heartbeat_never_keeps_another_tokens_owner() {
-    let (guarded, ..) = two_of_one_name().await;
-    let beat = r#"{"ttl_ms":20}"#;
-    guarded.admin("PUT", "/v1/owners/job", beat).await.is(200);
-    tokio::time::sleep(SILENCE).await;
-    guarded
-        .server
-        .lockhouse
-        .sweep(&Upkeep::default())
-        .await
-        .unwrap();
-    assert!(is_held(&guarded, "theirs").await);
-}
-
-#[tokio::test]
-async fn a_goodbye_is_that_of_the_callers_owner_if_it_has_one() {
-    let (guarded, _, ours) = two_of_one_name().await;
-    let goodbye = async |token: &Secret| guarded.call(token, "DELETE", "/v1/owners/job", "").await;
-    let refused = goodbye(&ours).await.is_problem(403, "forbidden");
-    assert!(refused["detail"].as_str().unwrap().contains("force:*"));
-    for (token, id) in [(&ours, "ours"), (&guarded.admin, "admins")] {
-        hold(&guarded, token, id).await;
-        assert_eq!(goodbye(token).await.is(200).json()["released"], 1);
-        assert!(is_held(&guarded, "theirs").await);
-        let beat = r#"{"ttl_ms":60000}"#;
-        guarded
-            .call(token, "PUT", "/v1/owners/job", beat)
-            .await
-            .is(200);
-        assert_eq!(goodbye(token).await.is(200).json()["released"], 0);
-        assert!(is_held(&guarded, "theirs").await);
-    }
-    assert_eq!(goodbye(&guarded.admin).await.is(200).json()["released"], 1);
-    assert!(!is_held(&guarded, "theirs").await);
 }
