@@ -27,7 +27,7 @@ pub struct Size {
     pub calls: u32,
 }
 
-/// What was measured.
+/// The times of the calls.
 #[derive(Debug)]
 pub struct Outcome {
     /// The state of a semaphore: one row.
