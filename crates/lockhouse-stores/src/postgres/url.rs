@@ -69,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
 /// The driver's options from `url` and the environment. A CA means that the server's certificate is verified.
 pub(super) fn options(url: &Url) -> Result<PgConnectOptions, Error> {
     // The driver's own error repeats values.
-    let options = PgConnectOptions::from_url(url).map_err(|_| {
+    let options = PgConnectOptions::from_url(&without_own(url)).map_err(|_| {
         configuration(
             "the URL makes no sense; sslmode is disable, prefer, require, verify-ca or verify-full",
         )
@@ -103,6 +103,15 @@ pub(super) fn options(url: &Url) -> Result<PgConnectOptions, Error> {
     };
     check_all_files(url, &options)?;
     Ok(options)
+}
+
+/// `url` without the parameters that the driver does not know. It would log a warning of each.
+fn without_own(url: &Url) -> Url {
+    let mut of_the_driver = url.clone();
+    let known = url.query_pairs();
+    let known = known.filter(|(key, _)| key != "connections");
+    of_the_driver.query_pairs_mut().clear().extend_pairs(known);
+    of_the_driver
 }
 
 /// Whether the driver takes something from this variable of the environment.

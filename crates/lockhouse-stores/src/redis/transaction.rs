@@ -52,7 +52,13 @@ impl<'a> RedisTransaction<'a> {
     /// The commands that write `changes`.
     fn writes(&self, changes: &Changes) -> Writes {
         let keys = &self.store.keys;
-        let mut writes = Writes::default();
+        // A grant that comes with a release or a renewal is not worth refusing that.
+        let only_grows = !changes.granted.is_empty()
+            && changes.ended.is_empty()
+            && changes.renewed.is_empty()
+            && changes.heartbeats.is_empty()
+            && changes.goodbyes.is_empty();
+        let mut writes = Writes::new(only_grows);
         for semaphore in &changes.semaphores {
             let was = self.semaphores.get(&semaphore.name);
             let entries = was.map(|was| keys.of_semaphore(was)).unwrap_or_default();

@@ -12,7 +12,14 @@ use super::Redis;
 use super::keys::{Entry, Score};
 use super::rows::{self, Loaded};
 
-static SAVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/save.lua")));
+/// What ends or is renewed must be saved also by a server whose memory is full.
+static SAVE: LazyLock<Script> = LazyLock::new(|| Script::new(SCRIPT));
+
+/// The same, for writes that such a server may refuse.
+static SAVE_IF_ROOM: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&SCRIPT.replacen(" flags=allow-oom", "", 1)));
+
+const SCRIPT: &str = include_str!("scripts/save.lua");
 
 /// How often a change of a list is tried while other processes change it.
 const TRIES: usize = 100;
@@ -23,9 +30,19 @@ pub(super) struct Writes {
     words: Vec<String>,
     /// How many numbers to draw.
     numbers: usize,
+    /// Whether a server whose memory is full may refuse them.
+    need_memory: bool,
 }
 
 impl Writes {
+    /// None yet. `need_memory` says whether a server whose memory is full may refuse them.
+    pub(super) fn new(need_memory: bool) -> Self {
+        Self {
+            need_memory,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn add<const N: usize>(&mut self, words: [&str; N]) {
         self.words.push(N.to_string());
         self.words.extend(words.map(str::to_owned));
@@ -105,7 +122,11 @@ impl Redis {
         writes: Writes,
         context: &str,
     ) -> Result<bool, Error> {
-        let mut script = SAVE.key(read.keys);
+        let script = match writes.need_memory {
+            true => &SAVE_IF_ROOM,
+            false => &SAVE,
+        };
+        let mut script = script.key(read.keys);
         script.arg(latest.as_microsecond());
         script.arg(self.keys.of("number")).arg(writes.numbers);
         script.arg(read.values).arg(writes.words);

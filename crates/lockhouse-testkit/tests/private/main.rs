@@ -1,6 +1,7 @@
 //! Stores on servers that are set up in ways that the shared ones are not.
 
 mod crowded_redis;
+mod full_redis;
 mod killed_redis;
 mod packets;
 mod pgbouncer;

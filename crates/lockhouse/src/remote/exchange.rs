@@ -211,10 +211,12 @@ impl Remote {
             }
             Ok(Err(error)) if error.is_connect() => {
                 let what = format!("{} can't be reached", self.address.shown());
-                return Err(Failure {
-                    is_final: is_untrusted(&error),
-                    ..Failure::of(Kind::Unavailable, what, Some(&error))
-                });
+                // Only an operator can change it.
+                if let Some(advice) = tls::advice_on(&error) {
+                    let what = format!("{what}: {advice}");
+                    return Err(Failure::of(Kind::Configuration, what, Some(&error)));
+                }
+                return Err(Failure::of(Kind::Unavailable, what, Some(&error)));
             }
             Ok(Err(error)) => {
                 let what = format!("the connection to {} was lost", self.address.shown());
@@ -376,21 +378,6 @@ impl Hint {
             retry_after: Duration::from_secs(seconds.unwrap_or_default()),
             location: text(LOCATION).map(str::to_owned),
         }
-    }
-}
-
-/// Whether the server's certificate is not trusted.
-fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
-    if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        return matches!(error, rustls::Error::InvalidCertificate(_));
-    }
-    // The source of an I/O error is not the error that it wraps, but that error's source.
-    let wrapped = error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref);
-    match wrapped {
-        Some(wrapped) => is_untrusted(wrapped),
-        None => error.source().is_some_and(is_untrusted),
     }
 }
 

@@ -1,6 +1,7 @@
 //! TLS by rustls on ring, with the machine's trusted certificates. It installs no provider for the
 //! whole process: that choice is the program's.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use lockhouse_core::store::{Error, Kind};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore, WantsVerifier};
 use rustls_platform_verifier::Verifier;
 
 /// The TLS configuration for `https://`, or an empty one for `http://`. The latter must work on a
@@ -35,6 +36,37 @@ pub(super) fn config(is_encrypted: bool, ca_file: Option<&Path>) -> Result<Clien
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth())
+}
+
+/// What an operator can do about a failed connection, if its TLS is the cause.
+pub(super) fn advice_on(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    match error.downcast_ref::<rustls::Error>() {
+        Some(rustls::Error::InvalidCertificate(error)) => Some(advice_on_certificate(error)),
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            Some("it does not speak TLS; write http:// if it has none")
+        }
+        Some(_) => None,
+        // The source of an I/O error is not the error that it wraps, but that error's source.
+        None => match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(wrapped) => advice_on(wrapped),
+            None => error.source().and_then(advice_on),
+        },
+    }
+}
+
+fn advice_on_certificate(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another host; write a host that the certificate names into the URL"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired; renew it"
+        }
+        _ => {
+            "its certificate is not trusted; name the CA that signed it (--ca-file, \
+             LOCKHOUSE_CA_FILE, ConnectOptions::ca_file)"
+        }
+    }
 }
 
 fn roots(file: &Path) -> Result<RootCertStore, Error> {

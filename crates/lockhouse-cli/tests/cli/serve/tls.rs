@@ -80,13 +80,21 @@ fn a_server_is_verified_by_a_file_a_variable_or_the_machines_own_roots() {
         let shown = with(&house, &url, &["show", "a"], Some((variable, ca.as_path())));
         assert_eq!(shown.code, 0, "{variable}: {shown:?}");
     }
-    let unknown = with(&house, &url, &["show", "a"], None);
-    assert_ne!(unknown.code, 0, "{unknown:?}");
+    let is_refused = |done: Done, advice: &str| {
+        assert_eq!(done.code, 64, "{done:?}");
+        assert!(done.stderr.contains(advice), "{done:?}");
+    };
+    is_refused(with(&house, &url, &["show", "a"], None), "--ca-file");
+    let of_another_host = url.replace("127.0.0.1", "localhost");
+    let by_name = with(&house, &of_another_host, &by_flag, None);
+    is_refused(by_name, "a host that the certificate names");
+    let (_plain, without) = house.serve("127.0.0.1:0");
+    let encrypted = without.replace("http:", "https:");
+    is_refused(with(&house, &encrypted, &by_flag, None), "does not speak TLS");
     Ca::new().issue(&house, "other.pem");
     let other = house.path("other.pem");
     let by_another = ["--ca-file", other.to_str().unwrap(), "show", "a"];
-    let refused = with(&house, &url, &by_another, None);
-    assert_ne!(refused.code, 0, "{refused:?}");
+    is_refused(with(&house, &url, &by_another, None), "is not trusted");
 }
 
 #[test]

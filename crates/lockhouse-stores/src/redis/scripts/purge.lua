@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Deletes rows of the past; how many they were. Sessions whose owners hold something stay.
 -- ARGV: what all keys begin with, the set of the rows by their time, how old in microseconds, the limit.
 local prefix, kind, limit = ARGV[1], ARGV[2], tonumber(ARGV[4])

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Runs commands if it is not too late and each key has the value that it is taken to have; whether it did. Nothing is
 -- known here of what the keys mean.
 --

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Writes the lists of waiters of a process, each with the time, and deletes others.
 -- ARGV: what all keys begin with, the process, how many lists, a semaphore and a list each; the semaphores of those to delete.
 local prefix, process, lists = ARGV[1], ARGV[2], tonumber(ARGV[3])
