@@ -5,6 +5,8 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use sqlx::mysql::MySqlDatabaseError;
 use tempfile::TempDir;
@@ -58,6 +60,12 @@ impl PrivateServer {
     /// Kills the server (`kill -9`), and starts it again with the data that it has.
     pub fn kill_and_restart(&self) {
         self.signal("KILL");
+        // A PostgreSQL refuses to start while the process that wrote its lock file is there.
+        let until = Instant::now() + Duration::from_secs(10);
+        while self.try_signal("0") {
+            assert!(Instant::now() < until, "{} is still there", self.name);
+            sleep(Duration::from_millis(10));
+        }
         self.services(&["again", self.name]);
     }
 
@@ -74,11 +82,16 @@ impl PrivateServer {
 
     /// Sends a signal, such as `STOP`.
     pub fn signal(&self, signal: &str) {
+        assert!(self.try_signal(signal));
+    }
+
+    /// Whether the server is there to be sent this signal.
+    fn try_signal(&self, signal: &str) -> bool {
         let pid = self.folder.path().join(self.name).join("pid");
         let pid = std::fs::read_to_string(pid).unwrap();
         let mut kill = Command::new("kill");
-        let sent = kill.args(["-s", signal, pid.trim()]).status().unwrap();
-        assert!(sent.success());
+        let sent = kill.args(["-s", signal, pid.trim()]).output().unwrap();
+        sent.status.success()
     }
 
     fn services(&self, arguments: &[&str]) -> String {

@@ -1,8 +1,7 @@
 //! A reader who types what a page says.
 
-use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -58,8 +57,15 @@ impl Home {
     /// A shell script that the reader can call.
     pub(crate) fn program(&self, name: &str, script: &str) {
         let path = self.folder.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: one that a test begins meanwhile would inherit the open file, and Linux
+        // executes no file that is open for writing.
+        let mut install = Command::new("install");
+        install.args(["-m", "755", "/dev/stdin"]).arg(path);
+        let mut install = install.stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = install.stdin.take().unwrap();
+        write!(stdin, "#!/bin/sh\n{script}\n").unwrap();
+        drop(stdin);
+        assert!(install.wait().unwrap().success());
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -10,7 +10,6 @@
 //! seconds.
 
 use std::error::Error as _;
-use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::PoisonError;

@@ -9,7 +9,9 @@ use lockhouse_core::store::{Error, Kind};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore, WantsVerifier};
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, InvalidMessage, RootCertStore, WantsVerifier,
+};
 use rustls_platform_verifier::Verifier;
 
 /// The TLS configuration for `https://`, or an empty one for `http://`. The latter must work on a

@@ -90,7 +90,10 @@ fn a_server_is_verified_by_a_file_a_variable_or_the_machines_own_roots() {
     is_refused(by_name, "a host that the certificate names");
     let (_plain, without) = house.serve("127.0.0.1:0");
     let encrypted = without.replace("http:", "https:");
-    is_refused(with(&house, &encrypted, &by_flag, None), "does not speak TLS");
+    is_refused(
+        with(&house, &encrypted, &by_flag, None),
+        "does not speak TLS",
+    );
     Ca::new().issue(&house, "other.pem");
     let other = house.path("other.pem");
     let by_another = ["--ca-file", other.to_str().unwrap(), "show", "a"];
