@@ -35,6 +35,9 @@ class Lost:
 
     >>> if permit.lost: ...
     >>> permit.lost.wait(timeout=1.0)
+
+    Each check compares with the monotonic clock. So a process that was stopped for long finds the hold lost
+    at its first check. A hold that was lost once stays lost.
     """
 
     def __init__(self, until: Optional[float] = None, parent: Optional[Lost] = None) -> None:
@@ -51,7 +54,7 @@ class Lost:
 
     @property
     def reason(self) -> Optional[str]:
-        """Why it is lost, by the clock as it is now; ``None`` if it is not."""
+        """Why it is lost, by the clock as it is now; ``None`` if it is not. See ``LostError``."""
         if os.getpid() != self._pid:
             return "forked"
         if self._reason is None and self._until is not None and time.monotonic() >= self._until:
@@ -62,7 +65,7 @@ class Lost:
 
     @property
     def until(self) -> Optional[float]:
-        """The ``time.monotonic()`` until which it is surely held, unless renewed; ``None`` for ever."""
+        """The ``time.monotonic()`` at which it counts as lost, unless renewed; ``None`` if never."""
         return self._until if self._parent is None else self._parent.until
 
     def is_set(self) -> bool:
@@ -71,7 +74,7 @@ class Lost:
     __bool__ = is_set
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it is lost; whether it is."""
+        """Waits until it is lost, for at most ``timeout`` seconds. Returns whether it is."""
         end = None if timeout is None else time.monotonic() + timeout
         while self.reason is None:
             ends = [it for it in (end, self.until) if it is not None]
@@ -84,7 +87,7 @@ class Lost:
     def then(self, callback: Callable[[str], object]) -> Callable[[], object]:
         """Calls ``callback(reason)`` on a background thread when it is lost, at once if it is.
 
-        What it returns takes the callback back.
+        Returns a function that removes the callback.
         """
         key = object()
         reason = self.reason

@@ -27,9 +27,10 @@ DEFAULT_TTL_S = 30.0
 
 
 class Request:
-    """One all-or-nothing ask. Reusable, and a context manager for threads and for asyncio.
+    """An all-or-nothing request, made by ``Client.request``, for ``with`` and ``async with``.
 
-    The block never runs without the permits: ``with`` raises if they are not granted.
+    The block never runs without the permits: ``with`` raises if they are not granted. A request without an
+    ``external_id`` can be used again, also by several threads at once: each use is another grant.
     """
 
     def __init__(
@@ -63,12 +64,13 @@ class Request:
     def acquire(self) -> Permit:
         """Waits for the permits and takes them, all at once.
 
-        Raises ``ExhaustedError`` if there is no room within ``wait``, and other ``LockhouseError``.
+        Raises ``ExhaustedError`` if there is no room within ``wait``, ``EndedError`` if the ``external_id``
+        has ended before, ``UnavailableError`` if no server answers, and ``RefusedError`` for other refusals.
         """
         return self._acquire(Cancel())
 
     async def aacquire(self) -> Permit:
-        """``acquire`` for asyncio. Cancelling the task leaves the line."""
+        """``acquire`` for asyncio. A task that is cancelled leaves the line, and keeps no permit."""
         cancel = Cancel()
         return await in_background(lambda: self._acquire(cancel), cancel.cancel, Permit.release)
 
