@@ -16,36 +16,52 @@ const DEFAULT_URL = "http://127.0.0.1:7117";
 const DEFAULT_TTL_MS = 30_000;
 
 export interface Options {
-  /** Where the server is; in Node the environment's `LOCKHOUSE_URL` unless given. */
+  /** Where the server is; in Node the environment's `LOCKHOUSE_URL` unless given, or `http://127.0.0.1:7117`. */
   url?: string;
   /** Sent with every call; in Node the environment's `LOCKHOUSE_TOKEN` unless given. */
   token?: string;
   /** A PEM file of the authority that signed the server's certificate; `LOCKHOUSE_CA_FILE` unless given. Node only. */
   caFile?: string;
-  /** Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given. */
+  /**
+   * Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given. Then the call rejects
+   * with `UnavailableError`.
+   */
   timeoutMs?: number;
   /** Makes the calls instead of Node's own HTTP. Renewal is then on this thread: see the README. */
   fetch?: typeof globalThis.fetch;
 }
 
 export interface AskOptions {
-  /** Makes any number of retries have one grant; a fresh one unless given. */
+  /**
+   * Identifies the request, so that it can be repeated: every repeat gets the one grant. Callers that use one id hold
+   * it together, and the first release ends it for all. An id that has ended is refused with `EndedError`. Without it,
+   * each call has a fresh id.
+   */
   externalId?: string;
+  /** Free text that listings show. */
   owner?: string;
-  /** How long the hold outlives its last renewal, 30,000 unless given; null: until it is released. */
+  /**
+   * How long the hold outlives its last renewal; a whole number, 30,000 unless given. With null it is not renewed: it
+   * lasts until it is released, even if this process dies, or until the server ends it as stale, by default after 24
+   * hours.
+   */
   ttlMs?: number | null;
-  /** Bounds the wait; 0 asks once. Without it the wait lasts as long as it takes. */
+  /** Bounds the wait, which then rejects with `ExhaustedError`; 0 does not wait. Without it, there is no bound. */
   waitMs?: number;
-  /** From -100 to 100: how much this is preferred to others that wait. */
+  /** From -100 to 100. A higher one is served first; each step is worth ten seconds of waiting. */
   priority?: number;
-  /** Ends the wait, and leaves the line. It does not end the hold. */
+  /** Ends the wait: it leaves the line and rejects with the signal's reason. It does not end the hold. */
   signal?: AbortSignal;
 }
 
 export interface DefineOptions {
+  /** Gives each permit an index that no other live permit has: see `Permit.slots`. */
   slots?: boolean;
+  /** Why, for the history. */
   note?: string;
+  /** Who, for the history. */
   changedBy?: string;
+  /** The capacity that it must have now; otherwise the call is refused with `capacity_changed`. */
   expectedCapacity?: number;
 }
 
@@ -54,10 +70,10 @@ interface Closeable {
   close(): Promise<void>;
 }
 
-/** The permits of one Lockhouse server. */
+/** The client of one Lockhouse server. Nothing is sent before the first call. */
 export class Lockhouse implements AsyncDisposable {
   readonly #opened = new Set<Closeable>();
-  /** Releases under way, which `close` waits for. */
+  /** @internal Releases under way, which `close` waits for. */
   readonly background = new Set<Promise<void>>();
   readonly #caller: Promise<Caller>;
   readonly #timeoutMs: number;
@@ -80,12 +96,17 @@ export class Lockhouse implements AsyncDisposable {
     return new Semaphore(this, name, options);
   }
 
-  /** Waits for `{semaphore: count}` and takes it, all or nothing. */
+  /**
+   * Waits for `{semaphore: count}` and takes it, all or nothing.
+   *
+   * It rejects with `ExhaustedError` when `waitMs` is over, with the reason of `signal` when that aborts, and with
+   * `UnavailableError` if no server answers.
+   */
   acquire(permits: Record<string, number>, options: AskOptions = {}): Promise<Permit> {
     return this.acquireFor(permits, options);
   }
 
-  /** Runs `work` under permits, and throws `LostError` if the hold was lost meanwhile. */
+  /** Runs `work` under permits, then releases. It rejects with `LostError` if the hold was lost meanwhile. */
   async run<T>(
     permits: Record<string, number>,
     work: (permit: Permit) => Promise<T> | T,
@@ -95,7 +116,12 @@ export class Lockhouse implements AsyncDisposable {
     return await work(permit);
   }
 
-  /** Begins an owner's session: one heartbeat keeps all that is acquired through it. */
+  /**
+   * Begins an owner's session: one heartbeat keeps all that is acquired through it.
+   *
+   * No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
+   * Without a heartbeat for `ttlMs` the server ends the session.
+   */
   async session(owner: string, ttlMs: number = DEFAULT_TTL_MS): Promise<Session> {
     const path = pathOf("owners", owner);
     const sentAt = now();
@@ -109,7 +135,7 @@ export class Lockhouse implements AsyncDisposable {
     return session;
   }
 
-  /** Creates a semaphore, or sets its capacity; 0 closes it. */
+  /** Creates a semaphore, or sets its capacity; 0 closes it. A smaller capacity revokes no permit. */
   async define(name: string, capacity: number, options: DefineOptions = {}): Promise<SemaphoreStatus> {
     const { slots, note, changedBy, expectedCapacity } = options;
     const more = { slots: slots || undefined, note, changed_by: changedBy, expected_capacity: expectedCapacity };
@@ -131,7 +157,7 @@ export class Lockhouse implements AsyncDisposable {
     return this.#define(name, { capacity }, { "if-match": "*" });
   }
 
-  /** How a semaphore stands. */
+  /** The capacity, the use and the waiters of a semaphore now. */
   async status(name: string): Promise<SemaphoreStatus> {
     return semaphoreOf(await this.#get(pathOf("semaphores", name)));
   }
@@ -166,47 +192,53 @@ export class Lockhouse implements AsyncDisposable {
     return ofWire((await this.#get(pathOf("semaphores", name, "history")))["changes"]);
   }
 
-  /** The line of a semaphore, in order. */
+  /** The calls that wait for a semaphore, in the order in which they are served. */
   async waiting(name: string): Promise<Waiter[]> {
     return ofWire((await this.#get(pathOf("semaphores", name, "waiting")))["waiting"]);
   }
 
+  /** Finds a request by its id, held or ended. Refused with `unknown_request` if there is none. */
   async find(externalId: string): Promise<RequestStatus> {
     return requestOf(await this.#get(pathOf("requests", externalId)));
   }
 
-  /** Extends a hold. Permits renew themselves. */
+  /** Extends a hold to `ttlMs` from now, or to its own TTL. A `Permit` renews itself. */
   async renew(externalId: string, ttlMs?: number): Promise<RequestStatus> {
     const path = pathOf("requests", externalId, "renew");
     return requestOf((await this.#call({ method: "POST", path, body: { ttl_ms: ttlMs } })).value);
   }
 
-  /** Ends a request by its id; whether this call did it. */
+  /** Releases a request by its id, also one of another process. It resolves with whether this call ended it. */
   release(externalId: string, options: { by?: string } = {}): Promise<boolean> {
     return this.#end(externalId, "released", { by: options.by });
   }
 
-  /** Ends anybody's request; its holder learns it at the next renewal. */
+  /** Ends anybody's request; whether this call did. Its holder learns it at the next renewal. */
   force(externalId: string, options: { by?: string } = {}): Promise<boolean> {
     return this.#end(externalId, "forced", { force: "true", by: options.by });
   }
 
-  /** Releases all that an owner holds, and ends its session; how many requests those were. */
+  /** Releases all that an owner holds, and ends its session. It resolves with how many requests it released. */
   async goodbye(owner: string): Promise<number> {
     const asked = await this.#call({ method: "DELETE", path: pathOf("owners", owner) });
     return (asked.value as { released: number }).released;
   }
 
-  /** Semaphores whose names match the pattern, such as `customer/*`, are created on first use. */
+  /**
+   * Has semaphores whose names match the pattern, such as `customer/*`, created on first use. One that nobody has used
+   * for `idleMs` is deleted.
+   */
   async setTemplate(pattern: string, capacity: number, options: { idleMs?: number } = {}): Promise<Template> {
     const body = { capacity, idle_ms: options.idleMs };
     return ofWire((await this.#call({ method: "PUT", path: pathOf("templates", pattern), body })).value);
   }
 
+  /** All templates. */
   templates(): AsyncIterable<Template> {
     return this.#pages("/v1/templates", "templates", ofWire<Template>, {});
   }
 
+  /** Deletes a template; semaphores that it created stay. */
   async deleteTemplate(pattern: string): Promise<void> {
     await this.#call({ method: "DELETE", path: pathOf("templates", pattern) });
   }
@@ -234,18 +266,19 @@ export class Lockhouse implements AsyncDisposable {
     await this.close();
   }
 
-  /** Has `close`, and the end of the process, end a permit or a session. */
+  /** @internal Has `close`, and the end of the process, end a permit or a session. */
   keep(it: Closeable): void {
     this.#opened.add(it);
     clients.add(this);
   }
 
+  /** @internal */
   drop(it: Closeable): void {
     this.#opened.delete(it);
     if (this.#opened.size === 0) clients.delete(this);
   }
 
-  /** `acquire`, for a session if one is given. */
+  /** @internal `acquire`, for a session if one is given. */
   async acquireFor(permits: Record<string, number>, options: AskOptions, session?: Hold): Promise<Permit> {
     const externalId = options.externalId ?? crypto.randomUUID();
     const isOurs = options.externalId === undefined;

@@ -5,14 +5,15 @@ import type { Release } from "./release.js";
 import type { RequestStatus } from "./types.js";
 
 /**
- * What is held: renewed in the background until it is released.
+ * Permits that this program holds, on one or more semaphores. The client renews them in the background until they are
+ * released.
  *
  * With `await using`, leaving the block releases, and throws `LostError` if the hold was lost meanwhile.
  */
 export class Permit implements AsyncDisposable {
   #isOpen = true;
 
-  /** Made by `acquire`. */
+  /** @internal `acquire` makes it. */
   constructor(
     private readonly client: Lockhouse,
     /** The request as it was granted. */
@@ -22,16 +23,21 @@ export class Permit implements AsyncDisposable {
     private readonly back: Release,
   ) {}
 
+  /** The id of the request: the caller's, or the one that was made for it. */
   get externalId(): string {
     return this.request.externalId;
   }
 
-  /** Aborts when the hold is lost, a tenth of its time to live before the server could grant it to another. */
+  /**
+   * Aborts with a `LostError` when the hold is lost: when nine tenths of its time to live have passed since the last
+   * successful renewal was sent. The server can grant the permits to another only after the whole time to live. A
+   * release does not abort it.
+   */
   get signal(): AbortSignal {
     return this.hold.signal;
   }
 
-  /** Why the hold is lost, by the clock as it is now; undefined while it is held. */
+  /** Why the hold is lost, by the clock as it is now; undefined while it is held. See `LostError.reason`. */
   get lost(): string | undefined {
     return this.hold.lost;
   }
@@ -41,24 +47,29 @@ export class Permit implements AsyncDisposable {
     if (this.lost !== undefined) throw this.#lostError(this.lost);
   }
 
+  /** The fence on each semaphore, by its name. */
   get fences(): Record<string, number> {
     return Object.fromEntries(this.request.permits.map((it) => [it.semaphore, it.fence]));
   }
 
-  /** The fence on a semaphore, which may be left out if there is but one. */
+  /**
+   * The fence on a semaphore: a number that rises with every grant on it. The name may be left out if the request
+   * names only one.
+   */
   fence(semaphore?: string): number {
     return this.#of(semaphore).fence;
   }
 
-  /** The slots on a semaphore; none if it is not slotted. */
+  /** The slots on a semaphore: indexes that no other live permit has. Empty if it is not slotted. */
   slots(semaphore?: string): number[] {
     return this.#of(semaphore).slots;
   }
 
   /**
-   * Gives the permits back; whether they were held until now. A second release does nothing.
+   * Gives the permits back. It resolves with whether they were held until now: `false` if the hold had ended before.
+   * A second release does nothing and resolves with `false`.
    *
-   * It throws `UnavailableError` if the server does not answer; it is then tried again in the background.
+   * It rejects with `UnavailableError` if the server does not answer. The release is then tried again in the background.
    */
   async release(): Promise<boolean> {
     if (!this.#isOpen) return false;
@@ -86,7 +97,7 @@ export class Permit implements AsyncDisposable {
     if (reason !== undefined || !wasHeld) throw this.#lostError(reason ?? "released");
   }
 
-  /** For the end of the client. */
+  /** @internal For the end of the client. */
   async close(): Promise<void> {
     await this.release();
   }
