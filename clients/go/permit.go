@@ -12,29 +12,34 @@ import (
 const (
 	// DefaultTTL is how long a hold outlives its last renewal, unless Ask.TTL says otherwise.
 	DefaultTTL = 30 * time.Second
-	// NoTTL as Ask.TTL: the hold lasts until it is released, even if this process dies.
+	// NoTTL as Ask.TTL: the hold is not renewed. It lasts until it is released, even if this process dies, or until
+	// the server ends it as stale, by default after 24 hours.
 	NoTTL time.Duration = -1
 )
 
-// Ask is an all-or-nothing ask for permits on one or more semaphores.
+// Ask is an all-or-nothing request for permits on one or more semaphores.
 type Ask struct {
-	// Permits is how many are asked of each semaphore.
+	// Permits has the number of permits for each semaphore, by its name.
 	Permits map[string]int
-	// ExternalID makes any number of retries have one grant. Empty, each use has a fresh one.
+	// ExternalID identifies the request, so that it can be repeated: every repeat gets the one grant. Callers that
+	// use one id hold it together, and the first release ends it for all. An id that has ended is refused with
+	// ErrRequestEnded. If it is empty, each use has a fresh id.
 	ExternalID string
-	// Owner says who holds.
+	// Owner is free text that listings show.
 	Owner string
 	// TTL is how long the hold outlives its last renewal: DefaultTTL if zero, or NoTTL.
 	TTL time.Duration
-	// Wait bounds the wait for room, besides the context; ErrExhausted tells that it is over. Zero is no bound.
+	// Wait bounds the wait for room, besides the context. Acquire returns ErrExhausted when it is over. Zero is no
+	// bound; TryAcquire is the call that does not wait.
 	Wait time.Duration
-	// Priority, from -100 to 100, is how much this is preferred to others that wait.
+	// Priority is from -100 to 100. A waiter with a higher one is served first; each step is worth ten seconds of
+	// waiting.
 	Priority int
 }
 
-// Permit is what is held: renewed in the background until it is released.
+// Permit is what one request holds, on one or more semaphores. It is renewed in the background until it is released.
 type Permit struct {
-	// Request is what was granted.
+	// Request is the request as it was granted.
 	Request Request
 
 	client *Client
@@ -47,8 +52,10 @@ type Permit struct {
 }
 
 // Acquire waits for the permits and takes them, all at once. The context that it returns is cancelled when
-// the hold is lost, with a LostError as its cause, and when the permit is released. Cancelling ctx while it
-// waits leaves the line.
+// the hold is lost, with a LostError as its cause, and when the permit is released. It is derived from ctx. If ctx
+// is done while it waits, it leaves the line and returns context.Cause(ctx).
+//
+// With an error, the context and the permit are nil. So do not assign the context to ctx itself.
 func (c *Client) Acquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
 	return c.acquire(ctx, ask, false, nil)
 }
@@ -58,7 +65,8 @@ func (c *Client) TryAcquire(ctx context.Context, ask Ask) (context.Context, *Per
 	return c.acquire(ctx, ask, true, nil)
 }
 
-// Do runs f under the permits. It returns f's error, or a LostError if the hold was lost meanwhile.
+// Do runs f under the permits, then releases them. It returns the error of f, or else a LostError if the hold was
+// lost meanwhile. It never runs f without the permits.
 func (c *Client) Do(ctx context.Context, ask Ask, f func(context.Context, *Permit) error) error {
 	held, permit, err := c.Acquire(ctx, ask)
 	if err != nil {
@@ -181,9 +189,9 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	return nil
 }
 
-// Release gives the permits back. It does so even if ctx is done. It returns a LostError if the hold was lost
-// before, ErrReleased if the permit was released before, or ErrStoreUnavailable; then it is tried again in
-// the background.
+// Release gives the permits back, even if ctx is done. It returns a LostError if the hold was lost before, and
+// ErrReleased if the permit was released before. If the server does not answer within the timeout, it returns
+// ErrStoreUnavailable. The release is then tried again in the background, unless the caller chose the id.
 func (p *Permit) Release(ctx context.Context) error {
 	if !p.end() {
 		return ErrReleased
@@ -207,8 +215,8 @@ func (p *Permit) Release(ctx context.Context) error {
 	return err
 }
 
-// Err is nil while the permits are held, and a LostError from when they are lost, by the clock as it is now.
-// Look before each step that can't be undone.
+// Err is nil while the permits are held, and a LostError once they are lost, by the clock as it is now. Check it
+// before each step that can't be undone. It has no meaning after Release.
 func (p *Permit) Err() error {
 	if p.hold == nil {
 		return nil
@@ -220,7 +228,7 @@ func (p *Permit) Err() error {
 // not for that semaphore.
 func (p *Permit) Fence(semaphore string) uint64 { return p.of(semaphore).Fence }
 
-// Slots are the slots on a semaphore; none if it is not slotted.
+// Slots are the slots on a semaphore: indexes that no other live permit has. It is empty if it is not slotted.
 func (p *Permit) Slots(semaphore string) []int { return p.of(semaphore).Slots }
 
 func (p *Permit) of(semaphore string) HeldPermit {
