@@ -6,10 +6,11 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /**
- * What is held: renewed in the background until it is released.
+ * Permits that this program holds, on one or more semaphores. The client renews them in the background until they are
+ * released. Safe for many threads.
  *
  * <p>In a {@code try} with resources, leaving the block releases, and throws {@link LostException} if the hold was lost
- * meanwhile. What is held when the process exits is released.
+ * meanwhile. A permit that is still held when the process exits is released.
  */
 public final class Permit implements AutoCloseable {
     private final Lockhouse lockhouse;
@@ -34,7 +35,7 @@ public final class Permit implements AutoCloseable {
         return request;
     }
 
-    /** The id that it is known by. */
+    /** The id of the request: the caller's, or the one that was made for it. */
     public String externalId() {
         return request.externalId();
     }
@@ -44,17 +45,17 @@ public final class Permit implements AutoCloseable {
         return only().fence();
     }
 
-    /** The fence on a semaphore. */
+    /** The fence on a semaphore: a number that rises with every grant on it. */
     public long fence(String semaphore) {
         return of(semaphore).fence();
     }
 
-    /** The slots of a request for one semaphore; none if it is not slotted. */
+    /** The slots of a request for one semaphore: indexes that no other live permit has. Empty if it is not slotted. */
     public List<Integer> slots() {
         return only().slots();
     }
 
-    /** The slots on a semaphore; none if it is not slotted. */
+    /** The slots on a semaphore: indexes that no other live permit has. Empty if it is not slotted. */
     public List<Integer> slots(String semaphore) {
         return of(semaphore).slots();
     }
@@ -78,15 +79,17 @@ public final class Permit implements AutoCloseable {
     }
 
     /**
-     * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. That is a tenth of the time to
-     * live before the server could grant the permits to another.
+     * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. It is lost when nine tenths of
+     * the time to live have passed since the last successful renewal was sent. The server can grant the permits to another
+     * only after the whole time to live.
      */
     public void onLost(Consumer<LostException> callback) {
         hold.onLost(callback);
     }
 
     /**
-     * Gives the permits back; whether they were held until now. A second release does nothing.
+     * Gives the permits back. Returns whether they were held until now: false if the hold had ended before. A second release
+     * does nothing and returns false. Other than {@link #close}, it does not throw {@link LostException}.
      *
      * @throws UnavailableException if the server does not answer; it is then tried again in the background
      */
@@ -112,7 +115,7 @@ public final class Permit implements AutoCloseable {
     }
 
     /**
-     * Releases.
+     * Releases. If the server does not answer, the release goes on in the background, and this does not throw.
      *
      * @throws LostException if the hold was lost before
      */
