@@ -143,7 +143,7 @@ class Semaphore(_Named):
     def acquire(self, blocking: bool = True, timeout: Optional[float] = None) -> bool:
         """Takes a permit. Returns ``False`` if there is none, or none within ``timeout`` seconds.
 
-        Without a ``timeout`` it waits as long as it takes. Other than in ``threading`` it can fail: it raises
+        Without a ``timeout`` it waits as long as it takes. Unlike ``threading``'s it can fail: it raises
         ``UnavailableError`` if no server answers within the client's ``timeout``, beyond the wait.
         """
         if not blocking and timeout is not None:
