@@ -89,7 +89,7 @@ public final class Permit implements AutoCloseable {
 
     /**
      * Gives the permits back. Returns whether they were held until now: false if the hold had ended before. A second release
-     * does nothing and returns false. Other than {@link #close}, it does not throw {@link LostException}.
+     * does nothing and returns false. Unlike {@link #close}, it does not throw {@link LostException}.
      *
      * @throws UnavailableException if the server does not answer; it is then tried again in the background
      */
