@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"net/url"
 	"time"
 )
@@ -135,7 +136,7 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 }
 
 // Semaphores lists all semaphores whose names begin with prefix, by name. It reads page after page while it is
-// ranged over, and ends after an error.
+// ranged over, each time from the first, and ends after an error.
 func (c *Client) Semaphores(ctx context.Context, prefix string) iter.Seq2[SemaphoreStatus, error] {
 	return pages[SemaphoreStatus](ctx, c, "/v1/semaphores", "semaphores", url.Values{"prefix": {prefix}})
 }
@@ -178,6 +179,9 @@ func (c *Client) Find(ctx context.Context, externalID string) (Request, error) {
 
 // Renew extends a hold to ttl from now. A Permit renews itself.
 func (c *Client) Renew(ctx context.Context, externalID string, ttl time.Duration) (Request, error) {
+	if _, err := milliseconds("a TTL", ttl); err != nil {
+		return Request{}, err
+	}
 	return named[Request](ctx, c, "POST", renewBody(ttl), nil, "requests", externalID, "renew")
 }
 
@@ -220,8 +224,12 @@ func (c *Client) end(ctx context.Context, id, by string, isForced bool) (bool, e
 // nobody has used for idle is deleted; zero is the server's default.
 func (c *Client) SetTemplate(ctx context.Context, pattern string, capacity int, idle time.Duration) (Template, error) {
 	body := map[string]int64{"capacity": int64(capacity)}
-	if idle > 0 {
-		body["idle_ms"] = idle.Milliseconds()
+	if idle != 0 {
+		idleMs, err := milliseconds("an idle time", idle)
+		if err != nil {
+			return Template{}, err
+		}
+		body["idle_ms"] = idleMs
 	}
 	return named[Template](ctx, c, "PUT", body, nil, "templates", pattern)
 }
@@ -257,9 +265,10 @@ func named[T any](
 	return answer, c.read(asked, &answer)
 }
 
-// pages reads a listing, one page after the other.
+// pages reads a listing, one page after the other, from the first page each time that it is ranged over.
 func pages[T any](ctx context.Context, c *Client, at, member string, query url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		query := maps.Clone(query)
 		for {
 			items, next, err := page[T](ctx, c, at+withQuery(query), member)
 			if err != nil {

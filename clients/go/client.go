@@ -247,6 +247,15 @@ func path(of, name string, below ...string) (string, error) {
 	return strings.Join(segments, "/"), nil
 }
 
+// milliseconds is a duration as the API has it. Less than one is not a duration that the server could take.
+func milliseconds(what string, duration time.Duration) (int64, error) {
+	if duration < time.Millisecond {
+		detail := fmt.Sprintf("%s of %v is too short; the shortest is 1ms", what, duration)
+		return 0, &Error{Code: "invalid_request", Detail: detail}
+	}
+	return duration.Milliseconds(), nil
+}
+
 // fixed is a body that is the same for each try.
 func fixed(body any) func() any { return func() any { return body } }
 

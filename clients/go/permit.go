@@ -27,10 +27,11 @@ type Ask struct {
 	ExternalID string
 	// Owner is free text that listings show.
 	Owner string
-	// TTL is how long the hold outlives its last renewal: DefaultTTL if zero, or NoTTL.
+	// TTL is how long the hold outlives its last renewal: DefaultTTL if zero, or NoTTL. Any other TTL under a
+	// millisecond is refused with ErrInvalidRequest. A fraction of a millisecond is cut off.
 	TTL time.Duration
 	// Wait bounds the wait for room, besides the context. Acquire returns ErrExhausted when it is over. Zero is no
-	// bound; TryAcquire is the call that does not wait.
+	// bound. A negative one is over already, so Acquire does not wait, like TryAcquire.
 	Wait time.Duration
 	// Priority is from -100 to 100. A waiter with a higher one is served first; each step is worth ten seconds of
 	// waiting.
@@ -47,15 +48,15 @@ type Permit struct {
 	isOwn  bool  // whether the hold is this permit's, and not its session's
 	isOurs bool  // whether this package made the id
 	by     string
-	state  atomic.Bool
+	ended  atomic.Pointer[error] // what Err says from the release on
 	cancel context.CancelCauseFunc
 }
 
 // Acquire waits for the permits and takes them, all at once. The context that it returns is cancelled when
 // the hold is lost, with a LostError as its cause, and when the permit is released. It is derived from ctx. If ctx
-// is done while it waits, it leaves the line and returns context.Cause(ctx).
+// is done while it waits, it leaves the line. Its error is then ctx.Err() for errors.Is, and the context's cause too.
 //
-// With an error, the context and the permit are nil. So do not assign the context to ctx itself.
+// With an error, the permit is nil, and the context is ctx itself.
 func (c *Client) Acquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
 	return c.acquire(ctx, ask, false, nil)
 }
@@ -89,7 +90,7 @@ func do(ctx, held context.Context, permit *Permit, f func(context.Context, *Perm
 type acquireBody struct {
 	Permits  []askedPermit `json:"permits"`
 	Owner    string        `json:"owner,omitempty"`
-	TTLMs    int64         `json:"ttl_ms,omitempty"`
+	TTLMs    *int64        `json:"ttl_ms,omitempty"` // nil is no time to live
 	WaitMs   int64         `json:"wait_ms"`
 	Priority int           `json:"priority,omitempty"`
 }
@@ -101,13 +102,20 @@ type askedPermit struct {
 
 func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold) (context.Context, *Permit, error) {
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+		return ctx, nil, whyDone(ctx)
 	}
 	ttl := ask.TTL
 	if ttl == 0 {
 		ttl = DefaultTTL
 	}
-	body := acquireBody{Owner: ask.Owner, TTLMs: max(ttl.Milliseconds(), 0), Priority: ask.Priority}
+	body := acquireBody{Owner: ask.Owner, Priority: ask.Priority}
+	if ttl != NoTTL {
+		ttlMs, err := milliseconds("a TTL", ttl)
+		if err != nil {
+			return ctx, nil, err
+		}
+		body.TTLMs = &ttlMs
+	}
 	for name, count := range ask.Permits {
 		body.Permits = append(body.Permits, askedPermit{name, count})
 	}
@@ -122,10 +130,10 @@ func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold
 	err := permit.grant(ctx, ask, body, isTry, session)
 	if err != nil {
 		// Only this caller knows the id, so nobody else could give back what may have been granted.
-		if isOurs && maybeApplied(err) {
+		if isOurs && (ctx.Err() != nil || maybeApplied(err)) {
 			c.giveBack(ask.ExternalID, permit.by, time.Now().Add(ttl), ttl == NoTTL, true)
 		}
-		return nil, nil, err
+		return ctx, nil, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	permit.cancel = cancel
@@ -156,7 +164,7 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	if ask.Wait > 0 {
 		until = askedAt.Add(ask.Wait)
 	}
-	if isTry {
+	if isTry || ask.Wait < 0 {
 		until = askedAt
 	}
 	answer, err := p.client.wait(ctx, until, func(until time.Time) call {
@@ -179,7 +187,7 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	// From when the time to live surely runs: a grant of another moment is renewed first.
 	sentAt, ttl := askedAt, p.Request.TTL()
 	if answer.status != 201 || time.Since(askedAt) > ttl/6 {
-		sentAt, ttl = time.Now(), max(ttl, ask.TTL)
+		sentAt, ttl = time.Now(), max(ttl, ask.TTL.Truncate(time.Millisecond))
 		if _, err := p.client.Renew(ctx, ask.ExternalID, ttl); err != nil {
 			return err
 		}
@@ -196,17 +204,13 @@ func (p *Permit) Release(ctx context.Context) error {
 	if !p.end() {
 		return ErrReleased
 	}
-	var lost error
-	if p.hold != nil {
-		lost = p.hold.err()
-	}
 	released, err := p.client.end(context.WithoutCancel(ctx), p.Request.ExternalID, p.by, false)
 	switch {
 	case isUnanswered(err):
 		p.giveBack()
 		return err
-	case lost != nil:
-		return lost
+	case p.Err() != ErrReleased:
+		return p.Err()
 	case hasCode(err, ErrUnknownRequest):
 		return &LostError{What: "request " + p.Request.ExternalID, Reason: "unknown"}
 	case err == nil && !released:
@@ -216,8 +220,11 @@ func (p *Permit) Release(ctx context.Context) error {
 }
 
 // Err is nil while the permits are held, and a LostError once they are lost, by the clock as it is now. Check it
-// before each step that can't be undone. It has no meaning after Release.
+// before each step that can't be undone. After Release it is ErrReleased, unless they were lost before.
 func (p *Permit) Err() error {
+	if ended := p.ended.Load(); ended != nil {
+		return *ended
+	}
 	if p.hold == nil {
 		return nil
 	}
@@ -242,7 +249,11 @@ func (p *Permit) of(semaphore string) HeldPermit {
 
 // end reports whether the permit was open until now.
 func (p *Permit) end() bool {
-	if !p.state.CompareAndSwap(false, true) {
+	ended := ErrReleased
+	if lost := p.Err(); lost != nil {
+		ended = lost
+	}
+	if !p.ended.CompareAndSwap(nil, &ended) {
 		return false
 	}
 	p.client.closed(p)
@@ -318,7 +329,7 @@ func withSession(ctx context.Context, session *hold, owner string) (context.Cont
 	go func() {
 		select {
 		case <-session.done:
-			cancel(sessionEnded(owner))
+			cancel(ownReason{sessionEnded(owner)})
 		case <-ctx.Done():
 		}
 	}()

@@ -25,7 +25,7 @@ func (s *Semaphore) OrCreate(capacity int) *Semaphore {
 	return &other
 }
 
-// WithTTL returns a handle whose holds outlive their last renewal by ttl; DefaultTTL unless set.
+// WithTTL returns a handle whose holds outlive their last renewal by ttl, as Ask.TTL; DefaultTTL unless set.
 func (s *Semaphore) WithTTL(ttl time.Duration) *Semaphore {
 	other := *s
 	other.ttl = ttl
@@ -33,7 +33,7 @@ func (s *Semaphore) WithTTL(ttl time.Duration) *Semaphore {
 }
 
 // Acquire waits for n permits and takes them. The context that it returns is cancelled when the hold is
-// lost, and at its release. With an error, that context and the permit are nil; see Client.Acquire.
+// lost, and at its release. With an error, the permit is nil, and the context is ctx; see Client.Acquire.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (context.Context, *Permit, error) {
 	return s.acquire(ctx, n, s.client.Acquire)
 }
@@ -62,7 +62,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, acquire acquire) (contex
 		return held, permit, err
 	}
 	if _, err := s.client.DefineIfMissing(ctx, s.name, *s.capacity); err != nil {
-		return nil, nil, err
+		return ctx, nil, err
 	}
 	return acquire(ctx, ask)
 }

@@ -16,20 +16,25 @@ type Session struct {
 	ended  atomic.Bool
 }
 
-// Session begins an owner's session. Without a heartbeat for ttl the server ends it. No two processes may have a
-// session of one owner at a time, since a goodbye releases all that the owner holds.
+// Session begins an owner's session. Without a heartbeat for ttl the server ends it; a ttl under a millisecond is
+// refused with ErrInvalidRequest. No two processes may have a session of one owner at a time, since a goodbye
+// releases all that the owner holds.
 func (c *Client) Session(ctx context.Context, owner string, ttl time.Duration) (*Session, error) {
 	at, err := path("owners", owner)
 	if err != nil {
 		return nil, err
 	}
+	ttlMs, err := milliseconds("the TTL of a session", ttl)
+	if err != nil {
+		return nil, err
+	}
 	sentAt := time.Now()
-	begin := map[string]any{"ttl_ms": ttl.Milliseconds()}
+	begin := map[string]any{"ttl_ms": ttlMs}
 	if _, err := c.do(ctx, call{method: "PUT", path: at, body: fixed(begin)}, nil); err != nil {
 		return nil, err
 	}
-	goOn := map[string]any{"ttl_ms": ttl.Milliseconds(), "must_exist": true}
-	hold := newHold("the session of "+owner, ttl, sentAt, c.renewal(at, "PUT", goOn))
+	goOn := map[string]any{"ttl_ms": ttlMs, "must_exist": true}
+	hold := newHold("the session of "+owner, ttl.Truncate(time.Millisecond), sentAt, c.renewal(at, "PUT", goOn))
 	session := &Session{client: c, owner: owner, hold: hold}
 	c.opened(session)
 	return session, nil
