@@ -129,8 +129,8 @@ public final class Lockhouse implements AutoCloseable {
     public Session session(String owner, Duration ttl) {
         String path = path("owners", owner);
         long sentAt = Clock.now();
-        ask(Call.of("PUT", path, Map.of("ttl_ms", ttl.toMillis())));
-        Call beat = Call.of("PUT", path, Map.of("ttl_ms", ttl.toMillis(), "must_exist", true));
+        ask(Call.of("PUT", path, Map.of("ttl_ms", Clock.millis(ttl))));
+        Call beat = Call.of("PUT", path, Map.of("ttl_ms", Clock.millis(ttl), "must_exist", true));
         return new Session(this, owner, new Hold("the session of " + owner, caller, beat, ttl, sentAt));
     }
 
@@ -226,7 +226,7 @@ public final class Lockhouse implements AutoCloseable {
 
     /** Extends a hold to {@code ttl} from now. A {@link Permit} renews itself. */
     public RequestStatus renew(String externalId, Duration ttl) {
-        Map<String, Object> body = Map.of("ttl_ms", ttl.toMillis());
+        Map<String, Object> body = Map.of("ttl_ms", Clock.millis(ttl));
         return read(ask(Call.of("POST", path("requests", externalId, "renew"), body)), RequestStatus::of);
     }
 
@@ -252,7 +252,7 @@ public final class Lockhouse implements AutoCloseable {
 
     /** The same; a semaphore that nobody has used for {@code idle} is deleted. */
     public Template setTemplate(String pattern, int capacity, Duration idle) {
-        return setTemplate(pattern, Map.of("capacity", capacity, "idle_ms", idle.toMillis()));
+        return setTemplate(pattern, Map.of("capacity", capacity, "idle_ms", Clock.millis(idle)));
     }
 
     private Template setTemplate(String pattern, Map<String, Object> body) {

@@ -16,16 +16,13 @@ public final class Permit implements AutoCloseable {
     private final Lockhouse lockhouse;
     private final RequestStatus request;
     private final Hold hold;
-    private final boolean isOwn;
     private final Release release;
     private final AtomicBoolean isOpen = new AtomicBoolean(true);
 
-    /** {@code isOwn} says whether the hold is this permit's, and not its session's. */
-    Permit(Lockhouse lockhouse, RequestStatus request, Hold hold, boolean isOwn, Release release) {
+    Permit(Lockhouse lockhouse, RequestStatus request, Hold hold, Release release) {
         this.lockhouse = lockhouse;
         this.request = request;
         this.hold = hold;
-        this.isOwn = isOwn;
         this.release = release;
         lockhouse.opened(this);
     }
@@ -60,7 +57,7 @@ public final class Permit implements AutoCloseable {
         return of(semaphore).slots();
     }
 
-    /** Whether the hold is lost, by the clock as it is now. Once true, it stays so. */
+    /** Whether the hold is lost, by the clock as it is now. Once true, it stays so; once released, a permit is never lost. */
     public boolean isLost() {
         return hold.lost() != null;
     }
@@ -74,14 +71,14 @@ public final class Permit implements AutoCloseable {
     public void throwIfLost() {
         LostException lost = hold.lost();
         if (lost != null) {
-            throw lost;
+            throw lost.another();
         }
     }
 
     /**
      * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. It is lost when nine tenths of
      * the time to live have passed since the last successful renewal was sent. The server can grant the permits to another
-     * only after the whole time to live.
+     * only after the whole time to live. A permit that was released calls nothing.
      */
     public void onLost(Consumer<LostException> callback) {
         hold.onLost(callback);
@@ -98,9 +95,7 @@ public final class Permit implements AutoCloseable {
             return false;
         }
         lockhouse.closed(this);
-        if (isOwn) {
-            hold.stop();
-        }
+        hold.stop();
         try {
             return release.now();
         } catch (UnavailableException error) {
@@ -133,7 +128,7 @@ public final class Permit implements AutoCloseable {
             wasHeld = true;
         }
         if (lost != null) {
-            throw lost;
+            throw lost.another();
         }
         if (!wasHeld) {
             throw new LostException("request " + externalId(), "released");

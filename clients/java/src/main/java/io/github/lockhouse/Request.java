@@ -71,7 +71,10 @@ public final class Request {
         return this;
     }
 
-    /** How long the hold outlives its last renewal. A session's requests last as long as it does. */
+    /**
+     * How long the hold outlives its last renewal, from 1 ms to 366 days; {@link #acquire} is refused with {@code
+     * invalid_request} otherwise. A session's requests last as long as it does.
+     */
     public Request ttl(Duration duration) {
         if (session == null) {
             ttl = duration;
@@ -154,8 +157,7 @@ public final class Request {
         Asked asked = granted(new Wait(caller, path, body(), until, lockhouse.timeoutNanos()));
         RequestStatus request = lockhouse.read(asked, RequestStatus::of);
         if (request.ttl().isEmpty()) {
-            Hold hold = session == null ? new Hold("request " + id) : session;
-            return new Permit(lockhouse, request, hold, session == null, release);
+            return new Permit(lockhouse, request, new Hold("request " + id, session), release);
         }
         // From when the time to live surely runs: a grant of another moment is renewed first.
         Duration lasts = request.ttl().get();
@@ -165,9 +167,9 @@ public final class Request {
             sentAt = Clock.now();
             lockhouse.renew(id, lasts);
         }
-        Call renewal = Call.of("POST", path + "/renew", Map.of("ttl_ms", lasts.toMillis()));
+        Call renewal = Call.of("POST", path + "/renew", Map.of("ttl_ms", Clock.millis(lasts)));
         Hold hold = new Hold("request " + id, caller, renewal, lasts, sentAt);
-        return new Permit(lockhouse, request, hold, true, release);
+        return new Permit(lockhouse, request, hold, release);
     }
 
     /** The answer to a wait that an interrupt, or the loss of the session, ends. */
@@ -193,7 +195,7 @@ public final class Request {
             body.put("owner", owner);
         }
         if (ttl != null) {
-            body.put("ttl_ms", ttl.toMillis());
+            body.put("ttl_ms", Clock.millis(ttl));
         }
         if (priority != 0) {
             body.put("priority", priority);

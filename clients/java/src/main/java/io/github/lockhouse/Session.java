@@ -61,6 +61,6 @@ public final class Session implements AutoCloseable {
         }
         // Its silence has freed what it held, and the name may be another session's now.
         lockhouse.closed(this);
-        throw lost;
+        throw lost.another();
     }
 }
