@@ -19,6 +19,7 @@ from celery.exceptions import Retry  # type: ignore[import-untyped]
 from . import errors
 from .client import Client, shared_client
 from .request import DEFAULT_TTL_S
+from .semaphore import refuse_if_later
 
 Permits = Union[Mapping[str, int], Callable[..., Mapping[str, int]]]
 
@@ -37,10 +38,14 @@ def limited(
     the worker is free for others meanwhile. Such a task has no place in the semaphore's line. It is not a
     retry of the task: ``max_retries`` does not count it. While no server answers, it is sent again too.
 
+    Coroutine and generator functions raise ``TypeError``: their body does not run within the call.
+
     A task whose hold was lost while it ran fails with ``LostError``.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        refuse_if_later(function)
+
         @functools.wraps(function)
         def run(task: Any, *args: Any, **kwargs: Any) -> Any:
             asked = permits(*args, **kwargs) if callable(permits) else permits

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from . import _ask, errors
 from ._hold import Renewal
 from ._http import BrokenError, Call, Transport
-from .request import DEFAULT_TTL_S, Request
+from .request import DEFAULT_TTL_S, Request, milliseconds
 from .session import Session
 from .status import CapacityChange, RequestStatus, SemaphoreStatus, Template, Waiter, time_of
 
@@ -39,6 +39,8 @@ class Client:
         ca_file: Optional[str] = None,
         timeout: float = 10.0,
     ) -> None:
+        if not timeout > 0:
+            raise ValueError("timeout must be more than 0 seconds")
         self.timeout = timeout
         self._transport = Transport(*_where(url, token, ca_file))
 
@@ -54,16 +56,16 @@ class Client:
     ) -> Request:
         """A request for ``{semaphore: count}``, all or nothing, for a ``with`` block or ``acquire``.
 
-        Nothing is sent until then. ``wait`` is in seconds: 0 does not wait, ``None`` waits as long as it
-        takes.
+        Nothing is sent until then. ``wait`` is in seconds: 0 or less does not wait, ``None`` waits as long as
+        it takes.
 
         ``external_id`` identifies the request, so that it can be repeated: every repeat gets the one grant.
         Callers that use one id hold it together, and the first release ends it for all. An id that has ended
         raises ``EndedError``. Without an ``external_id`` each use has a fresh one.
 
         ``owner`` is free text that listings show. ``ttl`` is how long the hold outlives its last renewal, in
-        seconds. With ``None`` it is not renewed. It then lasts until it is released, even if this process
-        dies, or until the server ends it as stale, by default after 24 hours.
+        seconds, rounded to milliseconds. With ``None`` it is not renewed. It then lasts until it is released,
+        even if this process dies, or until the server ends it as stale, by default after 24 hours.
 
         ``priority`` goes from -100 to 100. A waiter with a higher one is served first; each step is worth ten
         seconds of waiting.
@@ -168,7 +170,7 @@ class Client:
 
     def renew(self, external_id: str, ttl: Optional[float] = None) -> RequestStatus:
         """Extends a hold to ``ttl`` seconds from now, or to its own TTL. A ``Permit`` renews itself."""
-        body = {} if ttl is None else {"ttl_ms": round(ttl * 1000)}
+        body = {} if ttl is None else {"ttl_ms": milliseconds("ttl", ttl)}
         return RequestStatus.of(self._call("POST", self._path("requests", external_id, "renew"), body).value)
 
     def release(
@@ -200,7 +202,7 @@ class Client:
 
         One that nobody has used for ``idle`` seconds is deleted.
         """
-        body = {"capacity": capacity, "idle_ms": None if idle is None else round(idle * 1000)}
+        body = {"capacity": capacity, "idle_ms": None if idle is None else milliseconds("idle", idle)}
         return Template.of(self._call("PUT", self._path("templates", pattern), _given(body)).value)
 
     def templates(self) -> list[Template]:
@@ -243,7 +245,7 @@ class Client:
 
     def _renewal(self, external_id: str, ttl: float) -> Renewal:
         path = self._path("requests", external_id, "renew")
-        return self._one_renewal(Call("POST", path, {"ttl_ms": round(ttl * 1000)}))
+        return self._one_renewal(Call("POST", path, {"ttl_ms": milliseconds("ttl", ttl)}))
 
     def _session_renewal(self, owner: str, ttl: float) -> Renewal:
         return self._one_renewal(Call("PUT", self._path("owners", owner), _heartbeat(ttl, must_exist=True)))
@@ -323,4 +325,4 @@ def _given(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _heartbeat(ttl: float, must_exist: bool) -> dict[str, Any]:
-    return {"ttl_ms": round(ttl * 1000), **({"must_exist": True} if must_exist else {})}
+    return {"ttl_ms": milliseconds("ttl", ttl), **({"must_exist": True} if must_exist else {})}

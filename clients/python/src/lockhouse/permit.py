@@ -73,7 +73,8 @@ class Permit:
         """Whether the hold is lost: ``if permit.lost``, ``permit.lost.wait(1)``, ``permit.lost.then(call)``.
 
         It is set when nine tenths of the time to live have passed since the last successful renewal was sent.
-        The server can grant the permits to another only after the whole time to live.
+        The server can grant the permits to another only after the whole time to live. A released permit is
+        never lost.
         """
         self._hold = hold
         self._release = release
@@ -189,7 +190,8 @@ class Permit:
         self._dropped.detach()
         DEBTS.held.discard(self)
         if self._hold is not None:
-            self._hold.stop()
+            self._hold.release()
+        self.lost._end()
         return True
 
     def _release_at_exit(self, deadline: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -56,7 +57,9 @@ class Request:
         if owner is not None:
             self._body["owner"] = owner
         if ttl is not None:
-            self._body["ttl_ms"] = round(ttl * 1000)
+            self._body["ttl_ms"] = milliseconds("ttl", ttl)
+        if wait is not None and math.isnan(wait):
+            raise _no_number("wait", wait)
         if priority:
             self._body["priority"] = priority
         self._entered = Entered()
@@ -147,6 +150,17 @@ class Request:
     ) -> None:
         permit = self._entered.pop()
         await in_background(lambda: permit.__exit__(kind, error, trace))
+
+
+def milliseconds(what: str, seconds: float) -> int:
+    """A duration as the API has it. The server refuses one that is too short or too long."""
+    if not math.isfinite(seconds * 1000):
+        raise _no_number(what, seconds)
+    return round(seconds * 1000)
+
+
+def _no_number(what: str, value: float) -> errors.RefusedError:
+    return errors.RefusedError("invalid_request", f"{what} must be a finite number of seconds, not {value}")
 
 
 def _nothing() -> None:

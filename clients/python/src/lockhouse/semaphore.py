@@ -22,6 +22,19 @@ from .request import DEFAULT_TTL_S, Request
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def refuse_if_later(function: Callable[..., Any]) -> None:
+    """Raises ``TypeError`` for a function whose body does not run within the call."""
+    if _is(inspect.iscoroutinefunction, function):
+        raise TypeError("a coroutine function takes an AsyncSemaphore")
+    if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
+        raise TypeError("the body of a generator runs after the call; hold the permit by a block in the body")
+
+
+def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
+    """Whether a function, or an object that is called like one, is of a kind."""
+    return kind(function) or kind(type(function).__call__)
+
+
 class _Named:
     """What the semaphores of threads and of tasks share."""
 
@@ -172,9 +185,12 @@ class Semaphore(_Named):
         self._entered.pop().__exit__(kind, error, trace)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: each call of ``function`` runs under a permit."""
-        if inspect.iscoroutinefunction(function):
-            raise TypeError("a coroutine function takes an AsyncSemaphore")
+        """As a decorator: each call of ``function`` runs under a permit.
+
+        Raises ``TypeError`` for coroutine functions, which an ``AsyncSemaphore`` takes, and for generator
+        functions, whose body runs only after the call: use ``with`` in the body.
+        """
+        refuse_if_later(function)
 
         @functools.wraps(function)
         def under_permit(*args: Any, **kwargs: Any) -> Any:
@@ -254,7 +270,12 @@ class AsyncSemaphore(_Named):
     def __call__(
         self, function: Callable[..., Coroutine[Any, Any, Any]]
     ) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """As a decorator: each call of the coroutine function runs under a permit."""
+        """As a decorator: each call of the coroutine function runs under a permit.
+
+        Raises ``TypeError`` for any other function. In the body of an async generator, use ``async with``.
+        """
+        if not _is(inspect.iscoroutinefunction, function):
+            raise TypeError("an AsyncSemaphore decorates only coroutine functions")
 
         @functools.wraps(function)
         async def under_permit(*args: Any, **kwargs: Any) -> Any:
