@@ -1,9 +1,9 @@
 import { Caller, type Asked } from "./ask.js";
-import { IS_NODE, now } from "./clock.js";
+import { IS_NODE, LONGEST_MS, now } from "./clock.js";
 import { LockhouseError, RefusedError, EndedError } from "./errors.js";
 import { fetchTransport } from "./fetch.js";
 import { Hold, startWorker } from "./hold.js";
-import { Permit } from "./permit.js";
+import { Permit, under } from "./permit.js";
 import { Release } from "./release.js";
 import { Semaphore, type SemaphoreOptions } from "./semaphore.js";
 import { Session } from "./session.js";
@@ -23,8 +23,8 @@ export interface Options {
   /** A PEM file of the authority that signed the server's certificate; `LOCKHOUSE_CA_FILE` unless given. Node only. */
   caFile?: string;
   /**
-   * Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given. Then the call rejects
-   * with `UnavailableError`.
+   * Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given, and more than 0. Then
+   * the call rejects with `UnavailableError`.
    */
   timeoutMs?: number;
   /** Makes the calls instead of Node's own HTTP. Renewal is then on this thread: see the README. */
@@ -41,12 +41,15 @@ export interface AskOptions {
   /** Free text that listings show. */
   owner?: string;
   /**
-   * How long the hold outlives its last renewal; a whole number, 30,000 unless given. With null it is not renewed: it
-   * lasts until it is released, even if this process dies, or until the server ends it as stale, by default after 24
-   * hours.
+   * How long the hold outlives its last renewal; 30,000 unless given. A fraction is rounded up to a whole number. With
+   * null it is not renewed: it lasts until it is released, even if this process dies, or until the server ends it as
+   * stale, by default after 24 hours. A number that is not finite is refused with `invalid_request`.
    */
   ttlMs?: number | null;
-  /** Bounds the wait, which then rejects with `ExhaustedError`; 0 does not wait. Without it, there is no bound. */
+  /**
+   * Bounds the wait, which then rejects with `ExhaustedError`; 0 or less does not wait. A fraction is rounded up to a
+   * whole number. Without it, and with `Infinity`, there is no bound.
+   */
   waitMs?: number;
   /** From -100 to 100. A higher one is served first; each step is worth ten seconds of waiting. */
   priority?: number;
@@ -85,6 +88,7 @@ export class Lockhouse implements AsyncDisposable {
       throw new TypeError("token has characters that no token has, such as a space or a line's end");
     }
     this.#timeoutMs = options.timeoutMs ?? 10_000;
+    if (!(this.#timeoutMs > 0)) throw new TypeError("timeoutMs must be more than 0");
     this.#caller = connect(checked(url), token, options);
     // Each call tells what went wrong.
     this.#caller.catch(() => {});
@@ -106,21 +110,23 @@ export class Lockhouse implements AsyncDisposable {
     return this.acquireFor(permits, options);
   }
 
-  /** Runs `work` under permits, then releases. It rejects with `LostError` if the hold was lost meanwhile. */
+  /**
+   * Runs `work` under permits, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
+   * was lost meanwhile.
+   */
   async run<T>(
     permits: Record<string, number>,
     work: (permit: Permit) => Promise<T> | T,
     options: AskOptions = {},
   ): Promise<T> {
-    await using permit = await this.acquire(permits, options);
-    return await work(permit);
+    return under(await this.acquire(permits, options), work);
   }
 
   /**
    * Begins an owner's session: one heartbeat keeps all that is acquired through it.
    *
    * No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
-   * Without a heartbeat for `ttlMs` the server ends the session.
+   * Without a heartbeat for `ttlMs`, which is as `AskOptions.ttlMs`, the server ends the session.
    */
   async session(owner: string, ttlMs: number = DEFAULT_TTL_MS): Promise<Session> {
     const path = pathOf("owners", owner);
@@ -247,7 +253,8 @@ export class Lockhouse implements AsyncDisposable {
   async ready(): Promise<boolean> {
     const { settings, transport } = await this.#caller;
     const [method, url, headers] = ["GET", `${settings.url}/readyz`, {}];
-    const sent = { method, url, headers, body: undefined, timeoutMs: this.#timeoutMs, signal: undefined };
+    const timeoutMs = Math.min(this.#timeoutMs, LONGEST_MS);
+    const sent = { method, url, headers, body: undefined, timeoutMs, signal: undefined };
     return transport.send(sent).then(
       (answer) => answer.status === 200,
       () => false,
@@ -319,7 +326,7 @@ export class Lockhouse implements AsyncDisposable {
       permits: Object.entries(permits).map(([semaphore, count]) => ({ semaphore, count })),
       owner: options.owner,
       ttl_ms: asked ?? undefined,
-      priority: options.priority || undefined,
+      priority: options.priority,
     };
     const path = pathOf("requests", externalId);
     const askedAt = now();
@@ -330,7 +337,7 @@ export class Lockhouse implements AsyncDisposable {
     const answer = await wait(caller, path, body, until, this.#timeoutMs, signal);
     await worker;
     let request = requestOf(answer.value);
-    let hold = session ?? new Hold(`request ${externalId}`);
+    let hold = Hold.within(`request ${externalId}`, session);
     if (request.ttlMs !== null) {
       // From when the time to live surely runs: a grant of another moment is renewed first.
       let sentAt = askedAt;
@@ -342,7 +349,7 @@ export class Lockhouse implements AsyncDisposable {
       const call: Call = { method: "POST", path: `${path}/renew`, body: { ttl_ms: ttlMs } };
       hold = new Hold(`request ${externalId}`, caller, call, ttlMs, sentAt);
     }
-    const permit = new Permit(this, request, hold, hold !== session, release);
+    const permit = new Permit(this, request, hold, release);
     this.keep(permit);
     return permit;
   }
@@ -363,7 +370,17 @@ export class Lockhouse implements AsyncDisposable {
     return semaphoreOf(asked.value);
   }
 
-  async *#pages<T>(
+  /** A listing, read from its first page by each loop. */
+  #pages<T>(
+    path: string,
+    member: string,
+    of: (wire: unknown) => T,
+    filters: Record<string, string | undefined>,
+  ): AsyncIterable<T> {
+    return { [Symbol.asyncIterator]: () => this.#read(path, member, of, filters) };
+  }
+
+  async *#read<T>(
     path: string,
     member: string,
     of: (wire: unknown) => T,

@@ -1,6 +1,6 @@
 import type { AskOptions, Lockhouse } from "./client.js";
 import { ExhaustedError, LockhouseError } from "./errors.js";
-import type { Permit } from "./permit.js";
+import { under, type Permit } from "./permit.js";
 
 export interface SemaphoreOptions {
   /** The capacity with which it is created on first use, if there is none. One that exists keeps its capacity. */
@@ -45,9 +45,11 @@ export class Semaphore {
     }
   }
 
-  /** Runs `work` under a permit, then releases. It rejects with `LostError` if the hold was lost meanwhile. */
+  /**
+   * Runs `work` under a permit, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
+   * was lost meanwhile.
+   */
   async run<T>(work: (permit: Permit) => Promise<T> | T, options: AskOptions & { count?: number } = {}): Promise<T> {
-    await using permit = await this.acquire(options);
-    return await work(permit);
+    return under(await this.acquire(options), work);
   }
 }

@@ -1,5 +1,4 @@
 import type { AskOptions, Lockhouse } from "./client.js";
-import { LostError } from "./errors.js";
 import type { Hold } from "./hold.js";
 import type { Permit } from "./permit.js";
 
@@ -8,7 +7,7 @@ import type { Permit } from "./permit.js";
  * is. A permit does not learn that its request alone was ended, by force.
  *
  * With `await using`, leaving the block says goodbye, which releases everything that the owner holds. It throws
- * `LostError` if the session was lost meanwhile.
+ * `LostError` if the session was lost meanwhile, unless a permit of it has thrown that.
  */
 export class Session implements AsyncDisposable {
   #isOpen = true;
@@ -54,7 +53,7 @@ export class Session implements AsyncDisposable {
     // Its silence has freed what it held, and the name may be another session's now.
     this.#isOpen = false;
     this.client.drop(this);
-    throw new LostError(`the session of ${this.owner}`, reason);
+    if (!this.hold.isTold) throw this.hold.error(reason);
   }
 
   /** @internal For the end of the client. */
