@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"net/url"
 	"time"
 )
 
-// SemaphoreStatus is how a semaphore stands.
+// SemaphoreStatus is the state of a semaphore when the server answered. InUse permits are held, Available ones are
+// free, and Waiting calls wait. Fence is the highest so far. Template is the pattern of the template that created it.
 type SemaphoreStatus struct {
 	Name      string    `json:"name"`
 	Capacity  int       `json:"capacity"`
@@ -22,7 +24,7 @@ type SemaphoreStatus struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// HeldPermit is what a request holds on one semaphore.
+// HeldPermit has the permits of a request on one semaphore.
 type HeldPermit struct {
 	Semaphore string `json:"semaphore"`
 	Count     int    `json:"count"`
@@ -30,7 +32,8 @@ type HeldPermit struct {
 	Slots     []int  `json:"slots"`
 }
 
-// Request is a granted request, live or ended.
+// Request is a request that was granted, held or ended. State is acquired while it is held, then released. EndReason
+// is released, expired, owner_dead, stale or forced. EndedBy is the caller that released it or ended it by force.
 type Request struct {
 	ExternalID string       `json:"external_id"`
 	State      string       `json:"state"`
@@ -52,7 +55,7 @@ func (r Request) TTL() time.Duration {
 	return time.Duration(*r.TTLMs) * time.Millisecond
 }
 
-// CapacityChange is a change of a capacity.
+// CapacityChange is an entry of a semaphore's history.
 type CapacityChange struct {
 	OldCapacity int       `json:"old_capacity"`
 	NewCapacity int       `json:"new_capacity"`
@@ -61,7 +64,7 @@ type CapacityChange struct {
 	ChangedAt   time.Time `json:"changed_at"`
 }
 
-// Waiter is one in the line of a semaphore.
+// Waiter is a call that waits for a semaphore.
 type Waiter struct {
 	ExternalID string    `json:"external_id"`
 	Owner      string    `json:"owner"`
@@ -77,16 +80,20 @@ type Template struct {
 	IdleMs   *int64 `json:"idle_ms"`
 }
 
-// Definition is what a semaphore shall be.
+// Definition is how Define creates or changes a semaphore.
 type Definition struct {
-	Capacity         int    `json:"capacity"`
-	Slots            bool   `json:"slots,omitempty"`
-	Note             string `json:"note,omitempty"`
-	ChangedBy        string `json:"changed_by,omitempty"`
-	ExpectedCapacity *int   `json:"expected_capacity,omitempty"`
+	// Capacity is the number of its permits; 0 closes it. A smaller capacity revokes no permit.
+	Capacity int `json:"capacity"`
+	// Slots gives each permit an index that no other live permit has: see Permit.Slots.
+	Slots bool `json:"slots,omitempty"`
+	// Note and ChangedBy go to the history.
+	Note      string `json:"note,omitempty"`
+	ChangedBy string `json:"changed_by,omitempty"`
+	// ExpectedCapacity, if given, must be its capacity now; otherwise the call returns ErrCapacityChanged.
+	ExpectedCapacity *int `json:"expected_capacity,omitempty"`
 }
 
-// Define creates a semaphore, or sets its capacity; 0 closes it.
+// Define creates a semaphore, or sets its capacity.
 func (c *Client) Define(ctx context.Context, name string, is Definition) (SemaphoreStatus, error) {
 	return c.define(ctx, name, is, nil)
 }
@@ -110,7 +117,7 @@ func (c *Client) define(ctx context.Context, name string, is Definition, header 
 	return named[SemaphoreStatus](ctx, c, "PUT", is, header, "semaphores", name)
 }
 
-// Status is how a semaphore stands.
+// Status returns the capacity, the use and the waiters of a semaphore now.
 func (c *Client) Status(ctx context.Context, name string) (SemaphoreStatus, error) {
 	return named[SemaphoreStatus](ctx, c, "GET", nil, nil, "semaphores", name)
 }
@@ -128,12 +135,13 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Semaphores are all semaphores whose names begin with prefix, by name.
+// Semaphores lists all semaphores whose names begin with prefix, by name. It reads page after page while it is
+// ranged over, each time from the first, and ends after an error.
 func (c *Client) Semaphores(ctx context.Context, prefix string) iter.Seq2[SemaphoreStatus, error] {
 	return pages[SemaphoreStatus](ctx, c, "/v1/semaphores", "semaphores", url.Values{"prefix": {prefix}})
 }
 
-// Holders are the requests that hold permits of a semaphore.
+// Holders lists the requests that hold permits of a semaphore.
 func (c *Client) Holders(ctx context.Context, name string) iter.Seq2[Request, error] {
 	at, err := path("semaphores", name, "holders")
 	if err != nil {
@@ -142,13 +150,13 @@ func (c *Client) Holders(ctx context.Context, name string) iter.Seq2[Request, er
 	return pages[Request](ctx, c, at, "holders", url.Values{})
 }
 
-// Requests are the live requests of an owner and on a semaphore; of all, where those are empty.
+// Requests lists the live requests of an owner and on a semaphore; an empty name stands for all.
 func (c *Client) Requests(ctx context.Context, owner, semaphore string) iter.Seq2[Request, error] {
 	filters := url.Values{"owner": {owner}, "semaphore": {semaphore}}
 	return pages[Request](ctx, c, "/v1/requests", "requests", filters)
 }
 
-// History is how the capacity of a semaphore changed, newest first.
+// History lists the changes of a semaphore's capacity, newest first.
 func (c *Client) History(ctx context.Context, name string) ([]CapacityChange, error) {
 	answer, err := named[struct {
 		Changes []CapacityChange `json:"changes"`
@@ -156,7 +164,7 @@ func (c *Client) History(ctx context.Context, name string) ([]CapacityChange, er
 	return answer.Changes, err
 }
 
-// Waiting is the line of a semaphore, in order.
+// Waiting lists the calls that wait for a semaphore, in the order in which they are served.
 func (c *Client) Waiting(ctx context.Context, name string) ([]Waiter, error) {
 	answer, err := named[struct {
 		Waiting []Waiter `json:"waiting"`
@@ -164,13 +172,16 @@ func (c *Client) Waiting(ctx context.Context, name string) ([]Waiter, error) {
 	return answer.Waiting, err
 }
 
-// Find finds a request by its id.
+// Find finds a request by its id, held or ended. It returns ErrUnknownRequest if there is none.
 func (c *Client) Find(ctx context.Context, externalID string) (Request, error) {
 	return named[Request](ctx, c, "GET", nil, nil, "requests", externalID)
 }
 
-// Renew extends a hold. Permits renew themselves.
+// Renew extends a hold to ttl from now. A Permit renews itself.
 func (c *Client) Renew(ctx context.Context, externalID string, ttl time.Duration) (Request, error) {
+	if _, err := milliseconds("a TTL", ttl); err != nil {
+		return Request{}, err
+	}
 	return named[Request](ctx, c, "POST", renewBody(ttl), nil, "requests", externalID, "renew")
 }
 
@@ -209,17 +220,21 @@ func (c *Client) end(ctx context.Context, id, by string, isForced bool) (bool, e
 	return isOurs && ended.DecidedAt.Sub(*ended.ReleasedAt) <= time.Since(began), nil
 }
 
-// SetTemplate has semaphores whose names match the pattern, such as customer/*, created on first use. Those that
-// nobody has used for idle are deleted; zero leaves that to the server.
+// SetTemplate has semaphores whose names match the pattern, such as customer/*, created on first use. One that
+// nobody has used for idle is deleted; zero is the server's default.
 func (c *Client) SetTemplate(ctx context.Context, pattern string, capacity int, idle time.Duration) (Template, error) {
 	body := map[string]int64{"capacity": int64(capacity)}
-	if idle > 0 {
-		body["idle_ms"] = idle.Milliseconds()
+	if idle != 0 {
+		idleMs, err := milliseconds("an idle time", idle)
+		if err != nil {
+			return Template{}, err
+		}
+		body["idle_ms"] = idleMs
 	}
 	return named[Template](ctx, c, "PUT", body, nil, "templates", pattern)
 }
 
-// Templates are all templates.
+// Templates lists all templates.
 func (c *Client) Templates(ctx context.Context) iter.Seq2[Template, error] {
 	return pages[Template](ctx, c, "/v1/templates", "templates", url.Values{})
 }
@@ -250,9 +265,10 @@ func named[T any](
 	return answer, c.read(asked, &answer)
 }
 
-// pages reads a listing, one page after the other.
+// pages reads a listing, one page after the other, from the first page each time that it is ranged over.
 func pages[T any](ctx context.Context, c *Client, at, member string, query url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		query := maps.Clone(query)
 		for {
 			items, next, err := page[T](ctx, c, at+withQuery(query), member)
 			if err != nil {

@@ -2,12 +2,23 @@
 // at the same time, and no more than N. It is the client of a Lockhouse server.
 //
 //	lh, err := lockhouse.New("http://127.0.0.1:7117")
-//	ctx, permit, err := lh.Semaphore("gpu").Acquire(ctx, 1)
+//	if err != nil {
+//		return err
+//	}
+//	defer lh.Close(ctx)
+//	held, permit, err := lh.Semaphore("gpu").Acquire(ctx, 1)
+//	if err != nil {
+//		return err
+//	}
 //	defer permit.Release(ctx)
+//	return work(held)
 //
-// A hold is renewed by a goroutine about every third of its time to live. The context that Acquire returns
-// is cancelled when the hold is lost, a tenth of the time to live before the server could grant the permits
-// to another.
+// A hold is renewed by a goroutine about every third of its time to live. It is lost when nine tenths of the time
+// to live have passed since the last successful renewal was sent. The context that Acquire returns is cancelled
+// then. The server can grant the permits to another only after the whole time to live.
+//
+// A call is retried until the timeout of the client, beyond the wait that it asks for, or until its context is
+// done. Goroutines may share clients, semaphores, permits and sessions.
 package lockhouse
 
 import (
@@ -89,7 +100,8 @@ func authorities(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// WithTimeout bounds each call with all its retries, beyond the wait that it asks for; 10 s unless set.
+// WithTimeout bounds each call with all its retries, beyond the wait that it asks for; 10 s unless set. A call that
+// reaches it returns ErrStoreUnavailable.
 func WithTimeout(timeout time.Duration) Option {
 	return func(s *settings) error {
 		s.timeout = timeout
@@ -153,7 +165,8 @@ func New(address string, options ...Option) (*Client, error) {
 }
 
 // Close releases all permits that are held, says goodbye for all sessions, and waits for releases that are
-// under way. Call it before the program ends; otherwise the time to live ends what is held.
+// under way. Call it before the program ends; otherwise the time to live ends what is held. If ctx is done, it
+// releases all the same, but does not wait for releases that were under way before.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	open := c.open
@@ -232,6 +245,15 @@ func path(of, name string, below ...string) (string, error) {
 	}
 	segments := append([]string{"/v1", of, url.PathEscape(name)}, below...)
 	return strings.Join(segments, "/"), nil
+}
+
+// milliseconds is a duration as the API has it. Less than one is not a duration that the server could take.
+func milliseconds(what string, duration time.Duration) (int64, error) {
+	if duration < time.Millisecond {
+		detail := fmt.Sprintf("%s of %v is too short; the shortest is 1ms", what, duration)
+		return 0, &Error{Code: "invalid_request", Detail: detail}
+	}
+	return duration.Milliseconds(), nil
 }
 
 // fixed is a body that is the same for each try.

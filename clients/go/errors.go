@@ -5,13 +5,14 @@ import (
 	"fmt"
 )
 
-// Error is what a call failed with. Compare it by its code: errors.Is(err, lockhouse.ErrExhausted).
+// Error is the error of a call that the server refused or did not answer. Compare it by its code:
+// errors.Is(err, lockhouse.ErrExhausted).
 type Error struct {
 	// Code is the server's stable word to branch on.
 	Code string `json:"code"`
 	// Detail says what happened, and what to do.
 	Detail string `json:"detail"`
-	// Semaphores are those that the error is about.
+	// Semaphores are the names of the semaphores that the error is about.
 	Semaphores []string `json:"semaphores"`
 	// EndReason is why the request ended, with ErrRequestEnded.
 	EndReason string `json:"end_reason"`
@@ -37,7 +38,8 @@ func (e *Error) Is(target error) bool {
 // Unwrap returns the error of the connection, if there is one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// The errors of the server, for errors.Is.
+// The errors of the server, for errors.Is. See docs/reference/errors.md for each code. A call that gets no answer in
+// time also fails with ErrStoreUnavailable.
 var (
 	ErrCapacityChanged     = &Error{Code: "capacity_changed"}
 	ErrExceedsCapacity     = &Error{Code: "exceeds_capacity"}
@@ -56,7 +58,7 @@ var (
 	ErrUnknownSemaphore    = &Error{Code: "unknown_semaphore"}
 )
 
-// ErrReleased is what a Permit answers that was released before.
+// ErrReleased is the error of a second Release of a permit.
 var ErrReleased = errors.New("lockhouse: the permit was released before")
 
 // LostError says that a hold was lost before it was released: somebody else may hold the permits now.

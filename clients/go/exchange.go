@@ -56,7 +56,7 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, call call) (asked,
 			return answer, nil
 		}
 		if ctx.Err() != nil {
-			return asked{}, context.Cause(ctx)
+			return asked{}, whyDone(ctx)
 		}
 		before = before || failed.err.MaybeApplied
 		pause := max(pauseBefore(retry), failed.retryAfter)
@@ -66,10 +66,25 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, call call) (asked,
 		}
 		select {
 		case <-ctx.Done():
-			return asked{}, context.Cause(ctx)
+			return asked{}, whyDone(ctx)
 		case <-time.After(pause):
 		}
 	}
+}
+
+// ownReason is the cause with which this package itself cancels a call.
+type ownReason struct{ error }
+
+// whyDone is why a context is done: Canceled or DeadlineExceeded, and the cause that its caller gave.
+func whyDone(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if own, ok := cause.(ownReason); ok {
+		return own.error
+	}
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // pauseBefore is one to two times 50 ms, then twice that, up to two seconds.

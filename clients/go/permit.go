@@ -12,29 +12,35 @@ import (
 const (
 	// DefaultTTL is how long a hold outlives its last renewal, unless Ask.TTL says otherwise.
 	DefaultTTL = 30 * time.Second
-	// NoTTL as Ask.TTL: the hold lasts until it is released, even if this process dies.
+	// NoTTL as Ask.TTL: the hold is not renewed. It lasts until it is released, even if this process dies, or until
+	// the server ends it as stale, by default after 24 hours.
 	NoTTL time.Duration = -1
 )
 
-// Ask is an all-or-nothing ask for permits on one or more semaphores.
+// Ask is an all-or-nothing request for permits on one or more semaphores.
 type Ask struct {
-	// Permits is how many are asked of each semaphore.
+	// Permits has the number of permits for each semaphore, by its name.
 	Permits map[string]int
-	// ExternalID makes any number of retries have one grant. Empty, each use has a fresh one.
+	// ExternalID identifies the request, so that it can be repeated: every repeat gets the one grant. Callers that
+	// use one id hold it together, and the first release ends it for all. An id that has ended is refused with
+	// ErrRequestEnded. If it is empty, each use has a fresh id.
 	ExternalID string
-	// Owner says who holds.
+	// Owner is free text that listings show.
 	Owner string
-	// TTL is how long the hold outlives its last renewal: DefaultTTL if zero, or NoTTL.
+	// TTL is how long the hold outlives its last renewal: DefaultTTL if zero, or NoTTL. Any other TTL under a
+	// millisecond is refused with ErrInvalidRequest. A fraction of a millisecond is cut off.
 	TTL time.Duration
-	// Wait bounds the wait for room, besides the context; ErrExhausted tells that it is over. Zero is no bound.
+	// Wait bounds the wait for room, besides the context. Acquire returns ErrExhausted when it is over. Zero is no
+	// bound. A negative one is over already, so Acquire does not wait, like TryAcquire.
 	Wait time.Duration
-	// Priority, from -100 to 100, is how much this is preferred to others that wait.
+	// Priority is from -100 to 100. A waiter with a higher one is served first; each step is worth ten seconds of
+	// waiting.
 	Priority int
 }
 
-// Permit is what is held: renewed in the background until it is released.
+// Permit is what one request holds, on one or more semaphores. It is renewed in the background until it is released.
 type Permit struct {
-	// Request is what was granted.
+	// Request is the request as it was granted.
 	Request Request
 
 	client *Client
@@ -42,13 +48,15 @@ type Permit struct {
 	isOwn  bool  // whether the hold is this permit's, and not its session's
 	isOurs bool  // whether this package made the id
 	by     string
-	state  atomic.Bool
+	ended  atomic.Pointer[error] // what Err says from the release on
 	cancel context.CancelCauseFunc
 }
 
 // Acquire waits for the permits and takes them, all at once. The context that it returns is cancelled when
-// the hold is lost, with a LostError as its cause, and when the permit is released. Cancelling ctx while it
-// waits leaves the line.
+// the hold is lost, with a LostError as its cause, and when the permit is released. It is derived from ctx. If ctx
+// is done while it waits, it leaves the line. Its error is then ctx.Err() for errors.Is, and the context's cause too.
+//
+// With an error, the permit is nil, and the context is ctx itself.
 func (c *Client) Acquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
 	return c.acquire(ctx, ask, false, nil)
 }
@@ -58,7 +66,8 @@ func (c *Client) TryAcquire(ctx context.Context, ask Ask) (context.Context, *Per
 	return c.acquire(ctx, ask, true, nil)
 }
 
-// Do runs f under the permits. It returns f's error, or a LostError if the hold was lost meanwhile.
+// Do runs f under the permits, then releases them. It returns the error of f, or else a LostError if the hold was
+// lost meanwhile. It never runs f without the permits.
 func (c *Client) Do(ctx context.Context, ask Ask, f func(context.Context, *Permit) error) error {
 	held, permit, err := c.Acquire(ctx, ask)
 	if err != nil {
@@ -81,7 +90,7 @@ func do(ctx, held context.Context, permit *Permit, f func(context.Context, *Perm
 type acquireBody struct {
 	Permits  []askedPermit `json:"permits"`
 	Owner    string        `json:"owner,omitempty"`
-	TTLMs    int64         `json:"ttl_ms,omitempty"`
+	TTLMs    *int64        `json:"ttl_ms,omitempty"` // nil is no time to live
 	WaitMs   int64         `json:"wait_ms"`
 	Priority int           `json:"priority,omitempty"`
 }
@@ -93,13 +102,20 @@ type askedPermit struct {
 
 func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold) (context.Context, *Permit, error) {
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+		return ctx, nil, whyDone(ctx)
 	}
 	ttl := ask.TTL
 	if ttl == 0 {
 		ttl = DefaultTTL
 	}
-	body := acquireBody{Owner: ask.Owner, TTLMs: max(ttl.Milliseconds(), 0), Priority: ask.Priority}
+	body := acquireBody{Owner: ask.Owner, Priority: ask.Priority}
+	if ttl != NoTTL {
+		ttlMs, err := milliseconds("a TTL", ttl)
+		if err != nil {
+			return ctx, nil, err
+		}
+		body.TTLMs = &ttlMs
+	}
 	for name, count := range ask.Permits {
 		body.Permits = append(body.Permits, askedPermit{name, count})
 	}
@@ -114,10 +130,10 @@ func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold
 	err := permit.grant(ctx, ask, body, isTry, session)
 	if err != nil {
 		// Only this caller knows the id, so nobody else could give back what may have been granted.
-		if isOurs && maybeApplied(err) {
+		if isOurs && (ctx.Err() != nil || maybeApplied(err)) {
 			c.giveBack(ask.ExternalID, permit.by, time.Now().Add(ttl), ttl == NoTTL, true)
 		}
-		return nil, nil, err
+		return ctx, nil, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	permit.cancel = cancel
@@ -148,7 +164,7 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	if ask.Wait > 0 {
 		until = askedAt.Add(ask.Wait)
 	}
-	if isTry {
+	if isTry || ask.Wait < 0 {
 		until = askedAt
 	}
 	answer, err := p.client.wait(ctx, until, func(until time.Time) call {
@@ -171,7 +187,7 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	// From when the time to live surely runs: a grant of another moment is renewed first.
 	sentAt, ttl := askedAt, p.Request.TTL()
 	if answer.status != 201 || time.Since(askedAt) > ttl/6 {
-		sentAt, ttl = time.Now(), max(ttl, ask.TTL)
+		sentAt, ttl = time.Now(), max(ttl, ask.TTL.Truncate(time.Millisecond))
 		if _, err := p.client.Renew(ctx, ask.ExternalID, ttl); err != nil {
 			return err
 		}
@@ -181,24 +197,20 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	return nil
 }
 
-// Release gives the permits back. It does so even if ctx is done. It returns a LostError if the hold was lost
-// before, ErrReleased if the permit was released before, or ErrStoreUnavailable; then it is tried again in
-// the background.
+// Release gives the permits back, even if ctx is done. It returns a LostError if the hold was lost before, and
+// ErrReleased if the permit was released before. If the server does not answer within the timeout, it returns
+// ErrStoreUnavailable. The release is then tried again in the background, unless the caller chose the id.
 func (p *Permit) Release(ctx context.Context) error {
 	if !p.end() {
 		return ErrReleased
-	}
-	var lost error
-	if p.hold != nil {
-		lost = p.hold.err()
 	}
 	released, err := p.client.end(context.WithoutCancel(ctx), p.Request.ExternalID, p.by, false)
 	switch {
 	case isUnanswered(err):
 		p.giveBack()
 		return err
-	case lost != nil:
-		return lost
+	case p.Err() != ErrReleased:
+		return p.Err()
 	case hasCode(err, ErrUnknownRequest):
 		return &LostError{What: "request " + p.Request.ExternalID, Reason: "unknown"}
 	case err == nil && !released:
@@ -207,9 +219,12 @@ func (p *Permit) Release(ctx context.Context) error {
 	return err
 }
 
-// Err is nil while the permits are held, and a LostError from when they are lost, by the clock as it is now.
-// Look before each step that can't be undone.
+// Err is nil while the permits are held, and a LostError once they are lost, by the clock as it is now. Check it
+// before each step that can't be undone. After Release it is ErrReleased, unless they were lost before.
 func (p *Permit) Err() error {
+	if ended := p.ended.Load(); ended != nil {
+		return *ended
+	}
 	if p.hold == nil {
 		return nil
 	}
@@ -220,7 +235,7 @@ func (p *Permit) Err() error {
 // not for that semaphore.
 func (p *Permit) Fence(semaphore string) uint64 { return p.of(semaphore).Fence }
 
-// Slots are the slots on a semaphore; none if it is not slotted.
+// Slots are the slots on a semaphore: indexes that no other live permit has. It is empty if it is not slotted.
 func (p *Permit) Slots(semaphore string) []int { return p.of(semaphore).Slots }
 
 func (p *Permit) of(semaphore string) HeldPermit {
@@ -234,7 +249,11 @@ func (p *Permit) of(semaphore string) HeldPermit {
 
 // end reports whether the permit was open until now.
 func (p *Permit) end() bool {
-	if !p.state.CompareAndSwap(false, true) {
+	ended := ErrReleased
+	if lost := p.Err(); lost != nil {
+		ended = lost
+	}
+	if !p.ended.CompareAndSwap(nil, &ended) {
 		return false
 	}
 	p.client.closed(p)
@@ -310,7 +329,7 @@ func withSession(ctx context.Context, session *hold, owner string) (context.Cont
 	go func() {
 		select {
 		case <-session.done:
-			cancel(sessionEnded(owner))
+			cancel(ownReason{sessionEnded(owner)})
 		case <-ctx.Done():
 		}
 	}()

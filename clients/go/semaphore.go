@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Semaphore is a handle on a named semaphore, with the words of golang.org/x/sync/semaphore.
+// Semaphore is a handle on a named semaphore, with the methods of golang.org/x/sync/semaphore. It holds nothing
+// itself.
 type Semaphore struct {
 	client   *Client
 	name     string
@@ -24,7 +25,7 @@ func (s *Semaphore) OrCreate(capacity int) *Semaphore {
 	return &other
 }
 
-// WithTTL returns a handle whose holds outlive their last renewal by ttl; DefaultTTL unless set.
+// WithTTL returns a handle whose holds outlive their last renewal by ttl, as Ask.TTL; DefaultTTL unless set.
 func (s *Semaphore) WithTTL(ttl time.Duration) *Semaphore {
 	other := *s
 	other.ttl = ttl
@@ -32,7 +33,7 @@ func (s *Semaphore) WithTTL(ttl time.Duration) *Semaphore {
 }
 
 // Acquire waits for n permits and takes them. The context that it returns is cancelled when the hold is
-// lost; see Client.Acquire.
+// lost, and at its release. With an error, the permit is nil, and the context is ctx; see Client.Acquire.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (context.Context, *Permit, error) {
 	return s.acquire(ctx, n, s.client.Acquire)
 }
@@ -42,7 +43,8 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (context.Context, *Pe
 	return s.acquire(ctx, n, s.client.TryAcquire)
 }
 
-// Do runs f under n permits. It returns f's error, or a LostError if the hold was lost meanwhile.
+// Do runs f under n permits, then releases them. It returns the error of f, or else a LostError if the hold was
+// lost meanwhile. It never runs f without the permits.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context, *Permit) error) error {
 	held, permit, err := s.Acquire(ctx, n)
 	if err != nil {
@@ -60,7 +62,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, acquire acquire) (contex
 		return held, permit, err
 	}
 	if _, err := s.client.DefineIfMissing(ctx, s.name, *s.capacity); err != nil {
-		return nil, nil, err
+		return ctx, nil, err
 	}
 	return acquire(ctx, ask)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Session keeps all that is acquired through it by one heartbeat, however much that is. Its permits are lost
-// when it is. A request that is ended alone, by force, is not told.
+// Session keeps all that is acquired through it by one heartbeat, however much that is. The permits are lost
+// when the session is. A permit does not learn that its request alone was ended, by force.
 type Session struct {
 	client *Client
 	owner  string
@@ -16,25 +16,32 @@ type Session struct {
 	ended  atomic.Bool
 }
 
-// Session begins an owner's session.
+// Session begins an owner's session. Without a heartbeat for ttl the server ends it; a ttl under a millisecond is
+// refused with ErrInvalidRequest. No two processes may have a session of one owner at a time, since a goodbye
+// releases all that the owner holds.
 func (c *Client) Session(ctx context.Context, owner string, ttl time.Duration) (*Session, error) {
 	at, err := path("owners", owner)
 	if err != nil {
 		return nil, err
 	}
+	ttlMs, err := milliseconds("the TTL of a session", ttl)
+	if err != nil {
+		return nil, err
+	}
 	sentAt := time.Now()
-	begin := map[string]any{"ttl_ms": ttl.Milliseconds()}
+	begin := map[string]any{"ttl_ms": ttlMs}
 	if _, err := c.do(ctx, call{method: "PUT", path: at, body: fixed(begin)}, nil); err != nil {
 		return nil, err
 	}
-	goOn := map[string]any{"ttl_ms": ttl.Milliseconds(), "must_exist": true}
-	hold := newHold("the session of "+owner, ttl, sentAt, c.renewal(at, "PUT", goOn))
+	goOn := map[string]any{"ttl_ms": ttlMs, "must_exist": true}
+	hold := newHold("the session of "+owner, ttl.Truncate(time.Millisecond), sentAt, c.renewal(at, "PUT", goOn))
 	session := &Session{client: c, owner: owner, hold: hold}
 	c.opened(session)
 	return session, nil
 }
 
-// Acquire is Client.Acquire for the session's owner: the session keeps the permits, instead of a time to live.
+// Acquire is Client.Acquire for the session's owner. The session keeps the permits, so they have no time to live:
+// Owner and TTL of the ask are not used.
 func (s *Session) Acquire(ctx context.Context, ask Ask) (context.Context, *Permit, error) {
 	ask.Owner, ask.TTL = s.owner, NoTTL
 	return s.client.acquire(ctx, ask, false, s.hold)
@@ -52,7 +59,8 @@ func (s *Session) Lost() <-chan struct{} { return s.hold.done }
 // Err is nil while the session goes on, and a LostError once it is lost, by the clock as it is now.
 func (s *Session) Err() error { return s.hold.err() }
 
-// Goodbye releases all that the owner holds, and ends the session; how many requests those were.
+// Goodbye releases all that the owner holds, and ends the session. It returns how many requests it released. If the
+// session was lost before, it releases nothing and returns a LostError.
 func (s *Session) Goodbye(ctx context.Context) (int, error) {
 	if !s.ended.CompareAndSwap(false, true) {
 		return 0, nil

@@ -80,7 +80,7 @@ func (l *laterCalls) answered(ctx context.Context, until time.Time, begin func()
 	for {
 		select {
 		case <-ctx.Done():
-			return asked{}, context.Cause(ctx)
+			return asked{}, whyDone(ctx)
 		case <-l.next:
 			begin()
 		case it := <-l.outcomes:

@@ -1,4 +1,4 @@
-import { now } from "./clock.js";
+import { LONGEST_MS, now } from "./clock.js";
 import { DeniedError, LockhouseError, RefusedError, UnavailableError, ofProblem } from "./errors.js";
 import { BrokenError, type Answer, type Call, type Settings, type Transport } from "./transport.js";
 import { VERSION } from "./version.js";
@@ -50,7 +50,7 @@ export class Caller {
     }
   }
 
-  /** One try. It throws only the reason of the signal. */
+  /** One try. It throws only the reason of the signal, and what `json` throws. */
   async once(call: Call, deadline: number, signal?: AbortSignal): Promise<Omit<Asked, "before"> | Failure> {
     const id = crypto.randomUUID();
     const body = typeof call.body === "function" ? call.body() : call.body;
@@ -64,8 +64,8 @@ export class Caller {
         method: call.method,
         url: this.settings.url + call.path,
         headers,
-        body: body && JSON.stringify(body),
-        timeoutMs: Math.max(deadline - now(), 1),
+        body: body && json(body),
+        timeoutMs: Math.min(Math.max(deadline - now(), 1), LONGEST_MS),
         signal,
       });
     } catch (error) {
@@ -121,6 +121,16 @@ export class Caller {
     const what = `${this.settings.url} answered ${answer.status || "a redirect"}${to ? ` to ${to}` : ""}`;
     return new RefusedError("invalid_request", `${what}; is it the URL of a lockhouse server?`);
   }
+}
+
+/** The JSON of a body. Durations in it become whole milliseconds, rounded up. */
+function json(body: object): string {
+  return JSON.stringify(body, (name, value: unknown) => {
+    if (typeof value !== "number") return value;
+    // It would become null, which stands for "not given".
+    if (!Number.isFinite(value)) throw new RefusedError("invalid_request", `${name} must be a finite number, not ${value}`);
+    return name.endsWith("_ms") ? Math.ceil(value) : value;
+  });
 }
 
 function final(error: LockhouseError): Failure {

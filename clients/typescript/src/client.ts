@@ -1,9 +1,9 @@
 import { Caller, type Asked } from "./ask.js";
-import { IS_NODE, now } from "./clock.js";
+import { IS_NODE, LONGEST_MS, now } from "./clock.js";
 import { LockhouseError, RefusedError, EndedError } from "./errors.js";
 import { fetchTransport } from "./fetch.js";
 import { Hold, startWorker } from "./hold.js";
-import { Permit } from "./permit.js";
+import { Permit, under } from "./permit.js";
 import { Release } from "./release.js";
 import { Semaphore, type SemaphoreOptions } from "./semaphore.js";
 import { Session } from "./session.js";
@@ -16,36 +16,55 @@ const DEFAULT_URL = "http://127.0.0.1:7117";
 const DEFAULT_TTL_MS = 30_000;
 
 export interface Options {
-  /** Where the server is; in Node the environment's `LOCKHOUSE_URL` unless given. */
+  /** Where the server is; in Node the environment's `LOCKHOUSE_URL` unless given, or `http://127.0.0.1:7117`. */
   url?: string;
   /** Sent with every call; in Node the environment's `LOCKHOUSE_TOKEN` unless given. */
   token?: string;
   /** A PEM file of the authority that signed the server's certificate; `LOCKHOUSE_CA_FILE` unless given. Node only. */
   caFile?: string;
-  /** Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given. */
+  /**
+   * Bounds each call with all its retries, beyond the wait that it asks for; 10,000 unless given, and more than 0. Then
+   * the call rejects with `UnavailableError`.
+   */
   timeoutMs?: number;
   /** Makes the calls instead of Node's own HTTP. Renewal is then on this thread: see the README. */
   fetch?: typeof globalThis.fetch;
 }
 
 export interface AskOptions {
-  /** Makes any number of retries have one grant; a fresh one unless given. */
+  /**
+   * Identifies the request, so that it can be repeated: every repeat gets the one grant. Callers that use one id hold
+   * it together, and the first release ends it for all. An id that has ended is refused with `EndedError`. Without it,
+   * each call has a fresh id.
+   */
   externalId?: string;
+  /** Free text that listings show. */
   owner?: string;
-  /** How long the hold outlives its last renewal, 30,000 unless given; null: until it is released. */
+  /**
+   * How long the hold outlives its last renewal; 30,000 unless given. A fraction is rounded up to a whole number. With
+   * null it is not renewed: it lasts until it is released, even if this process dies, or until the server ends it as
+   * stale, by default after 24 hours. A number that is not finite is refused with `invalid_request`.
+   */
   ttlMs?: number | null;
-  /** Bounds the wait; 0 asks once. Without it the wait lasts as long as it takes. */
+  /**
+   * Bounds the wait, which then rejects with `ExhaustedError`; 0 or less does not wait. A fraction is rounded up to a
+   * whole number. Without it, and with `Infinity`, there is no bound.
+   */
   waitMs?: number;
-  /** From -100 to 100: how much this is preferred to others that wait. */
+  /** From -100 to 100. A higher one is served first; each step is worth ten seconds of waiting. */
   priority?: number;
-  /** Ends the wait, and leaves the line. It does not end the hold. */
+  /** Ends the wait: it leaves the line and rejects with the signal's reason. It does not end the hold. */
   signal?: AbortSignal;
 }
 
 export interface DefineOptions {
+  /** Gives each permit an index that no other live permit has: see `Permit.slots`. */
   slots?: boolean;
+  /** Why, for the history. */
   note?: string;
+  /** Who, for the history. */
   changedBy?: string;
+  /** The capacity that it must have now; otherwise the call is refused with `capacity_changed`. */
   expectedCapacity?: number;
 }
 
@@ -54,10 +73,10 @@ interface Closeable {
   close(): Promise<void>;
 }
 
-/** The permits of one Lockhouse server. */
+/** The client of one Lockhouse server. Nothing is sent before the first call. */
 export class Lockhouse implements AsyncDisposable {
   readonly #opened = new Set<Closeable>();
-  /** Releases under way, which `close` waits for. */
+  /** @internal Releases under way, which `close` waits for. */
   readonly background = new Set<Promise<void>>();
   readonly #caller: Promise<Caller>;
   readonly #timeoutMs: number;
@@ -69,6 +88,7 @@ export class Lockhouse implements AsyncDisposable {
       throw new TypeError("token has characters that no token has, such as a space or a line's end");
     }
     this.#timeoutMs = options.timeoutMs ?? 10_000;
+    if (!(this.#timeoutMs > 0)) throw new TypeError("timeoutMs must be more than 0");
     this.#caller = connect(checked(url), token, options);
     // Each call tells what went wrong.
     this.#caller.catch(() => {});
@@ -80,22 +100,34 @@ export class Lockhouse implements AsyncDisposable {
     return new Semaphore(this, name, options);
   }
 
-  /** Waits for `{semaphore: count}` and takes it, all or nothing. */
+  /**
+   * Waits for `{semaphore: count}` and takes it, all or nothing.
+   *
+   * It rejects with `ExhaustedError` when `waitMs` is over, with the reason of `signal` when that aborts, and with
+   * `UnavailableError` if no server answers.
+   */
   acquire(permits: Record<string, number>, options: AskOptions = {}): Promise<Permit> {
     return this.acquireFor(permits, options);
   }
 
-  /** Runs `work` under permits, and throws `LostError` if the hold was lost meanwhile. */
+  /**
+   * Runs `work` under permits, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
+   * was lost meanwhile.
+   */
   async run<T>(
     permits: Record<string, number>,
     work: (permit: Permit) => Promise<T> | T,
     options: AskOptions = {},
   ): Promise<T> {
-    await using permit = await this.acquire(permits, options);
-    return await work(permit);
+    return under(await this.acquire(permits, options), work);
   }
 
-  /** Begins an owner's session: one heartbeat keeps all that is acquired through it. */
+  /**
+   * Begins an owner's session: one heartbeat keeps all that is acquired through it.
+   *
+   * No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
+   * Without a heartbeat for `ttlMs`, which is as `AskOptions.ttlMs`, the server ends the session.
+   */
   async session(owner: string, ttlMs: number = DEFAULT_TTL_MS): Promise<Session> {
     const path = pathOf("owners", owner);
     const sentAt = now();
@@ -109,7 +141,7 @@ export class Lockhouse implements AsyncDisposable {
     return session;
   }
 
-  /** Creates a semaphore, or sets its capacity; 0 closes it. */
+  /** Creates a semaphore, or sets its capacity; 0 closes it. A smaller capacity revokes no permit. */
   async define(name: string, capacity: number, options: DefineOptions = {}): Promise<SemaphoreStatus> {
     const { slots, note, changedBy, expectedCapacity } = options;
     const more = { slots: slots || undefined, note, changed_by: changedBy, expected_capacity: expectedCapacity };
@@ -131,7 +163,7 @@ export class Lockhouse implements AsyncDisposable {
     return this.#define(name, { capacity }, { "if-match": "*" });
   }
 
-  /** How a semaphore stands. */
+  /** The capacity, the use and the waiters of a semaphore now. */
   async status(name: string): Promise<SemaphoreStatus> {
     return semaphoreOf(await this.#get(pathOf("semaphores", name)));
   }
@@ -166,47 +198,53 @@ export class Lockhouse implements AsyncDisposable {
     return ofWire((await this.#get(pathOf("semaphores", name, "history")))["changes"]);
   }
 
-  /** The line of a semaphore, in order. */
+  /** The calls that wait for a semaphore, in the order in which they are served. */
   async waiting(name: string): Promise<Waiter[]> {
     return ofWire((await this.#get(pathOf("semaphores", name, "waiting")))["waiting"]);
   }
 
+  /** Finds a request by its id, held or ended. Refused with `unknown_request` if there is none. */
   async find(externalId: string): Promise<RequestStatus> {
     return requestOf(await this.#get(pathOf("requests", externalId)));
   }
 
-  /** Extends a hold. Permits renew themselves. */
+  /** Extends a hold to `ttlMs` from now, or to its own TTL. A `Permit` renews itself. */
   async renew(externalId: string, ttlMs?: number): Promise<RequestStatus> {
     const path = pathOf("requests", externalId, "renew");
     return requestOf((await this.#call({ method: "POST", path, body: { ttl_ms: ttlMs } })).value);
   }
 
-  /** Ends a request by its id; whether this call did it. */
+  /** Releases a request by its id, also one of another process. It resolves with whether this call ended it. */
   release(externalId: string, options: { by?: string } = {}): Promise<boolean> {
     return this.#end(externalId, "released", { by: options.by });
   }
 
-  /** Ends anybody's request; its holder learns it at the next renewal. */
+  /** Ends anybody's request; whether this call did. Its holder learns it at the next renewal. */
   force(externalId: string, options: { by?: string } = {}): Promise<boolean> {
     return this.#end(externalId, "forced", { force: "true", by: options.by });
   }
 
-  /** Releases all that an owner holds, and ends its session; how many requests those were. */
+  /** Releases all that an owner holds, and ends its session. It resolves with how many requests it released. */
   async goodbye(owner: string): Promise<number> {
     const asked = await this.#call({ method: "DELETE", path: pathOf("owners", owner) });
     return (asked.value as { released: number }).released;
   }
 
-  /** Semaphores whose names match the pattern, such as `customer/*`, are created on first use. */
+  /**
+   * Has semaphores whose names match the pattern, such as `customer/*`, created on first use. One that nobody has used
+   * for `idleMs` is deleted.
+   */
   async setTemplate(pattern: string, capacity: number, options: { idleMs?: number } = {}): Promise<Template> {
     const body = { capacity, idle_ms: options.idleMs };
     return ofWire((await this.#call({ method: "PUT", path: pathOf("templates", pattern), body })).value);
   }
 
+  /** All templates. */
   templates(): AsyncIterable<Template> {
     return this.#pages("/v1/templates", "templates", ofWire<Template>, {});
   }
 
+  /** Deletes a template; semaphores that it created stay. */
   async deleteTemplate(pattern: string): Promise<void> {
     await this.#call({ method: "DELETE", path: pathOf("templates", pattern) });
   }
@@ -215,7 +253,8 @@ export class Lockhouse implements AsyncDisposable {
   async ready(): Promise<boolean> {
     const { settings, transport } = await this.#caller;
     const [method, url, headers] = ["GET", `${settings.url}/readyz`, {}];
-    const sent = { method, url, headers, body: undefined, timeoutMs: this.#timeoutMs, signal: undefined };
+    const timeoutMs = Math.min(this.#timeoutMs, LONGEST_MS);
+    const sent = { method, url, headers, body: undefined, timeoutMs, signal: undefined };
     return transport.send(sent).then(
       (answer) => answer.status === 200,
       () => false,
@@ -234,18 +273,19 @@ export class Lockhouse implements AsyncDisposable {
     await this.close();
   }
 
-  /** Has `close`, and the end of the process, end a permit or a session. */
+  /** @internal Has `close`, and the end of the process, end a permit or a session. */
   keep(it: Closeable): void {
     this.#opened.add(it);
     clients.add(this);
   }
 
+  /** @internal */
   drop(it: Closeable): void {
     this.#opened.delete(it);
     if (this.#opened.size === 0) clients.delete(this);
   }
 
-  /** `acquire`, for a session if one is given. */
+  /** @internal `acquire`, for a session if one is given. */
   async acquireFor(permits: Record<string, number>, options: AskOptions, session?: Hold): Promise<Permit> {
     const externalId = options.externalId ?? crypto.randomUUID();
     const isOurs = options.externalId === undefined;
@@ -286,7 +326,7 @@ export class Lockhouse implements AsyncDisposable {
       permits: Object.entries(permits).map(([semaphore, count]) => ({ semaphore, count })),
       owner: options.owner,
       ttl_ms: asked ?? undefined,
-      priority: options.priority || undefined,
+      priority: options.priority,
     };
     const path = pathOf("requests", externalId);
     const askedAt = now();
@@ -297,7 +337,7 @@ export class Lockhouse implements AsyncDisposable {
     const answer = await wait(caller, path, body, until, this.#timeoutMs, signal);
     await worker;
     let request = requestOf(answer.value);
-    let hold = session ?? new Hold(`request ${externalId}`);
+    let hold = Hold.within(`request ${externalId}`, session);
     if (request.ttlMs !== null) {
       // From when the time to live surely runs: a grant of another moment is renewed first.
       let sentAt = askedAt;
@@ -309,7 +349,7 @@ export class Lockhouse implements AsyncDisposable {
       const call: Call = { method: "POST", path: `${path}/renew`, body: { ttl_ms: ttlMs } };
       hold = new Hold(`request ${externalId}`, caller, call, ttlMs, sentAt);
     }
-    const permit = new Permit(this, request, hold, hold !== session, release);
+    const permit = new Permit(this, request, hold, release);
     this.keep(permit);
     return permit;
   }
@@ -330,7 +370,17 @@ export class Lockhouse implements AsyncDisposable {
     return semaphoreOf(asked.value);
   }
 
-  async *#pages<T>(
+  /** A listing, read from its first page by each loop. */
+  #pages<T>(
+    path: string,
+    member: string,
+    of: (wire: unknown) => T,
+    filters: Record<string, string | undefined>,
+  ): AsyncIterable<T> {
+    return { [Symbol.asyncIterator]: () => this.#read(path, member, of, filters) };
+  }
+
+  async *#read<T>(
     path: string,
     member: string,
     of: (wire: unknown) => T,

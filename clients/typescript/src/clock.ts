@@ -7,7 +7,7 @@ export const now: () => number = IS_NODE
   : () => performance.now();
 
 /** The longest delay of a timer; a longer one would fire at once. */
-const LONGEST_MS = 2 ** 31 - 1;
+export const LONGEST_MS = 2 ** 31 - 1;
 
 export interface Timer {
   cancel(): void;

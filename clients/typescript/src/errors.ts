@@ -1,4 +1,4 @@
-/** What every error of this package is. `code` is the server's stable word to branch on. */
+/** The base of all errors of this package. `code` is the server's stable word to branch on. */
 export class LockhouseError extends Error {
   override readonly name: string = "LockhouseError";
   /** Whether the call, or a try of it whose answer was lost, may have been done. */
@@ -42,7 +42,7 @@ export class DeniedError extends RefusedError {
   override readonly name = "DeniedError";
 }
 
-/** There was no answer in time. The call may have been done: the same call again tells. */
+/** There was no answer in time. The call may have been done; the same call with the same id is safe. */
 export class UnavailableError extends LockhouseError {
   override readonly name = "UnavailableError";
 }

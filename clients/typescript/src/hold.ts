@@ -11,12 +11,17 @@ type Stop = () => void;
 
 /**
  * What is held, and whether it is lost: by the clock at each look, so that a process that was stopped finds it lost
- * at once. What was lost stays lost.
+ * at once. What was lost stays lost, and what is stopped is not lost any more.
  */
 export class Hold {
   readonly #controller = new AbortController();
   readonly #state: BigInt64Array | undefined;
+  #session: Hold | undefined;
+  /** The holds that last as long as this one. */
+  readonly #kept = new Set<Hold>();
   #reason: string | undefined;
+  #isStopped = false;
+  #isTold = false;
   #timer: Timer | undefined;
   #stop: Stop = () => {};
 
@@ -34,6 +39,16 @@ export class Hold {
     this.#watch();
   }
 
+  /** A hold that lasts as long as its session; without one, nothing ends it. */
+  static within(what: string, session: Hold | undefined): Hold {
+    const hold = new Hold(what);
+    if (!session) return hold;
+    hold.#session = session;
+    if (session.lost === undefined) session.#kept.add(hold);
+    else hold.lose(session.lost);
+    return hold;
+  }
+
   /** Aborts when it is lost, with a `LostError`. */
   get signal(): AbortSignal {
     return this.#controller.signal;
@@ -41,27 +56,50 @@ export class Hold {
 
   /** Why it is lost, if it is. */
   get lost(): string | undefined {
-    if (this.#reason === undefined && this.until !== undefined && now() >= this.until) this.lose("not_renewed");
+    if (this.#reason !== undefined || this.#isStopped) return this.#reason;
+    const ofSession = this.#session?.lost;
+    if (ofSession !== undefined) this.lose(ofSession);
+    else if (this.until !== undefined && now() >= this.until) this.lose("not_renewed");
     return this.#reason;
+  }
+
+  /** Whether its loss, or that of its session, was thrown. */
+  get isTold(): boolean {
+    return this.#isTold || (this.#session?.isTold ?? false);
+  }
+
+  /** The error to throw. One loss of a session is that of all its permits. */
+  error(reason: string): LostError {
+    this.#isTold = true;
+    if (this.#session?.lost !== undefined) this.#session.#isTold = true;
+    return new LostError(this.what, reason);
   }
 
   /** Until when it is held, by `now`; undefined if nothing ends it. */
   get until(): number | undefined {
-    return this.#state && untilOf(this.#state);
+    return this.#state ? untilOf(this.#state) : this.#session?.until;
   }
 
-  /** Renews it no more. */
+  /** Renews it no more. From now on it is not lost, unless it is by now. */
   stop(): void {
+    void this.lost;
+    this.#end();
+  }
+
+  #end(): void {
+    this.#isStopped = true;
+    if (this.#session) this.#session.#kept.delete(this);
     this.#timer?.cancel();
     if (this.#state) end(this.#state);
     this.#stop();
   }
 
   lose(reason: string): void {
-    if (this.#reason !== undefined) return;
+    if (this.#reason !== undefined || this.#isStopped) return;
     this.#reason = reason;
-    this.stop();
+    this.#end();
     this.#controller.abort(new LostError(this.what, reason));
+    for (const it of this.#kept) it.lose(reason);
   }
 
   #watch(): void {

@@ -1,21 +1,27 @@
 import type { AskOptions, Lockhouse } from "./client.js";
 import { ExhaustedError, LockhouseError } from "./errors.js";
-import type { Permit } from "./permit.js";
+import { under, type Permit } from "./permit.js";
 
 export interface SemaphoreOptions {
-  /** What it is created with on first use, if there is none. One that exists keeps its capacity. */
+  /** The capacity with which it is created on first use, if there is none. One that exists keeps its capacity. */
   capacity?: number;
 }
 
-/** A handle on a named semaphore. */
+/** A handle on a named semaphore, made by `Lockhouse.semaphore`. It holds nothing itself. */
 export class Semaphore {
+  /** @internal */
   constructor(
     private readonly client: Lockhouse,
     readonly name: string,
     private readonly options: SemaphoreOptions,
   ) {}
 
-  /** Waits for permits, one unless `count` says more, and takes them. */
+  /**
+   * Waits for permits, one unless `count` says more, and takes them.
+   *
+   * It rejects with `ExhaustedError` when `waitMs` is over, with the reason of `signal` when that aborts, and with
+   * `UnavailableError` if no server answers.
+   */
   async acquire(options: AskOptions & { count?: number } = {}): Promise<Permit> {
     const { count = 1, ...ask } = options;
     const acquire = () => this.client.acquire({ [this.name]: count }, ask);
@@ -29,7 +35,7 @@ export class Semaphore {
     return acquire();
   }
 
-  /** Takes permits if there is room now and nobody waits for it; else undefined. */
+  /** Takes permits if there is room now and nobody waits for it; otherwise resolves with undefined. */
   async tryAcquire(options: Omit<AskOptions, "waitMs"> & { count?: number } = {}): Promise<Permit | undefined> {
     try {
       return await this.acquire({ ...options, waitMs: 0 });
@@ -39,9 +45,11 @@ export class Semaphore {
     }
   }
 
-  /** Runs `work` under a permit, and throws `LostError` if the hold was lost meanwhile. */
+  /**
+   * Runs `work` under a permit, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
+   * was lost meanwhile.
+   */
   async run<T>(work: (permit: Permit) => Promise<T> | T, options: AskOptions & { count?: number } = {}): Promise<T> {
-    await using permit = await this.acquire(options);
-    return await work(permit);
+    return under(await this.acquire(options), work);
   }
 }

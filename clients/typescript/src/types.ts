@@ -1,18 +1,24 @@
-/** How a semaphore stands. */
+/** The state of a semaphore when the server answered. */
 export interface SemaphoreStatus {
   name: string;
   capacity: number;
+  /** How many permits are held. */
   inUse: number;
+  /** How many permits are free. */
   available: number;
+  /** How many calls wait. */
   waiting: number;
+  /** The highest fence so far. */
   fence: number;
+  /** Whether its permits have slots. */
   slots: boolean;
+  /** The pattern of the template that created it. */
   template: string | null;
   createdAt: Date;
   updatedAt: Date;
 }
 
-/** What a request holds on one semaphore. */
+/** The permits of a request on one semaphore. */
 export interface HeldPermit {
   semaphore: string;
   count: number;
@@ -20,11 +26,14 @@ export interface HeldPermit {
   slots: number[];
 }
 
-/** A granted request, live or ended. */
+/** A request that was granted, held or ended. */
 export interface RequestStatus {
   externalId: string;
+  /** `acquired` while it is held, then `released`. */
   state: "acquired" | "released";
+  /** Why it ended: `released`, `expired`, `owner_dead`, `stale` or `forced`. */
   endReason: string | null;
+  /** The caller that released it or ended it by force. */
   endedBy: string | null;
   owner: string | null;
   permits: HeldPermit[];
@@ -34,6 +43,7 @@ export interface RequestStatus {
   releasedAt: Date | null;
 }
 
+/** An entry of a semaphore's history. */
 export interface CapacityChange {
   oldCapacity: number;
   newCapacity: number;
@@ -42,7 +52,7 @@ export interface CapacityChange {
   changedAt: Date;
 }
 
-/** One in the line of a semaphore. */
+/** A call that waits for a semaphore. */
 export interface Waiter {
   externalId: string;
   owner: string | null;

@@ -38,7 +38,7 @@ export function wait(
       const end = Math.min(until, now() + LONGEST_MS);
       if (end < until) next = setTimeout(begin, LONGEST_MS - OVERLAP_MS);
       open++;
-      const anew = () => ({ ...body, wait_ms: Math.max(Math.round(end - now()), 0) });
+      const anew = () => ({ ...body, wait_ms: Math.max(end - now(), 0) });
       const deadline = Math.max(end, now()) + timeoutMs;
       caller.ask({ method: "PUT", path, body: anew }, deadline, others.signal).then(
         (asked) => {

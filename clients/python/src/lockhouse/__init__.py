@@ -3,6 +3,12 @@
 >>> import lockhouse
 >>> with lockhouse.Semaphore("backup-slots", 10) as permit:
 ...     upload(permit.fence())
+
+``Semaphore``, ``BoundedSemaphore`` and ``AsyncSemaphore`` stand in for those of ``threading`` and
+``asyncio``. A ``Client`` has everything else: several semaphores in one request, ids, sessions, listings.
+
+All durations are in seconds. Every error is a ``LockhouseError``. Threads and tasks may share all objects of
+this package. The logger ``lockhouse`` says what goes wrong in the background.
 """
 
 from ._hold import Lost

@@ -151,7 +151,7 @@ DROPPED = _Dropped()
 def give_back(hold: Optional[Hold], release: Release) -> None:
     """What a dropped permit does."""
     if hold is not None:
-        hold.stop()
+        hold.release()
     release.in_background(hold.lost.until if hold else None)
 
 

@@ -3,7 +3,7 @@
 A hold is renewed about every third of its time to live. It counts as lost a tenth of the time to
 live before the server could end it, by this process's monotonic clock, from when the last successful
 call was sent. Every look compares with that clock, so a process that was stopped finds the hold lost
-at its first look. A hold that was lost once stays lost.
+at its first look. A hold that was lost once stays lost, and one that was released before is never lost.
 
 A renewal that is not answered soon gets another beside it, as a dead connection may hang.
 """
@@ -35,6 +35,10 @@ class Lost:
 
     >>> if permit.lost: ...
     >>> permit.lost.wait(timeout=1.0)
+
+    Each check compares with the monotonic clock. So a process that was stopped for long finds the hold lost
+    at its first check. A hold that was lost once stays lost. One that was released before is
+    never lost: ``wait`` returns ``False``, and callbacks are not called.
     """
 
     def __init__(self, until: Optional[float] = None, parent: Optional[Lost] = None) -> None:
@@ -44,6 +48,7 @@ class Lost:
         self._callbacks: dict[object, Callable[[str], object]] = {}
         self._children: WeakSet[Lost] = WeakSet()
         self._reason: Optional[str] = None
+        self._is_over = False
         self._until = until
         self._parent = parent
         if parent is not None:
@@ -51,7 +56,9 @@ class Lost:
 
     @property
     def reason(self) -> Optional[str]:
-        """Why it is lost, by the clock as it is now; ``None`` if it is not."""
+        """Why it is lost, by the clock as it is now; ``None`` if it is not. See ``LostError``."""
+        if self._is_over:
+            return self._reason
         if os.getpid() != self._pid:
             return "forked"
         if self._reason is None and self._until is not None and time.monotonic() >= self._until:
@@ -62,7 +69,7 @@ class Lost:
 
     @property
     def until(self) -> Optional[float]:
-        """The ``time.monotonic()`` until which it is surely held, unless renewed; ``None`` for ever."""
+        """The ``time.monotonic()`` at which it counts as lost, unless renewed; ``None`` if never."""
         return self._until if self._parent is None else self._parent.until
 
     def is_set(self) -> bool:
@@ -71,9 +78,11 @@ class Lost:
     __bool__ = is_set
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it is lost; whether it is."""
+        """Waits until it is lost or released, for at most ``timeout`` seconds. Returns whether it is lost."""
         end = None if timeout is None else time.monotonic() + timeout
         while self.reason is None:
+            if self._is_over:
+                return False
             ends = [it for it in (end, self.until) if it is not None]
             left = min(ends) - time.monotonic() if ends else None
             if end is not None and time.monotonic() >= end:
@@ -84,13 +93,15 @@ class Lost:
     def then(self, callback: Callable[[str], object]) -> Callable[[], object]:
         """Calls ``callback(reason)`` on a background thread when it is lost, at once if it is.
 
-        What it returns takes the callback back.
+        Returns a function that removes the callback.
         """
         key = object()
         reason = self.reason
         if reason is None:
             with self._lock:
                 reason = self._reason
+                if reason is None and self._is_over:
+                    return lambda: None
                 if reason is None:
                     self._callbacks[key] = callback
                     return lambda: self._callbacks.pop(key, None)
@@ -99,7 +110,7 @@ class Lost:
 
     def set(self, reason: str) -> None:
         with self._lock:
-            if self._reason is not None:
+            if self._reason is not None or self._is_over:
                 return
             self._reason = reason
             callbacks, self._callbacks = list(self._callbacks.values()), {}
@@ -109,6 +120,14 @@ class Lost:
             child.set(reason)
         for callback in callbacks:
             KEEPER.run(partial(callback, reason))
+
+    def _end(self) -> None:
+        """From now on it is not lost, unless it is by now."""
+        _ = self.reason
+        with self._lock:
+            self._is_over = True
+            self._callbacks = {}
+        self._event.set()
 
     def _adopt(self, child: Lost) -> None:
         with self._lock:
@@ -137,11 +156,16 @@ class Hold:
         self._plan()
 
     def stop(self) -> None:
-        """Renews it no more."""
+        """Renews it no more, so it is lost when its time is over."""
         with self._lock:
             self._stopped = True
             if self._alarm:
                 self._alarm.cancel()
+
+    def release(self) -> None:
+        """Renews it no more, and it is lost no more."""
+        self.stop()
+        self.lost._end()
 
     def end(self, reason: str) -> None:
         self.stop()

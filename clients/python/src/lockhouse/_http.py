@@ -23,6 +23,8 @@ from ._version import VERSION
 
 CALL_ID = "lockhouse-call-id"
 CONNECT_TIMEOUT_S = 3.0
+# A socket takes none of years.
+LONGEST_TIMEOUT_S = 86_400.0
 # Shorter than servers and proxies keep an idle connection.
 IDLE_S = 15.0
 
@@ -135,7 +137,7 @@ class Transport:
         try:
             if cancel:
                 cancel.watch(connection.sock)
-            connection.sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            connection.sock.settimeout(min(max(deadline - time.monotonic(), 0.001), LONGEST_TIMEOUT_S))
             answer = self._once(connection, call, headers)
         except BrokenError:
             connection.close()

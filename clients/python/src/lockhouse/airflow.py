@@ -7,7 +7,7 @@ For other operators, ``Limited`` comes before the operator's class:
 >>> class LimitedBashOperator(Limited, BashOperator): ...
 
 ``LOCKHOUSE_URL`` and ``LOCKHOUSE_TOKEN`` name the server, in workers and in triggerers. Airflow 3 is not a
-dependency of this package: install it beside.
+dependency of this package.
 """
 
 # pyright: reportMissingImports=false
@@ -33,9 +33,9 @@ AGAIN_AFTER_S = 5.0
 class Limited(BaseOperator):
     """Before the class of an operator: its task runs only while it holds ``permits``, ``{semaphore: count}``.
 
-    If there is no room, the task is deferred. It then stands in the semaphore's line by a call of the
-    triggerer, and no worker is occupied. ``ttl`` bounds how long a worker may take to go on with the task
-    after the grant, and how long the permits outlive a worker that dies, in seconds.
+    If there is no room, the task is deferred: the triggerer waits in the semaphore's line for it, and no
+    worker is occupied. ``ttl`` bounds how long a worker may take to go on with the task after the grant, and
+    how long the permits outlive a worker that dies, in seconds.
 
     A task whose hold was lost while it ran fails with ``LostError``. The operator must not defer by itself,
     as that would release the permits.

@@ -4,7 +4,7 @@
 ... @lockhouse.celery.limited({"gpu": 1})
 ... def render(task, frame): ...
 
-Celery is not a dependency of this package: install it beside.
+``pip install 'lockhouse[celery]'`` installs Celery too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from celery.exceptions import Retry  # type: ignore[import-untyped]
 from . import errors
 from .client import Client, shared_client
 from .request import DEFAULT_TTL_S
+from .semaphore import refuse_if_later
 
 Permits = Union[Mapping[str, int], Callable[..., Mapping[str, int]]]
 
@@ -32,15 +33,19 @@ def limited(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorates the function of a task with ``bind=True``: it runs only while it holds ``permits``.
 
-    ``permits`` is ``{semaphore: count}``, or a function of the task's arguments that returns that. If there
-    is no room, the task is sent again to run in about ``countdown`` seconds, and the worker is free for
-    others meanwhile. Such a task has no place in the semaphore's line. It is not a retry of the task:
-    ``max_retries`` does not count it. While no server answers, it is sent again too.
+    ``permits`` is ``{semaphore: count}``, or a function of the task's arguments, without the task itself,
+    that returns that. If there is no room, the task is sent again to run in about ``countdown`` seconds, and
+    the worker is free for others meanwhile. Such a task has no place in the semaphore's line. It is not a
+    retry of the task: ``max_retries`` does not count it. While no server answers, it is sent again too.
+
+    Coroutine and generator functions raise ``TypeError``: their body does not run within the call.
 
     A task whose hold was lost while it ran fails with ``LostError``.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        refuse_if_later(function)
+
         @functools.wraps(function)
         def run(task: Any, *args: Any, **kwargs: Any) -> Any:
             asked = permits(*args, **kwargs) if callable(permits) else permits

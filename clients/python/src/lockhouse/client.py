@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from . import _ask, errors
 from ._hold import Renewal
 from ._http import BrokenError, Call, Transport
-from .request import DEFAULT_TTL_S, Request
+from .request import DEFAULT_TTL_S, Request, milliseconds
 from .session import Session
 from .status import CapacityChange, RequestStatus, SemaphoreStatus, Template, Waiter, time_of
 
@@ -20,11 +20,15 @@ DEFAULT_URL = "http://127.0.0.1:7117"
 
 
 class Client:
-    """The permits of one Lockhouse server. Safe for many threads, and for ``fork``.
+    """The client of one Lockhouse server. Safe for many threads, and for ``fork``.
 
     ``url``, ``token`` and ``ca_file`` default to the environment's ``LOCKHOUSE_URL``, ``LOCKHOUSE_TOKEN`` and
-    ``LOCKHOUSE_CA_FILE``. ``ca_file`` is a PEM file of the authority that signed the server's certificate.
-    ``timeout`` bounds each call with all its retries, in seconds, beyond the wait that was asked for.
+    ``LOCKHOUSE_CA_FILE``; without a URL it is ``http://127.0.0.1:7117``. ``ca_file`` is a PEM file of the
+    authority that signed the server's certificate. ``timeout`` bounds each call with all its retries, in
+    seconds, beyond the wait that was asked for. Then the call raises ``UnavailableError``.
+
+    Nothing is sent before the first call. All calls block: in asyncio, use ``async with`` or ``aacquire`` of
+    a request, and ``asyncio.to_thread`` for the rest.
     """
 
     def __init__(
@@ -35,6 +39,8 @@ class Client:
         ca_file: Optional[str] = None,
         timeout: float = 10.0,
     ) -> None:
+        if not timeout > 0:
+            raise ValueError("timeout must be more than 0 seconds")
         self.timeout = timeout
         self._transport = Transport(*_where(url, token, ca_file))
 
@@ -48,18 +54,32 @@ class Client:
         wait: Optional[float] = None,
         priority: int = 0,
     ) -> Request:
-        """An ask for ``{semaphore: count}``, all or nothing, for a ``with`` block or ``acquire``.
+        """A request for ``{semaphore: count}``, all or nothing, for a ``with`` block or ``acquire``.
 
-        ``wait`` is in seconds: 0 asks once, ``None`` waits as long as it takes. Without an ``external_id``
-        each use has a fresh one. ``ttl`` is how long the hold outlives its last renewal, in seconds;
-        with ``None`` it lasts until it is released, even if this process dies.
+        Nothing is sent until then. ``wait`` is in seconds: 0 or less does not wait, ``None`` waits as long as
+        it takes.
+
+        ``external_id`` identifies the request, so that it can be repeated: every repeat gets the one grant.
+        Callers that use one id hold it together, and the first release ends it for all. An id that has ended
+        raises ``EndedError``. Without an ``external_id`` each use has a fresh one.
+
+        ``owner`` is free text that listings show. ``ttl`` is how long the hold outlives its last renewal, in
+        seconds, rounded to milliseconds. With ``None`` it is not renewed. It then lasts until it is released,
+        even if this process dies, or until the server ends it as stale, by default after 24 hours.
+
+        ``priority`` goes from -100 to 100. A waiter with a higher one is served first; each step is worth ten
+        seconds of waiting.
         """
         return Request(
             self, permits, external_id=external_id, owner=owner, ttl=ttl, wait=wait, priority=priority
         )
 
     def session(self, owner: str, ttl: float = DEFAULT_TTL_S) -> Session:
-        """Begins an owner's session: one heartbeat keeps all that is acquired through it."""
+        """Begins an owner's session: one heartbeat keeps all that is acquired through it.
+
+        No two processes may have a session of one owner at a time, since a goodbye releases all that the
+        owner holds. Without a heartbeat for ``ttl`` seconds the server ends the session.
+        """
         return Session(self, owner, ttl)
 
     # Semaphores
@@ -74,7 +94,12 @@ class Client:
         changed_by: Optional[str] = None,
         expected_capacity: Optional[int] = None,
     ) -> SemaphoreStatus:
-        """Creates a semaphore, or sets its capacity; 0 closes it."""
+        """Creates a semaphore, or sets its capacity; 0 closes it. A smaller capacity revokes no permit.
+
+        With ``slots`` each permit gets an index that no other live permit has: see ``Permit.slots``. ``note``
+        and ``changed_by`` go to the ``history``. If the capacity is not ``expected_capacity``, the call is
+        refused with ``capacity_changed``.
+        """
         body = {
             "capacity": capacity,
             "slots": slots or None,
@@ -100,7 +125,7 @@ class Client:
         return SemaphoreStatus.of(self._put_semaphore(name, body, {"if-match": "*"}))
 
     def status(self, name: str) -> SemaphoreStatus:
-        """How a semaphore stands."""
+        """The capacity, the use and the waiters of a semaphore now."""
         return SemaphoreStatus.of(self._get(self._path("semaphores", name)))
 
     def semaphores(self, prefix: Optional[str] = None) -> Iterator[SemaphoreStatus]:
@@ -113,7 +138,7 @@ class Client:
         return map(RequestStatus.of, self._pages(path, "holders"))
 
     def waiting(self, name: str) -> list[Waiter]:
-        """The line of a semaphore, in order."""
+        """The calls that wait for a semaphore, in the order in which they are served."""
         return [Waiter.of(it) for it in self._get(self._path("semaphores", name, "waiting"))["waiting"]]
 
     def history(self, name: str, limit: int = 100) -> list[CapacityChange]:
@@ -133,6 +158,7 @@ class Client:
     # Requests
 
     def find(self, external_id: str) -> RequestStatus:
+        """Finds a request by its id, held or ended. Refused with ``unknown_request`` if there is none."""
         return RequestStatus.of(self._get(self._path("requests", external_id)))
 
     def requests(
@@ -143,44 +169,52 @@ class Client:
         return map(RequestStatus.of, pages)
 
     def renew(self, external_id: str, ttl: Optional[float] = None) -> RequestStatus:
-        """Extends a hold. Permits renew themselves."""
-        body = {} if ttl is None else {"ttl_ms": round(ttl * 1000)}
+        """Extends a hold to ``ttl`` seconds from now, or to its own TTL. A ``Permit`` renews itself."""
+        body = {} if ttl is None else {"ttl_ms": milliseconds("ttl", ttl)}
         return RequestStatus.of(self._call("POST", self._path("requests", external_id, "renew"), body).value)
 
     def release(
         self, external_id: str, *, by: Optional[str] = None, deadline: Optional[float] = None
     ) -> bool:
-        """Ends a request by its id; whether this call did it."""
+        """Releases a request by its id, also one of another process. Returns whether this call ended it."""
         return self._end(external_id, {"by": by}, deadline)
 
     def force(self, external_id: str, *, by: Optional[str] = None) -> bool:
-        """Ends anybody's request; its holder learns it at the next renewal."""
+        """Ends anybody's request; whether this call did. Its holder learns it at the next renewal."""
         return self._end(external_id, {"force": "true", "by": by})
 
     # Owners and templates
 
     def heartbeat(self, owner: str, ttl: float, *, must_exist: bool = False) -> None:
-        """Begins or goes on with an owner's session. A ``Session`` does so by itself."""
+        """Begins or continues an owner's session, for ``ttl`` seconds. A ``Session`` does so by itself.
+
+        With ``must_exist`` it only continues one; if there is none, it raises ``EndedError``.
+        """
         self._call("PUT", self._path("owners", owner), _heartbeat(ttl, must_exist))
 
     def goodbye(self, owner: str) -> int:
-        """Releases all that the owner holds, and ends its session; how many requests those were."""
+        """Releases all that the owner holds, and ends its session. Returns how many requests it released."""
         released: int = self._call("DELETE", self._path("owners", owner)).value["released"]
         return released
 
     def set_template(self, pattern: str, capacity: int, *, idle: Optional[float] = None) -> Template:
-        """Semaphores whose names match ``pattern``, such as ``customer/*``, are created on first use."""
-        body = {"capacity": capacity, "idle_ms": None if idle is None else round(idle * 1000)}
+        """Has semaphores whose names match ``pattern``, such as ``customer/*``, created on first use.
+
+        One that nobody has used for ``idle`` seconds is deleted.
+        """
+        body = {"capacity": capacity, "idle_ms": None if idle is None else milliseconds("idle", idle)}
         return Template.of(self._call("PUT", self._path("templates", pattern), _given(body)).value)
 
     def templates(self) -> list[Template]:
+        """All templates."""
         return [Template.of(it) for it in self._pages("/v1/templates", "templates")]
 
     def delete_template(self, pattern: str) -> None:
+        """Deletes a template; semaphores that it created stay."""
         self._call("DELETE", self._path("templates", pattern))
 
     def ready(self) -> bool:
-        """Whether the server answers, and its store does. Asks once."""
+        """Whether the server answers, and its store does. It makes one try."""
         deadline = time.monotonic() + self.timeout
         try:
             return self._transport.exchange(Call("GET", "/readyz"), deadline).status == 200
@@ -211,7 +245,7 @@ class Client:
 
     def _renewal(self, external_id: str, ttl: float) -> Renewal:
         path = self._path("requests", external_id, "renew")
-        return self._one_renewal(Call("POST", path, {"ttl_ms": round(ttl * 1000)}))
+        return self._one_renewal(Call("POST", path, {"ttl_ms": milliseconds("ttl", ttl)}))
 
     def _session_renewal(self, owner: str, ttl: float) -> Renewal:
         return self._one_renewal(Call("PUT", self._path("owners", owner), _heartbeat(ttl, must_exist=True)))
@@ -291,4 +325,4 @@ def _given(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _heartbeat(ttl: float, must_exist: bool) -> dict[str, Any]:
-    return {"ttl_ms": round(ttl * 1000), **({"must_exist": True} if must_exist else {})}
+    return {"ttl_ms": milliseconds("ttl", ttl), **({"must_exist": True} if must_exist else {})}

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class LockhouseError(Exception):
-    """What every error of this package is."""
+    """The base of all errors of this package."""
 
     def __init__(self, code: str, detail: str, problem: Optional[Mapping[str, Any]] = None) -> None:
         super().__init__(f"{code}: {detail}")
@@ -62,7 +62,7 @@ class DeniedError(RefusedError):
 
 
 class UnavailableError(LockhouseError):
-    """There was no answer in time. The call may have been done: the same call again tells."""
+    """There was no answer in time. The call may have been done; the same call with the same id is safe."""
 
 
 class LostError(LockhouseError):

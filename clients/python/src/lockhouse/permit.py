@@ -1,4 +1,4 @@
-"""What is held."""
+"""Permits that this process holds."""
 
 from __future__ import annotations
 
@@ -51,11 +51,12 @@ def _who() -> object:
 
 
 class Permit:
-    """Permits that are held: renewed in the background until they are released.
+    """What one request holds, on one or more semaphores: renewed in the background until it is released.
 
-    A context manager: leaving the block releases, and raises ``LostError`` if the hold was lost
-    meanwhile. A permit that is garbage-collected, or still held when the process exits, is released.
-    In a child of ``fork`` it counts as lost and does nothing: the parent holds it.
+    A context manager: leaving the block releases, and raises ``LostError`` if the hold was lost meanwhile. If
+    the block raised an error itself, that error goes on instead. A permit that is garbage-collected, or still
+    held when the process exits, is released. In a child of ``fork`` it counts as lost and does nothing: the
+    parent holds it.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Permit:
         self.lost = lost
         """Whether the hold is lost: ``if permit.lost``, ``permit.lost.wait(1)``, ``permit.lost.then(call)``.
 
-        It is set a tenth of the time to live before the server could grant the permits to another.
+        It is set when nine tenths of the time to live have passed since the last successful renewal was sent.
+        The server can grant the permits to another only after the whole time to live. A released permit is
+        never lost.
         """
         self._hold = hold
         self._release = release
@@ -87,18 +90,23 @@ class Permit:
 
     @property
     def external_id(self) -> str:
+        """The id of the request: the caller's, or the one that was made for it."""
         return self.request.external_id
 
     @property
     def fences(self) -> Mapping[str, int]:
+        """The fence on each semaphore, by its name."""
         return {permit.semaphore: permit.fence for permit in self.request.permits}
 
     def fence(self, semaphore: Optional[str] = None) -> int:
-        """The fence on ``semaphore``, which may be left out if there is but one."""
+        """The fence on ``semaphore``: a number that rises with every grant on it.
+
+        ``semaphore`` may be left out if the request names only one.
+        """
         return self._of(semaphore, self.fences)
 
     def slots(self, semaphore: Optional[str] = None) -> tuple[int, ...]:
-        """The slots on ``semaphore``; none if it is not slotted."""
+        """The slots on ``semaphore``: indexes that no other live permit has. Empty if it is not slotted."""
         return self._of(semaphore, {permit.semaphore: permit.slots for permit in self.request.permits})
 
     def check(self) -> None:
@@ -108,10 +116,10 @@ class Permit:
             raise self._lost_error(reason)
 
     def release(self) -> bool:
-        """Gives the permits back; whether they were held until now. A second release does nothing.
+        """Gives the permits back. Returns whether they were held until now; ``leave`` raises if not.
 
-        Raises ``UnavailableError`` if the server does not answer. The release is then tried again in
-        the background, and the time to live covers the rest.
+        A second release does nothing and returns ``False``. Raises ``UnavailableError`` if the server does
+        not answer. The release is then tried again in the background, and the time to live covers the rest.
         """
         if not self._close():
             return False
@@ -130,12 +138,15 @@ class Permit:
         return await in_background(self.release)
 
     def forget(self) -> str:
-        """Lets go without giving back, so that the time to live ends the hold. Returns its id."""
+        """Stops the renewals and does not release: the time to live ends the hold. Returns its id.
+
+        So another process can go on with the hold by that id.
+        """
         self._close()
         return self.external_id
 
     def leave(self) -> None:
-        """Releases, and raises ``LostError`` if the hold was lost before. What leaving the block does."""
+        """Releases as the end of a block does: raises ``LostError`` if the hold was lost before."""
         if not self._is_open or not self.is_of_this_process():
             return
         reason = self.lost.reason
@@ -179,7 +190,8 @@ class Permit:
         self._dropped.detach()
         DEBTS.held.discard(self)
         if self._hold is not None:
-            self._hold.stop()
+            self._hold.release()
+        self.lost._end()
         return True
 
     def _release_at_exit(self, deadline: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -27,9 +28,10 @@ DEFAULT_TTL_S = 30.0
 
 
 class Request:
-    """One all-or-nothing ask. Reusable, and a context manager for threads and for asyncio.
+    """An all-or-nothing request, made by ``Client.request``, for ``with`` and ``async with``.
 
-    The block never runs without the permits: ``with`` raises if they are not granted.
+    The block never runs without the permits: ``with`` raises if they are not granted. A request without an
+    ``external_id`` can be used again, also by several threads at once: each use is another grant.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Request:
         if owner is not None:
             self._body["owner"] = owner
         if ttl is not None:
-            self._body["ttl_ms"] = round(ttl * 1000)
+            self._body["ttl_ms"] = milliseconds("ttl", ttl)
+        if wait is not None and math.isnan(wait):
+            raise _no_number("wait", wait)
         if priority:
             self._body["priority"] = priority
         self._entered = Entered()
@@ -63,12 +67,13 @@ class Request:
     def acquire(self) -> Permit:
         """Waits for the permits and takes them, all at once.
 
-        Raises ``ExhaustedError`` if there is no room within ``wait``, and other ``LockhouseError``.
+        Raises ``ExhaustedError`` if there is no room within ``wait``, ``EndedError`` if the ``external_id``
+        has ended before, ``UnavailableError`` if no server answers, and ``RefusedError`` for other refusals.
         """
         return self._acquire(Cancel())
 
     async def aacquire(self) -> Permit:
-        """``acquire`` for asyncio. Cancelling the task leaves the line."""
+        """``acquire`` for asyncio. A task that is cancelled leaves the line, and keeps no permit."""
         cancel = Cancel()
         return await in_background(lambda: self._acquire(cancel), cancel.cancel, Permit.release)
 
@@ -145,6 +150,17 @@ class Request:
     ) -> None:
         permit = self._entered.pop()
         await in_background(lambda: permit.__exit__(kind, error, trace))
+
+
+def milliseconds(what: str, seconds: float) -> int:
+    """A duration as the API has it. The server refuses one that is too short or too long."""
+    if not math.isfinite(seconds * 1000):
+        raise _no_number(what, seconds)
+    return round(seconds * 1000)
+
+
+def _no_number(what: str, value: float) -> errors.RefusedError:
+    return errors.RefusedError("invalid_request", f"{what} must be a finite number of seconds, not {value}")
 
 
 def _nothing() -> None:

@@ -22,6 +22,19 @@ from .request import DEFAULT_TTL_S, Request
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def refuse_if_later(function: Callable[..., Any]) -> None:
+    """Raises ``TypeError`` for a function whose body does not run within the call."""
+    if _is(inspect.iscoroutinefunction, function):
+        raise TypeError("a coroutine function takes an AsyncSemaphore")
+    if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
+        raise TypeError("the body of a generator runs after the call; hold the permit by a block in the body")
+
+
+def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
+    """Whether a function, or an object that is called like one, is of a kind."""
+    return kind(function) or kind(type(function).__call__)
+
+
 class _Named:
     """What the semaphores of threads and of tasks share."""
 
@@ -128,17 +141,24 @@ class _Named:
 class Semaphore(_Named):
     """Stands in for ``threading.Semaphore``, across machines.
 
-    ``value`` is the capacity that the semaphore is created with if there is none of this name; one that
+    ``value`` is the capacity with which the semaphore is created if there is none of this name; one that
     exists keeps its capacity. Without ``value`` it must exist, or match a template. ``url``, ``token``
-    and ``ca_file`` are those of ``Client``.
+    and ``ca_file`` are those of ``Client``; ``owner``, ``ttl`` and ``priority`` those of ``Client.request``.
 
     ``with`` raises rather than run its block without the permit, and its target is the ``Permit``. As in
     ``threading``, a release without an acquire raises the capacity, for everybody: prefer
     ``BoundedSemaphore``, which raises ``ValueError`` then.
+
+    Keep a reference to the semaphore while you hold permits of ``acquire``: they are released when it is
+    garbage-collected. For the ``Permit`` without a block, use ``Client.request``.
     """
 
     def acquire(self, blocking: bool = True, timeout: Optional[float] = None) -> bool:
-        """Takes a permit; ``False`` if there is none, or none within ``timeout`` seconds."""
+        """Takes a permit. Returns ``False`` if there is none, or none within ``timeout`` seconds.
+
+        Without a ``timeout`` it waits as long as it takes. Unlike ``threading``'s it can fail: it raises
+        ``UnavailableError`` if no server answers within the client's ``timeout``, beyond the wait.
+        """
         if not blocking and timeout is not None:
             raise ValueError("can't specify timeout for non-blocking acquire")
         wait = max(timeout, 0.0) if timeout is not None else None
@@ -165,9 +185,12 @@ class Semaphore(_Named):
         self._entered.pop().__exit__(kind, error, trace)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: each call of ``function`` runs under a permit."""
-        if inspect.iscoroutinefunction(function):
-            raise TypeError("a coroutine function takes an AsyncSemaphore")
+        """As a decorator: each call of ``function`` runs under a permit.
+
+        Raises ``TypeError`` for coroutine functions, which an ``AsyncSemaphore`` takes, and for generator
+        functions, whose body runs only after the call: use ``with`` in the body.
+        """
+        refuse_if_later(function)
 
         @functools.wraps(function)
         def under_permit(*args: Any, **kwargs: Any) -> Any:
@@ -197,19 +220,19 @@ class BoundedSemaphore(Semaphore):
 class AsyncSemaphore(_Named):
     """Stands in for ``asyncio.BoundedSemaphore``, across machines.
 
-    Takes what ``Semaphore`` takes. Cancelling a task that waits leaves the line. Calls are made, and
-    holds are renewed, on threads, so a busy event loop loses no hold.
+    Takes what ``Semaphore`` takes. A task that is cancelled while it waits leaves the line. Calls are made,
+    and holds are renewed, on threads, so a busy event loop loses no hold.
     """
 
     async def acquire(self) -> bool:
-        """Waits for a permit and takes it."""
+        """Waits for a permit, as long as it takes, and takes it. Always returns ``True``, as in asyncio."""
         cancel = Cancel()
         permit = await in_background(lambda: self._acquire(None, cancel), cancel.cancel, Permit.release)
         self._held.append(permit)
         return True
 
     async def try_acquire(self, timeout: float = 0.0) -> bool:
-        """Takes a permit; ``False`` if there is none within ``timeout`` seconds."""
+        """Takes a permit. Returns ``False`` if there is none within ``timeout`` seconds."""
         cancel = Cancel()
         try:
             permit = await in_background(
@@ -221,7 +244,10 @@ class AsyncSemaphore(_Named):
         return True
 
     def release(self) -> asyncio.Future[None]:
-        """Gives back the oldest permit. It begins at once; await the result to know that it is back."""
+        """Gives back the oldest permit of ``acquire``. The release begins at once.
+
+        Await the result to know that it is done. That raises ``LostError`` if the hold was lost.
+        """
         if not self._held:
             raise ValueError("semaphore released too many times")
         return asyncio.ensure_future(in_background(lambda: self._release(1)))
@@ -244,7 +270,12 @@ class AsyncSemaphore(_Named):
     def __call__(
         self, function: Callable[..., Coroutine[Any, Any, Any]]
     ) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """As a decorator of a coroutine function."""
+        """As a decorator: each call of the coroutine function runs under a permit.
+
+        Raises ``TypeError`` for any other function. In the body of an async generator, use ``async with``.
+        """
+        if not _is(inspect.iscoroutinefunction, function):
+            raise TypeError("an AsyncSemaphore decorates only coroutine functions")
 
         @functools.wraps(function)
         async def under_permit(*args: Any, **kwargs: Any) -> Any:

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 class Session:
     """Keeps all that is acquired through it by one heartbeat, however much that is.
 
-    A context manager: leaving the block says goodbye, which releases everything. Its permits are lost
-    when it is. A request that is ended alone, by force, is not told.
+    A context manager: leaving the block says goodbye, which releases everything that the owner holds. It
+    raises ``LostError`` if the session was lost meanwhile. The permits are lost when the session is. A permit
+    does not learn that its request alone was ended, by force.
 
-    One that is garbage-collected, as nothing refers to it or to a permit of it, says no goodbye: the owner
-    may have begun another session. Its heartbeats stop, and its ``ttl`` ends what it holds.
+    The heartbeats stop when nothing refers to the session or to a permit of it any more. The ``ttl`` then
+    ends what it holds. There is no goodbye then, since the owner may have begun another session.
     """
 
     def __init__(self, client: Client, owner: str, ttl: float) -> None:
@@ -57,7 +58,7 @@ class Session:
         wait: Optional[float] = None,
         priority: int = 0,
     ) -> Request:
-        """As ``Client.request``: the owner's, kept by this session instead of a time to live."""
+        """As ``Client.request``, for this owner. The session keeps the permits, so they have no ``ttl``."""
         return Request(
             self._client,
             permits,
@@ -70,7 +71,7 @@ class Session:
         )
 
     def goodbye(self) -> int:
-        """Releases all that the owner holds, and ends the session; how many requests those were."""
+        """Releases all that the owner holds, and ends the session. Returns how many requests it released."""
         if not self._close():
             return 0
         return self._client.goodbye(self.owner)

@@ -1,4 +1,4 @@
-"""What the server tells of semaphores, requests and the line."""
+"""Semaphores, requests and waiters, as the server lists them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from typing import Any, Optional
 
 @dataclass(frozen=True)
 class SemaphoreStatus:
+    """The state of a semaphore when the server answered."""
+
     name: str
     capacity: int
     in_use: int
+    """How many permits are held."""
     available: int
+    """How many permits are free."""
     waiting: int
+    """How many calls wait."""
     fence: int
+    """The highest fence so far."""
     slots: bool
+    """Whether its permits have slots."""
     template: Optional[str]
+    """The pattern of the template that created it."""
     created_at: datetime
     updated_at: datetime
 
@@ -40,7 +48,7 @@ class SemaphoreStatus:
 
 @dataclass(frozen=True)
 class HeldPermit:
-    """What a request holds on one semaphore."""
+    """The permits of a request on one semaphore."""
 
     semaphore: str
     count: int
@@ -50,10 +58,15 @@ class HeldPermit:
 
 @dataclass(frozen=True)
 class RequestStatus:
+    """A request that was granted, held or ended."""
+
     external_id: str
     state: str
+    """``acquired`` while it is held, then ``released``."""
     end_reason: Optional[str]
+    """Why it ended: ``released``, ``expired``, ``owner_dead``, ``stale`` or ``forced``."""
     ended_by: Optional[str]
+    """The caller that released it or ended it by force."""
     owner: Optional[str]
     permits: tuple[HeldPermit, ...]
     ttl: Optional[float]
@@ -84,6 +97,8 @@ class RequestStatus:
 
 @dataclass(frozen=True)
 class CapacityChange:
+    """An entry of a semaphore's history."""
+
     old_capacity: int
     new_capacity: int
     changed_by: Optional[str]
@@ -103,7 +118,7 @@ class CapacityChange:
 
 @dataclass(frozen=True)
 class Waiter:
-    """One in the line of a semaphore."""
+    """A call that waits for a semaphore."""
 
     external_id: str
     owner: Optional[str]

@@ -3,7 +3,7 @@ package io.github.lockhouse;
 import java.time.Instant;
 import java.util.Optional;
 
-/** A change of a capacity. */
+/** An entry of a semaphore's history. */
 public record CapacityChange(
         int oldCapacity, int newCapacity, Optional<String> changedBy, Optional<String> note, Instant changedAt) {
     static CapacityChange of(Object json) {

@@ -1,6 +1,7 @@
 package io.github.lockhouse;
 
 import java.time.Duration;
+import java.util.Map;
 import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -31,8 +32,21 @@ final class Clock {
     }
 
     static long nanos(Duration duration) {
+        if (duration.isNegative()) {
+            return 0;
+        }
         boolean isLong = duration.compareTo(Duration.ofNanos(FOREVER_NANOS)) >= 0;
-        return isLong ? FOREVER_NANOS : Math.max(duration.toNanos(), 0);
+        return isLong ? FOREVER_NANOS : duration.toNanos();
+    }
+
+    /** A duration as the API has it. Fractions of a millisecond are cut off. */
+    static long millis(Duration duration) {
+        try {
+            return duration.toMillis();
+        } catch (ArithmeticException error) {
+            String detail = "the duration " + duration + " is out of range; a TTL has at most 366 days";
+            throw new RefusedException("invalid_request", detail, Map.of());
+        }
     }
 
     /** Runs {@code what}, which must not block, at {@code at}. */

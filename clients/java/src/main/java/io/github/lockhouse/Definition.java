@@ -3,7 +3,7 @@ package io.github.lockhouse;
 import java.util.HashMap;
 import java.util.Map;
 
-/** What a semaphore shall be. Members that are null say nothing. */
+/** How {@link Lockhouse#define} creates or changes a semaphore. A member that is null is not sent. */
 public record Definition(int capacity, boolean slots, String note, String changedBy, Integer expectedCapacity) {
     /** A semaphore of this capacity. */
     public static Definition of(int capacity) {

@@ -2,7 +2,7 @@ package io.github.lockhouse;
 
 import java.util.List;
 
-/** What a request holds on one semaphore; without slots if it is not slotted. */
+/** The permits of a request on one semaphore; without slots if it is not slotted. */
 public record HeldPermit(String semaphore, int count, long fence, List<Integer> slots) {
     static HeldPermit of(Object json) {
         Wire wire = Wire.of(json);

@@ -15,7 +15,8 @@ import java.util.function.Consumer;
  *
  * <p>It counts as lost a tenth of the time to live before the server could end it, by the monotonic clock, from when the
  * last successful call was sent. Every look compares with that clock, so a process that was stopped finds it lost at once.
- * What was lost stays lost. A renewal that is not answered soon gets another beside it, as a dead connection may hang.
+ * What was lost stays lost, and what is stopped is not lost any more. A renewal that is not answered soon gets another
+ * beside it, as a dead connection may hang.
  */
 final class Hold {
     private static final long RENEWAL = TimeUnit.SECONDS.toNanos(10);
@@ -25,6 +26,8 @@ final class Hold {
     private final Caller caller;
     private final Call call;
     private final long ttl;
+    private final Hold session;
+    private final Consumer<LostException> sessionLost = why -> lose(why.reason());
 
     private final Set<Consumer<LostException>> told = new LinkedHashSet<>();
     private long until;
@@ -33,12 +36,16 @@ final class Hold {
     private boolean isStopped;
     private Future<?> alarm;
 
-    /** A hold that nothing ends. */
-    Hold(String what) {
+    /** A hold that lasts as long as its session; if that is null, nothing ends it. */
+    Hold(String what, Hold session) {
         this.what = what;
         this.caller = null;
         this.call = null;
         this.ttl = 0;
+        this.session = session;
+        if (session != null) {
+            session.onLost(sessionLost);
+        }
     }
 
     /** A hold that {@code call} renews, and that was asked for at {@code sentAt}. */
@@ -47,6 +54,7 @@ final class Hold {
         this.caller = caller;
         this.call = call;
         this.ttl = Clock.nanos(ttl);
+        this.session = null;
         this.until = giveUpAt(sentAt);
         this.next = sentAt + soon();
         plan();
@@ -54,12 +62,16 @@ final class Hold {
 
     /** Why it is lost, by the clock as it is now; null if it is not. */
     LostException lost() {
+        LostException ofSession = session == null ? null : session.lost();
+        String reason;
         synchronized (this) {
-            if (lost != null || ttl == 0 || Clock.now() - until < 0) {
+            boolean isOver = ttl != 0 && Clock.now() - until >= 0;
+            if (lost != null || isStopped || (ofSession == null && !isOver)) {
                 return lost;
             }
+            reason = isOver ? "not_renewed" : ofSession.reason();
         }
-        lose("not_renewed");
+        lose(reason);
         return lost();
     }
 
@@ -68,7 +80,9 @@ final class Hold {
         LostException why = lost();
         synchronized (this) {
             if (lost == null) {
-                told.add(callback);
+                if (!isStopped) {
+                    told.add(callback);
+                }
                 return;
             }
             why = lost;
@@ -80,29 +94,40 @@ final class Hold {
         told.remove(callback);
     }
 
-    /** How long its time to live lasts, in nanoseconds; 0 if nothing ends it. */
+    /** How long its time to live lasts, or that of its session, in nanoseconds; 0 if nothing ends it. */
     long ttl() {
-        return ttl;
+        return session == null ? ttl : session.ttl();
     }
 
-    synchronized void stop() {
-        isStopped = true;
-        if (alarm != null) {
-            alarm.cancel(false);
+    /** Renews it no more. From now on it is not lost, unless it is by now. */
+    void stop() {
+        lost();
+        stopped();
+    }
+
+    private void stopped() {
+        synchronized (this) {
+            isStopped = true;
+            told.clear();
+            if (alarm != null) {
+                alarm.cancel(false);
+            }
+        }
+        if (session != null) {
+            session.forget(sessionLost);
         }
     }
 
     void lose(String reason) {
         Set<Consumer<LostException>> all;
         synchronized (this) {
-            if (lost != null) {
+            if (lost != null || isStopped) {
                 return;
             }
             lost = new LostException(what, reason);
             all = new LinkedHashSet<>(told);
-            told.clear();
-            stop();
         }
+        stopped();
         all.forEach(callback -> tell(callback, lost));
     }
 

@@ -26,7 +26,8 @@ import java.util.regex.Pattern;
  *         var permit = lockhouse.semaphore("gpu").acquire()) { … }
  * }</pre>
  *
- * <p>Each call is asked again where that can help, until the timeout. {@link #close} releases what is still held.
+ * <p>A call whose answer is lost, or that meets a restarting server, is retried until the timeout. Then it throws {@link
+ * UnavailableException}. {@link #close} releases what is still held.
  */
 public final class Lockhouse implements AutoCloseable {
     /** The version of this package. */
@@ -59,13 +60,13 @@ public final class Lockhouse implements AutoCloseable {
             return Optional.ofNullable(System.getenv(name)).map(String::strip).filter(it -> !it.isEmpty());
         }
 
-        /** Where the server is; the environment's {@code LOCKHOUSE_URL} unless set. */
+        /** Where the server is; the environment's {@code LOCKHOUSE_URL} unless set, or {@code http://127.0.0.1:7117}. */
         public Builder url(String value) {
             url = value;
             return this;
         }
 
-        /** What is sent with every call; the environment's {@code LOCKHOUSE_TOKEN} unless set. */
+        /** The access token, which is sent with every call; the environment's {@code LOCKHOUSE_TOKEN} unless set. */
         public Builder token(String value) {
             if (!TOKEN.matcher(value).matches()) {
                 // Told here, as the error of HttpRequest would show it.
@@ -84,7 +85,10 @@ public final class Lockhouse implements AutoCloseable {
             return this;
         }
 
-        /** Bounds each call with all its retries, beyond the wait that it asks for; 10 s unless set. */
+        /**
+         * Bounds each call with all its retries, beyond the wait that it asks for; 10 s unless set. Then the call throws
+         * {@link UnavailableException}.
+         */
         public Builder timeout(Duration value) {
             timeout = value;
             return this;
@@ -106,31 +110,36 @@ public final class Lockhouse implements AutoCloseable {
         return builder().build();
     }
 
-    /** A handle on the semaphore of this name, which must exist or match a template. */
+    /** A handle on the semaphore of this name, which must exist or match a template. It holds nothing itself. */
     public Semaphore semaphore(String name) {
         return new Semaphore(this, name, null, Request.DEFAULT_TTL);
     }
 
-    /** An ask for permits on several semaphores, or with an id, an owner or a priority. */
+    /** A request for permits on several semaphores, or with an id, an owner or a priority. */
     public Request request() {
         return new Request(this);
     }
 
-    /** Begins an owner's session: one heartbeat keeps all that is acquired through it. */
+    /**
+     * Begins an owner's session: one heartbeat keeps all that is acquired through it.
+     *
+     * <p>No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
+     * Without a heartbeat for {@code ttl} the server ends the session.
+     */
     public Session session(String owner, Duration ttl) {
         String path = path("owners", owner);
         long sentAt = Clock.now();
-        ask(Call.of("PUT", path, Map.of("ttl_ms", ttl.toMillis())));
-        Call beat = Call.of("PUT", path, Map.of("ttl_ms", ttl.toMillis(), "must_exist", true));
+        ask(Call.of("PUT", path, Map.of("ttl_ms", Clock.millis(ttl))));
+        Call beat = Call.of("PUT", path, Map.of("ttl_ms", Clock.millis(ttl), "must_exist", true));
         return new Session(this, owner, new Hold("the session of " + owner, caller, beat, ttl, sentAt));
     }
 
-    /** Creates a semaphore, or sets its capacity; 0 closes it. */
+    /** Creates a semaphore, or sets its capacity; 0 closes it. A smaller capacity revokes no permit. */
     public SemaphoreStatus define(String name, int capacity) {
         return define(name, Definition.of(capacity));
     }
 
-    /** Creates a semaphore, or sets its capacity; 0 closes it. */
+    /** Creates a semaphore, or sets its capacity; 0 closes it. A smaller capacity revokes no permit. */
     public SemaphoreStatus define(String name, Definition definition) {
         return define(name, definition.body(), Map.of());
     }
@@ -156,7 +165,7 @@ public final class Lockhouse implements AutoCloseable {
         return read(ask(new Call("PUT", path("semaphores", name), () -> body, headers)), SemaphoreStatus::of);
     }
 
-    /** How a semaphore stands. */
+    /** The capacity, the use and the waiters of a semaphore now. */
     public SemaphoreStatus status(String name) {
         return read(ask(Call.of("GET", path("semaphores", name))), SemaphoreStatus::of);
     }
@@ -204,46 +213,46 @@ public final class Lockhouse implements AutoCloseable {
         return read(ask(Call.of("GET", path)), json -> Wire.of(json).list("changes", CapacityChange::of));
     }
 
-    /** The line of a semaphore, in order. */
+    /** The calls that wait for a semaphore, in the order in which they are served. */
     public List<Waiter> waiting(String name) {
         String path = path("semaphores", name, "waiting");
         return read(ask(Call.of("GET", path)), json -> Wire.of(json).list("waiting", Waiter::of));
     }
 
-    /** Finds a request by its id. */
+    /** Finds a request by its id, held or ended. Refused with {@code unknown_request} if there is none. */
     public RequestStatus find(String externalId) {
         return read(ask(Call.of("GET", path("requests", externalId))), RequestStatus::of);
     }
 
-    /** Extends a hold. Permits renew themselves. */
+    /** Extends a hold to {@code ttl} from now. A {@link Permit} renews itself. */
     public RequestStatus renew(String externalId, Duration ttl) {
-        Map<String, Object> body = Map.of("ttl_ms", ttl.toMillis());
+        Map<String, Object> body = Map.of("ttl_ms", Clock.millis(ttl));
         return read(ask(Call.of("POST", path("requests", externalId, "renew"), body)), RequestStatus::of);
     }
 
-    /** Ends anybody's request; its holder learns it at the next renewal. */
+    /** Ends anybody's request. Returns whether this call ended it. Its holder learns it at the next renewal. */
     public boolean force(String externalId) {
         return end(externalId, null, true);
     }
 
-    /** Ends anybody's request; whether this call did it. Its holder learns it at the next renewal. */
+    /** Ends anybody's request, and records who did. Returns whether this call ended it. */
     public boolean force(String externalId, String by) {
         return end(externalId, by, true);
     }
 
-    /** Releases all that an owner holds, and ends its session; how many requests those were. */
+    /** Releases all that an owner holds, and ends its session. Returns how many requests it released. */
     public long goodbye(String owner) {
         return read(ask(Call.of("DELETE", path("owners", owner))), json -> Wire.of(json).number("released"));
     }
 
-    /** Semaphores whose names match the pattern, such as {@code customer/*}, are created on first use. */
+    /** Has semaphores whose names match the pattern, such as {@code customer/*}, created on first use. */
     public Template setTemplate(String pattern, int capacity) {
         return setTemplate(pattern, Map.of("capacity", capacity));
     }
 
-    /** The same; those that nobody has used for {@code idle} are deleted. */
+    /** The same; a semaphore that nobody has used for {@code idle} is deleted. */
     public Template setTemplate(String pattern, int capacity, Duration idle) {
-        return setTemplate(pattern, Map.of("capacity", capacity, "idle_ms", idle.toMillis()));
+        return setTemplate(pattern, Map.of("capacity", capacity, "idle_ms", Clock.millis(idle)));
     }
 
     private Template setTemplate(String pattern, Map<String, Object> body) {
@@ -260,7 +269,10 @@ public final class Lockhouse implements AutoCloseable {
         ask(Call.of("DELETE", path("templates", pattern)));
     }
 
-    /** Releases all that is held, says goodbye for all sessions, and waits for releases that are under way. */
+    /**
+     * Releases all that is held, says goodbye for all sessions, and waits for releases that are under way, for at most the
+     * timeout. It does not throw: where a release fails, the TTL ends the hold.
+     */
     @Override
     public void close() {
         opened.close(timeout);

@@ -2,7 +2,7 @@ package io.github.lockhouse;
 
 import java.util.Map;
 
-/** What every error of this package is. */
+/** The base of all errors of this package. */
 public class LockhouseException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

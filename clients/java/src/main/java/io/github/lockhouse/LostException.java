@@ -6,11 +6,21 @@ import java.util.Map;
 public final class LostException extends LockhouseException {
     private static final long serialVersionUID = 1;
 
+    private final String what;
     private final String reason;
 
     LostException(String what, String reason) {
         super("lost", "the hold of " + what + " was lost: " + reason, Map.of(), null);
+        this.what = what;
         this.reason = reason;
+    }
+
+    /**
+     * Another one, to throw. Of a {@code try} with resources both the block and the end may throw, and Java refuses to add an
+     * exception to itself as suppressed.
+     */
+    LostException another() {
+        return new LostException(what, reason);
     }
 
     /**

@@ -6,25 +6,23 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /**
- * What is held: renewed in the background until it is released.
+ * Permits that this program holds, on one or more semaphores. The client renews them in the background until they are
+ * released. Safe for many threads.
  *
  * <p>In a {@code try} with resources, leaving the block releases, and throws {@link LostException} if the hold was lost
- * meanwhile. What is held when the process exits is released.
+ * meanwhile. A permit that is still held when the process exits is released.
  */
 public final class Permit implements AutoCloseable {
     private final Lockhouse lockhouse;
     private final RequestStatus request;
     private final Hold hold;
-    private final boolean isOwn;
     private final Release release;
     private final AtomicBoolean isOpen = new AtomicBoolean(true);
 
-    /** {@code isOwn} says whether the hold is this permit's, and not its session's. */
-    Permit(Lockhouse lockhouse, RequestStatus request, Hold hold, boolean isOwn, Release release) {
+    Permit(Lockhouse lockhouse, RequestStatus request, Hold hold, Release release) {
         this.lockhouse = lockhouse;
         this.request = request;
         this.hold = hold;
-        this.isOwn = isOwn;
         this.release = release;
         lockhouse.opened(this);
     }
@@ -34,7 +32,7 @@ public final class Permit implements AutoCloseable {
         return request;
     }
 
-    /** The id that it is known by. */
+    /** The id of the request: the caller's, or the one that was made for it. */
     public String externalId() {
         return request.externalId();
     }
@@ -44,22 +42,22 @@ public final class Permit implements AutoCloseable {
         return only().fence();
     }
 
-    /** The fence on a semaphore. */
+    /** The fence on a semaphore: a number that rises with every grant on it. */
     public long fence(String semaphore) {
         return of(semaphore).fence();
     }
 
-    /** The slots of a request for one semaphore; none if it is not slotted. */
+    /** The slots of a request for one semaphore: indexes that no other live permit has. Empty if it is not slotted. */
     public List<Integer> slots() {
         return only().slots();
     }
 
-    /** The slots on a semaphore; none if it is not slotted. */
+    /** The slots on a semaphore: indexes that no other live permit has. Empty if it is not slotted. */
     public List<Integer> slots(String semaphore) {
         return of(semaphore).slots();
     }
 
-    /** Whether the hold is lost, by the clock as it is now. Once true, it stays so. */
+    /** Whether the hold is lost, by the clock as it is now. Once true, it stays so; once released, a permit is never lost. */
     public boolean isLost() {
         return hold.lost() != null;
     }
@@ -73,20 +71,22 @@ public final class Permit implements AutoCloseable {
     public void throwIfLost() {
         LostException lost = hold.lost();
         if (lost != null) {
-            throw lost;
+            throw lost.another();
         }
     }
 
     /**
-     * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. That is a tenth of the time to
-     * live before the server could grant the permits to another.
+     * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. It is lost when nine tenths of
+     * the time to live have passed since the last successful renewal was sent. The server can grant the permits to another
+     * only after the whole time to live. A permit that was released calls nothing.
      */
     public void onLost(Consumer<LostException> callback) {
         hold.onLost(callback);
     }
 
     /**
-     * Gives the permits back; whether they were held until now. A second release does nothing.
+     * Gives the permits back. Returns whether they were held until now: false if the hold had ended before. A second release
+     * does nothing and returns false. Unlike {@link #close}, it does not throw {@link LostException}.
      *
      * @throws UnavailableException if the server does not answer; it is then tried again in the background
      */
@@ -95,9 +95,7 @@ public final class Permit implements AutoCloseable {
             return false;
         }
         lockhouse.closed(this);
-        if (isOwn) {
-            hold.stop();
-        }
+        hold.stop();
         try {
             return release.now();
         } catch (UnavailableException error) {
@@ -112,7 +110,7 @@ public final class Permit implements AutoCloseable {
     }
 
     /**
-     * Releases.
+     * Releases. If the server does not answer, the release goes on in the background, and this does not throw.
      *
      * @throws LostException if the hold was lost before
      */
@@ -130,7 +128,7 @@ public final class Permit implements AutoCloseable {
             wasHeld = true;
         }
         if (lost != null) {
-            throw lost;
+            throw lost.another();
         }
         if (!wasHeld) {
             throw new LostException("request " + externalId(), "released");

@@ -11,11 +11,14 @@ import java.util.UUID;
 import java.util.function.Consumer;
 
 /**
- * An all-or-nothing ask for permits on one or more semaphores, in the making.
+ * Builds an all-or-nothing request for permits on one or more semaphores.
  *
  * <pre>{@code
  * try (var permit = lockhouse.request().permits("gpu", 1).permits("network", 2).acquire()) { … }
  * }</pre>
+ *
+ * <p>The methods change this object and return it, so it is for one thread. Without an {@link #externalId} it can be used
+ * again: each use is another grant.
  */
 public final class Request {
     /** How long a hold outlives its last renewal, unless {@link #ttl} says otherwise. */
@@ -50,13 +53,17 @@ public final class Request {
         return this;
     }
 
-    /** An id with which any number of retries has one grant; a fresh one unless given. */
+    /**
+     * Identifies the request, so that it can be repeated: every repeat gets the one grant. Callers that use one id hold it
+     * together, and the first release ends it for all. An id that has ended is refused with {@link EndedException}. Unless
+     * given, each use has a fresh id.
+     */
     public Request externalId(String id) {
         externalId = id;
         return this;
     }
 
-    /** Says who holds. A session's requests are its owner's. */
+    /** Free text that listings show. A session's requests have its owner. */
     public Request owner(String name) {
         if (session == null) {
             owner = name;
@@ -64,7 +71,10 @@ public final class Request {
         return this;
     }
 
-    /** How long the hold outlives its last renewal. A session's requests last as long as it does. */
+    /**
+     * How long the hold outlives its last renewal, from 1 ms to 366 days; {@link #acquire} is refused with {@code
+     * invalid_request} otherwise. A session's requests last as long as it does.
+     */
     public Request ttl(Duration duration) {
         if (session == null) {
             ttl = duration;
@@ -72,7 +82,10 @@ public final class Request {
         return this;
     }
 
-    /** The hold lasts until it is released, even if this process dies. */
+    /**
+     * The hold is not renewed. It lasts until it is released, even if this process dies, or until the server ends it as
+     * stale, by default after 24 hours.
+     */
     public Request withoutTtl() {
         return ttl(null);
     }
@@ -83,7 +96,7 @@ public final class Request {
         return this;
     }
 
-    /** From -100 to 100: how much this is preferred to others that wait. */
+    /** From -100 to 100. A higher one is served first; each step is worth ten seconds of waiting. */
     public Request priority(int value) {
         priority = value;
         return this;
@@ -93,13 +106,15 @@ public final class Request {
      * Waits for the permits and takes them, all at once.
      *
      * @throws ExhaustedException if there was no room in time
+     * @throws EndedException if the id, or the session, has ended
+     * @throws UnavailableException if no server answered within the client's timeout, beyond the wait
      * @throws InterruptedException if the thread is interrupted; it then leaves the line
      */
     public Permit acquire() throws InterruptedException {
         return acquire(longest);
     }
 
-    /** Takes the permits if there is room now and nobody waits for it. */
+    /** Takes the permits if there is room now and nobody waits for it; otherwise returns empty. */
     public Optional<Permit> tryAcquire() throws InterruptedException {
         try {
             return Optional.of(acquire(Duration.ZERO));
@@ -142,8 +157,7 @@ public final class Request {
         Asked asked = granted(new Wait(caller, path, body(), until, lockhouse.timeoutNanos()));
         RequestStatus request = lockhouse.read(asked, RequestStatus::of);
         if (request.ttl().isEmpty()) {
-            Hold hold = session == null ? new Hold("request " + id) : session;
-            return new Permit(lockhouse, request, hold, session == null, release);
+            return new Permit(lockhouse, request, new Hold("request " + id, session), release);
         }
         // From when the time to live surely runs: a grant of another moment is renewed first.
         Duration lasts = request.ttl().get();
@@ -153,9 +167,9 @@ public final class Request {
             sentAt = Clock.now();
             lockhouse.renew(id, lasts);
         }
-        Call renewal = Call.of("POST", path + "/renew", Map.of("ttl_ms", lasts.toMillis()));
+        Call renewal = Call.of("POST", path + "/renew", Map.of("ttl_ms", Clock.millis(lasts)));
         Hold hold = new Hold("request " + id, caller, renewal, lasts, sentAt);
-        return new Permit(lockhouse, request, hold, true, release);
+        return new Permit(lockhouse, request, hold, release);
     }
 
     /** The answer to a wait that an interrupt, or the loss of the session, ends. */
@@ -181,7 +195,7 @@ public final class Request {
             body.put("owner", owner);
         }
         if (ttl != null) {
-            body.put("ttl_ms", ttl.toMillis());
+            body.put("ttl_ms", Clock.millis(ttl));
         }
         if (priority != 0) {
             body.put("priority", priority);

@@ -5,7 +5,11 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 
-/** A granted request. {@code state} is {@code acquired}, then {@code released}. */
+/**
+ * A request that was granted, held or ended. {@code state} is {@code acquired} while it is held, then {@code released}.
+ * {@code endReason} is {@code released}, {@code expired}, {@code owner_dead}, {@code stale} or {@code forced}. {@code endedBy}
+ * is the caller that released it or ended it by force.
+ */
 public record RequestStatus(
         String externalId,
         String state,

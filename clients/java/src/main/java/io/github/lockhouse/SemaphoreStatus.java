@@ -3,7 +3,11 @@ package io.github.lockhouse;
 import java.time.Instant;
 import java.util.Optional;
 
-/** How a semaphore stands. {@code template} is the pattern that created it. */
+/**
+ * The state of a semaphore when the server answered: {@code inUse} permits are held, {@code available} ones are free, and
+ * {@code waiting} calls wait. {@code fence} is the highest so far. {@code slots} says whether its permits have slots. {@code
+ * template} is the pattern of the template that created it.
+ */
 public record SemaphoreStatus(
         String name,
         int capacity,

@@ -4,10 +4,10 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
 /**
- * Keeps all that is acquired through it by one heartbeat, however much that is. Its permits are lost when it is. A request
- * that is ended alone, by force, is not told.
+ * Keeps all that is acquired through it by one heartbeat, however much that is. The permits are lost when the session is. A
+ * permit does not learn that its request alone was ended, by force.
  *
- * <p>In a {@code try} with resources, leaving the block says goodbye, which releases everything.
+ * <p>In a {@code try} with resources, leaving the block says goodbye, which releases everything that the owner holds.
  */
 public final class Session implements AutoCloseable {
     private final Lockhouse lockhouse;
@@ -22,7 +22,7 @@ public final class Session implements AutoCloseable {
         lockhouse.opened(this);
     }
 
-    /** An ask for permits that this session keeps: the owner's, without a time to live. */
+    /** A request for permits that this session keeps. It has the session's owner and no time to live. */
     public Request request() {
         return new Request(lockhouse, hold, owner);
     }
@@ -37,7 +37,7 @@ public final class Session implements AutoCloseable {
         hold.onLost(callback);
     }
 
-    /** Releases all that the owner holds, and ends the session; how many requests those were. */
+    /** Releases all that the owner holds, and ends the session. Returns how many requests it released. */
     public long goodbye() {
         if (!isOpen.compareAndSet(true, false)) {
             return 0;
@@ -61,6 +61,6 @@ public final class Session implements AutoCloseable {
         }
         // Its silence has freed what it held, and the name may be another session's now.
         lockhouse.closed(this);
-        throw lost;
+        throw lost.another();
     }
 }

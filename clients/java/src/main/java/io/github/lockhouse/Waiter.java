@@ -3,7 +3,7 @@ package io.github.lockhouse;
 import java.time.Instant;
 import java.util.Optional;
 
-/** One in the line of a semaphore. */
+/** A call that waits for a semaphore. */
 public record Waiter(String externalId, Optional<String> owner, int count, int priority, Instant since) {
     static Waiter of(Object json) {
         Wire wire = Wire.of(json);
