@@ -4,7 +4,7 @@
 //! held and ended requests cost nothing.
 
 use lockhouse_core::store::Page;
-use lockhouse_core::{Owner, Timestamp};
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
 use super::sql::{Text, Time};
 use crate::lapsed::{LASTING, SEVERAL, bucket, buckets};
@@ -93,11 +93,15 @@ fn chosen(ways: &[String], limit: u32) -> String {
     )
 }
 
-pub(super) fn lapsed_sessions(limit: u32) -> String {
-    format!(
-        "SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
-         WHERE w.expires_at<=NOW(6) LIMIT {limit}"
-    )
+pub(super) fn look(on: &[SemaphoreName], sessions: u32) -> Script {
+    Script::of(format_args!(
+        "SELECT s.id,SYSDATE(6),(SELECT COUNT(*) FROM \
+         (SELECT 1 FROM lockhouse_owner_session w FORCE INDEX (lapsed) \
+         WHERE w.expires_at<=NOW(6) LIMIT {sessions}) w) \
+         FROM lockhouse_semaphore s FORCE INDEX (name) \
+         WHERE s.name IN ({}) AND s.deleted_at IS NULL",
+        list(on.iter().map(|name| Text(name.as_str())))
+    ))
 }
 
 pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script {

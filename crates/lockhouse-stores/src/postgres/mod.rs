@@ -200,8 +200,8 @@ impl Dialect for PostgresServer {
         read::with_permits(&due::lapsed_on(look, now, limit))
     }
 
-    fn lapsed_sessions(limit: u32) -> String {
-        due::lapsed_sessions(limit)
+    fn look(on: &[SemaphoreName], sessions: u32) -> Script {
+        due::look(on, sessions)
     }
 
     fn owned_by(owner: &Owner, limit: u32) -> Script {

@@ -197,8 +197,9 @@ pub trait Dialect: Driver {
     /// The lapsed requests that a `look` needs, with their permits.
     fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> Script;
 
-    /// A SELECT of one row for each lapsed session, at most `limit`.
-    fn lapsed_sessions(limit: u32) -> String;
+    /// Begins a look: one row for each of the semaphores `on` that is not deleted. It has the id, the
+    /// clock, and the number of lapsed sessions, which are counted up to `sessions`.
+    fn look(on: &[SemaphoreName], sessions: u32) -> Script;
 
     /// The live requests of `owner`, with their permits.
     fn owned_by(owner: &Owner, limit: u32) -> Script;

@@ -81,19 +81,14 @@ async fn lapsed_on<D: Dialect>(
     on: &[SemaphoreName],
     limit: u32,
 ) -> Result<Vec<Request>, Error> {
-    let mut script = Script::of(D::lapsed_sessions(FEW_SESSIONS + 1));
-    script.add(D::named(on).text());
-    script.add(D::CLOCK);
-    let mut answers = lease.run(&script, CONTEXT).await?;
-    let mut last = || answers.pop().unwrap_or_default();
-    let (now, semaphores, sessions) = (last(), last(), last());
-    let now = rows::clock(&now)?;
-    let ids = semaphores.iter().map(|row| Ok(rows::semaphore(row)?.0));
-    let ids = ids.collect::<Result<Vec<_>, Error>>()?;
-    if ids.is_empty() {
+    let semaphores = select(lease, &D::look(on, FEW_SESSIONS + 1), CONTEXT).await?;
+    let Some(first) = semaphores.first() else {
         return Ok(Vec::new());
-    }
-    let few = sessions.len() <= FEW_SESSIONS as usize;
+    };
+    let (now, sessions) = rows::clock_and_count(first)?;
+    let ids = semaphores.iter().map(rows::number);
+    let ids = ids.collect::<Result<Vec<_>, Error>>()?;
+    let few = sessions <= FEW_SESSIONS;
     let left_out = store.looks.left_out(&ids, now).filter(|_| !few);
     let look = Look {
         on: &ids,

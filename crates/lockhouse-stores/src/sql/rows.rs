@@ -259,6 +259,13 @@ pub(crate) fn shown_key(row: &impl TextRow) -> Result<(SemaphoreName, ProcessId)
     ))
 }
 
+/// The clock and the number in a row of [`Dialect::look`](super::Dialect::look), whose first column
+/// is the id.
+pub(crate) fn clock_and_count(row: &impl TextRow) -> Result<(Timestamp, u32), Error> {
+    let columns = Columns(row);
+    Ok((columns.checked(1, time)?, columns.parsed(2)?))
+}
+
 /// A row of one owner.
 pub(crate) fn owner(row: &impl TextRow) -> Result<Owner, Error> {
     Columns(row).checked(0, Owner::stored)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
-use lockhouse_core::{Owner, Timestamp};
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
 use super::{MARIADB, MYSQL, SEMAPHORES, column, database, lend, remove, run, server};
 use crate::mysql::sql::CLOCK;
@@ -37,7 +37,9 @@ async fn finds_what_is_due_at_the_cost_of_what_is_due(variable: &str) {
         MySqlServer::lapsed_on(&look, now, 800)
     };
     let of_an_owner = Owner::parse("w000002").unwrap();
+    let both = ["s", "t"].map(|name| SemaphoreName::parse(name).unwrap());
     let due = [
+        (MySqlServer::look(&both, 3), 2),
         (MySqlServer::lapsed(now, 800), 4),
         (on(1), 4),
         (on(2), 0),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockhouse_core::store::{Page, Purge};
-use lockhouse_core::{Owner, Timestamp};
+use lockhouse_core::{Owner, SemaphoreName, Timestamp};
 
 use super::super::sql::CLOCK;
 use super::{Postgres, PostgresServer, database, explain, lend, remove, run};
@@ -28,7 +28,9 @@ async fn finding_due_requests_reads_only_due_rows() {
         PostgresServer::lapsed_on(&look, now, 800)
     };
     let of_an_owner = Owner::parse("w000002").unwrap();
+    let both = ["s", "t"].map(|name| SemaphoreName::parse(name).unwrap());
     let due = [
+        (PostgresServer::look(&both, 3), 2),
         (PostgresServer::lapsed(now, 800), 4),
         (on(1), 4),
         (on(2), 0),
