@@ -245,6 +245,7 @@ impl Stage<'_> {
             owner: None,
             ttl_us: u64::try_from(ttl.as_micros()).ok(),
             waits: false,
+            priority: 0,
         }
     }
 

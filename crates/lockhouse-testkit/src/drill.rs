@@ -3,6 +3,8 @@
 //! Nothing in it is left to chance that it could wait for: it is the same on a store that keeps its
 //! promises and on one that is broken, and it shows the break in the one run.
 
+mod line;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ const LATER: Duration = Duration::from_millis(120);
 const LONG: Duration = Duration::from_secs(60);
 
 /// The semaphores of a drill.
-pub const SEMAPHORES: [&str; 18] = [
+pub const SEMAPHORES: [&str; 23] = [
     "crowd",
     "north",
     "south",
@@ -39,6 +41,11 @@ pub const SEMAPHORES: [&str; 18] = [
     "key/held",
     "key/refused",
     "key/idle",
+    "queue",
+    "urgent",
+    "customer/a",
+    "customer/b",
+    "all",
 ];
 
 /// Clients of one store, each with an engine of its own, and their history.
@@ -66,6 +73,7 @@ impl Drill {
     /// All of it, in some seconds; the history.
     pub async fn run(self) -> Vec<Operation> {
         let killed = join(join(self.killed(), self.silent()), self.of_a_template());
+        let killed = join(killed, self.in_line());
         let others = async {
             self.crowd().await;
             self.several().await;
@@ -389,5 +397,6 @@ fn asked(id: &str, permits: &[(&str, i64)], ttl: Option<Duration>) -> Asked {
         owner: None,
         ttl_us: ttl.map(|ttl| ttl.as_micros() as u64),
         waits: false,
+        priority: 0,
     }
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lockhouse_testkit::broken::Unfair;
 use lockhouse_testkit::place;
 use lockhouse_testkit::torture::faults::Fault;
 use lockhouse_testkit::torture::{Report, Size, run};
@@ -22,6 +23,17 @@ async fn torture_without_locks(store: &str, faults: &[Fault]) -> Report {
     torture_as(store, faults, |size| {
         size.without_locks = true;
         size.duration = Duration::from_secs(60);
+        size.rounds = 1;
+        size.once = false;
+        size.until_broken = true;
+    })
+    .await
+}
+
+async fn torture_unfairly(store: &str, unfair: Unfair) -> Report {
+    torture_as(store, &[Fault::LostReplies], |size| {
+        size.unfair = Some(unfair);
+        size.duration = Duration::from_secs(120);
         size.rounds = 1;
         size.once = false;
         size.until_broken = true;
@@ -53,6 +65,7 @@ async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size))
         fill: false,
         scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts"),
         without_locks: false,
+        unfair: None,
         mends_late: false,
         rounds: 4,
         once: true,
@@ -60,7 +73,7 @@ async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size))
         says: true,
     };
     sets(&mut size);
-    let is_true = !size.without_locks && !size.mends_late;
+    let is_true = !size.without_locks && size.unfair.is_none() && !size.mends_late;
     let report = run(Path::new(TORTURE), &size).await;
     println!("{report}");
     if is_true && !report.violations.is_empty() {
@@ -176,6 +189,22 @@ async fn a_store_without_its_locks_is_found_out() {
         "{:?}",
         report.violations
     );
+}
+
+/// P11.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_line_of_all_processes_is_found_out() {
+    let all = [
+        Unfair::NeverRegisters,
+        Unfair::PassesAllOver,
+        Unfair::IgnoresPriority,
+    ];
+    for unfair in all {
+        let report = torture_unfairly("sqlite", unfair).await;
+        let mut violations = report.violations.iter();
+        let is_named = violations.any(|violation| violation.starts_with("P11"));
+        assert!(is_named, "{unfair:?}: {:?}", report.violations);
+    }
 }
 
 /// So can the look whether all are at work again.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Owner, SemaphoreName, Ttl};
+use lockhouse::{
+    Ask, Code, Count, Error, ExternalId, Lockhouse, Owner, Priority, SemaphoreName, Ttl,
+};
 use lockhouse::{Refusal, Released, Request};
 
 use super::recorder::record;
@@ -193,6 +195,7 @@ fn ask(asked: &Asked) -> Result<Ask, Error> {
     ask.owner = asked.owner.as_deref().map(Owner::parse).transpose()?;
     let ttl = asked.ttl_us.map(Duration::from_micros);
     ask.ttl = ttl.map(Ttl::new).transpose()?;
+    ask.priority = Priority::new(asked.priority)?;
     Ok(ask)
 }
 

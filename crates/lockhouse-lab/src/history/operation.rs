@@ -96,6 +96,8 @@ pub struct Asked {
     pub ttl_us: Option<u64>,
     /// Whether it waits for room.
     pub waits: bool,
+    /// Its priority in the line.
+    pub priority: i32,
 }
 
 /// How a call was answered.

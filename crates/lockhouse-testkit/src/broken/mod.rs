@@ -8,9 +8,11 @@ mod asking;
 mod counting;
 mod ending;
 mod fencing;
+pub(crate) mod order;
 mod sabotage;
 mod templates;
 mod timing;
+mod unfair;
 mod unlocked;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use lockhouse_core::{Command, Decision, Loaded, Reply, Request, decide};
 
 use crate::history::Promise;
 pub use sabotage::{Broken, Sabotage};
+pub use unfair::Unfair;
 pub use unlocked::{UNLOCKED, connect};
 
 /// A broken store.
@@ -40,6 +43,7 @@ pub fn variants() -> impl Iterator<Item = &'static Variant> {
         fencing::VARIANTS,
         timing::VARIANTS,
         templates::VARIANTS,
+        order::VARIANTS,
     ];
     files.into_iter().flatten()
 }

@@ -1,5 +1,6 @@
 //! A store that decides wrongly, or without its lock, on the rows of the store in memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use lockhouse_core::store::{
     Batch, Due, Error, FullStore, Holders, Layer, Listing as _, Page, Store, Upkeep as _,
 };
 use lockhouse_core::{
-    Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName, Template,
+    Command, Decision, Loaded, Outcome, Request, Semaphore, SemaphoreName, Template, decide,
 };
 use lockhouse_stores::{Memory, MemoryTransaction};
 
@@ -22,6 +23,7 @@ type Decide = dyn Fn(Loaded, &[Command]) -> Decision + Send + Sync;
 pub struct Sabotage {
     decide: Box<Decide>,
     locks: bool,
+    hides_origins: bool,
     stale_looks: AtomicBool,
 }
 
@@ -34,6 +36,17 @@ impl Sabotage {
         Arc::new(Self {
             decide: Box::new(decide),
             locks,
+            hides_origins: false,
+            stale_looks: AtomicBool::new(false),
+        })
+    }
+
+    /// Hides that a template created a semaphore. Decides correctly otherwise.
+    pub(super) fn hiding_origins() -> Arc<Self> {
+        Arc::new(Self {
+            decide: Box::new(decide_without_origins),
+            locks: true,
+            hides_origins: true,
             stale_looks: AtomicBool::new(false),
         })
     }
@@ -47,6 +60,20 @@ impl Sabotage {
     fn looks_are_stale(&self) -> bool {
         self.stale_looks.load(Ordering::Relaxed)
     }
+}
+
+/// Decides as if no template had created a semaphore, and saves that one did.
+fn decide_without_origins(mut loaded: Loaded, commands: &[Command]) -> Decision {
+    let rows = loaded.semaphores.iter_mut();
+    let origins: BTreeMap<_, _> = rows
+        .filter_map(|(name, row)| Some((name.clone(), row.origin.take()?)))
+        .collect();
+    let mut decision = decide(loaded, commands);
+    for row in &mut decision.changes.semaphores {
+        let origin = origins.get(&row.name).cloned();
+        row.origin = row.origin.take().or(origin).filter(|_| row.exists());
+    }
+    decision
 }
 
 /// The store in memory, broken.
@@ -67,8 +94,10 @@ impl Broken {
             true => 0,
             false => semaphore.in_use,
         };
+        let origin = semaphore.origin.filter(|_| !self.sabotage.hides_origins);
         Semaphore {
             in_use,
+            origin,
             ..semaphore
         }
     }

@@ -113,6 +113,7 @@ impl Worker {
             owner: None,
             ttl_us: (!has_windows(names[0])).then(|| self.random.u64(2..=6) * 1_000_000),
             waits,
+            priority: 0,
         }
     }
 

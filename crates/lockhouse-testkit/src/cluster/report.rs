@@ -37,7 +37,7 @@ pub struct Outcome {
     pub(super) grants: usize,
     pub(super) windows: usize,
     pub(super) windows_passed_over: usize,
-    /// How many grants were held against a waiter that was served later (P11).
+    /// How many pairs of asks were decided and in order (P11).
     pub(super) in_turn: u64,
     pub(super) incidents: Vec<String>,
     /// The longest time from a fault until somebody was served, and from its end until all servers
@@ -223,11 +223,7 @@ impl fmt::Display for Outcome {
             "  {} operations, {} grants, {} not answered, {} windows with an order, {} passed over",
             self.operations, self.grants, self.unanswered, self.windows, self.windows_passed_over
         )?;
-        writeln!(
-            f,
-            "  {} grants held against waiters served later",
-            self.in_turn
-        )?;
+        writeln!(f, "  {} pairs of asks in order", self.in_turn)?;
         writeln!(
             f,
             "  {} faults; served again within {:.1?}, by all servers within {:.1?} of the end",
@@ -256,6 +252,7 @@ mod tests {
             owner: None,
             ttl_us: None,
             waits: false,
+            priority: 0,
         };
         Operation {
             client,

@@ -120,8 +120,7 @@ impl Call {
 
     fn end_turn(&mut self, granted: Option<&Request>) {
         if let Some(turn) = self.turn.take() {
-            let now_us = self.world.elapsed_us();
-            self.world.notes().turns.end(turn, granted, now_us);
+            self.world.notes().turns.end(turn, granted);
         }
     }
 

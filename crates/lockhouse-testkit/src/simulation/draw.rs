@@ -10,12 +10,16 @@ use super::plan::{
 /// How many owners there are.
 const OWNERS: usize = 2;
 
+const HOUR_MS: i64 = 3_600_000;
+
 /// Draws runs: what has been asked for so far may be asked for again.
 struct Draw {
     random: Rng,
     asked: Vec<Acquire>,
     is_quiet: bool,
     jumps: bool,
+    /// Whether the clock jumps by an hour each time.
+    by_hours: bool,
     /// Whether there is a template, and its semaphores are asked for.
     has_keys: bool,
 }
@@ -38,6 +42,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         asked: Vec::new(),
         is_quiet,
         jumps,
+        by_hours: seed.is_multiple_of(2),
         has_keys,
     };
     let template = has_keys.then(|| SetTemplate {
@@ -109,11 +114,21 @@ impl Draw {
                 ms: self.random.u64(10..1_000),
                 is_silent: self.random.bool(),
             },
-            3 if self.jumps => Deed::Jump {
-                ms: self.random.i64(-1_500..1_500),
+            3 if self.jumps => Deed::Jump { ms: self.jump_ms() },
+            7 => Deed::Stop {
+                ms: self.random.u64(100..4_500),
             },
             4..7 => Deed::ReadFault(self.fault()),
             _ => Deed::Fault(self.fault()),
+        }
+    }
+
+    fn jump_ms(&mut self) -> i64 {
+        let ms = self.random.i64(-1_500..1_500);
+        match self.by_hours {
+            true if ms < 0 => -HOUR_MS,
+            true => HOUR_MS,
+            false => ms,
         }
     }
 

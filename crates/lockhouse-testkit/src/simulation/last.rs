@@ -20,9 +20,6 @@ const SOON: Duration = Duration::from_millis(1_200);
 /// How long an engine may yet try again what failed before.
 const TRIED_AGAIN: Duration = Duration::from_secs(2);
 
-/// By how much the clock is set back at most.
-const FURTHEST_JUMP: Duration = Duration::from_millis(1_500);
-
 /// Longer than any time to live or wait.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -43,6 +40,9 @@ pub(super) async fn last(servers: &Arc<Servers>) {
         }));
     }
     world.settled().await;
+    if world.notes().set_back > LONG {
+        outlive_all(servers).await;
+    }
     let its = Arc::clone(servers);
     let ending = tokio::spawn(async move {
         // Again and again: a call that was cut off may be tried again still.
@@ -131,7 +131,7 @@ async fn unused_semaphores_are_deleted(servers: &Servers) {
         return;
     };
     // The time of the last use is kept to the second, and the clock may have been set back.
-    let set_back = FURTHEST_JUMP * world.notes().jumps;
+    let set_back = world.notes().set_back;
     sleep(idle + Duration::from_secs(2) + set_back + HEARD_FOR).await;
     sweep(servers, 0).await;
     for name in names {
@@ -181,13 +181,18 @@ fn last_lapse(servers: &Servers) -> Option<Timestamp> {
     live.filter_map(|grant| notes.ledger.lapses(grant)).max()
 }
 
+/// Waits until the last hold has lapsed.
+async fn outlive_all(servers: &Servers) {
+    if let Some(until) = last_lapse(servers) {
+        let left = until.duration_since(servers.world.now());
+        sleep(Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)).await;
+    }
+}
+
 /// P2, P10: after a sweep all is free, nobody waits, and the rows add up.
 async fn nothing_is_left(servers: &Servers) {
     let world = &servers.world;
-    if let Some(until) = last_lapse(servers) {
-        let left = until.duration_since(world.now());
-        sleep(Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)).await;
-    }
+    outlive_all(servers).await;
     sweep(servers, 0).await;
     for name in NAMES {
         for server in 0..servers.len() {

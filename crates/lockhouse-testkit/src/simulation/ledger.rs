@@ -187,7 +187,7 @@ impl Ledger {
             format!("{ask:?} is granted at {now} until {:?}", request.expires_at)
         })?;
         for permit in &request.permits {
-            self.pools.grant(id, permit, now)?;
+            self.pools.grant(self.commit, id, permit, now)?;
         }
         let grant = Grant {
             request: request.clone(),

@@ -204,6 +204,7 @@ fn take(servers: &Arc<Servers>, step: Step) {
         Deed::Fault(fault) => servers.store(at).befall(fault),
         Deed::ReadFault(fault) => servers.store(at).befall_read(fault),
         Deed::Cut { ms, is_silent } => servers.store(at).cut(ms, is_silent),
+        Deed::Stop { ms } => servers.store(at).stop(ms),
         Deed::Jump { ms } => servers.world.jump(ms),
     }
 }

@@ -92,6 +92,10 @@ pub(super) enum Deed {
         ms: u64,
         is_silent: bool,
     },
+    /// The server's process is stopped: for that time it sends and receives nothing.
+    Stop {
+        ms: u64,
+    },
     /// The store's clock is set.
     Jump {
         ms: i64,
@@ -281,6 +285,7 @@ impl fmt::Display for Deed {
                 let how = if *is_silent { "silently" } else { "openly" };
                 write!(f, "! cut off for {ms} ms, {how}")
             }
+            Deed::Stop { ms } => write!(f, "! stopped for {ms} ms"),
             Deed::Jump { ms } => write!(f, "! the store's clock jumps by {ms} ms"),
         }
     }
@@ -336,6 +341,16 @@ impl fmt::Display for Hold {
         match self.gives_up_ms {
             Some(ms) => write!(f, ", goes away after {ms} ms"),
             None => Ok(()),
+        }
+    }
+}
+
+impl Fault {
+    /// How much longer the call takes.
+    pub(super) fn lasts_ms(&self) -> u64 {
+        match self {
+            Fault::Before(_) | Fault::ReplyLost | Fault::CommitLost => 0,
+            Fault::AppliedLate { ms } | Fault::Stuck { ms, .. } | Fault::Slow { ms } => *ms,
         }
     }
 }

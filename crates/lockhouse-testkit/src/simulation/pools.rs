@@ -15,6 +15,8 @@ pub(super) struct Pools {
     template: Option<Template>,
     /// At which commit which semaphore came to what capacity; 0 if an ask could not have it any more.
     capacities: Vec<(u64, SemaphoreName, u32)>,
+    /// At which commit each semaphore came to exist, or ceased to.
+    there: Vec<(u64, SemaphoreName, bool)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -81,9 +83,18 @@ impl Pool {
 
 impl Pools {
     /// Enters a permit of a grant. A semaphore that does not exist is created by its template.
-    pub(super) fn grant(&mut self, id: &ExternalId, permit: &Permit, now: Timestamp) -> Check {
+    pub(super) fn grant(
+        &mut self,
+        commit: u64,
+        id: &ExternalId,
+        permit: &Permit,
+        now: Timestamp,
+    ) -> Check {
         let name = &permit.semaphore;
-        self.create(name);
+        if !self.exists(name) {
+            self.create(name);
+            self.note_capacity(commit, name);
+        }
         let pool = self.all.entry(name.clone()).or_default();
         ensure(permit.fence > pool.fence, "P7", || {
             format!(
@@ -108,12 +119,10 @@ impl Pools {
             return;
         };
         let pool = self.all.entry(name.clone()).or_default();
-        if !pool.exists {
-            pool.exists = true;
-            pool.capacity = capacity;
-            pool.slots = None;
-            pool.origin = Origin::Template;
-        }
+        pool.exists = true;
+        pool.capacity = capacity;
+        pool.slots = None;
+        pool.origin = Origin::Template;
     }
 
     /// A permit comes back.
@@ -327,6 +336,7 @@ impl Pools {
     fn note_capacity(&mut self, commit: u64, name: &SemaphoreName) {
         let capacity = self.capacity_of(name).unwrap_or(0);
         self.capacities.push((commit, name.clone(), capacity));
+        self.there.push((commit, name.clone(), self.exists(name)));
     }
 
     /// Of what has no row a template decides.
@@ -338,6 +348,14 @@ impl Pools {
                 self.note_capacity(commit, &name);
             }
         }
+    }
+
+    /// Whether `name` existed from the commit `from` until just before another, and so had a line.
+    pub(super) fn was_always_there(&self, name: &SemaphoreName, from: u64, before: u64) -> bool {
+        let of_it = || self.there.iter().filter(|(_, its, _)| its == name);
+        let at_first = of_it().rfind(|(at, ..)| *at <= from);
+        let mut later = of_it().filter(|(at, ..)| (from + 1..before).contains(at));
+        at_first.is_some_and(|(.., is_there)| *is_there) && later.all(|(.., is_there)| *is_there)
     }
 
     /// Whether `name` could have given `count` at all times between these commits.

@@ -18,6 +18,9 @@ use super::broken::line::{hide_origins, lose_wake};
 use super::plan::Fault;
 use super::world::World;
 
+/// How long a transaction waits for a lock.
+const LOCK_WAIT_MS: u64 = 500;
+
 /// The longest that a call which hears nothing takes; a store's contract says 10 s.
 const SILENCE: Duration = Duration::from_millis(9_900);
 
@@ -37,6 +40,8 @@ struct Wire {
     read_faults: VecDeque<Fault>,
     /// Until when nothing gets through, and whether nobody says so.
     cut: Option<(Instant, bool)>,
+    /// Until when the process is stopped.
+    stopped: Option<Instant>,
     /// Freed semaphores that were not notified yet.
     freed: BTreeSet<SemaphoreName>,
 }
@@ -71,6 +76,13 @@ impl Faulty {
     pub(super) fn cut(&self, ms: u64, is_silent: bool) {
         let until = Instant::now() + Duration::from_millis(ms);
         self.wire().cut = Some((until, is_silent));
+        self.world.is_away(&self.name, ms);
+    }
+
+    pub(super) fn stop(&self, ms: u64) {
+        let until = Instant::now() + Duration::from_millis(ms);
+        self.wire().stopped = Some(until);
+        self.world.is_away(&self.name, ms);
     }
 
     /// Nothing that was sent is heard of again, and nothing is sent.
@@ -108,6 +120,10 @@ impl Faulty {
             0 => {}
             ms => sleep(Duration::from_millis(ms)).await,
         }
+        let stopped = self.wire().stopped;
+        if let Some(until) = stopped.filter(|until| Instant::now() < *until) {
+            self.world.hang(until).await;
+        }
         if self.is_dead.load(Ordering::Relaxed) {
             std::future::pending().await
         }
@@ -125,14 +141,31 @@ impl Faulty {
         Err(Error::new(Kind::Unavailable, "cut off"))
     }
 
+    /// The fault of a call that began then. A call that was held up before has none, so that no call takes longer than a store's
+    /// contract allows.
+    fn next_fault(
+        &self,
+        begun: Instant,
+        faults: impl Fn(&mut Wire) -> &mut VecDeque<Fault>,
+    ) -> Option<Fault> {
+        match begun.elapsed() <= Duration::from_millis(2 * LOCK_WAIT_MS) {
+            true => faults(&mut self.wire()).pop_front(),
+            false => None,
+        }
+    }
+
     async fn hang(&self, ms: u64) {
         let until = Instant::now() + Duration::from_millis(ms);
         self.world.hang(until).await;
     }
 
     async fn read<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let begun = Instant::now();
         self.reach().await?;
-        let fault = self.wire().read_faults.pop_front();
+        let fault = self.next_fault(begun, |wire| &mut wire.read_faults);
+        if let Some(fault) = &fault {
+            self.world.is_away(&self.name, fault.lasts_ms());
+        }
         match fault {
             None => {}
             Some(Fault::Slow { ms } | Fault::AppliedLate { ms }) => {
@@ -237,7 +270,11 @@ impl Layer for Faulty {
     }
 
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
+        let begun = Instant::now();
         self.reach().await?;
+        if !self.world.locked(&batch.footprint).is_empty() {
+            self.world.is_away(&self.name, LOCK_WAIT_MS);
+        }
         if !self.world.lock_wait(batch).await {
             let locked = self.world.locked(&batch.footprint);
             let error = Error::new(Kind::Locked, "waited too long for a lock");
@@ -246,9 +283,10 @@ impl Layer for Faulty {
         if self.is_dead.load(Ordering::Relaxed) {
             std::future::pending().await
         }
-        let fault = self.wire().faults.pop_front();
+        let fault = self.next_fault(begun, |wire| &mut wire.faults);
         if let Some(fault) = &fault {
             self.world.log(|| format!("{}: {fault}", self.name));
+            self.world.is_away(&self.name, fault.lasts_ms());
         }
         let outcomes = match fault {
             Some(fault) => self.befallen(fault, batch).await?,

@@ -20,6 +20,9 @@ const STEP_US: i64 = 10_000_000;
 /// How much later one may come at another server who is served before. P11 says 500 ms and a commit.
 const OVERTAKES_US: i64 = 550_000;
 
+/// How long a server may retry after a fault until it is at work again.
+const AT_WORK_AGAIN_US: i64 = 2_000_000;
+
 /// How long it may take until a server that polls finds a row free, on a store that is slow or cut off.
 const FOUND_FREE_US: i64 = 3_000_000;
 
@@ -34,6 +37,10 @@ pub(super) struct Turns {
     locked: Vec<(u64, Footprint, Option<i64>)>,
     /// When each commit was.
     commits: BTreeMap<u64, i64>,
+    /// When a server may have been unable to claim what was left to it.
+    away: Vec<(String, i64, i64)>,
+    /// When the store's clock was set.
+    moved: Vec<i64>,
 }
 
 /// When one came, moved by its priority; and its number.
@@ -62,8 +69,6 @@ struct Waiter {
 struct Served {
     waiter: Waiter,
     request: Request,
-    /// When it was answered.
-    at_us: i64,
 }
 
 impl Turns {
@@ -116,6 +121,32 @@ impl Turns {
         }
     }
 
+    /// Records that the server may be unable to work for so long.
+    pub(super) fn is_away(&mut self, server: &str, ms: u64, now_us: i64) {
+        let until = now_us + ms.cast_signed() * 1_000 + AT_WORK_AGAIN_US;
+        self.away.push((server.to_owned(), now_us, until));
+    }
+
+    /// Records that the store's clock was set. Entries may be at wrong places until all servers have read the lines again.
+    pub(super) fn jump(&mut self, now_us: i64) {
+        self.moved.push(now_us);
+    }
+
+    /// Since when `server` had been at work at `at_us`, with a clock that was not set. `None` if it may have been away.
+    fn at_work_since(&self, server: &str, at_us: i64) -> Option<i64> {
+        let away = self.away.iter().filter(|(its, ..)| its == server);
+        let away = away.map(|(_, from, until)| (*from, *until));
+        let moved = self.moved.iter().map(|at| (*at, *at + AT_WORK_AGAIN_US));
+        let mut since = i64::MIN;
+        for (_, until) in away.chain(moved).filter(|(from, _)| *from <= at_us) {
+            since = until.max(since);
+            if until >= at_us {
+                return None;
+            }
+        }
+        Some(since)
+    }
+
     /// Whether a server may take a row of `ask` for locked.
     fn is_locked(&self, ask: &Ask, now_us: i64) -> bool {
         let mut locked = self.locked.iter();
@@ -126,15 +157,11 @@ impl Turns {
     }
 
     /// It was answered, or went away.
-    pub(super) fn end(&mut self, number: u64, granted: Option<&Request>, now_us: i64) {
+    pub(super) fn end(&mut self, number: u64, granted: Option<&Request>) {
         let waiter = self.waiting.remove(&number);
         if let (Some(waiter), Some(request)) = (waiter, granted) {
             let request = request.clone();
-            self.served.push(Served {
-                waiter,
-                request,
-                at_us: now_us,
-            });
+            self.served.push(Served { waiter, request });
         }
     }
 
@@ -200,32 +227,42 @@ impl Turns {
         others.filter(move |other| other.earliest <= waiter.place && share(&waiter.ask, &other.ask))
     }
 
-    /// P11: of two that want the same, the first has the lower fence, if it waited. Where no server is in trouble that
-    /// is so of two at different servers too, unless they came at about the same time.
+    /// P11: of two that want the same, the first has the lower fence, if it waited. Between servers that holds unless they came
+    /// at about the same time, or the first's server was in trouble. A waiter that waited through trouble counts as one that
+    /// came when its server was at work again.
     pub(super) fn check_order(&self, ledger: &Ledger, is_quiet: bool) -> Check {
         let waited = |served: &&Served| served.waiter.waits && !served.waiter.met_lock;
         for first in self.served.iter().filter(waited) {
-            let place = first.waiter.place;
-            let later = self.served.iter().filter(|later| {
-                let is_after = match later.waiter.server == first.waiter.server {
-                    true => place.1 < later.waiter.place.1 && place < later.waiter.place,
-                    false => is_quiet && first.waited_long_before(later),
-                };
-                is_after && later.waiter.is_new
-            });
             if !first.could_always_be_served(ledger) {
                 continue;
             }
-            for later in later {
+            for later in self.served.iter().filter(|later| later.waiter.is_new) {
                 let commit = ledger.grants.get(&later.request.external_id);
-                let granted = commit.and_then(|grant| self.commits.get(&grant.granted));
-                let overtakes = granted.is_some_and(|at| later.overtakes(first, *at, is_quiet));
+                let Some(at) = commit.and_then(|grant| self.commits.get(&grant.granted)) else {
+                    continue;
+                };
+                let overtakes = later.overtakes(first, ledger, *at, is_quiet)
+                    && self.comes_first(first, later, *at);
                 ensure(!overtakes, "P11", || {
                     format!("{:?} was served before {:?}", later, first)
                 })?;
             }
         }
         Ok(())
+    }
+
+    /// Whether `first` surely comes before `later`, which was granted at `at_us`.
+    fn comes_first(&self, first: &Served, later: &Served, at_us: i64) -> bool {
+        let (its, others) = (&first.waiter, &later.waiter);
+        if its.server == others.server {
+            return its.place.1 < others.place.1 && its.place < others.place;
+        }
+        let Some(since) = self.at_work_since(&its.server, at_us) else {
+            return false;
+        };
+        let late_us = since.saturating_sub(its.came_us).max(0);
+        others.place.0 - its.place.0 - late_us > OVERTAKES_US
+            && at_us - its.came_us - late_us > OVERTAKES_US
     }
 }
 
@@ -237,12 +274,6 @@ impl Waiter {
 }
 
 impl Served {
-    /// Whether it comes first, and stood in the line when the other was granted, so that the other's server knew.
-    fn waited_long_before(&self, later: &Served) -> bool {
-        let (its, others) = (&self.waiter, &later.waiter);
-        others.place.0 - its.place.0 > OVERTAKES_US && later.at_us - its.came_us > OVERTAKES_US
-    }
-
     /// Whether it never had to step aside.
     fn could_always_be_served(&self, ledger: &Ledger) -> bool {
         let since = self.waiter.since;
@@ -257,12 +288,21 @@ impl Served {
     }
 
     /// Whether it was granted at `at_us` what `first` had reserved.
-    fn overtakes(&self, first: &Served, at_us: i64, is_quiet: bool) -> bool {
+    fn overtakes(&self, first: &Served, ledger: &Ledger, at_us: i64, is_quiet: bool) -> bool {
+        let grant = ledger.grants.get(&self.request.external_id);
+        let granted = grant.map_or(0, |grant| grant.granted);
+        let has_line = |name: &SemaphoreName| {
+            self.waiter.server == first.waiter.server
+                || ledger
+                    .pools
+                    .was_always_there(name, first.waiter.since, granted)
+        };
         self.request.permits.iter().any(|permit| {
             let name = &permit.semaphore;
             let mut its = first.request.permits.iter();
             let is_before = its.any(|its| its.semaphore == *name && permit.fence < its.fence);
             is_before
+                && has_line(name)
                 && (keys::always_reserves(&first.waiter.ask, name)
                     || is_quiet && first.waiter.clear.was_long(at_us))
         })

@@ -74,6 +74,8 @@ pub(super) struct Notes {
     pub(super) violation: Option<Violation>,
     /// How often the clock was set.
     pub(super) jumps: u32,
+    /// By how much it was set back in total.
+    pub(super) set_back: Duration,
     pub(super) answers: Answers,
     /// Permits that the library renews, by their requests.
     pub(super) permits: BTreeMap<ExternalId, (Weak<Permit>, u32)>,
@@ -148,7 +150,19 @@ impl World {
     /// Sets the clock.
     pub(super) fn jump(&self, ms: i64) {
         self.clock.set_us.fetch_add(ms * 1_000, Ordering::Relaxed);
-        self.notes().jumps += 1;
+        let now_us = self.elapsed_us();
+        let mut notes = self.notes();
+        notes.jumps += 1;
+        if ms < 0 {
+            notes.set_back += Duration::from_millis(ms.unsigned_abs());
+        }
+        notes.turns.jump(now_us);
+    }
+
+    /// Records that the server may be unable to work for so long.
+    pub(super) fn is_away(&self, server: &str, ms: u64) {
+        let now_us = self.elapsed_us();
+        self.notes().turns.is_away(server, ms, now_us);
     }
 
     pub(super) fn store(&self) -> &dyn FullStore {

@@ -18,7 +18,6 @@ use super::process::Process;
 use super::proxy::Proxy;
 use super::run::Size;
 use super::segment::Segment;
-use crate::broken::UNLOCKED;
 use crate::place::is_postgres;
 use crate::redis::is_redis;
 
@@ -66,8 +65,8 @@ pub(super) struct Crew {
     folder: PathBuf,
     seed: u64,
     tasks: u32,
-    /// Whether clients and servers do without the store's locks.
-    without_locks: bool,
+    /// The prefix of the store's URLs, if it is broken on purpose.
+    broken: &'static str,
     born: u32,
 }
 
@@ -97,7 +96,7 @@ impl Crew {
             folder: size.folder.clone(),
             seed: size.seed,
             tasks: size.tasks,
-            without_locks: size.without_locks,
+            broken: size.broken(),
             born: 0,
         };
         for _ in 0..SERVERS {
@@ -309,10 +308,7 @@ impl Crew {
 
     /// The URL that clients and servers are given for the store at `url`.
     fn as_tortured(&self, url: String) -> String {
-        match self.without_locks {
-            true => format!("{UNLOCKED}{url}"),
-            false => url,
-        }
+        format!("{}{url}", self.broken)
     }
 
     /// Where those servers listen that were just started, and tells the proxies.

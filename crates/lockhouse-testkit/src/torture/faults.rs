@@ -159,6 +159,11 @@ impl Fault {
             || is_never_to_come(other, self)
     }
 
+    /// Whether it sets a clock.
+    pub fn is_of_a_clock(self) -> bool {
+        matches!(self, ClockClient | ClockServer | ClockDatabase)
+    }
+
     /// Whether it happens at a COMMIT.
     pub fn is_at_commit(self) -> bool {
         matches!(

@@ -9,7 +9,8 @@ use tokio::time::{sleep, timeout};
 use super::plan::LONGEST_TTL_MS;
 use super::probe::AGAIN;
 use super::segment::{
-    DELETED, FOUGHT, KEYED, PLAIN, RESIZED, SLOTTED, Segment, TEMPLATE, TIMED, capacity_for,
+    DELETED, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TEMPLATE, TIMED,
+    capacity_for,
 };
 use crate::history::{Answer, Asked, Recorded, Refused};
 
@@ -47,6 +48,8 @@ pub(super) struct Life {
     is_plain: bool,
     /// Whether it asks for what nobody waits for and all hold for a time.
     is_timed: bool,
+    /// Whether it waits in the one line of all processes.
+    is_in_line: bool,
     /// An ask that was granted.
     before: Option<Asked>,
     /// The requests that are left to expire, and since when.
@@ -55,6 +58,9 @@ pub(super) struct Life {
 
 /// How long the template's semaphores are kept that nobody uses.
 pub(super) const UNUSED: Duration = Duration::from_millis(1);
+
+/// How long a permit for which callers wait in line is held on average.
+const HELD_IN_LINE_MS: u64 = 250;
 
 /// How long some wait.
 const LONG_WAIT_MS: u64 = 4_000;
@@ -75,6 +81,7 @@ impl Life {
             asked: 0,
             is_plain: who.task == 0,
             is_timed: who.task == 1,
+            is_in_line: [2, 3].contains(&who.task),
             before: None,
             left: VecDeque::new(),
         }
@@ -85,6 +92,7 @@ impl Life {
             match self.random.u8(..100) {
                 0..85 if self.is_plain => self.hold_plainly().await,
                 0..85 if self.is_timed => self.hold_timed().await,
+                0..85 if self.is_in_line => self.hold_in_line().await,
                 0..54 => self.hold_by_time().await,
                 54..72 => self.hold_by_key().await,
                 72..82 => self.hold_by_owner().await,
@@ -141,6 +149,21 @@ impl Life {
             self.left.push_back((Instant::now(), ask.id.clone()));
         }
         self.before = Some(ask);
+    }
+
+    /// Waits with about eight others, each of which holds for a while. So each waits for long enough to be overtaken, if it can be.
+    async fn hold_in_line(&mut self) {
+        let mut ask = self.ask(&[LINED_UP], Some(LONGEST_TTL_MS));
+        ask.permits[0].1 = 1;
+        ask.waits = true;
+        ask.priority = i32::from(self.random.u8(..6) == 0);
+        let wait = Duration::from_millis(2 * LONG_WAIT_MS);
+        let answer = self.until_known(&ask, wait).await;
+        if !matches!(answer, Answer::Granted { .. }) {
+            return self.pause(5).await;
+        }
+        self.pause(2 * HELD_IN_LINE_MS).await;
+        self.give_back(&ask.id).await;
     }
 
     /// Renews, gives back, or lets the time pass.
@@ -343,6 +366,7 @@ impl Life {
             owner: None,
             ttl_us: ttl_ms.map(|ms| ms * 1_000),
             waits: false,
+            priority: 0,
         }
     }
 

@@ -8,6 +8,8 @@
 //! B 0 7 1200 A id ttl owner waits semaphore:count…
 //! E 0 1300 G now semaphore:count:fence…
 //! ```
+//!
+//! `waits` is 0 or 1, then `@` and the priority unless that is 0.
 
 #[cfg(test)]
 mod tests;

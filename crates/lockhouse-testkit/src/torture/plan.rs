@@ -17,6 +17,9 @@ pub const LONGEST_TTL_MS: u64 = 3_000;
 
 const LEAST_CALM_MS: u64 = 300;
 
+/// The least time without a fault before every third round, so that the order of waiters can be decided (P11).
+const CALM_IN_LINE_MS: u64 = 4_500;
+
 /// How long all is well before and after a fault that is kept apart.
 const APART_MS: u64 = 6_000;
 
@@ -148,8 +151,10 @@ impl Plan {
         let is_apart = self.apart.is_some_and(|apart| faults.contains(&apart));
         let was_apart = mem::replace(&mut self.was_apart, is_apart);
         let least = if is_apart || was_apart { APART_MS } else { 0 };
+        let calm_ms = least + self.random.u64(LEAST_CALM_MS..=self.calm_ms);
+        let is_long = self.rounds % 3 == 1;
         Round {
-            calm_ms: least + self.random.u64(LEAST_CALM_MS..=self.calm_ms),
+            calm_ms: calm_ms.max(if is_long { CALM_IN_LINE_MS } else { 0 }),
             faults: faults.into_iter().map(|fault| self.stage(fault)).collect(),
             lasts_ms,
         }
@@ -265,6 +270,16 @@ mod tests {
             if is_apart(&pair[0]) || is_apart(&pair[1]) {
                 assert!(pair[1].calm_ms >= APART_MS);
             }
+        }
+    }
+
+    /// Otherwise the order of no waiters could be decided.
+    #[test]
+    fn a_long_time_without_faults_precedes_every_third_round() {
+        let plan = Plan::new(5, &[Fault::KillServer]).calm_up_to(Duration::ZERO);
+        let calm: Vec<_> = plan.take(9).map(|round| round.calm_ms).collect();
+        for (nth, calm_ms) in calm.iter().enumerate() {
+            assert_eq!(*calm_ms >= CALM_IN_LINE_MS, nth % 3 == 0, "{calm:?}");
         }
     }
 

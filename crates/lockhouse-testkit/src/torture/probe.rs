@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::plan::LONGEST_TTL_MS;
-use super::segment::{DELETED, FOUGHT, KEYED, PLAIN, RESIZED, SLOTTED, Segment, TIMED};
+use super::segment::{DELETED, FOUGHT, KEYED, LINED_UP, PLAIN, RESIZED, SLOTTED, Segment, TIMED};
 use crate::history::{Answer, Asked, Call, Recorded, Refused, now_us};
 
 /// How often what was not answered is asked again.
@@ -19,12 +19,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SESSIONS: &str = "owners' sessions";
 
 /// The semaphores that are asked for together: an ask for several needs them all.
-pub(super) fn kinds() -> [Vec<&'static str>; 7] {
+pub(super) fn kinds() -> [Vec<&'static str>; 8] {
     let names = |some: &[(&'static str, u32)]| some.iter().map(|(name, _)| *name).collect();
     [
         names(&PLAIN),
         names(&FOUGHT),
         names(&[TIMED]),
+        names(&[LINED_UP]),
         names(&[RESIZED]),
         names(&[DELETED]),
         names(&[SLOTTED]),
@@ -80,6 +81,7 @@ pub(super) async fn ask(
         owner: None,
         ttl_us: (!is_plain).then_some(LONGEST_TTL_MS * 1_000),
         waits: false,
+        priority: 0,
     };
     let (mut was_lost, mut decided) = (false, None);
     for _ in 0..AGAIN {

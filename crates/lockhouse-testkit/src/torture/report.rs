@@ -109,7 +109,7 @@ impl Report {
         self.windows
     }
 
-    /// How many grants were held against a waiter that was served later (P11).
+    /// How many pairs of asks were decided and in order (P11).
     pub fn in_turn(&self) -> u64 {
         self.in_turn
     }
@@ -155,7 +155,7 @@ impl Report {
             "windows": self.windows,
             "windows_passed_over": self.windows_passed_over,
             "refusals_decided": self.refusals,
-            "grants_held_against_waiters": self.in_turn,
+            "pairs_in_order": self.in_turn,
             "faults": faults.collect::<serde_json::Map<_, _>>(),
             "faults_missed": self.missed,
             "mixes": self.mixes,
@@ -235,7 +235,7 @@ impl fmt::Display for Report {
             f,
             "  refusals decided where permits come back by their time {refusals}"
         )?;
-        writeln!(f, "  grants held against waiters served later {in_turn}")?;
+        writeln!(f, "  pairs of asks that were served in order {in_turn}")?;
         writeln!(
             f,
             "  releases asked again that claim an end which another claims {}",

@@ -22,6 +22,7 @@ use super::segment::Segment;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work;
+use crate::broken::{UNLOCKED, Unfair};
 use crate::database::Database;
 use crate::history::now_us;
 use crate::redis::{self, is_redis};
@@ -29,6 +30,9 @@ pub(super) use segments::OURS;
 
 /// The stores that can be tortured, as a command line names them.
 pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis", "valkey"];
+
+/// How long after a clock was set processes may be busy with the TTLs that this changed.
+const CLOCK_IS_SET_US: u64 = 500_000;
 
 /// The store under test, and the size of the run.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub struct Size {
     pub scripts: PathBuf,
     /// Clients and servers do without the store's locks, to see that it is found out.
     pub without_locks: bool,
+    /// Clients and servers break the line of all processes, to see that it is found out.
+    pub unfair: Option<Unfair>,
     /// Mends a fault only when all should have been at work again, to see that it is found out.
     pub mends_late: bool,
     /// After so many rounds what was done is checked.
@@ -74,6 +80,15 @@ impl Size {
             // middle of a transaction keeps its locks for as long as the clock is set back then.
             "postgres" => plan.apart(Fault::ClockDatabase),
             _ => plan,
+        }
+    }
+
+    /// The prefix of the URLs of clients and servers.
+    pub(super) fn broken(&self) -> &'static str {
+        match self.unfair {
+            Some(unfair) => unfair.prefix(),
+            None if self.without_locks => UNLOCKED,
+            None => "",
         }
     }
 
@@ -216,6 +231,7 @@ impl Run<'_> {
                 missed.push(staged.fault);
             }
         }
+        let all_begun = now_us();
         sleep(Duration::from_millis(round.lasts_ms)).await;
         self.look_for_the_dead();
         if self.size.mends_late {
@@ -223,6 +239,7 @@ impl Run<'_> {
         }
         let starts = self.crew.starts_at_heal();
         let mends_from = Instant::now();
+        let begins_to_mend = now_us();
         self.stage.mend(&mut self.crew, &round.faults).await;
         let mending = mends_from.elapsed().as_secs_f64();
         let starts = self.crew.starts_at_heal() - starts;
@@ -232,6 +249,17 @@ impl Run<'_> {
         let dead = self.crew.replace_dead(self.segment).await;
         let took = self.at_work_since(mended, round).await;
         self.report.mended(&came, starts, took);
+        let at_work = mended + took.as_micros() as u64;
+        self.stage
+            .away
+            .extend(match came.iter().all(|fault| fault.is_of_a_clock()) {
+                // Processes work while a clock is off, but not at once when it is set.
+                true => vec![
+                    (begun, all_begun + CLOCK_IS_SET_US),
+                    (begins_to_mend, at_work),
+                ],
+                false => vec![(begun, at_work)],
+            });
         for client in dead {
             self.bury(client).await;
         }

@@ -17,6 +17,9 @@ pub(super) const FOUGHT: [(&str, u32); 3] = [("hot", 3), ("warm", 8), ("wide", 4
 /// for lack of room whether there was some (P10).
 pub(super) const TIMED: (&str, u32) = ("timed", 4);
 
+/// Asked for with a wait only, and one permit at a time, so that order can be decided (P11).
+pub(super) const LINED_UP: (&str, u32) = ("lined-up", 1);
+
 /// Resized all the time.
 pub(super) const RESIZED: (&str, u32) = ("resized", 5);
 
@@ -46,7 +49,7 @@ pub(super) fn semaphores(tasks: u32) -> impl Iterator<Item = (&'static str, u32)
     let fought = FOUGHT.into_iter().chain([RESIZED, DELETED]);
     PLAIN
         .into_iter()
-        .chain([TIMED])
+        .chain([TIMED, LINED_UP])
         .chain(fought.map(move |(name, usual)| (name, capacity_for(tasks, usual))))
 }
 

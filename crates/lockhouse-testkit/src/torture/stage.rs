@@ -33,6 +33,8 @@ pub(super) struct Stage {
     pub(super) moved: Moved,
     /// When something was wrong, from its beginning until it was mended.
     pub(super) troubled: Vec<(u64, u64)>,
+    /// When a process may have been unable to work, until all were at work again.
+    pub(super) away: Vec<(u64, u64)>,
     /// Processes that were killed on purpose, or are known to have ended.
     pub(super) killed: Vec<u32>,
     /// Where the data is, if it may be filled.
@@ -49,6 +51,7 @@ impl Stage {
                 ..Moved::default()
             },
             troubled: Vec::new(),
+            away: Vec::new(),
             killed: Vec::new(),
             disk,
             nuisances: Vec::new(),

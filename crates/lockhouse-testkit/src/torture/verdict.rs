@@ -34,10 +34,19 @@ pub(super) struct Verdict {
     pub(super) windows_passed_over: u64,
     /// How many refusals for lack of room were decided on semaphores whose permits expire.
     pub(super) refusals: u64,
-    /// How many grants were held against a waiter that was served later.
+    /// How many pairs of asks were decided and in order (P11).
     pub(super) in_turn: u64,
     /// Promises that were broken, in words.
     pub(super) violations: Vec<String>,
+}
+
+/// When faults were active.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    /// Answers may have been lost.
+    pub(super) lost: Vec<(u64, u64)>,
+    /// Some process may have been unable to claim what was left to it.
+    pub(super) away: Vec<(u64, u64)>,
 }
 
 /// All notes of a segment.
@@ -90,12 +99,12 @@ fn without_guesses(
     (history, guesses)
 }
 
-/// Checks a segment. Its rows were read when all was over; at `troubled` times something was wrong.
+/// Checks a segment. Its rows were read when all was over.
 pub(super) fn judge(
     segment: Segment,
     history: &[Operation],
     rows: &Rows,
-    (moved, troubled): (&Moved, &[(u64, u64)]),
+    (moved, troubles): (&Moved, &Troubles),
 ) -> Verdict {
     let mut verdict = Verdict {
         permits: rows.permits.len() as u64,
@@ -105,11 +114,11 @@ pub(super) fn judge(
         let kind = (kind(&operation.call), answer(&operation.answer));
         *verdict.operations.entry(kind).or_default() += 1;
     }
-    let (history, guesses) = without_guesses(history, rows, moved, troubled);
+    let (history, guesses) = without_guesses(history, rows, moved, &troubles.lost);
     verdict.guesses = guesses;
     let mut broken = check_moved(&history, rows, moved);
     broken.extend(late_grants(&history, rows, moved, client::has_engine));
-    let (overtaken, in_turn) = overtaken(&history, troubled);
+    let (overtaken, in_turn) = overtaken(&history, &troubles.away);
     verdict.in_turn = in_turn;
     broken.extend(overtaken);
     verdict.violations = broken.iter().map(ToString::to_string).collect();

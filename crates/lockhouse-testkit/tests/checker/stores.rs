@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lockhouse::Lockhouse;
 use lockhouse_testkit::drill::Drill;
-use lockhouse_testkit::history::check;
+use lockhouse_testkit::history::{check, overtaken};
 use lockhouse_testkit::place::Place;
 use lockhouse_testkit::rows;
 
@@ -12,7 +12,7 @@ use crate::variants::said;
 
 lockhouse_testkit::on_each_store!(a_drill_breaks_nothing);
 
-/// P1 to P10.
+/// P1 to P11.
 async fn a_drill_breaks_nothing(place: Place) {
     let mut clients: Vec<Lockhouse> = Vec::new();
     for _ in 0..4 {
@@ -22,6 +22,9 @@ async fn a_drill_breaks_nothing(place: Place) {
     let rows = rows::read(place.url()).await;
     let found = check(&history, Some(&rows));
     assert!(found.is_empty(), "{}", said(&found));
+    let (found, decided) = overtaken(&history, &[]);
+    assert!(found.is_empty(), "{}", said(&found));
+    assert!(decided > 0, "nothing was decided of P11");
     let windows = lockhouse_testkit::linear::windows(&history);
     assert!(windows.broken.is_empty(), "{:?}", windows.broken);
     assert!(windows.linearizable > 10, "{windows:?}");

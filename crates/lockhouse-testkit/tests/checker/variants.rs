@@ -8,7 +8,7 @@ use lockhouse::{Lockhouse, Timestamp};
 use lockhouse_testkit::broken::{self, Broken, Sabotage, Variant};
 use lockhouse_testkit::drill::{Drill, SEMAPHORES};
 use lockhouse_testkit::history::{
-    Move, Moved, Operation, Rows, Violation, check, check_moved, now_us, rows,
+    Move, Moved, Operation, Rows, Violation, check, check_moved, now_us, overtaken, rows,
 };
 
 /// The history of a drill on a store in memory, and its rows.
@@ -36,6 +36,9 @@ async fn a_store_that_is_whole_breaks_nothing() {
     // Also where the rows can't be seen.
     let found = check(&history, None);
     assert!(found.is_empty(), "{}", said(&found));
+    let (found, decided) = overtaken(&history, &[]);
+    assert!(found.is_empty(), "{}", said(&found));
+    assert!(decided >= 2, "{decided}");
     let found = by_a_clock_that_was_set(&history, rows);
     assert!(found.is_empty(), "{}", said(&found));
 }
@@ -76,8 +79,11 @@ async fn every_broken_store_is_caught() {
 /// The message if the variant is not caught.
 async fn missed(variant: &Variant) -> Option<String> {
     let (history, rows) = drilled((variant.sabotage)()).await;
-    let found = check(&history, Some(&rows));
-    let found_too = by_a_clock_that_was_set(&history, rows);
+    let mut found = check(&history, Some(&rows));
+    let mut found_too = by_a_clock_that_was_set(&history, rows);
+    let (overtaken, _) = overtaken(&history, &[]);
+    found.extend(overtaken.clone());
+    found_too.extend(overtaken);
     let promises: BTreeSet<_> = found.iter().map(|violation| violation.promise).collect();
     println!("{:50} {} of {promises:?}", variant.name, variant.breaks);
     let named = found.iter().find(|v| v.promise == variant.breaks);

@@ -38,6 +38,7 @@ fn acquire(id: &str) -> Call {
         owner: None,
         ttl_us: None,
         waits: false,
+        priority: 0,
     })
 }
 

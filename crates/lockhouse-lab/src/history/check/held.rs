@@ -9,14 +9,26 @@ use super::templates::Templates;
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 
 /// A span of time in which an operation's permits are surely held.
-struct Span<'a> {
+pub(super) struct Span<'a> {
     grant: &'a Operation,
-    count: i64,
-    from: u64,
-    to: u64,
+    pub(super) count: i64,
+    pub(super) from: u64,
+    pub(super) to: u64,
 }
 
 pub(super) fn more_than_there_are(scene: &Scene<'_>) -> Vec<Violation> {
+    let capacities = greatest_capacities(scene);
+    let templates = Templates::of(scene);
+    let broken = spans(scene).into_iter().filter_map(|(semaphore, spans)| {
+        let by_template = templates.greatest(semaphore);
+        let capacity = by_template.max(capacities.get(semaphore).copied())?;
+        over(semaphore, capacity, spans)
+    });
+    broken.collect()
+}
+
+/// The spans in which permits are surely held, by semaphore.
+pub(super) fn spans<'a>(scene: &Scene<'a>) -> HashMap<&'a str, Vec<Span<'a>>> {
     let mut spans: HashMap<&str, Vec<Span<'_>>> = HashMap::new();
     for facts in scene.requests.values() {
         let Some(grant) = facts.first_grant() else {
@@ -38,14 +50,7 @@ pub(super) fn more_than_there_are(scene: &Scene<'_>) -> Vec<Violation> {
             }
         }
     }
-    let capacities = greatest_capacities(scene);
-    let templates = Templates::of(scene);
-    let broken = spans.into_iter().filter_map(|(semaphore, spans)| {
-        let by_template = templates.greatest(semaphore);
-        let capacity = by_template.max(capacities.get(semaphore).copied())?;
-        over(semaphore, capacity, spans)
-    });
-    broken.collect()
+    spans
 }
 
 /// When it is surely held: one span, or several where it was renewed late.
@@ -116,7 +121,7 @@ fn over(semaphore: &str, capacity: i64, mut spans: Vec<Span<'_>>) -> Option<Viol
 }
 
 /// A resize below what is held revokes nothing, so what counts is the greatest that there ever was.
-fn greatest_capacities<'a>(scene: &Scene<'a>) -> HashMap<&'a str, i64> {
+pub(super) fn greatest_capacities<'a>(scene: &Scene<'a>) -> HashMap<&'a str, i64> {
     let mut greatest: HashMap<&str, i64> = HashMap::new();
     let mut see = |name: &'a str, capacity: i64| {
         let known = greatest.entry(name).or_insert(capacity);

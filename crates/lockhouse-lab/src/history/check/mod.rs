@@ -21,15 +21,16 @@
 //! | P8 | what expired ended when its time had passed, and nothing else did | nothing is told to have expired before its time can have passed; an unrenewed request expires its time to live after its grant; one distance between the store's clock and the monotonic one explains all grants; no owner is taken to be silent while its last heartbeat lasts; a client that is awake gets no grant that has expired |
 //! | P9 | | what was told to be granted, ended or renewed is in the rows; what the rows have was asked for; a semaphore has the capacity that was answered last, and is deleted if that was; nobody is told that one is unknown that is surely there, nor that it is too small for what surely fits, nor that there is none for which a template was set; an id that was granted is not unknown later. And a breach of P5 or P10 is one of P9 where an answer was lost before |
 //! | P10 | | nobody is refused for lack of room while the permits that are possibly held leave enough of it, a second after the time of what nobody ended, or its owner's |
-//! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later |
+//! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later. And nobody is refused for lack of room while all waiters for it lack a keyed semaphore |
 //!
 //! A semaphore of a template may be deleted while nobody holds of it. While permits of it are held,
 //! its definition is checked.
 //!
 //! P12 is not decided here. P10 is not decided for semaphores whose capacity changed, nor while
-//! they have waiters: a waiter comes first even if there is room. The requests of a session count
-//! as held until the session may have lapsed. Purged rows count as lost, so the history must be
-//! younger than the purge. Staleness is judged by the upkeep's default age.
+//! they have waiters: a waiter comes first even if there is room, unless it surely lacks a keyed
+//! semaphore (P11). The requests of a session count as held until the session may have lapsed.
+//! Purged rows count as lost, so the history must be younger than the purge. Staleness is judged by
+//! the upkeep's default age.
 //!
 //! All of it is linear in operations and rows, but for sorting them; the heartbeats of an owner are gone
 //! through for each of its requests, the capacities of a semaphore for each who was told that it is too
@@ -42,6 +43,7 @@ mod facts;
 mod fences;
 mod grants;
 mod held;
+mod keys;
 mod known;
 mod lost;
 mod order;

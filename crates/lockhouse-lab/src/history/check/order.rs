@@ -1,206 +1,351 @@
-//! P11: who was granted before somebody who came long before.
+//! P11: finds waiters that were overtaken by an ask that came long after them.
 //!
-//! It is decided of waiters that ask for one semaphore, and that got there what somebody else who came later had got
-//! before: so much as that was free, and left to them. All have the same priority.
+//! Two asks that were under way together are compared. The first waits for one semaphore, and has the lower place: the time
+//! at which it was sent, less ten seconds for each step of its priority. The second was granted at least as much of that
+//! semaphore, so the first fitted. The first was overtaken if it was granted later, or if it was refused for lack of room
+//! after the second was answered.
 //!
-//! P11 allows 500 ms and one commit. How long a commit took then is what the slowest call without a wait took: it has an
-//! arrival and a commit, as each of the two has.
+//! P11 allows 500 ms and one commit. The slowest call on that semaphore that is one commit, of those between the two, says
+//! how long a commit took then.
+//!
+//! A process that does not claim in time what is left to it may be passed over. During a fault, or where commits are slow,
+//! that can be any process. So nothing is decided of a grant at such a time, and a waiter that waited through it counts as
+//! one that came at its end.
 
-use std::collections::{BTreeMap, BinaryHeap};
+#[cfg(test)]
+mod tests;
 
-use crate::history::{Answer, Asked, Operation, Promise, Violation};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How much later one may come who is served before, beside a commit.
+use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
+
+/// By how much a later ask may be served first, beside a commit.
 const LATER_US: u64 = 500_000;
 
-/// No commit counts for more: a slower one is trouble.
-const SLOWEST_COMMIT_US: u64 = 1_000_000;
+/// A process has 700 ms to claim what is left to it, and may pause for 500 ms of them before it polls. With a slower commit
+/// it may be late.
+const SLOW_COMMIT_US: u64 = 200_000;
 
-/// How long after something was mended processes may still be finding that out.
-const MENDING_US: u64 = 5_000_000;
+/// The time that a step of priority is worth.
+const STEP_US: i64 = 10_000_000;
 
-/// A grant on one semaphore.
-#[derive(Clone, Copy, Debug)]
-struct Grant<'a> {
-    operation: &'a Operation,
-    count: i64,
-    fence: i64,
-    /// Whether it waited for nothing else.
-    waits_alone: bool,
-}
+/// The slowest commit is noted for each span of this length.
+const SPAN_US: u64 = 100_000;
 
-/// Waiters that were overtaken, and how many pairs of waiters were looked at. At `troubled` times some process could
-/// not come for what was left to it: whoever waited then may be overtaken by so much more.
+/// The waiters that were overtaken, and the number of pairs that were decided. A pair counts only if it would be a violation
+/// in the other order. At `troubled` times a process may have been unable to claim what was left to it: each lasts until all
+/// processes were at work again.
 pub fn overtaken(operations: &[Operation], troubled: &[(u64, u64)]) -> (Vec<Violation>, u64) {
+    let of_semaphores = commits(operations);
     let (mut found, mut decided) = (Vec::new(), 0);
-    for mut grants in by_semaphore(operations).into_values() {
-        // From the last grant to the first, with those who were granted later by when they came.
-        grants.sort_by_key(|grant| std::cmp::Reverse(grant.fence));
-        let mut later: BinaryHeap<(std::cmp::Reverse<u64>, usize)> = BinaryHeap::new();
-        for (index, grant) in grants.iter().enumerate() {
-            if let Some((_, first)) = later.peek() {
-                let first = &grants[*first];
+    for (name, asks) in by_semaphore(operations) {
+        let commits = of_semaphores.get(name).map_or(&[][..], Vec::as_slice);
+        let (slow, quick): (Vec<_>, Vec<_>) = commits.iter().copied().partition(is_slow);
+        let judge = Judge {
+            commits: Commits::of(&quick),
+            troubled: merged([troubled, &slow].concat()),
+        };
+        let mut is_known = vec![false; asks.len()];
+        for (i, one) in asks.iter().enumerate() {
+            let with = asks.iter().enumerate().skip(i + 1);
+            let with = with.take_while(|(_, other)| other.operation.begun < one.operation.ended);
+            for (k, other) in with {
+                let ((first, number), second) = match one.place <= other.place {
+                    true => ((one, i), other),
+                    false => ((other, k), one),
+                };
+                let Some(is_overtaken) = judge.is_overtaken(first, second) else {
+                    continue;
+                };
                 decided += 1;
-                if first.count <= grant.count
-                    && came_long_before(first, grant, troubled, operations)
-                {
-                    let what = format!(
-                        "a waiter was granted under fence {} what one who came later had under {}",
-                        first.fence, grant.fence
-                    );
-                    let shown = [first.operation, grant.operation];
-                    found.push(Violation::new(Promise::P11, what).by(shown));
+                if is_overtaken && !std::mem::replace(&mut is_known[number], true) {
+                    found.push(violation(first, second));
                 }
-            }
-            if grant.waits_alone {
-                later.push((std::cmp::Reverse(grant.operation.begun), index));
             }
         }
     }
     (found, decided)
 }
 
-fn came_long_before(
-    first: &Grant<'_>,
-    grant: &Grant<'_>,
-    troubled: &[(u64, u64)],
-    operations: &[Operation],
-) -> bool {
-    let (came, later) = (first.operation.begun, grant.operation.begun);
-    let earlier = later.saturating_sub(came);
-    if earlier <= LATER_US {
-        return false;
+fn violation(first: &Ask<'_>, second: &Ask<'_>) -> Violation {
+    let by = second.grant.map_or(0, |grant| grant.fence);
+    let what = match first.grant {
+        Some(Grant { fence, .. }) => format!(
+            "a waiter was granted under fence {fence} what an ask that came later had under {by}"
+        ),
+        None => format!("a waiter was refused what an ask that came later had under fence {by}"),
+    };
+    Violation::new(Promise::P11, what).by([first.operation, second.operation])
+}
+
+/// An ask and one of its semaphores.
+#[derive(Clone, Copy, Debug)]
+struct Ask<'a> {
+    operation: &'a Operation,
+    count: i64,
+    /// The latest place that it can have.
+    place: i64,
+    /// The earliest: an ask that is sent again with its id may still have its first place.
+    earliest: i64,
+    /// Whether it waits for this semaphore alone.
+    waits_alone: bool,
+    grant: Option<Grant>,
+    was_refused: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    fence: i64,
+    /// The earliest time of the grant.
+    after: u64,
+}
+
+impl Ask<'_> {
+    /// The earliest and the latest time of the grant.
+    fn granted_within(&self) -> Option<(u64, u64)> {
+        Some((self.grant?.after, self.operation.ended))
     }
-    let trouble = troubled.iter().map(|(from, to)| {
-        let (from, to) = (*from, to.saturating_add(MENDING_US));
-        to.min(grant.operation.ended).saturating_sub(from.max(came))
-    });
-    let trouble: u64 = trouble.sum();
-    let commit = slowest_commit(operations, (came, grant.operation.ended));
-    earlier > LATER_US.saturating_add(commit).saturating_add(trouble)
 }
 
-/// How long the slowest call took that did not wait, of those between two times.
-fn slowest_commit(operations: &[Operation], (from, to): (u64, u64)) -> u64 {
-    let took = operations.iter().filter_map(|operation| {
-        let waits = operation.asked().is_some_and(|asked| asked.waits);
-        let is_between = operation.begun < to && operation.ended > from;
-        (is_between && !waits).then(|| operation.ended - operation.begun)
-    });
-    took.max().unwrap_or(0).min(SLOWEST_COMMIT_US)
+struct Judge {
+    commits: Commits,
+    troubled: Vec<(u64, u64)>,
 }
 
-fn by_semaphore(operations: &[Operation]) -> BTreeMap<&str, Vec<Grant<'_>>> {
-    let mut grants: BTreeMap<&str, Vec<Grant<'_>>> = BTreeMap::new();
+impl Judge {
+    /// Whether `second` overtook `first`. `None` if that is not certain either way.
+    fn is_overtaken(&self, first: &Ask<'_>, second: &Ask<'_>) -> Option<bool> {
+        let (_, second_by) = second.granted_within()?;
+        if !first.waits_alone || first.count > second.count {
+            return None;
+        }
+        let is_later = |grant: Grant| Some(grant.fence) > second.grant.map(|grant| grant.fence);
+        let is_overtaken = first.grant.map_or(first.was_refused, is_later);
+        let earlier = if is_overtaken { second } else { first };
+        let (from, to) = earlier.granted_within()?;
+        let (begun, ended) = (first.operation.begun, first.operation.ended);
+        let came = begun.max(self.calm_since(from, to)?);
+        let commit = self.commits.slowest(came, to);
+        let allowed = LATER_US + commit;
+        let place = first.place.saturating_add_unsigned(came - begun);
+        let is_before = second.earliest.saturating_sub(place) > allowed.cast_signed();
+        let has_stood = |at: u64| at.saturating_sub(came) > allowed;
+        let is_decided = match is_overtaken {
+            true => has_stood(from) && (first.grant.is_some() || second_by + commit < ended),
+            false => has_stood(ended),
+        };
+        (is_before && is_decided).then_some(is_overtaken)
+    }
+
+    /// The end of the last trouble before `from`. `None` if there was trouble between `from` and `to`.
+    fn calm_since(&self, from: u64, to: u64) -> Option<u64> {
+        let before = self.troubled.partition_point(|(_, mended)| *mended < from);
+        let is_calm = self
+            .troubled
+            .get(before)
+            .is_none_or(|(begun, _)| *begun > to);
+        let last = before
+            .checked_sub(1)
+            .map_or(0, |last| self.troubled[last].1);
+        is_calm.then_some(last)
+    }
+}
+
+/// The spans in order. Those that meet become one.
+fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut().filter(|(_, last)| from <= *last) {
+            Some((_, last)) => *last = to.max(*last),
+            None => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+/// The times of the calls that were one commit and were answered, by semaphore.
+fn commits(operations: &[Operation]) -> HashMap<&str, Vec<(u64, u64)>> {
+    let asked = operations.iter().filter_map(Operation::asked);
+    let permits: HashMap<_, _> = asked
+        .map(|asked| (asked.id.as_str(), asked.permits.as_slice()))
+        .collect();
+    let mut commits: HashMap<&str, Vec<_>> = HashMap::new();
     for operation in operations {
-        let (Some(Asked { waits, .. }), Answer::Granted { permits, now: true }) =
-            (operation.asked(), &operation.answer)
-        else {
+        if operation.ended == NEVER || operation.answer == Answer::Unknown {
+            continue;
+        }
+        let Some(id) = of_one_commit(&operation.call) else {
             continue;
         };
-        for held in permits {
-            let Some(fence) = held.fence else { continue };
-            grants.entry(&held.semaphore).or_default().push(Grant {
+        for (name, _) in permits.get(id).copied().unwrap_or_default() {
+            let times = (operation.begun, operation.ended);
+            commits.entry(name).or_default().push(times);
+        }
+    }
+    commits
+}
+
+fn is_slow((begun, ended): &(u64, u64)) -> bool {
+    ended - begun > SLOW_COMMIT_US
+}
+
+/// How long the slowest commit on a semaphore took in each span.
+#[derive(Debug, Default)]
+struct Commits {
+    slowest: BTreeMap<u64, u64>,
+}
+
+impl Commits {
+    fn of(commits: &[(u64, u64)]) -> Self {
+        let mut slowest = BTreeMap::new();
+        for (begun, ended) in commits {
+            for span in begun / SPAN_US..=ended / SPAN_US {
+                let known = slowest.entry(span).or_default();
+                *known = (ended - begun).max(*known);
+            }
+        }
+        Self { slowest }
+    }
+
+    /// The time that the slowest commit between two times took.
+    fn slowest(&self, from: u64, to: u64) -> u64 {
+        let spans = self.slowest.range(from / SPAN_US..=to / SPAN_US);
+        spans.map(|(_, took)| *took).max().unwrap_or(0)
+    }
+}
+
+/// The request that a call is about, if the call is one commit.
+fn of_one_commit(call: &Call) -> Option<&str> {
+    match call {
+        Call::Acquire(asked) => (!asked.waits).then_some(&asked.id),
+        Call::Renew { id, .. } | Call::Release { id } | Call::Force { id } => Some(id),
+        _ => None,
+    }
+}
+
+/// The asks for each semaphore, in the order in which they began.
+fn by_semaphore(operations: &[Operation]) -> BTreeMap<&str, Vec<Ask<'_>>> {
+    let mut semaphores: BTreeMap<&str, Vec<Ask<'_>>> = BTreeMap::new();
+    let mut first_asked: HashMap<&str, u64> = HashMap::new();
+    for (asked, begun) in operations
+        .iter()
+        .filter_map(|o| Some((o.asked()?, o.begun)))
+    {
+        let first = first_asked.entry(&asked.id).or_insert(begun);
+        *first = begun.min(*first);
+    }
+    for operation in operations {
+        let Some(asked) = operation.asked() else {
+            continue;
+        };
+        let worth = i64::from(asked.priority) * STEP_US;
+        let place = operation.begun.cast_signed() - worth;
+        let earliest = first_asked[asked.id.as_str()].cast_signed() - worth;
+        for (name, count) in &asked.permits {
+            semaphores.entry(name).or_default().push(Ask {
                 operation,
-                count: held.count,
-                fence,
-                waits_alone: *waits && permits.len() == 1,
+                count: *count,
+                place,
+                earliest,
+                waits_alone: asked.waits && asked.permits.len() == 1,
+                grant: grant(operation, name),
+                was_refused: was_refused(operation, name),
             });
         }
     }
-    grants
+    let (ends, mutexes) = (Ends::of(operations), mutexes(operations));
+    for (name, asks) in &mut semaphores {
+        note_when_granted(asks, mutexes.contains(name).then_some(&ends));
+        asks.sort_by_key(|ask| ask.operation.begun);
+    }
+    semaphores
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::history::{Call, Held};
+fn grant(operation: &Operation, name: &str) -> Option<Grant> {
+    let Answer::Granted { permits, now: true } = &operation.answer else {
+        return None;
+    };
+    let held = permits.iter().find(|held| held.semaphore == name)?;
+    Some(Grant {
+        fence: held.fence?,
+        after: operation.begun,
+    })
+}
 
-    /// Asks for a permit of "s" at that second, waits, and is granted under that fence so many seconds later.
-    fn waits(begun_s: u64, for_s: u64, fence: i64) -> Operation {
-        let asked = Asked {
-            id: fence.to_string(),
-            permits: vec![("s".into(), 1)],
-            owner: None,
-            ttl_us: None,
-            waits: true,
+fn was_refused(operation: &Operation, name: &str) -> bool {
+    match &operation.answer {
+        Answer::Refused(Refused::Exhausted(on)) => on.iter().any(|its| its == name),
+        _ => false,
+    }
+}
+
+/// Narrows down when each ask was granted. Fences rise with every grant (P7), so an ask is granted after all asks with lower
+/// fences began. On a mutex it is granted after the previous holder may have ended.
+fn note_when_granted(asks: &mut [Ask<'_>], of_mutex: Option<&Ends<'_>>) {
+    asks.sort_by_key(|ask| ask.grant.map(|grant| grant.fence));
+    let (mut after, mut before) = (0, None);
+    for ask in asks {
+        let operation = ask.operation;
+        let Some(grant) = &mut ask.grant else {
+            continue;
         };
-        let held = Held {
-            semaphore: "s".into(),
-            count: 1,
-            fence: Some(fence),
-            slots: None,
-        };
-        Operation {
-            client: 1,
-            call: Call::Acquire(asked),
-            begun: begun_s * 1_000_000,
-            ended: (begun_s + for_s) * 1_000_000,
-            answer: Answer::Granted {
-                permits: vec![held],
-                now: true,
-            },
+        after = grant.after.max(after);
+        if let (Some(ends), Some((fence, last))) = (of_mutex, before)
+            && grant.fence == fence + 1
+        {
+            after = after.max(ends.earliest(last).min(operation.ended));
         }
+        before = Some((grant.fence, operation));
+        grant.after = after;
     }
+}
 
-    #[test]
-    fn a_waiter_served_after_a_much_later_one_was_overtaken() {
-        let history = [waits(0, 9, 2), waits(5, 1, 1)];
-        let (found, decided) = overtaken(&history, &[]);
-        assert_eq!((found.len(), decided), (1, 1));
-        assert_eq!(found[0].promise, Promise::P11);
-        let in_turn = [waits(0, 5, 1), waits(5, 1, 2)];
-        assert!(overtaken(&in_turn, &[]).0.is_empty());
-    }
+/// The semaphores whose capacity was never above 1.
+fn mutexes(operations: &[Operation]) -> BTreeSet<&str> {
+    let capacities = operations
+        .iter()
+        .filter_map(|operation| match &operation.call {
+            Call::Define {
+                semaphore,
+                capacity,
+            } => Some((semaphore.as_str(), *capacity)),
+            _ => None,
+        });
+    let of = |is: fn(i64) -> bool| {
+        capacities
+            .clone()
+            .filter(move |(_, capacity)| is(*capacity))
+    };
+    let larger: BTreeSet<_> = of(|capacity| capacity > 1).map(|(name, _)| name).collect();
+    let ones = of(|capacity| capacity == 1).map(|(name, _)| name);
+    ones.filter(|name| !larger.contains(name)).collect()
+}
 
-    #[test]
-    fn a_waiter_that_arrived_at_about_the_same_time_may_be_served_later() {
-        let history = [at(waits(0, 0, 2), 4_600, 13_000), waits(5, 1, 1)];
-        assert!(overtaken(&history, &[]).0.is_empty());
-    }
+/// When each request was first asked to end.
+struct Ends<'a> {
+    asked: HashMap<&'a str, u64>,
+}
 
-    /// Times in milliseconds.
-    fn at(mut operation: Operation, begun: u64, ended: u64) -> Operation {
-        (operation.begun, operation.ended) = (begun * 1_000, ended * 1_000);
-        operation
-    }
-
-    #[test]
-    fn half_a_second_and_one_commit_are_allowed() {
-        let release = |took: u64| {
-            let released = Operation {
-                call: Call::Release { id: "r".into() },
-                answer: Answer::Unknown,
-                ..waits(0, 0, 0)
-            };
-            at(released, 400, 400 + took)
-        };
-        let found = |later, commit| {
-            let first = at(waits(0, 0, 2), 0, 3_000);
-            let overtaker = at(waits(0, 0, 1), later, 2_000);
-            overtaken(&[first, overtaker, release(commit)], &[]).0.len()
-        };
-        assert_eq!((found(500, 0), found(510, 0)), (0, 1));
-        assert_eq!((found(540, 50), found(560, 50)), (0, 1));
-        // A call that took that long is trouble, which is told otherwise.
-        assert_eq!((found(1_490, 9_000), found(1_510, 9_000)), (0, 1));
-    }
-
-    #[test]
-    fn an_ask_for_more_is_not_overtaken_by_one_for_less() {
-        let mut large = waits(0, 9, 2);
-        if let Answer::Granted { permits, .. } = &mut large.answer {
-            permits[0].count = 2;
+impl<'a> Ends<'a> {
+    fn of(operations: &'a [Operation]) -> Self {
+        let mut asked: HashMap<&str, u64> = HashMap::new();
+        for operation in operations {
+            if let Call::Release { id } | Call::Force { id } = &operation.call {
+                let earliest = asked.entry(id).or_insert(operation.begun);
+                *earliest = operation.begun.min(*earliest);
+            }
         }
-        assert!(overtaken(&[large, waits(5, 1, 1)], &[]).0.is_empty());
+        Self { asked }
     }
 
-    #[test]
-    fn a_waiter_whose_process_was_away_may_be_overtaken_by_that_time() {
-        let history = [waits(0, 30, 2), waits(10, 1, 1)];
-        let troubled = [(1_000_000, 6_000_000)];
-        assert!(overtaken(&history, &troubled).0.is_empty());
-        let long = [waits(0, 60, 2), waits(40, 1, 1)];
-        assert_eq!(overtaken(&long, &troubled).0.len(), 1);
+    /// The earliest time at which the request that was granted may have ended.
+    fn earliest(&self, grant: &Operation) -> u64 {
+        let Some(asked) = grant.asked().filter(|asked| asked.owner.is_none()) else {
+            return 0;
+        };
+        let ends = self.asked.get(asked.id.as_str()).copied();
+        let expires = asked.ttl_us.map(|ttl| grant.begun.saturating_add(ttl));
+        ends.into_iter().chain(expires).min().unwrap_or(NEVER)
     }
 }

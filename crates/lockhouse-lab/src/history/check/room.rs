@@ -1,12 +1,13 @@
-//! P10: nobody is refused for lack of room while there must be room.
+//! P10: nobody is refused for lack of room while there must be room. P11: waiters that lack a keyed semaphore take no room.
 //!
 //! For each semaphore: what is possibly held in a span of time is at most what began before its end,
 //! less what was over before its beginning. Where that leaves room for an ask that was refused, the
 //! permits are with nobody.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::facts::Facts;
+use super::keys::Keys;
 use super::scene::{SLACK_US, Scene};
 use super::templates::Templates;
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
@@ -23,6 +24,8 @@ struct Semaphore<'a> {
     ends: Sums,
     /// Spans in which somebody waits.
     waits: Vec<(u64, u64)>,
+    /// Spans in which a waiter may reserve what it waits for.
+    reserves: Vec<(u64, u64)>,
     refused: Vec<Refusal<'a>>,
     /// The first ask of which the answer was lost.
     lost: Option<&'a Operation>,
@@ -64,6 +67,7 @@ impl Sums {
 pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
     let mut semaphores = semaphores(scene);
     let templates = Templates::of(scene);
+    let keys = Keys::of(scene);
     semaphores.retain(|name, _| !templates.match_name(name));
     for facts in scene.requests.values() {
         let own = match surely_never_held(scene, facts) {
@@ -71,7 +75,7 @@ pub(super) fn broken(scene: &Scene<'_>) -> Vec<Violation> {
             false => possibly_held(&mut semaphores, facts),
         };
         for ask in &facts.asks {
-            see(&mut semaphores, ask, &own);
+            see(&mut semaphores, ask, &own, &keys);
         }
     }
     let found = semaphores.iter_mut();
@@ -99,7 +103,12 @@ fn semaphores<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Semaphore<'a>> {
 }
 
 /// Takes note of an ask for a request that possibly holds `own`.
-fn see<'a>(semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>, ask: &'a Operation, own: &Own<'a>) {
+fn see<'a>(
+    semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>,
+    ask: &'a Operation,
+    own: &Own<'a>,
+    keys: &Keys<'_>,
+) {
     let Some(asked) = ask.asked() else { return };
     for (name, count) in &asked.permits {
         let Some(semaphore) = semaphores.get_mut(name.as_str()) else {
@@ -107,6 +116,7 @@ fn see<'a>(semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>, ask: &'a Operation
         };
         if asked.waits {
             semaphore.waits.push((ask.begun, ask.ended));
+            semaphore.reserves.extend(keys.may_reserve(ask));
         }
         match &ask.answer {
             Answer::Unknown => {
@@ -130,6 +140,31 @@ fn see<'a>(semaphores: &mut BTreeMap<&'a str, Semaphore<'a>>, ask: &'a Operation
 /// Whether it was lost before it was done: what was granted has a row.
 fn surely_never_held(scene: &Scene<'_>, facts: &Facts<'_>) -> bool {
     scene.rows.is_some() && facts.rows.is_empty() && facts.first_grant().is_none()
+}
+
+/// Spans of time in order, to be gone through once.
+struct Spans {
+    left: VecDeque<(u64, u64)>,
+    last_end: u64,
+}
+
+impl Spans {
+    fn of(spans: &[(u64, u64)]) -> Self {
+        let mut spans = spans.to_vec();
+        spans.sort_unstable();
+        Self {
+            left: spans.into(),
+            last_end: 0,
+        }
+    }
+
+    /// The last end of the spans that begin until a time. Each call passes a later time.
+    fn last_end(&mut self, until: u64) -> u64 {
+        while let Some((_, to)) = self.left.pop_front_if(|(from, _)| *from <= until) {
+            self.last_end = self.last_end.max(to);
+        }
+        self.last_end
+    }
 }
 
 /// The permits that a request possibly holds, and when.
@@ -175,20 +210,17 @@ impl Semaphore<'_> {
         self.begins.finish();
         self.ends.finish();
         self.refused.sort_by_key(|refusal| refusal.ask.ended);
-        self.waits.sort_unstable();
-        let mut waits = self.waits.iter().peekable();
-        let mut waited_to = 0;
+        let (mut waits, mut reserves) = (Spans::of(&self.waits), Spans::of(&self.reserves));
         for Refusal { ask, count, own } in &self.refused {
-            while let Some((_, to)) = waits.next_if(|(from, _)| *from <= ask.ended) {
-                waited_to = waited_to.max(*to);
-            }
-            if ask.begun <= waited_to {
+            if ask.begun <= reserves.last_end(ask.ended) {
                 continue;
             }
+            let is_waited_for = ask.begun <= waits.last_end(ask.ended);
             let most = self.begins.before(ask.ended) - self.ends.before(ask.begun) - own;
             if most + count <= capacity {
                 let lost = self.lost.filter(|lost| lost.begun < ask.begun);
                 let promise = match (lost, own) {
+                    _ if is_waited_for => Promise::P11,
                     (Some(_), _) => Promise::P9,
                     (None, 0) => Promise::P10,
                     (None, _) => Promise::P5,

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use lockhouse::{Command, Outcome, Priority, Reply};
-use lockhouse_core::{Line, ProcessId, Semaphore, Seniority};
+use lockhouse::{Command, Outcome, Reply};
+use lockhouse_core::{Line, ProcessId, Semaphore};
 
 use super::Break;
+use crate::broken::order::level;
 use crate::simulation::keys;
 
 /// Longer than any run: whoever has waited so long comes before all that have not.
@@ -22,37 +23,9 @@ pub(super) fn distort(breaks: Break, command: &mut Command) {
         (Break::WindowWithoutBound, Command::Acquire { turn, .. }) if turn.waits => {
             turn.waited += FOR_EVER;
         }
-        (Break::IgnoresPriority, Command::Acquire { ask, .. }) => {
-            ask.priority = Priority::default();
-        }
-        (Break::IgnoresPriority, Command::Stand { stand, .. }) => {
-            if let Some(standing) = &mut stand.standing {
-                standing.seniority = without_priority(standing.seniority);
-            }
-        }
+        (Break::IgnoresPriority, command) => level(command),
         _ => {}
     }
-}
-
-/// That of a waiter who has waited as long, of a priority from −1 to 1, without the priority. No run lasts as long as a step
-/// is worth.
-fn without_priority(seniority: Seniority) -> Seniority {
-    let step = |step: i32| Priority::new(step).expect("it is in bounds");
-    let of = |waited_us: u64, priority| Seniority::new(Duration::from_micros(waited_us), priority);
-    let priorities = [1, 0, -1].map(step);
-    let its = priorities.into_iter().find(|its| seniority >= of(0, *its));
-    let Some(priority) = its else {
-        return seniority;
-    };
-    let (mut least, mut more) = (0, FOR_EVER.as_micros() as u64);
-    while more - least > 1 {
-        let middle = least.midpoint(more);
-        match of(middle, priority) <= seniority {
-            true => least = middle,
-            false => more = middle,
-        }
-    }
-    of(least, Priority::default())
 }
 
 /// Changes a semaphore's line in the answer to the process that sent `command`.

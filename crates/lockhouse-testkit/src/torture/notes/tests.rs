@@ -9,11 +9,13 @@ fn everything() -> Vec<(Call, Answer)> {
         owner: Some("ann".into()),
         ttl_us: Some(5),
         waits: true,
+        priority: -3,
     };
     let plain = Asked {
         owner: None,
         ttl_us: None,
         waits: false,
+        priority: 0,
         ..asked.clone()
     };
     let held = Held {
@@ -121,6 +123,7 @@ fn a_semaphore_is_at_work_when_an_ask_for_it_alone_or_with_others_was_decided() 
             owner: None,
             ttl_us: None,
             waits,
+            priority: 0,
         };
         let begun = now_us();
         let place = notes.begin(1, Call::Acquire(ask));

@@ -31,6 +31,9 @@ pub(super) fn of_call(call: &Call) -> String {
             let owner = asked.owner.as_deref().unwrap_or("-");
             let (ttl, waits) = (maybe(asked.ttl_us), u8::from(asked.waits));
             let mut line = format!("A {} {ttl} {owner} {waits}", asked.id);
+            if asked.priority != 0 {
+                let _ = write!(line, "@{}", asked.priority);
+            }
             for (name, count) in &asked.permits {
                 let _ = write!(line, " {name}:{count}");
             }
@@ -61,12 +64,14 @@ fn call(words: &mut SplitWhitespace<'_>) -> Option<Call> {
                 let (name, count) = word.rsplit_once(':')?;
                 Some((name.to_owned(), count.parse().ok()?))
             };
+            let (waits, priority) = waits.split_once('@').unwrap_or((&waits, "0"));
             Call::Acquire(Asked {
                 id,
                 permits: words.map(permit).collect::<Option<_>>()?,
                 owner: (owner != "-").then_some(owner),
                 ttl_us: ttl.parse().ok(),
                 waits: waits == "1",
+                priority: priority.parse().ok()?,
             })
         }
         "R" => Call::Renew {

@@ -14,7 +14,7 @@ use crate::torture::crew::{Client, Crew};
 use crate::torture::life::UNUSED;
 use crate::torture::notes::{self, Notes};
 use crate::torture::segment::{PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
-use crate::torture::verdict;
+use crate::torture::verdict::{self, Troubles};
 
 /// How long clients may take to be done with a segment.
 const END: Duration = Duration::from_secs(75);
@@ -117,11 +117,14 @@ impl Run<'_> {
             until: now_us(),
             ..self.stage.moved.clone()
         };
-        let troubled = self.stage.troubled.clone();
+        let troubles = Troubles {
+            lost: self.stage.troubled.clone(),
+            away: self.stage.away.clone(),
+        };
         let is_broken = std::mem::take(&mut self.is_segment_broken);
         let verdict = tokio::task::spawn_blocking(move || {
             let history = verdict::history(&folder, segment);
-            let verdict = verdict::judge(segment, &history, &rows, (&moved, &troubled));
+            let verdict = verdict::judge(segment, &history, &rows, (&moved, &troubles));
             if is_broken || !verdict.violations.is_empty() {
                 verdict::keep(&folder, segment, &verdict, (&rows, &moved));
             }

@@ -7,7 +7,7 @@ const AHEAD: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600_000_000;
 
 /// Answers may be lost then.
-const TROUBLED: &[(u64, u64)] = &[(3 * SECOND, 5 * SECOND)];
+const LOST: (u64, u64) = (3 * SECOND, 5 * SECOND);
 
 fn operation(at: u64, call: Call, answer: Answer) -> Operation {
     Operation {
@@ -26,6 +26,7 @@ fn acquire(id: &str, ttl_us: Option<u64>) -> Call {
         owner: None,
         ttl_us,
         waits: false,
+        priority: 0,
     })
 }
 
@@ -112,14 +113,23 @@ fn found(history: &[Operation], rows: &Rows, moves: &[Move]) -> Vec<String> {
         until: 9 * SECOND,
         moves: moves.to_vec(),
     };
-    judge(Segment(1), history, rows, (&moved, TROUBLED)).violations
+    let troubles = Troubles {
+        lost: vec![LOST],
+        away: vec![LOST],
+    };
+    judge(Segment(1), history, rows, (&moved, &troubles)).violations
 }
 
 #[test]
 fn a_consistent_history_breaks_nothing() {
     let (history, rows) = whole();
     assert_eq!(found(&history, &rows, &[]), [""; 0]);
-    let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &[]));
+    let verdict = judge(
+        Segment(1),
+        &history,
+        &rows,
+        (&Moved::default(), &Troubles::default()),
+    );
     assert_eq!((verdict.windows, verdict.permits), (5, 2));
 }
 
@@ -191,7 +201,12 @@ fn permits_that_do_not_return_by_their_expiry_are_found() {
         ..row("s00001-a", 1, times, "expired")
     };
     assert_eq!(found(&history, &rows, &[]), [""; 0]);
-    let verdict = judge(Segment(1), &history, &rows, (&Moved::default(), &[]));
+    let verdict = judge(
+        Segment(1),
+        &history,
+        &rows,
+        (&Moved::default(), &Troubles::default()),
+    );
     assert_eq!(verdict.refusals, 1);
     // As if it had not.
     (history[2].begun, history[2].ended) = (4 * SECOND, 4 * SECOND + 1_000);
