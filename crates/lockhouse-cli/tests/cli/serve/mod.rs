@@ -1,5 +1,6 @@
 //! `lockhouse serve`.
 
+mod behind_nginx;
 mod bounds;
 mod starting;
 mod tls;
