@@ -48,6 +48,8 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind};
 
+use tracing::Instrument as _;
+
 use crate::lapsed::Looks;
 pub(crate) use dialect::{ByKey, Dialect, Driver, Pieces, ReadOnly};
 pub(crate) use due::Look;
@@ -109,7 +111,7 @@ impl<D: Dialect> Sql<D> {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let task = tokio::spawn(call(Arc::clone(&self.0)));
+        let task = tokio::spawn(call(Arc::clone(&self.0)).in_current_span());
         task.await.unwrap_or_else(|died| {
             Err(Error::new(lost, "a call to the store died").caused_by(died))
         })

@@ -21,6 +21,7 @@ use lockhouse_core::store::{Error, Kind};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{Instrument as _, Span};
 
 use super::connection::{Answers, Connection, Failed};
 use super::dialect::Driver;
@@ -313,7 +314,8 @@ impl<D: Driver> Lease<D> {
             return Err(Error::new(Kind::Rejected, context).caused_by(too_long));
         }
         self.clean = false;
-        match connection.run(script, self.deadline).await {
+        let run = connection.run(script, self.deadline);
+        match run.instrument(span::<D>(context)).await {
             Ok(answers) => {
                 self.clean = !script.leaves_open();
                 Ok(answers)
@@ -391,5 +393,18 @@ fn gone(context: &str) -> Error {
     Error::new(
         Kind::Unavailable,
         format!("{context}: the connection was lost"),
+    )
+}
+
+/// The span of statements in a traced call. Their text is left out: it has names.
+fn span<D: Driver>(context: &str) -> Span {
+    if Span::current().is_disabled() {
+        return Span::none();
+    }
+    tracing::debug_span!(
+        "statements",
+        otel.name = context,
+        otel.kind = "client",
+        db.system.name = <D::Database as sqlx::Database>::NAME.to_lowercase(),
     )
 }

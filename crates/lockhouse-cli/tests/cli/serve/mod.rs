@@ -4,4 +4,5 @@ mod behind_nginx;
 mod bounds;
 mod starting;
 mod tls;
+mod traces;
 mod upkeep;
