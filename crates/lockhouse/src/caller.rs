@@ -180,7 +180,7 @@ mod sealed {
             sql: fn(SqlDialect) -> &'static str,
         ) -> impl Future<Output = Result<u64, Self::Error>> + Send;
 
-        /// What the database says in `error`, if it is the database's.
+        /// The database's words in `error`, if it is the database's.
         fn says(error: &Self::Error) -> Option<&str>;
     }
 }

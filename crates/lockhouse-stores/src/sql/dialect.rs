@@ -37,7 +37,7 @@ pub(crate) type Pieces<'c, D> = BoxStream<
 pub struct ReadOnly {
     /// The kind of the error that a write gets.
     pub(crate) kind: Kind,
-    /// What an operator can do about it.
+    /// The advice for an operator.
     pub(crate) advice: &'static str,
 }
 
