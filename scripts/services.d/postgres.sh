@@ -8,7 +8,11 @@ STOP_SIGNAL=INT # TERM would wait for the clients to leave
 
 missing_packages() { [[ -x $(program postgres) ]] || echo postgresql; }
 
-prepare() {
+prepare() { initialize; }
+
+start() { run_server; }
+
+initialize() {
   if ((EUID == 0)); then chown postgres: "$SOCKETS"; fi
   mkdir "$DATA"
   if ((EUID == 0)); then chown postgres: "$DATA"; fi
@@ -26,7 +30,7 @@ prepare() {
     as_owner tee -a "$DATA/postgresql.conf" >/dev/null
 }
 
-start() {
+run_server() {
   detach "${owner[@]}" "$(program postgres)" -D "$DATA" -c listen_addresses=127.0.0.1 -c port="$PORT" \
     -c unix_socket_directories="$SOCKETS" -c max_connections=600 "${tls[@]}"
 }

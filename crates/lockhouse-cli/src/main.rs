@@ -21,6 +21,7 @@ mod place;
 mod service_manager;
 mod settings;
 mod table;
+mod traces;
 mod upkeep;
 mod verbs;
 mod want;
@@ -32,13 +33,16 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use tokio::runtime;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
 
 use args::{Cli, Task};
 use exit::Exit;
 use failure::Failure;
 use format::Format;
 use global::Global;
+use traces::Traces;
 use verbs::Verb;
 
 fn main() -> ExitCode {
@@ -89,8 +93,6 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         // Programs read one thing on stderr: what went wrong.
         Format::Json => "off",
     };
-    let logs_json = matches!(&verb, Verb::Serve(serve) if serve.logs_json());
-    log(level, logs_json);
     // A verb does one thing, and the renewals of a hold must not depend on a second core.
     let mut runtime = if serves {
         runtime::Builder::new_multi_thread()
@@ -101,20 +103,28 @@ fn perform(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::other(format!("cannot start: {error}")))?;
+    let (logs_json, traces) = match &verb {
+        Verb::Serve(serve) => (serve.logs_json(), serve.traces(runtime.handle())?),
+        _ => (false, None),
+    };
+    log(level, logs_json, traces.as_ref());
     let done = runtime.block_on(verb.perform(global));
+    if let Some(traces) = traces {
+        traces.end();
+    }
     // Do not wait for calls that were given up.
     runtime.shutdown_background();
     done
 }
 
-/// Logs to stderr, from `level` on unless RUST_LOG says otherwise.
-fn log(level: &str, as_json: bool) {
+/// Logs to stderr, from `level` on unless RUST_LOG says otherwise, and traces.
+fn log(level: &str, as_json: bool, traces: Option<&Traces>) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr);
-    match as_json {
-        true => log.json().init(),
-        false => log.init(),
-    }
+    let log = fmt::layer().with_writer(io::stderr);
+    let log = match as_json {
+        true => log.json().boxed(),
+        false => log.boxed(),
+    };
+    let log = log.with_filter(filter);
+    registry().with(log).with(traces.map(Traces::layer)).init();
 }

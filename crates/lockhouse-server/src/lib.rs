@@ -60,6 +60,7 @@ mod templates;
 mod text_format;
 mod tls;
 mod tokens;
+mod traced;
 
 pub use access::Auth;
 pub use audit::AuditLog;

@@ -25,7 +25,9 @@ use crate::options::Options;
 use crate::origin::{self, Site};
 use crate::shares::Shares;
 use crate::stopping::Stopping;
-use crate::{console, health, held, openapi, owners, requests, semaphores, templates, tokens};
+use crate::{
+    console, health, held, openapi, owners, requests, semaphores, templates, tokens, traced,
+};
 
 /// The header with the id of the call that an answer belongs to.
 const CALL_ID: HeaderName = HeaderName::from_static(wire::CALL_ID);
@@ -90,7 +92,12 @@ pub(crate) fn with_stopping(
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(audit, audit::write))
         .layer(middleware::from_fn_with_state(app.clone(), metrics::count))
-        .layer(TraceLayer::new_for_http().on_failure(()))
+        .layer(
+            TraceLayer::new_for_http()
+                .make_span_with(traced::span)
+                .on_response(traced::answered)
+                .on_failure(()),
+        )
         .layer(PropagateRequestIdLayer::new(CALL_ID))
         .with_state(app)
 }

@@ -13,6 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use tracing::{Instrument as _, Span};
 
 /// Seconds. A call ends within 10 s.
 const DURATIONS: [f64; 12] = [
@@ -159,7 +160,7 @@ impl Measures {
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let begun = Instant::now();
-        let answer = answer.await;
+        let answer = answer.instrument(span(call)).await;
         let durations = self.durations.get_or_create(&Called { call });
         durations.observe(begun.elapsed().as_secs_f64());
         if let Err(error) = &answer {
@@ -208,6 +209,14 @@ impl Layer for Measured {
             .await?;
         self.measures.count_ends(&outcomes);
         Ok(outcomes)
+    }
+}
+
+/// The span of a call to the store that belongs to a call of the server.
+fn span(call: &'static str) -> Span {
+    match Span::current().is_disabled() {
+        true => Span::none(),
+        false => tracing::debug_span!("store", otel.name = format!("store {call}")),
     }
 }
 

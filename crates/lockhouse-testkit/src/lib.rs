@@ -18,6 +18,7 @@ pub mod place;
 pub mod private_server;
 pub mod redis;
 pub mod redis_node;
+pub mod replicated;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;

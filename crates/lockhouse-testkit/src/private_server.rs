@@ -25,13 +25,9 @@ impl PrivateServer {
     pub fn start(name: &'static str) -> Option<Self> {
         let variable = format!("LOCKHOUSE_TEST_{}_URL", name.to_uppercase());
         server_url(&variable)?;
-        let folder = tempfile::tempdir().unwrap();
-        // PostgreSQL runs as a user of its own, who has to get there.
-        let status = Command::new("chmod").arg("755").arg(folder.path()).status();
-        assert!(status.unwrap().success());
         let mut server = Self {
             name,
-            folder,
+            folder: folder(),
             url: String::new(),
         };
         server.services(&["up", name]);
@@ -62,7 +58,7 @@ impl PrivateServer {
         self.signal("KILL");
         // A PostgreSQL refuses to start while the process that wrote its lock file is there.
         let until = Instant::now() + Duration::from_secs(10);
-        while self.try_signal("0") {
+        while try_signal(self.folder.path(), self.name, "0") {
             assert!(Instant::now() < until, "{} is still there", self.name);
             sleep(Duration::from_millis(10));
         }
@@ -82,32 +78,50 @@ impl PrivateServer {
 
     /// Sends a signal, such as `STOP`.
     pub fn signal(&self, signal: &str) {
-        assert!(self.try_signal(signal));
-    }
-
-    /// Whether the server is there to be sent this signal.
-    fn try_signal(&self, signal: &str) -> bool {
-        let pid = self.folder.path().join(self.name).join("pid");
-        let pid = std::fs::read_to_string(pid).unwrap();
-        let mut kill = Command::new("kill");
-        let sent = kill.args(["-s", signal, pid.trim()]).output().unwrap();
-        sent.status.success()
+        self::signal(self.folder.path(), self.name, signal);
     }
 
     fn services(&self, arguments: &[&str]) -> String {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/services");
-        let mut command = Command::new(script);
-        command
-            .args(arguments)
-            .env("LOCKHOUSE_SERVICES_DIR", self.folder.path());
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "scripts/services {arguments:?}: {said}"
-        );
-        String::from_utf8(output.stdout).unwrap()
+        services(self.folder.path(), arguments)
     }
+}
+
+/// A folder for the state of servers.
+pub(crate) fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    // PostgreSQL runs as a user of its own, who has to get there.
+    let status = Command::new("chmod").arg("755").arg(folder.path()).status();
+    assert!(status.unwrap().success());
+    folder
+}
+
+/// Sends a signal, such as `STOP`, to the server `name` whose state is in `folder`.
+pub(crate) fn signal(folder: &Path, name: &str, signal: &str) {
+    assert!(try_signal(folder, name, signal));
+}
+
+/// Whether the server is there to be sent this signal.
+fn try_signal(folder: &Path, name: &str, signal: &str) -> bool {
+    let pid = std::fs::read_to_string(folder.join(name).join("pid")).unwrap();
+    let mut kill = Command::new("kill");
+    let sent = kill.args(["-s", signal, pid.trim()]).output().unwrap();
+    sent.status.success()
+}
+
+/// The output of `scripts/services`, whose state is in `folder`.
+pub(crate) fn services(folder: &Path, arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/services");
+    let mut command = Command::new(script);
+    command
+        .args(arguments)
+        .env("LOCKHOUSE_SERVICES_DIR", folder);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "scripts/services {arguments:?}: {said}"
+    );
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Whether the server says that it has no such setting.
@@ -123,13 +137,17 @@ fn is_unknown(error: &sqlx::Error) -> bool {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            // A second panic would hide the first.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                self.services(&["down"]);
-            }));
-            return;
-        }
-        self.services(&["down"]);
+        down(self.folder.path());
+    }
+}
+
+/// Stops the servers whose state is in `folder`.
+pub(crate) fn down(folder: &Path) {
+    let down = || services(folder, &["down"]);
+    if std::thread::panicking() {
+        // A second panic would hide the first.
+        let _ = std::panic::catch_unwind(down);
+    } else {
+        down();
     }
 }

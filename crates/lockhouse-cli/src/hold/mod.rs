@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use lockhouse::{Error, Lost, Permit, Released, Session};
+use lockhouse::{Error, Lost, Owner, Permit, Released, Session};
 use nix::sys::signal::Signal;
 use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
@@ -69,6 +69,11 @@ impl Hold {
 
     pub(crate) fn permit(&self) -> &Permit {
         &self.permit
+    }
+
+    /// The owner that nobody else has: the one with the session.
+    pub(crate) fn own_owner(&self) -> Option<Owner> {
+        self.session.as_ref().map(|session| session.owner().clone())
     }
 
     /// Resolves when one of the two is lost.

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lockhouse::{Ask, Code, Error, Lockhouse, Lost, Permit, Released, RequestBuilder, Session};
+use lockhouse::{
+    Ask, Code, EndReason, Error, Lockhouse, Lost, Owner, Permit, Released, Request, RequestBuilder,
+    Session,
+};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokio::process::Command;
@@ -193,12 +196,13 @@ impl Run {
             Ok(Ended::Lost(_) | Ended::NeverBegan(_)) => (self.ttl / 10).min(RELEASED_WITHIN),
             _ => RELEASED_WITHIN,
         };
+        let own_owner = hold.own_owner();
         let released = hold.end(within).await;
         match ended? {
             Ended::Lost(why) => Err(lost(&id, why, "the command was stopped")),
             Ended::NeverBegan(why) => Err(lost(&id, why, "the command was not started")),
             Ended::Command(status) => {
-                if let Some(why) = ended_before(&id, released) {
+                if let Some(why) = ended_before(&id, released, own_owner.as_ref()) {
                     return Err(lost(&id, why, "the command had ended by itself"));
                 }
                 Ok(Exit::of_command(status))
@@ -225,9 +229,15 @@ async fn begin_session(
 
 /// Whether the hold had ended before it was released. A hold that cannot be released now ends with
 /// its TTL, which does not make the command's work invalid.
-fn ended_before(id: &str, released: Option<Result<Released, lockhouse::Error>>) -> Option<Lost> {
+fn ended_before(
+    id: &str,
+    released: Option<Result<Released, lockhouse::Error>>,
+    own_owner: Option<&Owner>,
+) -> Option<Lost> {
     let problem = match released {
         Some(Ok(released)) if released.now => return None,
+        // A proxy repeated this release, whose first answer was lost.
+        Some(Ok(released)) if is_released_by(&released.request, own_owner) => return None,
         Some(Ok(released)) => return released.request.end_reason().map(Lost::Ended),
         Some(Err(error)) if error.code() == Code::UnknownRequest => return Some(Lost::Unknown),
         Some(Err(error)) => error.to_string(),
@@ -237,6 +247,11 @@ fn ended_before(id: &str, released: Option<Result<Released, lockhouse::Error>>) 
         "lockhouse: request \"{id}\" could not be released, and ends with its TTL: {problem}"
     ));
     None
+}
+
+fn is_released_by(request: &Request, owner: Option<&Owner>) -> bool {
+    let is_released = request.end_reason() == Some(EndReason::Released);
+    is_released && owner.is_some() && request.ended_by.as_ref() == owner
 }
 
 fn lost(id: &str, why: Lost, then: &str) -> Failure {

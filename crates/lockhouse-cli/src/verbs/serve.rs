@@ -9,6 +9,7 @@ use lockhouse_server::{AuditLog, StoreMetrics, Tls, TlsFiles};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::exit::Exit;
@@ -18,6 +19,7 @@ use crate::hold::{Signals, or_signal};
 use crate::place::{self, Place};
 use crate::service_manager;
 use crate::settings::{self, Setting};
+use crate::traces::{self, Traces};
 use crate::upkeep::{Ages, Intervals};
 
 /// Serve a store over HTTP
@@ -121,6 +123,15 @@ pub(crate) struct Serve {
         value_delimiter = '\n'
     )]
     metrics_prefixes: Vec<String>,
+    /// The collector that gets traces of calls, by OTLP over HTTP, such as http://127.0.0.1:4318; without it nothing
+    /// is traced
+    #[arg(
+        long,
+        env = "LOCKHOUSE_OTLP_ENDPOINT",
+        value_name = "URL",
+        value_parser = traces::collector
+    )]
+    otlp_endpoint: Option<String>,
     /// How the lines of the log are written, to stderr
     #[arg(
         long,
@@ -264,6 +275,12 @@ async fn reload_on_hangup(tls: Option<Tls>, audit: Option<AuditLog>, mut signals
 impl Serve {
     pub(crate) fn logs_json(&self) -> bool {
         self.log_format == LogFormat::Json
+    }
+
+    /// The way of its traces, by a client of `runtime`.
+    pub(crate) fn traces(&self, runtime: &Handle) -> Result<Option<Traces>, Failure> {
+        let url = self.otlp_endpoint.as_deref();
+        url.map(|url| Traces::to(url, runtime.clone())).transpose()
     }
 
     fn print_settings(mut self, global: &Global, place: &Place) -> Result<Exit, Failure> {

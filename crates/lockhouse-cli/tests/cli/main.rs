@@ -9,6 +9,7 @@ mod reader;
 mod clocks;
 mod databases;
 mod exit_codes;
+mod failover;
 mod features;
 mod guides;
 mod killed_server;

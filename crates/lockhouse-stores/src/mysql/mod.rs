@@ -51,13 +51,14 @@ mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
     Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 
-use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
+use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql, values};
 use crate::walk::Stretch;
 use sql::{Text, Time};
 
@@ -270,7 +271,7 @@ impl Dialect for MySqlServer {
         recount::write_counts(id, in_use, fence, slots)
     }
 
-    fn bell(_: &OptionsOf<Self>) {}
+    fn bell(_: &Arc<Hosts<Self>>) {}
 
     async fn rung((): &(), _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
         std::future::pending().await

@@ -6,7 +6,9 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
 use super::MySqlServer;
-use crate::sql::{Location, Pem, check_files, configuration, connections, names_a, parsed};
+use crate::sql::{
+    Host, Hosts, Location, Pem, check_files, configuration, connections, names_a, parsed,
+};
 
 /// The parameters that the driver reads, in the driver's spelling.
 const DRIVER_PARAMETERS: [&str; 9] = [
@@ -45,11 +47,8 @@ pub(super) fn parse(text: &str) -> Result<Location<MySqlServer>, Error> {
         .timezone(None)
         .set_names(false)
         .disable_statement_logging();
-    Ok(Location {
-        driver,
-        display,
-        connections,
-    })
+    let hosts = Hosts::new(vec![Host { driver, display }]);
+    Ok(Location { hosts, connections })
 }
 
 /// The driver's options from `url`. A CA means that the server's certificate is verified.
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     fn refused(url: &str) -> String {
-        let error = parse(url).map(|location| location.display).unwrap_err();
+        let error = parse(url).unwrap_err();
         assert_eq!(error.kind(), Kind::Configuration);
         error.to_string()
     }
@@ -108,15 +107,16 @@ mod tests {
         let location =
             parse("mariadb://app:secret@db:3307/permits?connections=4&ssl-mode=disabled");
         let location = location.unwrap();
-        assert_eq!(location.display, "db:3307/permits");
+        assert_eq!(location.hosts.display(), "db:3307/permits");
         assert_eq!(location.connections, 4);
     }
 
     #[test]
     fn an_ipv6_address_has_no_brackets_for_the_driver() {
         let location = parse("mysql://app@[::1]/permits").unwrap();
-        assert_eq!(location.driver.get_host(), "::1");
-        assert_eq!(location.display, "[::1]:3306/permits");
+        let host = location.hosts.current();
+        assert_eq!(host.driver.get_host(), "::1");
+        assert_eq!(host.display, "[::1]:3306/permits");
     }
 
     #[test]

@@ -27,7 +27,8 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::sql::list;
+use super::PostgresServer;
+use crate::sql::{Hosts, list};
 
 /// The channel. Channels are local to a database.
 const CHANNEL: &str = "lockhouse";
@@ -106,7 +107,7 @@ fn slot(name: &SemaphoreName) -> Slot {
 
 /// Notifies this process of releases in other processes.
 pub struct Bell {
-    options: PgConnectOptions,
+    hosts: Arc<Hosts<PostgresServer>>,
     shared: Arc<Shared>,
 }
 
@@ -139,9 +140,9 @@ impl State {
 }
 
 impl Bell {
-    pub(super) fn new(options: &PgConnectOptions) -> Self {
+    pub(super) fn new(hosts: &Arc<Hosts<PostgresServer>>) -> Self {
         Self {
-            options: options.clone(),
+            hosts: Arc::clone(hosts),
             shared: Arc::default(),
         }
     }
@@ -183,7 +184,7 @@ impl Bell {
             };
             // Spawned without holding the mutex: a runtime that shuts down drops the task at once,
             // and that drop locks the mutex.
-            tokio::spawn(listening.go_on(self.options.clone()));
+            tokio::spawn(listening.go_on(Arc::clone(&self.hosts)));
         }
         let is_rung = |name: &&SemaphoreName| rung.contains(&slot(name));
         on.iter().filter(is_rung).cloned().collect()
@@ -199,7 +200,6 @@ impl Drop for Bell {
 
 impl fmt::Debug for Bell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The options contain the password.
         f.debug_struct("Bell").finish_non_exhaustive()
     }
 }
@@ -230,11 +230,11 @@ impl Drop for Listening {
 }
 
 impl Listening {
-    async fn go_on(mut self, options: PgConnectOptions) {
+    async fn go_on(mut self, hosts: Arc<Hosts<PostgresServer>>) {
         let mut pause = AGAIN;
         while !self.ends() {
             let begun = Instant::now();
-            if let Err(error) = self.listen(&options).await {
+            if let Err(error) = self.listen(&hosts.current().driver).await {
                 tracing::warn!(%error, "not told of what others give back, looking instead");
                 if begun.elapsed() > AGAIN_AT_MOST {
                     pause = AGAIN;

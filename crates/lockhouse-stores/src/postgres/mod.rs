@@ -48,13 +48,14 @@ mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
     Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 
-use crate::sql::{ByKey, Dialect, Lease, Look, Names, OptionsOf, RowIds, Script, Sql, values};
+use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql, values};
 use crate::walk::Stretch;
 use bell::Bell;
 use sql::{Text, Time};
@@ -83,7 +84,8 @@ pub struct PostgresServer;
 
 impl Postgres {
     /// A store in the database of `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or
-    /// `postgresql://…`, which is the same.
+    /// `postgresql://…`, which is the same. For a primary and its standbys, write `HOST:PORT` of each, with commas
+    /// between them: the store connects to the one that takes writes, and to no other.
     ///
     /// It does not connect yet. The database must exist;
     /// [`migrate`](lockhouse_core::store::Migration::migrate) creates the tables in it. A HOST that
@@ -274,8 +276,8 @@ impl Dialect for PostgresServer {
         recount::write_counts(id, in_use, fence, slots)
     }
 
-    fn bell(options: &OptionsOf<Self>) -> Bell {
-        Bell::new(options)
+    fn bell(hosts: &Arc<Hosts<Self>>) -> Bell {
+        Bell::new(hosts)
     }
 
     async fn rung(

@@ -10,7 +10,8 @@ use url::Url;
 
 use super::PostgresServer;
 use crate::sql::{
-    Location, Pem, check_file, check_files, configuration, connections, names_a, parsed,
+    Host, Hosts, Location, Pem, check_file, check_files, configuration, connections, names_a,
+    parsed,
 };
 
 /// The parameters that the driver reads.
@@ -34,17 +35,43 @@ const TAKES: &str = "connections, sslmode, sslrootcert, sslcert, sslkey and appl
 /// The default name of the sessions on the server.
 const APPLICATION_NAME: &str = "lockhouse";
 
-/// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`.
+/// Reads `postgres://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?…`.
 pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
-    let url = parsed(text)?;
-    let connections = connections(&url, &DRIVER_PARAMETERS, TAKES)?;
+    let urls = each_host(text);
+    let urls: Vec<_> = urls
+        .iter()
+        .map(|url| parsed(url))
+        .collect::<Result<_, _>>()?;
+    // All have the same parameters.
+    let connections = connections(&urls[0], &DRIVER_PARAMETERS, TAKES)?;
+    let hosts = urls.iter().map(host).collect::<Result<_, _>>()?;
+    Ok(Location {
+        hosts: Hosts::new(hosts),
+        connections,
+    })
+}
+
+/// `url` once for each of its hosts, which stand between commas.
+fn each_host(url: &str) -> Vec<String> {
+    let begin = url.find("://").map_or(0, |at| at + "://".len());
+    let end = url[begin..].find(['/', '?', '#']);
+    let end = end.map_or(url.len(), |length| begin + length);
+    let user = url[begin..end].rfind('@');
+    let begin = user.map_or(begin, |at| begin + at + 1);
+    let hosts = url[begin..end].split(',');
+    let each = hosts.map(|host| format!("{}{host}{}", &url[..begin], &url[end..]));
+    each.collect()
+}
+
+/// The host of `url`, which has one.
+fn host(url: &Url) -> Result<Host<PostgresServer>, Error> {
     let database = url.path().trim_start_matches('/');
     if !url.has_host() || database.is_empty() || database.contains('/') {
         return Err(configuration(
             "the URL names no database; it reads postgres://USER@HOST/DATABASE",
         ));
     }
-    let driver = options(&url)?;
+    let driver = options(url)?;
     let name = driver.get_application_name().unwrap_or(APPLICATION_NAME);
     let name = name.to_owned();
     // The driver looks an IPv6 address up by name while it has its brackets.
@@ -59,11 +86,7 @@ pub(super) fn parse(text: &str) -> Result<Location<PostgresServer>, Error> {
         .application_name(&name)
         .extra_float_digits(None)
         .disable_statement_logging();
-    Ok(Location {
-        driver,
-        display,
-        connections,
-    })
+    Ok(Host { driver, display })
 }
 
 /// The driver's options from `url` and the environment. A CA means that the server's certificate is verified.
@@ -153,7 +176,7 @@ mod tests {
     use super::*;
 
     fn refused(url: &str) -> String {
-        let error = parse(url).map(|location| location.display).unwrap_err();
+        let error = parse(url).unwrap_err();
         assert_eq!(error.kind(), Kind::Configuration);
         error.to_string()
     }
@@ -162,22 +185,40 @@ mod tests {
     fn a_url_says_where_and_how() {
         let url = "postgresql://app:secret@db:5433/permits?connections=4&sslmode=disable";
         let location = parse(url).unwrap();
-        assert_eq!(location.display, "db:5433/permits");
+        assert_eq!(location.hosts.current().display, "db:5433/permits");
         assert_eq!(location.connections, 4);
+    }
+
+    #[test]
+    fn a_url_may_name_several_hosts() {
+        let url = "postgres://app:a,b@db1,[::1]:5433,db3/permits?connections=4&sslmode=disable";
+        let location = parse(url).unwrap();
+        let display = "db1:5432,[::1]:5433,db3:5432/permits";
+        assert_eq!(location.hosts.display(), display);
+        assert_eq!(location.connections, 4);
+        assert_eq!(location.hosts.current().driver.get_username(), "app");
+        assert!(refused("postgres://app@db1,/permits").contains("names no database"));
+        let misplaced = refused("postgres://app:1,2/secret@db1,db2/permits");
+        assert!(
+            misplaced.contains("has an @ behind its host"),
+            "{misplaced}"
+        );
     }
 
     #[test]
     fn an_ipv6_address_has_no_brackets_for_the_driver() {
         let location = parse("postgres://app@[::1]/permits").unwrap();
-        assert_eq!(location.driver.get_host(), "::1");
-        assert_eq!(location.display, "[::1]:5432/permits");
+        let host = location.hosts.current();
+        assert_eq!(host.driver.get_host(), "::1");
+        assert_eq!(host.display, "[::1]:5432/permits");
     }
 
     #[test]
     fn a_path_as_the_host_is_a_sockets_folder() {
         let location = parse("postgres://app@%2Frun%2Fpg/permits").unwrap();
-        assert_eq!(location.display, "/run/pg/permits");
-        let folder = location.driver.get_socket().unwrap();
+        let host = location.hosts.current();
+        assert_eq!(host.display, "/run/pg/permits");
+        let folder = host.driver.get_socket().unwrap();
         assert_eq!(folder.to_str(), Some("/run/pg"));
     }
 

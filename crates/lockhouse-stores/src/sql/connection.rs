@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::dialect::{ConnectionOf, Driver, ReadOnly, RowOf};
 use super::error::Trouble;
+use super::hosts::Host;
 use super::script::Script;
-use super::url::Location;
 
 /// How long a ping may take.
 const PING: Duration = Duration::from_secs(1);
@@ -45,9 +45,9 @@ const GUARD: usize = 64;
 
 impl<D: Driver> Connection<D> {
     /// Connects and sets the session.
-    pub(crate) async fn open(location: &Location<D>) -> Result<Self, Error> {
-        let context = format!("connecting to {}", location.display);
-        let driver = location.driver.connect().await;
+    pub(crate) async fn open(host: &Host<D>) -> Result<Self, Error> {
+        let context = format!("connecting to {}", host.display);
+        let driver = host.driver.connect().await;
         let driver = driver.map_err(|error| Trouble::Driver(error).before_commit::<D>(&context))?;
         let mut connection = Self {
             driver,

@@ -9,8 +9,10 @@ use sqlx::Either;
 use sqlx::error::DatabaseError;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
+use std::sync::Arc;
 
 use super::due::Look;
+use super::hosts::Hosts;
 use super::load::RowIds;
 use super::pool::Lease;
 use super::read::Names;
@@ -20,9 +22,6 @@ use crate::walk::Stretch;
 
 /// The driver's connection.
 pub(crate) type ConnectionOf<D> = <<D as Driver>::Database as sqlx::Database>::Connection;
-
-/// Where the driver connects to.
-pub(crate) type OptionsOf<D> = <ConnectionOf<D> as sqlx::Connection>::Options;
 
 /// The driver's row.
 pub(crate) type RowOf<D> = <<D as Driver>::Database as sqlx::Database>::Row;
@@ -254,7 +253,7 @@ pub trait Dialect: Driver {
     fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script;
 
     /// The notifications of the server at `options`. It does not connect yet.
-    fn bell(options: &OptionsOf<Self>) -> Self::Bell;
+    fn bell(hosts: &Arc<Hosts<Self>>) -> Self::Bell;
 
     /// Waits until one of `on` may have changed for `process`. Returns which ones.
     fn rung(

@@ -66,7 +66,7 @@ impl Trouble {
     }
 
     /// The error of a script in a session that may not write, if that is why it failed.
-    pub(crate) fn as_read_only<D: Driver>(
+    pub(crate) fn into_read_only<D: Driver>(
         self,
         read_only: ReadOnly,
         context: &str,

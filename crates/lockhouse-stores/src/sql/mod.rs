@@ -11,7 +11,7 @@
 //! - `known` caches permits that this process has read or written.
 //! - `locked` finds the rows that other transactions keep locked.
 //! - `script` builds the SQL; `rows` and `load` read the answers.
-//! - `pool` and `connection` run scripts, and `error` maps their failures.
+//! - `pool`, `hosts` and `connection` run scripts, and `error` maps their failures.
 //! - `peer` finds out whether the URL names a server of another kind.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. If the
 //!   connection breaks after the second packet was sent, the outcome is unknown.
@@ -21,6 +21,7 @@ mod dialect;
 mod due;
 mod error;
 mod gap;
+mod hosts;
 mod ids;
 mod known;
 mod load;
@@ -47,10 +48,13 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Kind};
 
+use tracing::Instrument as _;
+
 use crate::lapsed::Looks;
-pub(crate) use dialect::{ByKey, Dialect, Driver, OptionsOf, Pieces, ReadOnly};
+pub(crate) use dialect::{ByKey, Dialect, Driver, Pieces, ReadOnly};
 pub(crate) use due::Look;
 pub(crate) use error::servers_word;
+pub(crate) use hosts::{Host, Hosts};
 use ids::Ids;
 use known::Known;
 pub(crate) use load::{RowIds, add_unlocked};
@@ -86,12 +90,13 @@ pub(crate) struct Inner<D: Dialect> {
 impl<D: Dialect> Sql<D> {
     /// A store that has not connected yet.
     pub(crate) fn at(location: Location<D>) -> Self {
+        let hosts = Arc::new(location.hosts);
         Self(Arc::new(Inner {
             ids: Ids::new(),
             known: Known::new(),
             looks: Looks::default(),
-            bell: D::bell(&location.driver),
-            pool: Arc::new(Pool::new(location)),
+            bell: D::bell(&hosts),
+            pool: Arc::new(Pool::new(hosts, location.connections)),
         }))
     }
 
@@ -106,7 +111,7 @@ impl<D: Dialect> Sql<D> {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let task = tokio::spawn(call(Arc::clone(&self.0)));
+        let task = tokio::spawn(call(Arc::clone(&self.0)).in_current_span());
         task.await.unwrap_or_else(|died| {
             Err(Error::new(lost, "a call to the store died").caused_by(died))
         })

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::dialect::Driver;
-use super::url::Location;
+use super::hosts::Host;
 
 /// How long a MySQL server may take for its first word.
 const FIRST_WORD: Duration = Duration::from_millis(500);
@@ -23,9 +23,9 @@ const PROBE: Duration = Duration::from_secs(2);
 /// PostgreSQL's SSLRequest: its length and its code. The answer is one byte, `S` or `N`.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// The final error, if the server at `location` is known to be of another kind than the URL says.
-pub(crate) async fn of_another_kind<D: Driver>(location: &Location<D>) -> Option<Error> {
-    let (address, _) = location.display.rsplit_once('/')?;
+/// The final error, if the server at `host` is known to be of another kind than the URL says.
+pub(crate) async fn of_another_kind<D: Driver>(host: &Host<D>) -> Option<Error> {
+    let address = host.address();
     let is = timeout(PROBE, kind(address)).await.ok().flatten()?;
     let expected = <D::Database as Database>::NAME;
     if is == expected {

@@ -20,21 +20,18 @@ use std::time::Duration;
 use lockhouse_core::store::{Error, Kind};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{Instrument as _, Span};
 
 use super::connection::{Answers, Connection, Failed};
 use super::dialect::Driver;
 use super::error::TooLong;
-use super::peer;
+use super::hosts::Hosts;
 use super::script::Script;
-use super::url::Location;
 
-/// How long to wait for a free connection, and then for the server to accept a new one.
+/// How long to wait for a free connection, and then for the server to accept a new one. Several hosts share the latter.
 const LEND: Duration = Duration::from_secs(3);
 const CONNECT: Duration = Duration::from_secs(3);
-
-/// After this long without an answer, the pool checks which kind of server it is.
-const SILENCE: Duration = Duration::from_secs(1);
 
 /// How long a call may take in all, unless it is [extended](Lease::extend). A rollback after it
 /// still ends within 10 s.
@@ -63,7 +60,11 @@ const ONE_USE: Duration = Duration::from_secs(1);
 
 /// Lends connections to one database.
 pub(crate) struct Pool<D: Driver> {
-    location: Location<D>,
+    hosts: Arc<Hosts<D>>,
+    /// For messages.
+    display: String,
+    /// The most connections.
+    most: usize,
     places: Arc<Semaphore>,
     idle: Mutex<Idle<D>>,
     /// Whether a first connection was made.
@@ -106,10 +107,12 @@ impl<D: Driver> Idle<D> {
 
 impl<D: Driver> Pool<D> {
     /// A pool that has not connected yet.
-    pub(crate) fn new(location: Location<D>) -> Self {
+    pub(crate) fn new(hosts: Arc<Hosts<D>>, most: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(location.connections)),
-            location,
+            places: Arc::new(Semaphore::new(most)),
+            most,
+            display: hosts.display(),
+            hosts,
             idle: Mutex::new(Idle {
                 connections: Vec::new(),
                 uses: [None; 2],
@@ -121,7 +124,7 @@ impl<D: Driver> Pool<D> {
 
     /// Where the database is, for messages.
     pub(crate) fn display(&self) -> &str {
-        &self.location.display
+        &self.display
     }
 
     /// A connection for a call that does `work` for at most so long.
@@ -129,10 +132,7 @@ impl<D: Driver> Pool<D> {
         let asked = Instant::now();
         let place = timeout_at(asked + LEND, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
-            let busy = format!(
-                "all {} connections to {} are busy",
-                self.location.connections, self.location.display
-            );
+            let busy = format!("all {} connections to {} are busy", self.most, self.display);
             return Err(Error::new(Kind::Unavailable, busy));
         };
         let connection = match self.reuse().await {
@@ -178,35 +178,13 @@ impl<D: Driver> Pool<D> {
         if !self.has_connected.swap(true, Relaxed)
             && let Some(risk) = first.risk()
         {
-            tracing::warn!(store = self.location.display, "{risk}");
+            tracing::warn!(store = self.display, "{risk}");
         }
         Ok(first)
     }
 
     async fn connect(&self) -> Result<Connection<D>, Error> {
-        let opening = timeout_at(Instant::now() + CONNECT, Connection::open(&self.location));
-        let silence = async {
-            sleep(SILENCE).await;
-            peer::of_another_kind(&self.location).await
-        };
-        let opened = tokio::select! {
-            biased;
-            opened = opening => opened,
-            Some(error) = silence => return Err(error),
-        };
-        let error = match opened {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) if is_no_protocol(&error) => {
-                peer::of_another_kind(&self.location).await.unwrap_or(error)
-            }
-            Ok(Err(error)) => error,
-            Err(_) => {
-                let display = &self.location.display;
-                let silent = format!("connecting to {display}: no answer within {CONNECT:?}");
-                Error::new(Kind::Unavailable, silent)
-            }
-        };
-        Err(error)
+        self.hosts.connect(CONNECT).await
     }
 
     fn drop_idle(&self) {
@@ -336,7 +314,8 @@ impl<D: Driver> Lease<D> {
             return Err(Error::new(Kind::Rejected, context).caused_by(too_long));
         }
         self.clean = false;
-        match connection.run(script, self.deadline).await {
+        let run = connection.run(script, self.deadline);
+        match run.instrument(span::<D>(context)).await {
             Ok(answers) => {
                 self.clean = !script.leaves_open();
                 Ok(answers)
@@ -373,7 +352,7 @@ impl<D: Driver> Lease<D> {
             .and_then(Connection::read_only)
             .filter(|_| !at_commit)
         {
-            match trouble.as_read_only::<D>(read_only, context) {
+            match trouble.into_read_only::<D>(read_only, context) {
                 Ok(error) => {
                     // A new session may be allowed to write.
                     self.connection = None;
@@ -410,16 +389,22 @@ impl<D: Driver> Drop for Lease<D> {
     }
 }
 
-/// Whether the answer is not of this server's protocol.
-fn is_no_protocol(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
-    let driver = source.and_then(|source| source.downcast_ref::<sqlx::Error>());
-    matches!(driver, Some(sqlx::Error::Protocol(_)))
-}
-
 fn gone(context: &str) -> Error {
     Error::new(
         Kind::Unavailable,
         format!("{context}: the connection was lost"),
+    )
+}
+
+/// The span of statements in a traced call. Their text is left out: it has names.
+fn span<D: Driver>(context: &str) -> Span {
+    if Span::current().is_disabled() {
+        return Span::none();
+    }
+    tracing::debug_span!(
+        "statements",
+        otel.name = context,
+        otel.kind = "client",
+        db.system.name = <D::Database as sqlx::Database>::NAME.to_lowercase(),
     )
 }

@@ -1,34 +1,25 @@
 //! Parses the parts of URLs that all servers share.
 
-use std::fmt;
 use std::fs;
 
 use lockhouse_core::store::{Error, Kind};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use sqlx::Connection;
 
-use super::dialect::{ConnectionOf, Driver};
+use super::dialect::Driver;
+use super::hosts::Hosts;
 use crate::refuse_misplaced;
 
 /// The default for the most connections.
 const CONNECTIONS: usize = 16;
 
 /// The location of a database, and how to connect to it.
+#[derive(Debug)]
 pub(crate) struct Location<D: Driver> {
-    /// For the driver. Contains the password.
-    pub(crate) driver: <ConnectionOf<D> as Connection>::Options,
-    /// For messages: `HOST:PORT/DATABASE`, without user and password.
-    pub(crate) display: String,
+    pub(crate) hosts: Hosts<D>,
     /// The most connections.
     pub(crate) connections: usize,
-}
-
-impl<D: Driver> fmt::Debug for Location<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.display)
-    }
 }
 
 /// `text` as a URL.

@@ -21,6 +21,7 @@ use lockhouse_core::{
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument as _, Span};
 
 use super::blocked::Blocked;
 use super::lane::Lane;
@@ -233,6 +234,7 @@ impl Driver {
             ticket,
             answer,
             deadline,
+            span: Span::current(),
         };
         let Touches { semaphores, frees } = touches;
         state.push(Queued::new(
@@ -295,7 +297,8 @@ impl Driver {
                 taken.commands.extend(looks);
                 Lane::new(self.clone(), taken)
             };
-            tokio::spawn(lane.run());
+            let span = lane.span();
+            tokio::spawn(lane.run().instrument(span));
         }
         self.poll_locked_rows();
     }

@@ -16,6 +16,7 @@ use lockhouse_core::store::{Batch, Error as StoreError, Kind};
 use lockhouse_core::{Command, Count, Footprint, Place, Reply, SemaphoreName};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
+use tracing::Span;
 
 use super::apply::{Decided, apply_outcomes};
 use super::driver::Driver;
@@ -112,6 +113,20 @@ impl Lane {
         commands
             .zip(asked)
             .map(|(command, asked)| asked.queued(command))
+    }
+
+    /// The span of the batch. It is in the trace of its first call, and has a link to each of the others.
+    pub(super) fn span(&self) -> Span {
+        let mut calls = self.asked.iter().filter_map(|asked| asked.reply_to.span());
+        let Some(first) = calls.next() else {
+            return Span::none();
+        };
+        let commands = self.batch.commands.len();
+        let span = tracing::debug_span!(parent: first, "batch", commands);
+        for other in calls {
+            span.follows_from(other);
+        }
+        span
     }
 
     pub(super) async fn run(mut self) {

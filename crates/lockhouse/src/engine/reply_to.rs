@@ -3,6 +3,7 @@
 use lockhouse_core::Place;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::wait_handle::WaitHandle;
 use super::waiting::{Answered, Ticket};
@@ -19,6 +20,14 @@ pub(super) enum ReplyTo {
 }
 
 impl ReplyTo {
+    /// The span of the call.
+    pub(super) fn span(&self) -> Option<&Span> {
+        match self {
+            ReplyTo::Caller(caller) => Some(&caller.span).filter(|span| !span.is_disabled()),
+            ReplyTo::Waiter(_) | ReplyTo::Engine => None,
+        }
+    }
+
     /// Whether it waits for room.
     pub(super) fn waits(&self) -> bool {
         match self {
@@ -40,6 +49,8 @@ pub(super) struct Caller {
     pub(super) answer: oneshot::Sender<Answer>,
     /// When the call must have its answer.
     pub(super) deadline: Instant,
+    /// The span of the call. The batch is in its trace.
+    pub(super) span: Span,
 }
 
 /// The answer to a call.

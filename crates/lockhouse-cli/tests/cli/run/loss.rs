@@ -1,5 +1,8 @@
 //! A hold that is lost takes the command and all that it started with it, in time.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::house::{House, Running, runs, until};
@@ -296,4 +299,55 @@ fn a_command_whose_hold_is_lost_before_it_begins_is_not_started() {
         "{done:?}"
     );
     assert!(!marker.exists());
+}
+
+/// P9. A proxy such as nginx repeats a call if a server dies before it answers.
+#[test]
+fn a_release_that_a_proxy_repeats_is_no_lost_hold() {
+    let house = House::behind_a_server();
+    house.text(&["create", "a", "1"]);
+    let server = house.url().strip_prefix("http://").unwrap().to_owned();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in proxy.incoming() {
+            let server = server.clone();
+            thread::spawn(move || carry(client.unwrap(), &server));
+        }
+    });
+    let run = ["--url", &url, "run", "-s", "a", "--id", "x", "--", "true"];
+    let done = house.done(&run);
+    assert_eq!((done.code, &*done.stderr), (0, ""));
+}
+
+/// Passes the calls of `client` on, and each release twice.
+fn carry(mut client: TcpStream, server: &str) {
+    while let Some(call) = message(&mut client) {
+        let times = if call.starts_with(b"DELETE ") { 2 } else { 1 };
+        let mut answer = Vec::new();
+        for _ in 0..times {
+            let mut stream = TcpStream::connect(server).unwrap();
+            stream.write_all(&call).unwrap();
+            answer = message(&mut stream).unwrap();
+        }
+        client.write_all(&answer).unwrap();
+    }
+}
+
+/// A call or an answer. `None` at the end of the connection.
+fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut message = Vec::new();
+    let mut byte = [0];
+    while !message.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        message.extend(byte);
+    }
+    let head = String::from_utf8_lossy(&message).to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).ok()?;
+    message.extend(body);
+    Some(message)
 }

@@ -8,13 +8,16 @@ use super::bounds::{half_sent, serve_on};
 use crate::house::{Done, House, Running, until};
 use lockhouse::{ConnectOptions, Lockhouse};
 use nix::sys::signal::Signal;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+/// The DNS name in the certificates, beside the address.
+pub(super) const SERVER_NAME: &str = "lockhouse.internal";
 
 /// A certificate authority of the test's own.
-struct Ca(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Ca(CertifiedIssuer<'static, KeyPair>);
 
 impl Ca {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -22,9 +25,14 @@ impl Ca {
     }
 
     /// Writes its own certificate, and a server's with its key.
-    fn issue(&self, house: &House, ca: &str) {
+    pub(super) fn issue(&self, house: &House, ca: &str) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        let names = ["127.0.0.1", SERVER_NAME].map(str::to_owned);
+        let mut params = CertificateParams::new(names).unwrap();
+        // OpenSSL takes a certificate for self-signed if its subject is that of its issuer.
+        params
+            .distinguished_name
+            .push(DnType::CommonName, SERVER_NAME);
         let certificate = params.signed_by(&key, &self.0).unwrap();
         fs::write(house.path(ca), self.0.pem()).unwrap();
         // In one piece each, as a program that renews certificates does it.
@@ -39,18 +47,12 @@ impl Ca {
 }
 
 /// A server with TLS that listens there, and its URL on loopback.
-fn serve(house: &House, listen: &str) -> (Running, String) {
+pub(super) fn serve(house: &House, listen: &str, options: &[&str]) -> (Running, String) {
     let [certificate, key] = ["cert.pem", "key.pem"].map(|file| house.path(file));
     let files = [certificate.to_str().unwrap(), key.to_str().unwrap()];
-    let mut server = house.start(&[
-        "serve",
-        "--listen",
-        listen,
-        "--tls-cert",
-        files[0],
-        "--tls-key",
-        files[1],
-    ]);
+    let certified = ["--tls-cert", files[0], "--tls-key", files[1]];
+    let mut server =
+        house.start(&[&["serve", "--listen", listen], &certified[..], options].concat());
     let line = server.line();
     let (_, port) = line.rsplit_once(':').expect(&line);
     assert!(line.contains(" on https://"), "{line}");
@@ -70,7 +72,7 @@ fn a_server_is_verified_by_a_file_a_variable_or_the_machines_own_roots() {
     let house = House::on_a_store();
     Ca::new().issue(&house, "ca.pem");
     house.text(&["create", "a", "1"]);
-    let (_server, url) = serve(&house, "127.0.0.1:0");
+    let (_server, url) = serve(&house, "127.0.0.1:0", &[]);
     let ca = house.path("ca.pem");
     let by_flag = ["--ca-file", ca.to_str().unwrap(), "show", "a"];
     let shown = with(&house, &url, &by_flag, None);
@@ -106,7 +108,7 @@ fn a_hangup_has_the_certificates_read_again_and_drops_no_connection() {
     Ca::new().issue(&house, "old.pem");
     house.text(&["create", "a", "1"]);
     house.text(&["acquire", "-s", "a", "--id", "x", "--ttl", "5m"]);
-    let (mut server, url) = serve(&house, "127.0.0.1:0");
+    let (mut server, url) = serve(&house, "127.0.0.1:0", &[]);
     let (old, new) = (house.path("old.pem"), house.path("new.pem"));
     let mut waiter = house.start(&[
         "--url",
@@ -177,7 +179,7 @@ fn a_server_with_tls_and_a_token_listens_off_loopback() {
     let house = House::on_a_store();
     Ca::new().issue(&house, "ca.pem");
     let token = house.text(&["token", "create", "admin", "--grant", "admin:*"]);
-    let (_server, url) = serve(&house, "0.0.0.0:0");
+    let (_server, url) = serve(&house, "0.0.0.0:0", &[]);
     let ca = house.path("ca.pem");
     let list = ["--url", &url, "--ca-file", ca.to_str().unwrap(), "list"];
     assert_ne!(house.done(&list).code, 0);

@@ -33,6 +33,7 @@ fn queued(names: &str) -> Queued {
         ticket: None,
         answer,
         deadline: Instant::now(),
+        span: tracing::Span::none(),
     };
     Queued::new(
         command,
