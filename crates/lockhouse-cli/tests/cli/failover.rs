@@ -96,6 +96,7 @@ async fn load(client: Recorded, number: u32, stop: Arc<AtomicBool>) {
             owner: None,
             ttl_us: Some(60_000_000),
             waits: true,
+            priority: 0,
         };
         let ask = || client.acquire(asked.clone(), Duration::from_secs(20));
         if let Answer::Granted { .. } = answered(ask).await {
