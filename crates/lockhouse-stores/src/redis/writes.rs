@@ -12,10 +12,10 @@ use super::Redis;
 use super::keys::{Entry, Score};
 use super::rows::{self, Loaded};
 
-/// What ends or is renewed must be saved also by a server whose memory is full.
+/// For ends and renewals, which a server must save even if its memory is full.
 static SAVE: LazyLock<Script> = LazyLock::new(|| Script::new(SCRIPT));
 
-/// The same, for writes that such a server may refuse.
+/// For writes that such a server may refuse.
 static SAVE_IF_ROOM: LazyLock<Script> =
     LazyLock::new(|| Script::new(&SCRIPT.replacen(" flags=allow-oom", "", 1)));
 

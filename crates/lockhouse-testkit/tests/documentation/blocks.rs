@@ -50,6 +50,7 @@ const NOT_RUN: &[(&str, usize, &str)] = &[
         "names the reader's cluster",
     ),
     ("docs/proof.md", 3, "the tests themselves, and long runs"),
+    ("docs/runs/clients.md", 1, "takes ten minutes"),
 ];
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) fn config(is_encrypted: bool, ca_file: Option<&Path>) -> Result<Clien
         .with_no_client_auth())
 }
 
-/// What an operator can do about a failed connection, if its TLS is the cause.
+/// Advice for an operator on a failed connection, if its TLS is the cause.
 pub(super) fn advice_on(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     match error.downcast_ref::<rustls::Error>() {
         Some(rustls::Error::InvalidCertificate(error)) => Some(advice_on_certificate(error)),
