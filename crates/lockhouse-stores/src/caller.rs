@@ -24,7 +24,8 @@
 //! **Isolation.** READ COMMITTED. At REPEATABLE READ, PostgreSQL and MariaDB 11.6 and newer refuse to lock a row that has
 //! changed since the transaction's first read, as a renewal does. MySQL and MariaDB lock the gap around an id that does not
 //! exist, MariaDB also the gap before one that does, and nobody can make a request in it meanwhile. There `finish` locks the
-//! owner's session as well, so that its heartbeats wait.
+//! owner's session as well, so that its heartbeats wait, or the gap between sessions if the owner has none. There `held` reads
+//! the session as of the transaction's first read, and may fail although the session was renewed since.
 //!
 //! **On several writers.** Galera and multi-primary Group Replication keep row locks on one node. `finish` writes the row
 //! and collides at the commit with an end on another node, so one of the two fails there. `held` writes nothing and

@@ -25,8 +25,10 @@
 //!
 //! - Run the transaction at READ COMMITTED. At REPEATABLE READ, the default of MySQL and MariaDB, PostgreSQL and MariaDB 11.6
 //!   and newer fail if the request was renewed since the transaction's first read. MySQL and MariaDB lock the gap around an id
-//!   that does not exist, MariaDB also the gap before one that does: nobody can make a request with an id in it meanwhile. And
-//!   *finish* locks the owner's session as well there, so that its heartbeats wait.
+//!   that does not exist, MariaDB also the gap before one that does: nobody can make a request with an id in it meanwhile.
+//!   There *finish* locks the owner's session as well, so that its heartbeats wait, or the gap between sessions if the owner
+//!   has none. *held* reads the session as of the transaction's first read, and may fail although the session was renewed
+//!   since.
 //! - On SQLite begin with `BEGIN IMMEDIATE`. The transaction holds the file's only write lock, so everybody waits for it.
 //! - On a cluster that takes writes on several nodes, send these transactions to the node that Lockhouse uses: row locks
 //!   are local to a node. *finish* writes the row, so that it and an end on another node collide, and one of the two fails
