@@ -210,12 +210,15 @@ impl Remote {
             }
             Ok(Err(error)) if error.is_connect() => {
                 let what = format!("{} can't be reached", self.address.shown());
-                // Only an operator can change it.
-                if let Some(advice) = tls::advice_on(&error) {
-                    let what = format!("{what}: {advice}");
-                    return Err(Failure::of(Kind::Configuration, what, Some(&error)));
-                }
-                return Err(Failure::of(Kind::Unavailable, what, Some(&error)));
+                let advice = tls::advice_on(&error);
+                let what = match advice {
+                    Some(advice) => format!("{what}: {advice}"),
+                    None => what,
+                };
+                return Err(Failure {
+                    is_final: advice.is_some(),
+                    ..Failure::of(Kind::Unavailable, what, Some(&error))
+                });
             }
             Ok(Err(error)) => {
                 let what = format!("the connection to {} was lost", self.address.shown());
