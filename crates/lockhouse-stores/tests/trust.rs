@@ -1,9 +1,8 @@
-//! A given CA is the only one that is trusted.
+//! A given CA is the only one that the driver trusts. A URL with a file like this is refused before.
 #![cfg(feature = "postgres")]
 
-use std::error::Error as _;
-
-use lockhouse_stores::open;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -30,15 +29,13 @@ async fn a_given_ca_is_not_added_to_the_public_ones() {
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, "").unwrap();
-    let ca = ca.display();
-    let url = format!("postgres://app@127.0.0.1:{port}/permits?sslmode=verify-ca&sslrootcert={ca}");
-    let error = open(&url).unwrap().ready().await.unwrap_err();
-    let source = error.source().map(ToString::to_string);
-    assert!(
-        source
-            .as_ref()
-            .is_some_and(|source| source.contains("no root trust anchors")),
-        "{error}: {source:?}"
-    );
+    let options = PgConnectOptions::new_without_pgpass()
+        .host("127.0.0.1")
+        .port(port)
+        .username("app")
+        .ssl_mode(PgSslMode::VerifyCa)
+        .ssl_root_cert(&ca);
+    let error = options.connect().await.unwrap_err().to_string();
+    assert!(error.contains("no root trust anchors"), "{error}");
     assert!(!server.is_finished());
 }

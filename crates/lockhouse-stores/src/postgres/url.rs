@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(location.hosts.display(), display);
         assert_eq!(location.connections, 4);
         assert_eq!(location.hosts.current().driver.get_username(), "app");
-        assert!(refused("postgres://app@db1,/permits").contains("names no database"));
+        assert!(refused("postgres://app@db1,/permits").contains("malformed"));
         let misplaced = refused("postgres://app:1,2/secret@db1,db2/permits");
         assert!(
             misplaced.contains("has an @ behind its host"),

@@ -173,6 +173,8 @@ pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
         .idle(idle)
         .await
         .unwrap();
+    // A second after the template has changed, its process looks at its semaphores once more.
+    sleep(Duration::from_millis(1_500)).await;
     lockhouse.define("kept", 1).await.unwrap();
     let mut last_fence = 0;
     for n in 0..3 {
