@@ -275,9 +275,7 @@ impl Permit {
     ///
     /// let mut transaction = database.begin().await?;
     /// sqlx::query("UPDATE report SET body = 'done' WHERE id = 1").execute(&mut *transaction).await?;
-    /// if !permit.held_in(&mut transaction).await? {
-    ///     return Err("the hold was lost; nothing was written".into()); // the drop rolls back
-    /// }
+    /// permit.held_in(&mut transaction).await?; // if the hold was lost, the drop rolls back
     /// transaction.commit().await?; // the permit is still held
     /// # Ok(())
     /// # }
