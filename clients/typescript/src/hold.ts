@@ -11,7 +11,7 @@ type Stop = () => void;
 
 /**
  * What is held, and whether it is lost: by the clock at each look, so that a process that was stopped finds it lost
- * at once. What was lost stays lost, and what is stopped is not lost any more.
+ * at once. A lost hold stays lost, and a hold that is stopped is never lost after that.
  */
 export class Hold {
   readonly #controller = new AbortController();

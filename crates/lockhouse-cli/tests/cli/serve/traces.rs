@@ -114,7 +114,7 @@ fn traced(house: &House, token: &str) -> Vec<Span> {
         .arg(format!("{url}/v1/requests/x"));
     let called = curl.output().unwrap();
     assert!(called.status.success(), "{called:?}");
-    // What was not sent yet is sent at the end.
+    // The server sends the spans that are left when it ends.
     server.signal(Signal::SIGTERM);
     assert_eq!(server.end().code, 0);
     collector.all()

@@ -15,7 +15,7 @@ import java.util.function.Consumer;
  *
  * <p>It counts as lost a tenth of the time to live before the server could end it, by the monotonic clock, from when the
  * last successful call was sent. Every look compares with that clock, so a process that was stopped finds it lost at once.
- * What was lost stays lost, and what is stopped is not lost any more. A renewal that is not answered soon gets another
+ * A lost hold stays lost, and a hold that is stopped is never lost after that. A renewal that is not answered soon gets another
  * beside it, as a dead connection may hang.
  */
 final class Hold {
