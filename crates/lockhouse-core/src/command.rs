@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Ask, Capacity, EndReason, Epoch, ExternalId, LineTime, Note, Owner, OwnerSession, ProcessId,
-    Refusal, Request, Semaphore, SemaphoreName, Standing, Timestamp, Ttl, Turn,
+    Ask, Capacity, EndReason, Epoch, ExternalId, Key, LineTime, Note, Owner, OwnerSession,
+    ProcessId, Refusal, Request, Semaphore, SemaphoreName, Standing, Timestamp, Ttl, Turn,
 };
 
 /// A command. Each is safe to repeat.
@@ -287,6 +287,24 @@ impl Command {
             Command::Stand { .. } => true,
             _ => self.ask().is_some(),
         }
+    }
+
+    /// The keys of the rows that the command may have to make. It makes none of those that exist.
+    pub fn may_make(&self) -> impl Iterator<Item = Key> {
+        let one = match self {
+            Command::Acquire { ask, .. } => Some(Key::Request(ask.external_id.clone())),
+            Command::Heartbeat {
+                owner, must_exist, ..
+            } => (!must_exist).then(|| Key::Session(owner.clone())),
+            _ => None,
+        };
+        let may_create = match self {
+            Command::Define(definition) => definition.creates(),
+            Command::Acquire { .. } | Command::RaiseFence { .. } => true,
+            _ => false,
+        };
+        let named = self.semaphores().filter(move |_| may_create);
+        one.into_iter().chain(named.cloned().map(Key::Semaphore))
     }
 
     /// The semaphores that the command names. A command on a request also touches the semaphores of

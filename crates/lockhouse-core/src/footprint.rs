@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::mem;
 
-use crate::{Command, Epoch, ExternalId, Loaded, Owner, Semaphore, SemaphoreName};
+use crate::{Command, Epoch, ExternalId, Gap, Loaded, Owner, Semaphore, SemaphoreName};
 
 /// The rows that a list of commands touches, in the order in which to lock them: semaphores, then
 /// requests, then owners' sessions, each by bytes.
@@ -38,7 +38,7 @@ pub struct Footprint {
     pub requests: BTreeSet<ExternalId>,
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
-    /// Gaps between the ids of requests in which another transaction keeps anybody from making one.
+    /// Gaps between rows in which another transaction keeps anybody from making one.
     /// Only [errors](crate::store::Error::locked) name them: a batch locks no gap.
     pub gaps: BTreeSet<Gap>,
     /// Whether to read the row of the store's [`Epoch`] too, after the locks are held. A batch
@@ -47,56 +47,6 @@ pub struct Footprint {
     /// Whether to read all templates too, after the locks are held. A batch needs them if it names
     /// a semaphore that does not exist, or updates one from its template.
     pub templates: bool,
-}
-
-/// A gap between the ids of two requests, in which no request can be made now.
-///
-/// InnoDB locks gaps: at REPEATABLE READ, a locking read of an id that does not exist locks the gap
-/// that the id would be in, and nobody can insert a row there.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Gap {
-    refused: ExternalId,
-    /// The ids at its ends. `None` if it is no wider than the refused id.
-    between: Option<[Option<ExternalId>; 2]>,
-}
-
-impl Gap {
-    /// The gap of the one id `refused`.
-    pub fn of(refused: ExternalId) -> Self {
-        Self {
-            refused,
-            between: None,
-        }
-    }
-
-    /// The gap of `refused` after one existing id and before another. `None` stands for the ends of
-    /// the index.
-    pub fn between(
-        refused: ExternalId,
-        after: Option<ExternalId>,
-        before: Option<ExternalId>,
-    ) -> Self {
-        Self {
-            refused,
-            between: Some([after, before]),
-        }
-    }
-
-    /// An id in it, for which no request could be made.
-    pub fn refused(&self) -> &ExternalId {
-        &self.refused
-    }
-
-    /// Whether `id` is in it.
-    pub fn has(&self, id: &ExternalId) -> bool {
-        match &self.between {
-            Some([after, before]) => {
-                let is_after = after.as_ref().is_none_or(|after| after < id);
-                is_after && before.as_ref().is_none_or(|before| id < before)
-            }
-            None => self.refused == *id,
-        }
-    }
 }
 
 impl Footprint {

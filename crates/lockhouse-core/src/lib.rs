@@ -15,6 +15,7 @@ mod decide;
 mod epoch;
 mod error;
 mod footprint;
+mod gap;
 mod invalid;
 mod line;
 mod numbers;
@@ -41,7 +42,8 @@ pub use command::{Cause, Command, Definition, Outcome, Reply, Saved, Stand};
 pub use decide::decide;
 pub use epoch::Epoch;
 pub use error::{Code, Error, Refusal};
-pub use footprint::{Footprint, Gap};
+pub use footprint::Footprint;
+pub use gap::{Gap, Key};
 pub use invalid::Invalid;
 pub use jiff::Timestamp;
 pub use line::{

@@ -211,8 +211,8 @@ impl Run {
     }
 }
 
-/// Begins a session for `owner`. While other processes keep the store busy, it retries for as long
-/// as `permit` is held.
+/// Begins a session for `owner`. While other processes keep the store busy, or a server cannot reach
+/// it, it retries for as long as `permit` is held.
 async fn begin_session(
     lockhouse: &Lockhouse,
     owner: &str,
@@ -221,9 +221,17 @@ async fn begin_session(
 ) -> Result<Session, Failure> {
     loop {
         match lockhouse.session(owner, ttl).await {
-            Err(Error::Store(error)) if error.is_busy() && !permit.is_lost() => {}
+            Err(error) if may_pass(&error) && !permit.is_lost() => {}
             begun => return Ok(begun?),
         }
+    }
+}
+
+/// Whether the same call may succeed later. A server does not say why its store is unavailable.
+fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Store(error) => error.is_busy(),
+        error => error.code() == Code::StoreUnavailable,
     }
 }
 

@@ -96,6 +96,34 @@ async fn a_run_waits_while_another_program_locks_the_semaphore_on_postgres() {
     a_run_waits_while_another_program_locks_the_semaphore(place::postgres().await).await;
 }
 
+/// Longer than a call may take, and than a client of a server repeats it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_waits_while_another_program_locks_the_gap_of_its_session() {
+    let Some(place) = place::mysql().await else {
+        return;
+    };
+    let house = House::at(place.url());
+    house.text(&["create", "a", "2"]);
+    let (_server, url) = house.serve("127.0.0.1:0");
+    let mut other = Database::open(place.url()).await;
+    for statement in [
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION",
+        "SELECT * FROM lockhouse_owner_session WHERE owner='a' FOR UPDATE",
+    ] {
+        other.run(statement).await;
+    }
+    let served = House::at(&url);
+    let runs = [&house, &served].map(|house| house.start(&["run", "-s", "a", "--", "true"]));
+    tokio::time::sleep(Duration::from_secs(22)).await;
+    other.run("ROLLBACK").await;
+    for run in runs {
+        let done = run.end();
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    place.clear().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fresh_database_is_migrated_without_a_warning() {
     for place in [place::postgres().await, place::mysql().await] {

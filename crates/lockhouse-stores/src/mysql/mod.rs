@@ -58,7 +58,7 @@ use lockhouse_core::{
     Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 
-use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql, values};
+use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql};
 use crate::walk::Stretch;
 use sql::{Text, Time};
 
@@ -128,7 +128,7 @@ impl Dialect for MySqlServer {
     const NOW: &'static str = "SYSDATE(6)";
     const SCHEMA: u32 = schema::VERSION;
     const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
-    const REFUSED: &'static str = save::REFUSED;
+    const NOTED: &'static str = save::NOTED;
 
     fn text(text: &str) -> impl Display + '_ {
         Text(text)
@@ -154,16 +154,12 @@ impl Dialect for MySqlServer {
         save::script(changes, rows)
     }
 
-    fn request_id(id: u64) -> impl Display {
-        save::Noted(id)
+    fn noted(mark: u64, value: u64) -> impl Display {
+        save::Noted { mark, value }
     }
 
     fn make_ready(rows: &[Semaphore]) -> Script {
-        Script::of(format_args!(
-            "INSERT IGNORE INTO lockhouse_semaphore \
-             (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
-            values::new_semaphores::<Self>(rows)
-        ))
+        save::make_ready(rows)
     }
 
     fn named(names: &[SemaphoreName]) -> Script {

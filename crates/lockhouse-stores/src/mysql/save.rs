@@ -1,25 +1,51 @@
 //! Saves the changes: the second of a batch's two packets.
 
 use std::fmt::{self, Display};
+use std::slice;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Changes, Owner};
+use lockhouse_core::{Changes, Key, Owner, Semaphore};
 
 use super::MySqlServer;
-use super::sql::{Text, Time};
-use crate::sql::{RowIds, Script, list, values};
+use super::sql::{BEGIN, Text, Time};
+use crate::sql::{Inserts, RowIds, Script, list, values};
 
 /// Selects what the last INSERT [noted](Noted) last. A rollback leaves it.
-pub(super) const REFUSED: &str = "SELECT LAST_INSERT_ID()";
+pub(super) const NOTED: &str = "SELECT LAST_INSERT_ID()";
 
-/// An id that the session notes when the server comes to its row. After an error the server does
-/// not say which of the rows it was at.
-pub(super) struct Noted(pub(super) u64);
+/// A value. The session notes its mark when the server comes to its row: after an error the server
+/// does not say which of the rows it was at.
+pub(super) struct Noted {
+    pub(super) mark: u64,
+    pub(super) value: u64,
+}
 
 impl Display for Noted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LAST_INSERT_ID({})", self.0)
+        let Self { mark, value } = self;
+        match mark == value {
+            true => write!(f, "LAST_INSERT_ID({mark})"),
+            false => write!(f, "LAST_INSERT_ID({mark})*0+{value}"),
+        }
     }
+}
+
+/// Inserts `rows`, unless they exist. One by one: the server generates their ids, and with them
+/// overwrites what the session [noted](Noted).
+pub(super) fn make_ready(rows: &[Semaphore]) -> Script {
+    let mut script = Script::of(BEGIN);
+    for row in rows {
+        script.insert(
+            Inserts::One(Key::Semaphore(row.name.clone())),
+            format_args!(
+                "INSERT IGNORE INTO lockhouse_semaphore \
+                 (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
+                values::new_semaphores::<MySqlServer>(slice::from_ref(row))
+            ),
+        );
+    }
+    script.add("COMMIT");
+    script
 }
 
 /// Writes `changes` to the locked rows, and commits.
@@ -27,10 +53,14 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     let mut script = Script::new();
     if !changes.granted.is_empty() {
         let (requests, permits) = values::granted::<MySqlServer>(&changes.granted, rows)?;
-        script.add(format_args!(
-            "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,ttl_ms,\
-             expires_at,created_at,released_at,ended_by,only_semaphore_id) VALUES {requests}"
-        ));
+        script.insert(
+            Inserts::Requests,
+            format_args!(
+                "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,\
+                 ttl_ms,expires_at,created_at,released_at,ended_by,only_semaphore_id) \
+                 VALUES {requests}"
+            ),
+        );
         script.add(format_args!(
             "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) \
              VALUES {permits}"
@@ -77,11 +107,14 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     // All in one statement, in the order of their key. A first heartbeat finds no row to lock, so
     // of two first heartbeats the second waits here, and its values remain.
     if !changes.heartbeats.is_empty() {
-        script.add(format_args!(
-            "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES {} \
-             ON DUPLICATE KEY UPDATE ttl_ms=VALUES(ttl_ms),expires_at=VALUES(expires_at)",
-            values::sessions::<MySqlServer>(&changes.heartbeats)
-        ));
+        script.insert(
+            Inserts::Sessions,
+            format_args!(
+                "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES {} \
+                 ON DUPLICATE KEY UPDATE ttl_ms=VALUES(ttl_ms),expires_at=VALUES(expires_at)",
+                values::sessions::<MySqlServer>(&changes.heartbeats)
+            ),
+        );
     }
     delete_sessions(&mut script, &changes.goodbyes);
     script.commit();

@@ -131,7 +131,7 @@ impl Dialect for PostgresServer {
     const NOW: &'static str = "clock_timestamp()";
     const SCHEMA: u32 = schema::VERSION;
     const HAS_SCHEMA: &'static str = schema::HAS_SCHEMA;
-    const REFUSED: &'static str = "";
+    const NOTED: &'static str = "";
 
     fn text(text: &str) -> impl Display + '_ {
         Text(text)
@@ -157,8 +157,8 @@ impl Dialect for PostgresServer {
         save::script(changes, rows)
     }
 
-    fn request_id(id: u64) -> impl Display {
-        id
+    fn noted(_: u64, value: u64) -> impl Display {
+        value
     }
 
     fn make_ready(rows: &[Semaphore]) -> Script {

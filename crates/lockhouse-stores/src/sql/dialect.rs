@@ -137,9 +137,9 @@ pub trait Dialect: Driver {
     /// The version of the schema that this code needs.
     const SCHEMA: u32;
 
-    /// Selects the id of the row at which an INSERT of requests failed. Empty where the server
-    /// locks no gaps between rows, so that such an INSERT waits for no other row.
-    const REFUSED: &'static str;
+    /// Selects the number that the session has [noted](Self::noted) last. Empty where the server
+    /// locks no gaps between rows, so that no INSERT waits for another row.
+    const NOTED: &'static str;
 
     /// Counts the tables called `lockhouse_schema_version` that the session finds: 0 or 1.
     const HAS_SCHEMA: &'static str;
@@ -164,11 +164,11 @@ pub trait Dialect: Driver {
     /// Writes `changes` to the locked rows, and commits. `rows` has the ids of new requests too.
     fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error>;
 
-    /// The `id` of a request, as a value of its INSERT. Where the server locks gaps, it is noted for
-    /// [`REFUSED`](Self::REFUSED).
-    fn request_id(id: u64) -> impl Display;
+    /// `value` as an expression in a row of an INSERT. Where the server locks gaps, the session notes
+    /// `mark` when it comes to the row, for [`NOTED`](Self::NOTED).
+    fn noted(mark: u64, value: u64) -> impl Display;
 
-    /// Inserts `rows`, unless they exist.
+    /// Inserts `rows`, unless they exist, and commits.
     fn make_ready(rows: &[Semaphore]) -> Script;
 
     /// The semaphores among `names`, of which there is at least one, that are not deleted.

@@ -1,55 +1,75 @@
-//! Gaps between the ids of requests in which another transaction keeps anybody from making one.
+//! Gaps between rows in which another transaction keeps anybody from making one.
 //!
-//! MySQL and MariaDB lock such a gap for a transaction at REPEATABLE READ that reads an id which
+//! MySQL and MariaDB lock such a gap for a transaction at REPEATABLE READ that reads a key which
 //! does not exist with `FOR SHARE` or `FOR UPDATE`. An INSERT into the gap waits, and no SELECT can
-//! see why: `SKIP LOCKED` skips rows, not gaps. So the session notes at which row its INSERT was, and
-//! only another INSERT shows that the gap is free again.
+//! see why: `SKIP LOCKED` skips rows, not gaps. So a script says which of its statements
+//! [inserts](Inserts) what, the session notes at which row such a statement was, and only another
+//! INSERT shows that the gap is free again.
 //!
-//! The gap goes from the id before to the id after. Rows that the server has not purged yet may make
-//! the locked one smaller.
+//! The gap goes from the key before to the key after. Rows that the server has not purged yet may
+//! make the locked one smaller.
 
 use lockhouse_core::store::{Error, Kind};
-use lockhouse_core::{ExternalId, Footprint, Gap, Timestamp};
+use lockhouse_core::{Footprint, Gap, Key, OwnerSession, Semaphore, Timestamp};
 
 use super::Inner;
-use super::dialect::Dialect;
+use super::dialect::{ByKey, Dialect};
 use super::error::servers_word;
 use super::load::RowIds;
 use super::pool::Lease;
 use super::read::READ;
 use super::rows;
-use super::script::Script;
+use super::script::{Inserts, Script};
+use super::values;
 
 const CONTEXT: &str = "looking for a locked gap";
 
-/// The id at whose row the INSERT of `ids` failed, where the server says so.
-pub(crate) async fn refused<D: Dialect>(lease: &mut Lease<D>, ids: &RowIds) -> Option<ExternalId> {
-    if D::REFUSED.is_empty() {
-        return None;
+/// The key of the row at which the last run of `script` failed, if it was at an INSERT and the
+/// server says at which row. `ids` and `sessions` are what the script inserts.
+pub(crate) async fn refused<D: Dialect>(
+    lease: &mut Lease<D>,
+    script: &Script,
+    ids: &RowIds,
+    sessions: &[OwnerSession],
+) -> Option<Key> {
+    match script.inserts(lease.finished())? {
+        Inserts::One(key) => Some(key.clone()),
+        Inserts::Requests => {
+            let noted = noted(lease).await?;
+            let mut ids = ids.requests.iter();
+            let (refused, _) = ids.find(|(_, id)| **id == noted)?;
+            Some(Key::Request(refused.clone()))
+        }
+        Inserts::Sessions => {
+            let at = usize::try_from(noted(lease).await?).ok()?;
+            Some(Key::Session(sessions.get(at)?.owner.clone()))
+        }
     }
-    let answers = lease.run(&Script::of(D::REFUSED), CONTEXT).await.ok()?;
-    let row = answers.first()?.first()?;
-    let noted: u64 = rows::number(row).ok()?;
-    let mut ids = ids.requests.iter();
-    let (refused, _) = ids.find(|(_, id)| **id == noted)?;
-    Some(refused.clone())
+}
+
+async fn noted<D: Dialect>(lease: &mut Lease<D>) -> Option<u64> {
+    let answers = lease.run(&Script::of(D::NOTED), CONTEXT).await.ok()?;
+    rows::number(answers.first()?.first()?).ok()
 }
 
 /// The gap in which `refused` would be. If another transaction has inserted `refused` itself and not
-/// committed yet, it is the only id that cannot be made.
+/// committed yet, it is the only key that cannot be made.
 pub(crate) async fn around<D: Dialect>(
     lease: &mut Lease<D>,
-    refused: ExternalId,
+    refused: Key,
 ) -> Result<Footprint, Error> {
-    let ByIdOrder { row, ends } = ByIdOrder::of::<D>(&refused);
+    let InOrder { row, ends } = InOrder::of::<D>(&refused);
     let gap = match lease.run(&row, CONTEXT).await {
         Err(error) if error.kind() == Kind::Locked => Gap::of(refused),
         Err(error) => return Err(error),
         Ok(_) => {
             let mut ends = lease.run(&ends, CONTEXT).await?.into_iter();
-            let mut next = || -> Result<Option<ExternalId>, Error> {
+            let mut next = || -> Result<Option<String>, Error> {
                 let found = ends.next().unwrap_or_default();
-                found.first().map(rows::external_id).transpose()
+                let Some(row) = found.first() else {
+                    return Ok(None);
+                };
+                Ok(rows::text(row)?.map(str::to_owned))
             };
             let (after, before) = (next()?, next()?);
             Gap::between(refused, after, before)
@@ -61,18 +81,11 @@ pub(crate) async fn around<D: Dialect>(
     })
 }
 
-/// Whether nobody can make a request in `gap`. It waits for up to a second to find out.
+/// Whether nobody can make a row in `gap`. It waits for up to a second to find out.
 pub(crate) async fn is_locked<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result<bool, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    let mut id = store.ids.take(1, Timestamp::default());
     let mut script = Script::of(D::BEGIN);
-    script.add(format_args!(
-        "INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
-         VALUES ({},{},'RELEASED',{})",
-        id.next().unwrap_or_default(),
-        D::text(gap.refused().as_str()),
-        D::NOW,
-    ));
+    script.add(insert(store, gap.refused()));
     script.add("ROLLBACK");
     match lease.run(&script, CONTEXT).await {
         Ok(_) => Ok(false),
@@ -85,27 +98,61 @@ pub(crate) async fn is_locked<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result
     }
 }
 
-/// Looks at an id and its neighbours.
-struct ByIdOrder {
+/// Inserts a row of `key`, to be rolled back.
+fn insert<D: Dialect>(store: &Inner<D>, key: &Key) -> String {
+    match key {
+        Key::Semaphore(name) => format!(
+            "INSERT INTO lockhouse_semaphore \
+             (name,capacity,in_use,fence,created_at,updated_at,deleted_at) VALUES {}",
+            values::new_semaphores::<D>(&[Semaphore::made_ready(
+                name.clone(),
+                Timestamp::default()
+            )])
+        ),
+        Key::Request(id) => format!(
+            "INSERT INTO lockhouse_permit_request (id,external_id,state,created_at) \
+             VALUES ({},{},'RELEASED',{})",
+            store
+                .ids
+                .take(1, Timestamp::default())
+                .next()
+                .unwrap_or_default(),
+            D::text(id.as_str()),
+            D::NOW,
+        ),
+        Key::Session(owner) => format!(
+            "INSERT INTO lockhouse_owner_session (owner,ttl_ms,expires_at) VALUES ({},1,{})",
+            D::text(owner.as_str()),
+            D::NOW,
+        ),
+    }
+}
+
+/// Looks at a key and its neighbours.
+struct InOrder {
     row: Script,
     ends: Script,
 }
 
-impl ByIdOrder {
-    fn of<D: Dialect>(id: &ExternalId) -> Self {
-        let [_, requests, _] = &D::BY_KEY;
-        let (table, key) = (requests.table, requests.key);
-        let id = D::text(id.as_str());
+impl InOrder {
+    fn of<D: Dialect>(refused: &Key) -> Self {
+        let [semaphores, requests, owners] = &D::BY_KEY;
+        let ByKey { table, key } = match refused {
+            Key::Semaphore(_) => semaphores,
+            Key::Request(_) => requests,
+            Key::Session(_) => owners,
+        };
+        let refused = D::text(refused.as_str());
         let mut row = Script::of(D::BEGIN);
         row.add(format_args!(
-            "SELECT {key} FROM {table} WHERE {key}={id} FOR UPDATE NOWAIT"
+            "SELECT {key} FROM {table} WHERE {key}={refused} FOR UPDATE NOWAIT"
         ));
         row.add("ROLLBACK");
         let mut ends = Script::of(format_args!(
-            "SELECT {key} FROM {table} WHERE {key}<{id} ORDER BY {key} DESC LIMIT 1"
+            "SELECT {key} FROM {table} WHERE {key}<{refused} ORDER BY {key} DESC LIMIT 1"
         ));
         ends.add(format_args!(
-            "SELECT {key} FROM {table} WHERE {key}>{id} ORDER BY {key} LIMIT 1"
+            "SELECT {key} FROM {table} WHERE {key}>{refused} ORDER BY {key} LIMIT 1"
         ));
         Self { row, ends }
     }

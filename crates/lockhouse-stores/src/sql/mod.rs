@@ -60,7 +60,7 @@ use known::Known;
 pub(crate) use load::{RowIds, add_unlocked};
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use read::Names;
-pub(crate) use script::{Script, list};
+pub(crate) use script::{Inserts, Script, list};
 pub(crate) use url::{
     Location, Pem, check_file, check_files, configuration, connections, names_a, parsed,
 };

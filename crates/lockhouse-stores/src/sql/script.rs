@@ -11,6 +11,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
+use lockhouse_core::Key;
+
 /// Statements to send as one packet.
 #[derive(Debug, Default)]
 pub struct Script {
@@ -21,6 +23,23 @@ pub struct Script {
     /// The positions in the text at which a transaction begins, and of its COMMIT.
     begun: Option<usize>,
     ends: Option<usize>,
+    /// The statements that may wait for a locked gap, by their index.
+    inserts: Vec<(usize, Inserts)>,
+}
+
+/// Which rows a statement inserts. Another transaction may lock the gap that one of them belongs in.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    not(feature = "mysql"),
+    expect(dead_code, reason = "other servers lock no gaps")
+)]
+pub(crate) enum Inserts {
+    /// Requests. The session notes the id of each when it comes to its row.
+    Requests,
+    /// Owners' sessions. The session notes the position of each.
+    Sessions,
+    /// One row.
+    One(Key),
 }
 
 /// A script for a server that may end a transaction without an error.
@@ -73,6 +92,22 @@ impl Script {
         }
         write!(self.text, "{statement}").expect("writing to a String does not fail");
         self.statements += 1;
+    }
+
+    /// Adds a statement that may wait for a locked gap.
+    #[cfg_attr(
+        not(feature = "mysql"),
+        expect(dead_code, reason = "other servers lock no gaps")
+    )]
+    pub(crate) fn insert(&mut self, inserts: Inserts, statement: impl Display) {
+        self.inserts.push((self.statements, inserts));
+        self.add(statement);
+    }
+
+    /// What the statement `at` inserts, if it may wait for a locked gap.
+    pub(crate) fn inserts(&self, at: usize) -> Option<&Inserts> {
+        let found = self.inserts.iter().find(|(index, _)| *index == at);
+        found.map(|(_, inserts)| inserts)
     }
 
     /// Adds the COMMIT that ends the transaction.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use lockhouse_core::store::{self, Batch, Commit, Error, Kind, Transaction};
-use lockhouse_core::{Changes, ExternalId, Footprint, Loaded, Outcome, Semaphore, Timestamp};
+use lockhouse_core::{Changes, ExternalId, Footprint, Key, Loaded, Outcome, Semaphore, Timestamp};
 use sqlx::error::DatabaseError;
 
 use super::Inner;
@@ -47,8 +47,8 @@ pub(crate) async fn transact<D: Dialect>(
     match outcomes {
         Err(error) if error.kind() == Kind::Locked => {
             let locked = match refused {
-                // All rows of the batch were locked by then.
-                Some(id) => gap::around(&mut lease, id).await?,
+                // All rows of the batch were locked by then, or it had not locked any yet.
+                Some(key) => gap::around(&mut lease, key).await?,
                 // Hundreds of processes may want this one row, so another look would only add load.
                 None if touched.locks_one_row() => touched,
                 None => locked::still_locked(&mut lease, &touched).await?,
@@ -69,8 +69,8 @@ struct SqlTransaction<'a, D: Dialect> {
     /// The ids of the rows that were loaded, and when.
     ids: RowIds,
     now: Option<Timestamp>,
-    /// The id whose INSERT waited for another transaction's lock.
-    refused: Option<ExternalId>,
+    /// The key of the row whose INSERT waited for another transaction's lock.
+    refused: Option<Key>,
 }
 
 impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
@@ -118,10 +118,10 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
                 Ok(self.outdated())
             }
             Err(error) => {
-                // The INSERT of requests is the first statement.
-                let may_be_refused = !changes.granted.is_empty() && self.lease.finished() == 0;
-                if error.kind() == Kind::Locked && may_be_refused {
-                    self.refused = gap::refused(&mut self.lease, &self.ids).await;
+                if error.kind() == Kind::Locked {
+                    let sessions = &changes.heartbeats;
+                    let lease = &mut self.lease;
+                    self.refused = gap::refused(lease, &script, &self.ids, sessions).await;
                 }
                 Err(error)
             }
@@ -167,8 +167,12 @@ impl<D: Dialect> SqlTransaction<'_, D> {
             return Ok(false);
         }
         self.lease.roll_back().await;
-        self.lease.run(&D::make_ready(&missing), CONTEXT).await?;
-        Ok(true)
+        let script = D::make_ready(&missing);
+        let made = self.lease.run(&script, CONTEXT).await.map(|_| true);
+        if matches!(&made, Err(error) if error.kind() == Kind::Locked) {
+            self.refused = gap::refused(&mut self.lease, &script, &self.ids, &[]).await;
+        }
+        made
     }
 }
 

@@ -52,7 +52,7 @@ fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Error> {
 fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> String {
     format!(
         "({},{},{},'{}',{},{},{},{},{},{},{only_semaphore})",
-        D::request_id(id),
+        D::noted(id, id),
         D::text(request.external_id.as_str()),
         maybe_owner::<D>(request.owner.as_ref()),
         state(request.state),
@@ -125,13 +125,14 @@ pub(crate) fn capacity_changes<D: Dialect>(
     Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
 }
 
-/// `owner,ttl_ms,expires_at`
+/// `owner,ttl_ms,expires_at`. Where the server locks gaps, the position of each is
+/// [noted](Dialect::noted).
 pub(crate) fn sessions<D: Dialect>(sessions: &[OwnerSession]) -> String {
-    list(sessions.iter().map(|session| {
+    list((0..).zip(sessions).map(|(at, session)| {
         format!(
             "({},{},{})",
             D::text(session.owner.as_str()),
-            session.ttl.as_ms(),
+            D::noted(at, session.ttl.as_ms()),
             D::time(session.expires_at)
         )
     }))

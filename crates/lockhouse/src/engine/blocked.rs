@@ -7,8 +7,8 @@
 //!
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
 //! miss a row that many processes use in turn and that is seldom free. So the engine also waits for
-//! such a semaphore in the database's own lock queue, one at a time. No poll sees a locked gap between
-//! two requests, in which no request can be made, so the engine waits for gaps too.
+//! such a semaphore in the database's own lock queue, one at a time. No poll sees a locked
+//! [gap](Gap) between two rows, in which no row can be made, so the engine waits for gaps too.
 //!
 //! A poll locks the rows that it finds free for a moment, so hundreds of processes that poll one
 //! semaphore would keep it locked. Therefore a semaphore is polled less often the longer it has
@@ -40,7 +40,7 @@ enum Row {
     Semaphore(SemaphoreName),
     Request(ExternalId),
     Session(Owner),
-    /// Between two requests.
+    /// Between two rows.
     Gap(Gap),
 }
 
@@ -108,12 +108,12 @@ impl Blocked {
         !self.rows.is_empty() && self.needed_by(queued).next().is_some()
     }
 
-    /// The locked rows that `queued` names, and the locked gaps that its id is in.
+    /// The locked rows that `queued` names, and the locked gaps in which it may have to make a row.
     fn needed_by(&self, queued: &Queued) -> impl Iterator<Item = Row> {
         let named: Vec<_> = rows(&queued.needs()).collect();
         let named = named.into_iter().filter(|row| self.rows.contains_key(row));
         let gaps = self.rows.keys().filter(|row| match row {
-            Row::Gap(gap) => queued.is_in(gap),
+            Row::Gap(gap) => queued.may_fill(gap),
             _ => false,
         });
         named.chain(gaps.cloned())

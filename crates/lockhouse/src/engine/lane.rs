@@ -20,7 +20,6 @@ use tracing::Span;
 
 use super::apply::{Decided, apply_outcomes};
 use super::driver::Driver;
-use super::lock_poller::IS_LOCKED;
 use super::queue::{LaneKind, Queued, Taken, Ticket};
 use super::reply_to::ReplyTo;
 use super::retry::{self, OnLock};
@@ -295,7 +294,7 @@ impl Lane {
                 Kind::Locked if Instant::now() < deadline && !self.is_unasked() => {
                     tracing::debug!(%error, many, "a batch met locked rows");
                     let is_named = !error.locked().is_empty();
-                    // The rows may be free again, or the lock was on a gap between rows.
+                    // The rows may be free again, or the lock has no name.
                     if !is_named && !is_again {
                         is_again = true;
                         self.step_aside().await;
@@ -315,15 +314,12 @@ impl Lane {
     }
 
     /// Tries each command alone. A refused ask that goes on waiting comes before the asks behind
-    /// it, as it does in one batch. Heartbeats come last: a new session may have to wait for a gap,
-    /// and renewals need none.
+    /// it, as it does in one batch.
     async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
-        let (heartbeats, others): (Vec<_>, Vec<_>) = (0..self.batch.commands.len())
-            .partition(|at| matches!(self.batch.commands[*at], Command::Heartbeat { .. }));
-        let mut results = BTreeMap::new();
+        let mut results = Vec::new();
         let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
-        for at in others.into_iter().chain(heartbeats) {
-            let mut command = self.batch.commands[at].clone();
+        for command in &self.batch.commands {
+            let mut command = command.clone();
             if let Command::Acquire { ask, turn } = &mut command {
                 let is_behind = |name: &&SemaphoreName| {
                     let first = waits.get(*name);
@@ -346,14 +342,14 @@ impl Lane {
                     *first = turn.place.min(*first);
                 }
             }
-            results.insert(at, answer);
+            results.push(answer);
         }
-        self.block_one_by_one(results.into_values())
+        self.block_one_by_one(results.into_iter())
     }
 
     /// Blocks the commands that met a locked row when they were tried alone. An example is a late
     /// renewal, which needs a semaphore that it does not name. A command gets the error if the store
-    /// cannot name the lock: it may be on a gap where a new session would be.
+    /// cannot name the lock.
     fn block_one_by_one(&mut self, results: impl Iterator<Item = Answered>) -> Vec<Answered> {
         let (mut blocked, mut rest, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for (queued, answer) in self.empty().zip(results) {
@@ -362,7 +358,7 @@ impl Lane {
                 Err(error) if error.kind() == Kind::Locked => {
                     tracing::debug!(%error, "a command met a lock that has no name");
                     rest.push(queued);
-                    answers.push(Err(StoreError::new(Kind::Locked, IS_LOCKED)));
+                    answers.push(Err(retry::told(error)));
                 }
                 answer => {
                     rest.push(queued);
@@ -426,7 +422,7 @@ fn as_granted(first: &Answered, mut new: Answered) -> Answered {
 
 /// The same error for each of `many` callers.
 fn shared(error: StoreError, many: usize) -> impl Iterator<Item = Answered> {
-    let error = Arc::new(error);
+    let error = Arc::new(retry::told(error));
     (0..many).map(move |_| {
         Err(StoreError::new(error.kind(), "the batch failed").caused_by(Arc::clone(&error)))
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::store::{Batch, Error as StoreError, Kind};
+use lockhouse_core::store::Batch;
 use lockhouse_core::{Cause, Command, Footprint, Gap, SemaphoreName};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -14,10 +14,6 @@ use super::reply_to::{Answer, ReplyTo};
 use super::retry;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
-
-/// The message to a caller whose call met a lock until its deadline.
-pub(super) const IS_LOCKED: &str =
-    "another transaction of the database locks a row that the call needs, or the gap for a new row";
 
 /// How long before its deadline a call gets the error that its row is locked.
 const MARGIN: Duration = Duration::from_millis(200);
@@ -135,7 +131,7 @@ impl Driver {
         let over = blocked.give_up(is_over);
         drop(state);
         for queued in over {
-            let error = StoreError::new(Kind::Locked, IS_LOCKED);
+            let error = retry::stays_locked();
             if let ReplyTo::Caller(caller) = queued.reply_to {
                 Response::Caller(caller.answer, Answer::Decided(Err(error))).send();
             }

@@ -52,16 +52,15 @@ impl Queued {
         Footprint::of(std::slice::from_ref(&self.command), &self.touches)
     }
 
-    /// Whether the command is known to need one of the rows `locked`, or asks by an id in one of its
-    /// gaps.
+    /// Whether the command is known to need one of the rows `locked`, or may have to make a row in
+    /// one of its gaps.
     pub(super) fn needs_any(&self, locked: &Footprint) -> bool {
-        self.needs().overlaps(locked) || locked.gaps.iter().any(|gap| self.is_in(gap))
+        self.needs().overlaps(locked) || locked.gaps.iter().any(|gap| self.may_fill(gap))
     }
 
-    /// Whether the command asks by an id that is in `gap`.
-    pub(super) fn is_in(&self, gap: &Gap) -> bool {
-        let ask = self.command.ask();
-        ask.is_some_and(|ask| gap.has(&ask.external_id))
+    /// Whether the command may have to make a row in `gap`.
+    pub(super) fn may_fill(&self, gap: &Gap) -> bool {
+        self.command.may_make().any(|key| gap.has(&key))
     }
 }
 

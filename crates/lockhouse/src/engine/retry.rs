@@ -76,13 +76,13 @@ pub(super) async fn transact(
         }
         if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
             return Err(match lost.is_empty() {
-                true => error,
-                false => unknown(error),
+                true => told(error),
+                false => unknown(told(error)),
             });
         }
         retry += 1;
         tracing::debug!(%error, retry, "trying a batch again");
-        last = Some(error);
+        last = Some(told(error));
     }
 }
 
@@ -131,10 +131,10 @@ where
             }
         };
         if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-            return Err(error.into());
+            return Err(told(error).into());
         }
         retry += 1;
-        last = Some(error);
+        last = Some(told(error));
     }
 }
 
@@ -160,6 +160,21 @@ async fn pause(error: &Error, retry: u32, deadline: Instant) -> bool {
     };
     let shortest = first * 4_u32.pow(retry.min(grows));
     again::pause(shortest, Duration::ZERO, deadline).await
+}
+
+/// The error as a caller gets it. Of a lock the database's own error says less.
+pub(super) fn told(error: Error) -> Error {
+    match error.kind() {
+        Kind::Locked => stays_locked(),
+        _ => error,
+    }
+}
+
+/// The error of a call that met a lock until its deadline.
+pub(super) fn stays_locked() -> Error {
+    let problem = "another transaction of the database locks a row that the call needs, or the gap \
+                   for a new row";
+    Error::new(Kind::Locked, problem)
 }
 
 /// The error when time ran out; `last` is the error of the try before.
