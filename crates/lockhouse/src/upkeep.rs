@@ -263,7 +263,7 @@ impl Upkeep {
             age: self.sessions_after,
         };
         let (batch, pause) = (self.purge_batch, self.purge_pause);
-        engine.forget_shown(batch).await?;
+        engine.forget_shown(batch, pause).await?;
         engine.purge(sessions, batch, pause).await
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Due, Purge};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::lapsed::lapse;
 use super::{Engine, retry};
@@ -20,8 +20,8 @@ const WHILE_THERE_IS_SOME: Duration = Duration::from_secs(1);
 /// How many requests it ends at once, and how many sessions it deletes. It takes a few milliseconds.
 const SOME: u32 = 100;
 
-/// The age at which a dead process's list of waiters is deleted.
-const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(60 * 60);
+/// The age at which a dead process's list of waiters is deleted. A living process writes it every 5 s.
+const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// When to look next.
 #[derive(Debug)]
@@ -72,10 +72,17 @@ impl Engine {
         });
     }
 
-    /// Deletes the lists of waiters of processes that died.
-    pub(crate) async fn forget_shown(&self, batch: u32) -> Result<(), Error> {
-        let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, batch);
-        retry::read(retry::deadline(), forget).await.map(drop)
+    /// Deletes the lists of waiters of processes that died, `batch` by `batch`.
+    pub(crate) async fn forget_shown(&self, batch: u32, pause: Duration) -> Result<(), Error> {
+        while self.forget_some_shown(batch).await? > 0 {
+            sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    async fn forget_some_shown(&self, most: u32) -> Result<u64, Error> {
+        let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, most);
+        retry::read(retry::deadline(), forget).await
     }
 
     /// Ends some. Returns whether there may be more.
@@ -89,7 +96,8 @@ impl Engine {
             age: Upkeep::default().sessions_after,
         };
         let gone = retry::read(deadline, || self.store.purge(sessions, SOME)).await?;
-        self.forget_shown(SOME).await?;
-        Ok(found == SOME as usize || gone == u64::from(SOME))
+        let forgotten = self.forget_some_shown(SOME).await?;
+        let is_more = |deleted| deleted == u64::from(SOME);
+        Ok(found == SOME as usize || is_more(gone) || is_more(forgotten))
     }
 }

@@ -1,10 +1,15 @@
 //! The published list of a process's waiters, and its cost.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use lockhouse::Lockhouse;
+use jiff::SignedDuration;
+use lockhouse::Timestamp;
 use lockhouse::store::WaitingList;
+use lockhouse::{Lockhouse, Upkeep};
+use lockhouse_core::ProcessId;
+use lockhouse_stores::Memory;
 use tokio::time::sleep;
 
 use crate::house::{Caller, LONG, Watched, ask, grant, house, name};
@@ -72,4 +77,29 @@ async fn a_store_that_is_slow_to_show_delays_nobody() {
     beside.release("held").await.unwrap();
     sleep(Duration::from_millis(200)).await;
     assert!(waits.is_answered());
+}
+
+/// A process that dies leaves a list for each semaphore that it had waiters for.
+#[tokio::test(start_paused = true)]
+async fn a_sweep_deletes_all_lists_that_a_dead_process_left() {
+    let passed_s = Arc::new(AtomicI64::new(0));
+    let clock = {
+        let (began, passed_s) = (Timestamp::now(), Arc::clone(&passed_s));
+        move || {
+            let passed = SignedDuration::from_secs(passed_s.load(Ordering::SeqCst));
+            began.saturating_add(passed).unwrap()
+        }
+    };
+    let store = Arc::new(Memory::with_clock(clock));
+    let left = (0..2_000).map(|at| (name(&format!("s{at}")), Vec::new()));
+    let left: Vec<_> = left.collect();
+    store.show(ProcessId::new(7), &left, &[]).await.unwrap();
+    let lockhouse = Lockhouse::with_store(store.clone());
+    let lists = async || store.shown(&name("s1999")).await.unwrap().processes.len();
+    lockhouse.sweep(&Upkeep::default()).await.unwrap();
+    assert_eq!(lists().await, 1, "it may be alive");
+    passed_s.store(600, Ordering::SeqCst);
+    lockhouse.sweep(&Upkeep::default()).await.unwrap();
+    let kept = store.forget_shown(Duration::ZERO, u32::MAX).await.unwrap();
+    assert_eq!(kept, 0);
 }
