@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockhouse_core::SemaphoreName;
 use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
 use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::driver::{Driver, State};
 use super::waiting::{Waiter, WaitingLine};
@@ -24,6 +24,9 @@ const SHOWN_EVERY: Duration = Duration::from_secs(5);
 
 /// How many waiters of a process are listed for each semaphore.
 const MOST: usize = 200;
+
+/// How often the lists are deleted again, if that fails, after the last waiter has left.
+const AT_MOST: u32 = 30;
 
 /// The list that this process has published, and when the next is due.
 #[derive(Debug, Default)]
@@ -73,12 +76,36 @@ impl Publisher {
     }
 }
 
+impl State {
+    /// The lists to delete after a write during which the last waiter left. The poller, which would do
+    /// so, has ended by then.
+    fn after_last(&mut self) -> Option<Publication> {
+        self.publisher.is_busy = false;
+        if !self.waiting.is_empty() {
+            return None;
+        }
+        self.publisher.publication(&self.waiting, Instant::now())
+    }
+}
+
 /// The write under way. Dropping it lets another begin.
-struct Writing(Driver);
+struct Writing {
+    driver: Driver,
+    is_on: bool,
+}
+
+impl Writing {
+    /// Records whether there is more to write. If not, another write may have begun.
+    fn goes_on(&mut self, is_on: bool) {
+        self.is_on = is_on;
+    }
+}
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.0.state().publisher.is_busy = false;
+        if self.is_on {
+            self.driver.state().publisher.is_busy = false;
+        }
     }
 }
 
@@ -96,15 +123,36 @@ impl Engine {
         };
         // Spawned without holding the mutex: a runtime that ends drops the task here, and the drop
         // of `Writing` locks the mutex.
-        let (engine, writing) = (self.clone(), Writing(self.driver.clone()));
+        let engine = self.clone();
+        let mut writing = Writing {
+            driver: self.driver.clone(),
+            is_on: true,
+        };
         tokio::spawn(async move {
-            let Publication { waiting, gone } = publication;
-            if let Err(error) = engine.store.show(process, &waiting, &gone).await {
-                tracing::debug!(%error, "the list of waiters could not be written, trying again");
-                engine.driver.state().publisher.shown.extend(gone);
+            let mut next = Some(publication);
+            for _ in 0..AT_MOST {
+                let Some(publication) = next else {
+                    break;
+                };
+                let is_written = engine.write(process, publication).await;
+                if !is_written {
+                    sleep(SHOWN_AFTER).await;
+                }
+                next = engine.driver.state().after_last();
+                writing.goes_on(next.is_some());
             }
-            drop(writing);
         });
+    }
+
+    /// Returns false if the store could not write it.
+    async fn write(&self, process: ProcessId, publication: Publication) -> bool {
+        let Publication { waiting, gone } = publication;
+        let written = self.store.show(process, &waiting, &gone).await;
+        if let Err(error) = &written {
+            tracing::debug!(%error, "the list of waiters could not be written, trying again");
+            self.driver.state().publisher.shown.extend(gone);
+        }
+        written.is_ok()
     }
 
     /// The waiters for `name` of all processes, in order.
@@ -168,6 +216,7 @@ impl WaitingLine {
             if !seen.insert(&ask.external_id) {
                 continue;
             }
+            let lacks = self.lacks(ask);
             for (name, count) in ask.permits() {
                 let first = listed.entry(name.clone()).or_default();
                 if first.len() == MOST {
@@ -179,7 +228,7 @@ impl WaitingLine {
                     count,
                     priority: ask.priority,
                     waited: waiter.ticket.waited(),
-                    lacks: self.lacks(ask),
+                    lacks: lacks.clone(),
                 };
                 first.push(shown);
             }

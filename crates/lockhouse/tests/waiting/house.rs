@@ -30,6 +30,8 @@ pub(crate) struct Watched {
     pub(crate) shows: AtomicUsize,
     /// Whether what is shown from now on is never written.
     pub(crate) never_shows: AtomicBool,
+    /// How many milliseconds a write of the list goes on after its commit.
+    pub(crate) slow_shows_ms: AtomicU64,
     /// Up to how many microseconds a batch takes.
     pub(crate) slow_us: AtomicU64,
     /// Whether a batch that comes now is never decided.
@@ -80,6 +82,12 @@ impl Layer for Watched {
             if self.never_shows.load(Ordering::SeqCst) {
                 return pending().await;
             }
+            let answer = answer.await;
+            sleep(Duration::from_millis(
+                self.slow_shows_ms.load(Ordering::SeqCst),
+            ))
+            .await;
+            return answer;
         }
         answer.await
     }

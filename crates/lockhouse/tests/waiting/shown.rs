@@ -79,6 +79,26 @@ async fn a_store_that_is_slow_to_show_delays_nobody() {
     assert!(waits.is_answered());
 }
 
+/// The poller ends with the last waiter, also while it cannot delete what it published.
+#[tokio::test(start_paused = true)]
+async fn the_list_is_deleted_although_the_last_waiter_leaves_during_a_write() {
+    let (lockhouse, store) = house(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    store.slow_shows_ms.store(500, Ordering::SeqCst);
+    let waits = Caller::waits(&lockhouse, ask("waits", &[("a", 1)]), LONG).await;
+    while store.shows.load(Ordering::SeqCst) == 0 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    sleep(Duration::from_millis(100)).await;
+    drop(waits);
+    sleep(Duration::from_secs(3)).await;
+    let shown = store.shown(&name("a")).await.unwrap();
+    assert!(shown.processes.is_empty(), "{shown:?}");
+    let shows = store.shows.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(store.shows.load(Ordering::SeqCst), shows, "it is over");
+}
+
 /// A process that dies leaves a list for each semaphore that it had waiters for.
 #[tokio::test(start_paused = true)]
 async fn a_sweep_deletes_all_lists_that_a_dead_process_left() {
