@@ -12,9 +12,11 @@
 //! must have lapsed, and every 400 ms for holds of other processes. So a dead holder's permits are
 //! free within a second of its expiry (P10).
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use lockhouse_core::SemaphoreName;
+use lockhouse_core::store::Page;
+use lockhouse_core::{Capacity, MAX_TEMPLATES, SemaphoreName, Template};
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
@@ -89,9 +91,13 @@ impl Engine {
     async fn poll(self, mut poller: Poller) {
         while let Some(plan) = self.plan(&mut poller) {
             let began = Instant::now();
+            let mut missing = Vec::new();
             for names in plan.look.chunks(PIECE) {
-                self.look_at(names).await;
+                missing.extend(self.look_at(names).await);
                 poller.rest(began);
+            }
+            if !missing.is_empty() {
+                self.look_for_templates_of(missing).await;
             }
             for names in plan.look_for_lapsed.chunks(PIECE) {
                 if let Err(error) = self.end_lapsed_soon(names).await {
@@ -135,22 +141,54 @@ impl Engine {
         Some(plan)
     }
 
-    async fn look_at(&self, names: &[SemaphoreName]) {
+    /// Reads the semaphores `names`. Returns those that have no row.
+    async fn look_at(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
         let seen = retry::read(retry::deadline(), || self.store.named(names)).await;
         let semaphores = match seen {
             Ok(semaphores) => semaphores,
             Err(error) => {
                 tracing::warn!(%error, "the semaphores with waiters could not be read, trying again");
-                return;
+                return Vec::new();
             }
         };
+        let there: HashSet<_> = semaphores.iter().map(|semaphore| &semaphore.name).collect();
+        let missing = names.iter().filter(|name| !there.contains(name));
+        let missing: Vec<_> = missing.cloned().collect();
         let mut state = self.driver.state();
         for semaphore in &semaphores {
             state.waiting.see(semaphore, None, Observed::Unordered);
         }
-        let is_there = |name: &&SemaphoreName| semaphores.iter().any(|s| s.name == **name);
-        for name in names.iter().filter(|name| !is_there(name)) {
+        for name in &missing {
             state.waiting.miss(name, Instant::now());
+        }
+        drop(state);
+        self.driver.call();
+        missing
+    }
+
+    /// Checks that each of the `missing` semaphores has a template, which may have changed. Waiters
+    /// for one without a template learn that there is no such semaphore.
+    async fn look_for_templates_of(&self, missing: Vec<SemaphoreName>) {
+        let all = Page {
+            after: None,
+            limit: MAX_TEMPLATES as u32,
+        };
+        let templates = match self.templates(&all).await {
+            Ok(templates) => templates,
+            Err(error) => {
+                tracing::warn!(%error, "the templates could not be read, trying again");
+                return;
+            }
+        };
+        let made = missing.into_iter().map(|name| {
+            let template = Template::of(&name, &templates);
+            let capacity = template.map(|template| template.capacity);
+            (name, capacity)
+        });
+        let made: Vec<(SemaphoreName, Option<Capacity>)> = made.collect();
+        let mut state = self.driver.state();
+        for (name, capacity) in made {
+            state.waiting.would_be_made(&name, capacity);
         }
         drop(state);
         self.driver.call();

@@ -193,19 +193,24 @@ impl WaitingLine {
     fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
-        self.listed(waiters).remove(name).unwrap_or_default()
+        let mut listed = self.listed(waiters, |on| on == name);
+        listed.remove(name).unwrap_or_default()
     }
 
-    /// The first waiters of each semaphore that have waited for long enough, in order.
+    /// The first waiters of each semaphore that have waited for long enough, in order. Nobody can
+    /// list the waiters of a semaphore that does not exist.
     fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
-        self.listed(waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER))
+        let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER);
+        self.listed(waiters, |name| !self.is_missing(name))
     }
 
-    /// Several calls under one id are one waiter.
+    /// The first of the `waiters` on each semaphore that is `wanted`. Several calls under one id are one
+    /// waiter.
     fn listed<'a>(
         &'a self,
         waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
+        wanted: impl Fn(&SemaphoreName) -> bool,
     ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let mut waiters: Vec<_> = waiters.collect();
         waiters.sort_unstable_by_key(|(place, _)| **place);
@@ -217,7 +222,7 @@ impl WaitingLine {
                 continue;
             }
             let lacks = self.lacks(ask);
-            for (name, count) in ask.permits() {
+            for (name, count) in ask.permits().filter(|(name, _)| wanted(name)) {
                 let first = listed.entry(name.clone()).or_default();
                 if first.len() == MOST {
                     continue;

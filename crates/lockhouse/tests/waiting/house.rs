@@ -26,6 +26,10 @@ pub(crate) struct Watched {
     pub(crate) batches: AtomicUsize,
     pub(crate) commands: AtomicUsize,
     pub(crate) looks: AtomicUsize,
+    /// How many semaphores were read without locks, in all.
+    pub(crate) names_read: AtomicUsize,
+    /// On how many semaphores the engine listens.
+    pub(crate) listened: AtomicUsize,
     pub(crate) looks_for_lapsed: AtomicUsize,
     pub(crate) shows: AtomicUsize,
     /// Whether what is shown from now on is never written.
@@ -124,10 +128,12 @@ impl Layer for Watched {
 
     async fn named(&self, names: &[SemaphoreName]) -> Result<Vec<Semaphore>, StoreError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
+        self.names_read.fetch_add(names.len(), Ordering::SeqCst);
         self.memory.named(names).await
     }
 
-    async fn changed(&self, _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
+    async fn changed(&self, on: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
+        self.listened.store(on.len(), Ordering::SeqCst);
         self.rings.notified().await;
         BTreeSet::new()
     }

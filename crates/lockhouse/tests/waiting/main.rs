@@ -7,6 +7,7 @@ mod elsewhere;
 mod house;
 mod keys;
 mod leaving;
+mod missing;
 mod order;
 mod random;
 mod shown;

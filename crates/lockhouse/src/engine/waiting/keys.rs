@@ -24,7 +24,7 @@ impl WaitingLine {
         };
         let permits = waiter.ask.permits();
         let lacking = permits.filter(|(name, count)| {
-            let line = self.lines.get(*name).filter(|line| line.is_keyed);
+            let line = self.lines.get(name).filter(|line| line.is_keyed);
             line.is_some_and(|line| {
                 !line.has_for(place, count.value())
                     || line.parked.first().is_some_and(|first| *first < place)
@@ -77,7 +77,7 @@ impl WaitingLine {
             _ => &[],
         };
         let is_key = |name: &&SemaphoreName| {
-            let line = self.lines.get(*name);
+            let line = self.lines.get(name);
             line.is_some_and(|line| line.is_keyed)
         };
         let keys: Vec<_> = lacking.iter().filter(is_key).cloned().collect();

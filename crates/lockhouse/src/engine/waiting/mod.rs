@@ -15,6 +15,7 @@
 
 mod deregistrations;
 mod keys;
+mod lines;
 mod observations;
 mod registration;
 mod registrations;
@@ -23,13 +24,14 @@ mod semaphore_line;
 mod ticket;
 mod waiter;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use lockhouse_core::{Ask, ExternalId, Place, ProcessId, Refusal, SemaphoreName, Turn};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use deregistrations::Deregistrations;
+use lines::Lines;
 use semaphore_line::SemaphoreLine;
 use ticket::{Tickets, bytes, is_the_same};
 use waiter::WaiterState;
@@ -55,8 +57,7 @@ pub(super) struct WaitingLine {
     /// About how much memory the waiters take.
     bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
-    /// In a fixed order, so that random draws for each of them can be repeated in a simulated run.
-    lines: BTreeMap<SemaphoreName, SemaphoreLine>,
+    lines: Lines,
     /// The semaphores whose first waiters may have room now.
     look_at: BTreeSet<SemaphoreName>,
     /// Waiters to call whether there is room or not, since they will get another answer.
@@ -77,7 +78,7 @@ impl WaitingLine {
             waiters: HashMap::new(),
             bytes: 0,
             by_id: HashMap::new(),
-            lines: BTreeMap::new(),
+            lines: Lines::default(),
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
             deregistrations: Deregistrations::default(),
@@ -98,7 +99,7 @@ impl WaitingLine {
 
     /// Has the poller read the semaphores `names` soon, or all semaphores if `names` is empty.
     pub(super) fn look_soon(&mut self, names: &BTreeSet<SemaphoreName>) {
-        for (name, line) in &mut self.lines {
+        for (name, line) in self.lines.there_mut() {
             if names.is_empty() || names.contains(name) {
                 line.schedule.look_soon(Instant::now());
             }
@@ -117,7 +118,7 @@ impl WaitingLine {
     /// The semaphores that are believed to have too few free permits for `ask`.
     pub(super) fn lacks(&self, ask: &Ask) -> Vec<SemaphoreName> {
         let lacking = ask.permits().filter(|(name, count)| {
-            let line = self.lines.get(*name);
+            let line = self.lines.get(name);
             line.is_some_and(|line| line.is_too_small_for(count.value()))
         });
         lacking.map(|(name, _)| name.clone()).collect()
@@ -151,8 +152,8 @@ impl WaitingLine {
         let place = ticket.place;
         let now = Instant::now();
         for (name, _) in ask.permits() {
-            let line = self.lines.entry(name.clone());
-            let line = line.or_insert_with(|| SemaphoreLine::new(self.process, now));
+            let begin = || SemaphoreLine::new(self.process, now);
+            let line = self.lines.get_or_begin(name, begin);
             line.waiting += 1;
             line.registration.has_new_head();
             if self.deregistrations.forget(name) {
@@ -247,7 +248,7 @@ impl WaitingLine {
     /// The turn of an ask in the batch that takes it now.
     pub(super) fn turn(&self, ask: &Ask, ticket: &Ticket) -> Turn {
         let is_behind = |name: &&SemaphoreName| {
-            let line = self.lines.get(*name);
+            let line = self.lines.get(name);
             line.is_some_and(|line| line.is_behind(ticket.place))
         };
         let names = ask.permits().map(|(name, _)| name);

@@ -76,6 +76,9 @@ impl WaitingLine {
     ) {
         let (available, fence) = (semaphore.available(), semaphore.fence);
         let name = &semaphore.name;
+        if when == Observed::Unordered || !may_be_missing(semaphore) {
+            self.lines.find(name);
+        }
         self.on_line(name, |line| line.see(available, fence, when));
         self.resize(name, semaphore.capacity);
         self.note_keyed(name, semaphore.is_keyed());
@@ -104,12 +107,37 @@ impl WaitingLine {
     }
 
     /// Records that a poll did not find the semaphore: it was deleted, or a template has yet to
-    /// create it. Only an ask finds out whether there is such a template.
+    /// create it.
     pub(in crate::engine) fn miss(&mut self, name: &SemaphoreName, now: Instant) {
-        let line = self.lines.get_mut(name);
-        if line.is_some_and(|line| line.miss(now)) {
-            self.delete(name);
+        self.lines.miss(name, now);
+    }
+
+    /// Records the capacity with which a template would create the semaphore, which was missing. The
+    /// waiters are called if it has room for them that was not there before. If there is no template,
+    /// they are all called, so that they learn of it.
+    pub(in crate::engine) fn would_be_made(
+        &mut self,
+        name: &SemaphoreName,
+        capacity: Option<Capacity>,
+    ) {
+        // A batch may have created it meanwhile.
+        if !self.lines.is_missing(name) {
+            return;
         }
+        let Some(capacity) = capacity else {
+            self.delete(name);
+            return;
+        };
+        let line = self.lines.get_mut(name);
+        if line.is_some_and(|line| line.would_be_made(capacity.value())) {
+            self.look_at.insert(name.clone());
+            self.resize(name, capacity);
+        }
+    }
+
+    /// Whether no row of the semaphore was found so far.
+    pub(in crate::engine) fn is_missing(&self, name: &SemaphoreName) -> bool {
+        self.lines.is_missing(name)
     }
 
     /// Records a capacity. Unsatisfiable waiters that it can satisfy return to their places.
@@ -134,4 +162,10 @@ impl WaitingLine {
             self.look_at.insert(name.clone());
         }
     }
+}
+
+/// Whether the semaphore may have no row. A batch that finds none reads it as its template would
+/// create it.
+fn may_be_missing(semaphore: &Semaphore) -> bool {
+    semaphore.is_keyed() && semaphore.in_use == 0 && semaphore.line.is_empty()
 }

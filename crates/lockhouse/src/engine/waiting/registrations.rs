@@ -52,12 +52,18 @@ impl WaitingLine {
         rests: Instant,
         now: Instant,
     ) -> PollPlan {
-        let schedule = self.lines.iter_mut();
+        let schedule = self.lines.there_mut();
         let schedule = schedule.map(|(name, line)| {
             let rank = line.registration.rank();
             (name, &mut line.schedule, rank)
         });
-        PollPlan::of(schedule, grants, rests, now)
+        let mut plan = PollPlan::of(schedule, grants, rests, now);
+        if rests <= now {
+            plan.look.extend(self.lines.missing(now));
+        }
+        let next_missing = self.lines.next_missing().map(|at| at.max(rests));
+        plan.next = plan.next.into_iter().chain(next_missing).min();
+        plan
     }
 
     /// Whether there are entries to remove.
@@ -86,7 +92,7 @@ impl WaitingLine {
     }
 
     fn send_due(&mut self, every: Duration, now: Instant, due: &mut Vec<(SemaphoreName, Saved)>) {
-        for (name, line) in &mut self.lines {
+        for (name, line) in self.lines.there_mut() {
             let Some(head) = head(&self.waiters, line) else {
                 // All waiters here lack a key, and must block no waiter at another process either.
                 if line.registration.is_to_withdraw(now) {
@@ -104,7 +110,7 @@ impl WaitingLine {
 
     /// When an entry is due next, or waiters of other processes no longer come first.
     pub(in crate::engine) fn next_to_save(&self, now: Instant) -> Option<Instant> {
-        let lines = self.lines.values().filter_map(|line| {
+        let lines = self.lines.there().filter_map(|(_, line)| {
             let Some(head) = head(&self.waiters, line) else {
                 return line.registration.withdraws(now);
             };
@@ -118,7 +124,7 @@ impl WaitingLine {
 
     /// Checks the waiters of the semaphores on which other processes no longer come first.
     pub(in crate::engine) fn look_where_others_were_first(&mut self, now: Instant) {
-        let over = self.lines.iter_mut().filter(|(_, line)| {
+        let over = self.lines.there_mut().filter(|(_, line)| {
             let until = line.registration.others_first();
             until.is_some_and(|until| until <= now)
         });

@@ -7,17 +7,12 @@
 //! extra ask or a late poll, but never grants a permit too many: the store decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use lockhouse_core::{Place, ProcessId};
 use tokio::time::Instant;
 
 use super::registration::{Observed, Registration};
 use super::schedule::Schedule;
-
-/// How often the waiters of a semaphore that a template has yet to create are called, since the
-/// template may have changed.
-const MISSED_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(in crate::engine) struct SemaphoreLine {
@@ -44,9 +39,6 @@ pub(in crate::engine) struct SemaphoreLine {
     /// How many waiters there are, including those in a lane.
     pub(in crate::engine) waiting: usize,
     pub(in crate::engine) schedule: Schedule,
-    /// When its waiters were last called since a poll had not found the semaphore, if no poll has
-    /// found it since.
-    missed: Option<Instant>,
     /// This process's part of the line over all processes.
     pub(in crate::engine) registration: Registration,
 }
@@ -67,7 +59,6 @@ impl SemaphoreLine {
             unsatisfiable: BTreeSet::new(),
             waiting: 0,
             schedule: Schedule::new(now),
-            missed: None,
             registration: Registration::new(process),
         }
     }
@@ -151,25 +142,22 @@ impl SemaphoreLine {
         self.capacity.replace(capacity) != Some(capacity)
     }
 
-    /// Records that a poll did not find the semaphore. Returns whether to call its waiters: the
-    /// first time, and seldom after that.
-    pub(in crate::engine) fn miss(&mut self, now: Instant) -> bool {
-        let asks = self
-            .missed
-            .is_none_or(|at| now.saturating_duration_since(at) >= MISSED_EVERY);
-        if asks {
-            self.missed = Some(now);
+    /// Records that the semaphore has no row, and the capacity with which its template would create
+    /// it. Returns whether its waiters may have room now that they had not.
+    pub(in crate::engine) fn would_be_made(&mut self, capacity: u32) -> bool {
+        let seen = u64::from(capacity);
+        let has_more = self.free.is_some_and(|free| free < seen);
+        if has_more {
+            self.free = Some(seen);
         }
-        asks
+        let had_others_first = self.registration.others_first().is_some();
+        self.registration.has_new_head();
+        has_more || had_others_first || self.capacity != Some(capacity)
     }
 
     /// Records a reading with `available` permits.
     pub(in crate::engine) fn see(&mut self, available: u32, fence: u64, when: Observed) {
         let seen = u64::from(available);
-        // In a batch, an ask may have seen the semaphore as its template would create it.
-        if when == Observed::Unordered {
-            self.missed = None;
-        }
         let is_more = self.free.is_some_and(|free| free < seen);
         if is_more || when == Observed::InOrder {
             self.free = Some(seen);
