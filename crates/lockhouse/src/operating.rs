@@ -132,7 +132,8 @@ impl Lockhouse {
     }
 
     /// Limits the calls of this client and its clones that wait for room to `most`. Further calls fail with
-    /// [`Error::Overloaded`]. The default is 10,000.
+    /// [`Error::Overloaded`]. The default is 10,000. They also fail if the waiting calls take more than 8 KiB each on average; a
+    /// semaphore that any call waits for takes about 4 KiB.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

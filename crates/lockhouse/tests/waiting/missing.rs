@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockhouse::store::WaitingList;
-use lockhouse::{Ask, Lockhouse};
+use lockhouse::{Ask, Code, Lockhouse};
 use tokio::time::sleep;
 
-use crate::house::{Caller, LONG, Watched, ask, grant, house, name};
+use crate::house::{Caller, LONG, Watched, ask, grant, house, idle, name};
 
 /// The most semaphores of one ask.
 const MOST: usize = 64;
@@ -37,6 +37,47 @@ async fn wide_callers(lockhouse: &Lockhouse, many: usize) -> Vec<Caller> {
         callers.push(Caller::waits(lockhouse, wide(id), LONG).await);
     }
     callers
+}
+
+/// The memory is bounded, and most of it is not the text of names: a semaphore with waiters takes some kilobytes.
+#[tokio::test(start_paused = true)]
+async fn names_that_only_one_waiter_wants_count_toward_the_memory_of_waiters() {
+    let (lockhouse, _) = full_house().await;
+    // 8 KiB for each of 100 waiters.
+    lockhouse.limit_waiters(100).unwrap();
+    let callers = wide_callers(&lockhouse, 20).await;
+    let mut let_in = Vec::new();
+    for caller in callers {
+        match caller.is_answered() {
+            true => assert_eq!(caller.answer().await.unwrap_err().code(), Code::Overloaded),
+            false => let_in.push(caller),
+        }
+    }
+    let most = 1 + 100 * 8 / (MOST * 4);
+    assert!((1..=most).contains(&let_in.len()), "{}", let_in.len());
+    drop(let_in);
+    idle().await;
+    let again = Caller::waits(&lockhouse, wide(0), LONG).await;
+    assert!(!again.is_answered(), "the memory is free again");
+}
+
+/// A line costs its memory once, however many wait in it.
+#[tokio::test(start_paused = true)]
+async fn waiters_for_the_same_names_share_their_lines() {
+    let (lockhouse, _) = full_house().await;
+    lockhouse.limit_waiters(100).unwrap();
+    let mut callers = Vec::new();
+    for id in 0..20 {
+        let mut wants = wide(0);
+        wants.external_id = ask(&format!("r{id}"), &[("a", 1)]).external_id;
+        callers.push(Caller::waits(&lockhouse, wants, LONG).await);
+    }
+    assert!(!callers.iter().any(Caller::is_answered));
+    drop(callers);
+    idle().await;
+    lockhouse.limit_waiters(1).unwrap();
+    let one = Caller::waits(&lockhouse, ask("one", &[("t/full", 1)]), LONG).await;
+    assert!(!one.is_answered(), "all their memory is free again");
 }
 
 /// Every row of the list would be written every 5 s.

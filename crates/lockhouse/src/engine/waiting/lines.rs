@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use super::semaphore_line::SemaphoreLine;
 
+/// About how much memory a line takes beside its name.
+const LINE_BYTES: usize = 4 * 1024;
+
 /// How often missing semaphores are read: at most so often, and more seldom the more there are.
 const MISSING_EVERY: Duration = Duration::from_millis(400);
 const MISSING_EACH: Duration = Duration::from_micros(200);
@@ -24,9 +27,15 @@ pub(super) struct Lines {
     missing: BTreeMap<SemaphoreName, SemaphoreLine>,
     /// When to read the missing ones.
     look_for_missing: Option<Instant>,
+    bytes: usize,
 }
 
 impl Lines {
+    /// About how much memory they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn get(&self, name: &SemaphoreName) -> Option<&SemaphoreLine> {
         self.there.get(name).or_else(|| self.missing.get(name))
     }
@@ -47,12 +56,17 @@ impl Lines {
         if self.is_missing(name) {
             return self.missing.entry(name.clone()).or_insert_with(begin);
         }
-        self.there.entry(name.clone()).or_insert_with(begin)
+        let bytes = &mut self.bytes;
+        self.there.entry(name.clone()).or_insert_with(|| {
+            *bytes += bytes_of(name);
+            begin()
+        })
     }
 
     pub(super) fn remove(&mut self, name: &SemaphoreName) {
-        if self.there.remove(name).is_none() {
-            self.missing.remove(name);
+        let removed = self.there.remove(name);
+        if removed.or_else(|| self.missing.remove(name)).is_some() {
+            self.bytes -= bytes_of(name);
         }
     }
 
@@ -102,4 +116,8 @@ impl Lines {
     pub(super) fn next_missing(&self) -> Option<Instant> {
         self.look_for_missing
     }
+}
+
+fn bytes_of(name: &SemaphoreName) -> usize {
+    LINE_BYTES + name.as_str().len()
 }

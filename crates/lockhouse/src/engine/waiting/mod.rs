@@ -44,7 +44,7 @@ pub(super) use waiter::{Answered, Waiter};
 /// How many calls may wait by default.
 const MOST: usize = 10_000;
 
-/// How much memory a waiter may take on average when the line is full.
+/// How much memory a waiter and its lines may take on average when the line is full.
 const BYTES_EACH: usize = 8 * 1024;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) struct WaitingLine {
     pub(super) most: usize,
     tickets: Tickets,
     waiters: HashMap<Place, Waiter>,
-    /// About how much memory the waiters take.
+    /// About how much memory the waiters take, beside their lines.
     bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
     lines: Lines,
@@ -144,8 +144,9 @@ impl WaitingLine {
     ) -> bool {
         let waits = self.by_id.get(&ask.external_id);
         let calls = waits.map_or(0, BTreeSet::len);
+        let all_bytes = self.bytes + self.lines.bytes();
         let is_full =
-            self.waiters.len() >= self.most || self.bytes >= self.most.saturating_mul(BYTES_EACH);
+            self.waiters.len() >= self.most || all_bytes >= self.most.saturating_mul(BYTES_EACH);
         if is_full && calls != 1 {
             return false;
         }
