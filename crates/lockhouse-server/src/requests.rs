@@ -41,7 +41,11 @@ pub(crate) async fn put(
     }
     ask.owner = principal.own(ask.owner)?;
     let waits = !wait.is_zero();
-    let place = waits.then(|| access.may_wait(&principal).zip(caller.may_wait()));
+    let semaphores = ask.permits().len();
+    let place = waits.then(|| {
+        let share = access.may_wait(&principal, semaphores);
+        share.zip(caller.may_wait())
+    });
     let patience = match &place {
         None => Patience::None,
         Some(None) => Patience::Refused,

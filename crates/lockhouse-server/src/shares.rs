@@ -1,6 +1,7 @@
 //! The share of the server that each token may take at once, so that a flood of calls by one leaves the others theirs.
 //!
-//! - Waiting calls: at most so many of each token.
+//! - Waiting calls: at most so many of each token. A call for several semaphores counts once for every two, as each semaphore
+//!   that somebody waits for takes memory.
 //! - Calls under way: at most so many of all tokens together, and three quarters of those of one. Further calls queue, each
 //!   token's in their order. Whenever a call ends, a call of the token with the fewest under way is next. A call that waits
 //!   for room is under way for its first 100 ms only, as it costs little from then on.
@@ -20,6 +21,9 @@ use tokio::time::sleep;
 
 /// How many calls of a token may queue; each takes some memory.
 const MOST_QUEUED: usize = 1024;
+
+/// For how many semaphores a waiting call may ask and count once.
+const SEMAPHORES: usize = 2;
 
 /// How long a waiting call counts as under way.
 const BEGINS: Duration = Duration::from_millis(100);
@@ -52,9 +56,9 @@ struct Share {
     queue: VecDeque<oneshot::Sender<Place>>,
 }
 
-/// A waiting call of a token, until it is dropped.
+/// A waiting call of a token, until it is dropped, and how often it counts.
 #[derive(Debug)]
-pub(crate) struct Wait(Option<(Arc<Shares>, Name)>);
+pub(crate) struct Wait(Option<(Arc<Shares>, Name, usize)>);
 
 /// A call under way, until it is dropped.
 #[derive(Debug)]
@@ -77,8 +81,13 @@ impl Shares {
         })
     }
 
-    /// A place among the waiting calls of the token called `name`, unless it has all of its own.
-    pub(crate) fn may_wait(self: &Arc<Self>, name: Option<&str>) -> Option<Wait> {
+    /// A place for a call for so many `semaphores` among the waiting calls of the token called `name`,
+    /// unless it has all of its own.
+    pub(crate) fn may_wait(
+        self: &Arc<Self>,
+        name: Option<&str>,
+        semaphores: usize,
+    ) -> Option<Wait> {
         let Some(name) = name else {
             return Some(Wait(None));
         };
@@ -89,8 +98,9 @@ impl Shares {
             return None;
         }
         let name = Name::from(name);
-        of.entry(Arc::clone(&name)).or_default().waits += 1;
-        Some(Wait(Some((Arc::clone(self), name))))
+        let counts = semaphores.div_ceil(SEMAPHORES);
+        of.entry(Arc::clone(&name)).or_default().waits += counts;
+        Some(Wait(Some((Arc::clone(self), name, counts))))
     }
 
     /// Resolves when a call of the token called `name` may go on.
@@ -213,12 +223,12 @@ impl Drop for Place {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let Self(Some((shares, name))) = self else {
+        let Self(Some((shares, name, counts))) = self else {
             return;
         };
         let mut of = shares.of();
         if let Some(share) = of.get_mut(name) {
-            share.waits -= 1;
+            share.waits -= *counts;
         }
         forget_if_unused(&mut of, name);
     }
@@ -312,12 +322,27 @@ mod tests {
     #[test]
     fn a_token_has_so_many_waiting_calls_and_another_has_its_own() {
         let shares = shares(2, 1);
-        let waits = [shares.may_wait(Some("a")), shares.may_wait(Some("a"))];
+        let waits = [shares.may_wait(Some("a"), 1), shares.may_wait(Some("a"), 2)];
         assert!(waits.iter().all(Option::is_some));
-        assert!(shares.may_wait(Some("a")).is_none());
-        assert!(shares.may_wait(Some("b")).is_some() && shares.may_wait(None).is_some());
+        assert!(shares.may_wait(Some("a"), 1).is_none());
+        assert!(shares.may_wait(Some("b"), 1).is_some() && shares.may_wait(None, 1).is_some());
         drop(waits);
-        assert!(shares.may_wait(Some("a")).is_some());
+        assert!(shares.may_wait(Some("a"), 1).is_some());
+        assert!(shares.of().is_empty(), "{shares:?}");
+    }
+
+    #[test]
+    fn a_waiting_call_for_many_semaphores_counts_many_times() {
+        let shares = shares(33, 1);
+        let wide = shares.may_wait(Some("a"), 64);
+        assert!(wide.is_some());
+        let one = shares.may_wait(Some("a"), 1);
+        assert!(one.is_some());
+        assert!(shares.may_wait(Some("a"), 1).is_none(), "{shares:?}");
+        drop(wide);
+        // A call that alone counts more than the limit may wait if no other does.
+        assert!(shares.may_wait(Some("a"), 64).is_some());
+        drop(one);
         assert!(shares.of().is_empty(), "{shares:?}");
     }
 }

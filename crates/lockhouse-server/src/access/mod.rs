@@ -85,9 +85,10 @@ impl Access {
         }
     }
 
-    /// A place among the waiting calls of `principal`, unless it has all that are its own.
-    pub(crate) fn may_wait(&self, principal: &Principal) -> Option<Wait> {
-        self.shares.may_wait(principal.name())
+    /// A place for a call for so many `semaphores` among the waiting calls of `principal`, unless it has
+    /// all that are its own.
+    pub(crate) fn may_wait(&self, principal: &Principal, semaphores: usize) -> Option<Wait> {
+        self.shares.may_wait(principal.name(), semaphores)
     }
 
     fn sessions(&self) -> &Sessions {
