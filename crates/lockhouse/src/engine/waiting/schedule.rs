@@ -24,8 +24,8 @@ const LAPSED_EVERY: Duration = Duration::from_millis(400);
 /// A process with two or more others ahead polls after a quarter of the time until its turn, and at least so often: after
 /// `BEHIND`, and `BEHIND_EACH` more for each of them. A line that stood still may move a step every few milliseconds. So each
 /// of those knows of it before it would be passed over, which is after 700 ms.
-const BEHIND: Duration = Duration::from_millis(200);
-const BEHIND_EACH: Duration = Duration::from_millis(25);
+const BEHIND: Duration = Duration::from_millis(400);
+const BEHIND_EACH: Duration = Duration::from_millis(12);
 
 /// With more others ahead a process needs no notification yet, and no connection for it. It polls at least so often for each
 /// of them, and in all: hundreds of processes are to cost few queries.
@@ -124,7 +124,11 @@ impl Schedule {
     /// The interval between looks for lapsed holds. Processes ahead look too, unless all of them
     /// have died.
     fn looks_for_lapsed_every(&self) -> Duration {
-        LAPSED_EVERY.saturating_mul(u32::try_from(self.rank.max(1)).unwrap_or(u32::MAX))
+        let times = match self.rank > NEAR {
+            true => self.rank.saturating_mul(self.rank) / NEAR,
+            false => self.rank.max(1),
+        };
+        LAPSED_EVERY.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
     }
 }
 
