@@ -1,5 +1,6 @@
 //! Background work of a client: releasing dropped permits and sessions.
 
+mod counts;
 mod debt;
 mod returning;
 
@@ -11,7 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::Lockhouse;
+use crate::backend::Backend;
+use counts::Counts;
 use debt::Debt;
 pub(crate) use debt::Dropped;
 use returning::Returning;
@@ -25,16 +27,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(11);
 pub(crate) struct Background {
     counts: Arc<watch::Sender<Counts>>,
     returning: Arc<Returning>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    under_way: usize,
-    failed: usize,
-    /// Owners whose goodbye is under way.
-    leaving: Vec<Owner>,
-    /// How many releases failed and are being retried.
-    overdue: usize,
 }
 
 /// A goodbye under way. It ends when this is dropped, also when its runtime ends.
@@ -71,13 +63,13 @@ impl Background {
     /// message if the release failed and is not retried, or if the runtime has ended.
     pub(crate) fn give_back(
         &self,
-        lockhouse: &Lockhouse,
+        backend: &Backend,
         runtime: &Handle,
         dropped: Dropped,
     ) -> mpsc::Receiver<()> {
         let (paid, is_paid) = mpsc::channel();
         let debt = Debt::of(&self.counts, paid);
-        runtime.spawn(debt.pay(lockhouse.clone(), dropped));
+        runtime.spawn(debt.pay(backend.clone(), dropped));
         is_paid
     }
 
@@ -111,6 +103,17 @@ impl Background {
         // The sender is in `self`; only the time can run out.
         let _ = timeout(PATIENCE, left).await;
     }
+
+    /// Waits until nothing is under way, for at most 11 s. Returns how many could not be given
+    /// back.
+    pub(crate) async fn settle(&self) -> usize {
+        let mut counts = self.counts.subscribe();
+        let idle = counts.wait_for(|counts| counts.under_way == 0);
+        // The sender is in `self`; only the time can run out.
+        let _ = timeout(PATIENCE, idle).await;
+        let counts = self.counts.borrow();
+        counts.under_way + counts.failed + counts.overdue
+    }
 }
 
 impl Drop for Leaving {
@@ -123,40 +126,5 @@ impl Drop for Leaving {
                 counts.leaving.swap_remove(left);
             }
         });
-    }
-}
-
-impl Lockhouse {
-    /// Waits until all that this client and its clones dropped is given back: permits, sessions, and requests whose
-    /// future was dropped. It takes at most 11 s, and no time if there is nothing to give back.
-    ///
-    /// Returns how many could not be given back because the store did not answer. Those with fresh ids are retried until
-    /// the runtime ends; a TTL ends those that have one.
-    ///
-    /// It also takes waiters of this process that gave up out of the line, so that other processes do not leave the next
-    /// free permit to this one for up to 700 ms.
-    ///
-    /// Call it at the end of a program that drops permits, before the runtime ends, since that aborts releases. It does
-    /// not release permits that are still held: drop or release them first.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), lockhouse::Error> {
-    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
-    /// lockhouse.define("backup-slots", 10).await?;
-    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
-    /// drop(permit);
-    /// assert_eq!(lockhouse.close().await, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn close(self) -> usize {
-        self.backend().leave_lines().await;
-        let mut counts = self.background().counts.subscribe();
-        let idle = counts.wait_for(|counts| counts.under_way == 0);
-        // The sender is in `self`; only the time can run out.
-        let _ = timeout(PATIENCE, idle).await;
-        let counts = self.background().counts.borrow();
-        counts.under_way + counts.failed + counts.overdue
     }
 }

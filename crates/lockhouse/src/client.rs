@@ -13,10 +13,7 @@ use crate::backend::Backend;
 use crate::background::Background;
 use crate::engine::Engine;
 use crate::error::unexpected;
-use crate::{
-    ConnectOptions, Define, Error, Heard, Released, RequestBuilder, Semaphore, SemaphoreStatus,
-    Session, who,
-};
+use crate::{ConnectOptions, Error, Heard, Released, SemaphoreStatus, who};
 use lockhouse_wire as wire;
 
 /// A client of the semaphores in a database, or behind a server.
@@ -125,18 +122,6 @@ impl Lockhouse {
         &self.background
     }
 
-    /// Creates the semaphore `name` with `capacity`, or resizes it if it exists. Await the [`Define`], or first add
-    /// conditions and a note to it.
-    ///
-    /// A capacity below the permits in use revokes nothing. Nothing is granted until there is room again. A semaphore of
-    /// capacity 0 is closed.
-    ///
-    /// # Errors
-    /// See [`Define::send`].
-    pub fn define(&self, name: impl AsRef<str>, capacity: impl Into<i128>) -> Define {
-        Define::new(self, name.as_ref(), capacity.into())
-    }
-
     /// Deletes the semaphore `name`. If the name is defined again, its fences go on rising.
     ///
     /// # Errors
@@ -152,25 +137,6 @@ impl Lockhouse {
             Reply::Deleted => Ok(()),
             other => Err(unexpected(&other)),
         }
-    }
-
-    /// A handle on the semaphore `name`, with the methods of `tokio::sync::Semaphore`. This makes no call: a name that
-    /// is malformed or unknown is refused by the first call on the handle.
-    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
-        Semaphore::new(self.clone(), name.as_ref(), None)
-    }
-
-    /// A request for permits under a fresh id, a UUID, which is drawn when it is sent; each clone of the
-    /// builder has its own. Nobody else knows the id, so the permits of a request whose caller went away
-    /// are given back.
-    pub fn request(&self) -> RequestBuilder {
-        RequestBuilder::anonymous(self.clone())
-    }
-
-    /// A request for permits under an id that the caller picks. The same request with the same id gets
-    /// the same grant, any number of times (P5).
-    pub fn request_with_id(&self, external_id: impl AsRef<str>) -> RequestBuilder {
-        RequestBuilder::new(self.clone(), external_id.as_ref())
     }
 
     /// Acquires `ask` without a [`Permit`](crate::Permit): nothing renews the hold, and it lasts until
@@ -304,7 +270,7 @@ impl Lockhouse {
     }
 
     /// Begins or renews the session of `owner` for `ttl`. One heartbeat keeps all requests of the owner that have no TTL,
-    /// however many. When the session lapses, all of them end. A [`Session`] sends heartbeats by itself.
+    /// however many. When the session lapses, all of them end. A [`Session`](crate::Session) sends heartbeats by itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -345,20 +311,6 @@ impl Lockhouse {
     async fn beat(&self, owner: &str, ttl: Duration, must_exist: bool) -> Result<Heard, Error> {
         self.heartbeat_as(Owner::parse(owner)?, Ttl::new(ttl)?, must_exist)
             .await
-    }
-
-    /// Begins a session of `owner` that sends a heartbeat every third of `ttl`, until it is [ended](Session::goodbye) or
-    /// dropped. It keeps all requests of the owner that have no TTL, however many.
-    ///
-    /// Use an owner's name for one session at a time, since the goodbye of one session releases all that the owner holds.
-    /// The name of a job, or one with the host and pid in it, will do. When a session is dropped, this client and its
-    /// clones wait for its goodbye before they begin the next session of that owner. Requests of a session that lapsed are
-    /// kept by the next session, if nothing has ended them yet.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`], [`Error::Store`].
-    pub async fn session(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Session, Error> {
-        Session::begin(self.clone(), Owner::parse(owner)?, Ttl::new(ttl)?).await
     }
 
     /// Releases all that `owner` holds and ends its session. Returns how many requests it released.
@@ -426,6 +378,34 @@ impl Lockhouse {
         self.backend
             .history(&name, wire::limit(limit.into())?)
             .await
+    }
+
+    /// Waits until all that this client and its clones dropped is given back: permits, sessions, and requests whose
+    /// future was dropped. It takes at most 11 s, and no time if there is nothing to give back.
+    ///
+    /// Returns how many could not be given back because the store did not answer. Those with fresh ids are retried until
+    /// the runtime ends; a TTL ends those that have one.
+    ///
+    /// It also takes waiters of this process that gave up out of the line, so that other processes do not leave the next
+    /// free permit to this one for up to 700 ms.
+    ///
+    /// Call it at the end of a program that drops permits, before the runtime ends, since that aborts releases. It does
+    /// not release permits that are still held: drop or release them first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.define("backup-slots", 10).await?;
+    /// let permit = lockhouse.semaphore("backup-slots").acquire().await?;
+    /// drop(permit);
+    /// assert_eq!(lockhouse.close().await, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn close(self) -> usize {
+        self.backend.leave_lines().await;
+        self.background.settle().await
     }
 
     pub(crate) fn engine(&self) -> Option<&Engine> {

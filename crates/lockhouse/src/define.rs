@@ -34,6 +34,20 @@ pub struct Define {
     note: Option<String>,
 }
 
+impl Lockhouse {
+    /// Creates the semaphore `name` with `capacity`, or resizes it if it exists. Await the [`Define`], or first add
+    /// conditions and a note to it.
+    ///
+    /// A capacity below the permits in use revokes nothing. Nothing is granted until there is room again. A semaphore of
+    /// capacity 0 is closed.
+    ///
+    /// # Errors
+    /// See [`Define::send`].
+    pub fn define(&self, name: impl AsRef<str>, capacity: impl Into<i128>) -> Define {
+        Define::new(self, name.as_ref(), capacity.into())
+    }
+}
+
 impl Define {
     pub(crate) fn new(lockhouse: &Lockhouse, name: &str, capacity: i128) -> Self {
         Self {

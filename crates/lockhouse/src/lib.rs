@@ -195,6 +195,7 @@ mod define;
 mod engine;
 mod error;
 mod holding;
+mod keeper;
 mod listing;
 pub mod liveness;
 mod mutex;

@@ -365,7 +365,7 @@ impl Permit {
             may_come_yet: false,
         };
         let background = self.lockhouse.background();
-        background.give_back(&self.lockhouse, &self.runtime, dropped)
+        background.give_back(self.lockhouse.backend(), &self.runtime, dropped)
     }
 }
 

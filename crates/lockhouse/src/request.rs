@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::background::Dropped;
-use crate::session::Keeper;
+use crate::keeper::Keeper;
 use crate::{Error, Lockhouse, Permit, who};
 
 /// The TTL of a request unless the caller sets one.
@@ -57,6 +57,21 @@ pub struct RequestBuilder {
     wait: Option<Duration>,
     priority: i32,
     keeper: Option<Keeper>,
+}
+
+impl Lockhouse {
+    /// A request for permits under a fresh id, a UUID, which is drawn when it is sent; each clone of the
+    /// builder has its own. Nobody else knows the id, so the permits of a request whose caller went away
+    /// are given back.
+    pub fn request(&self) -> RequestBuilder {
+        RequestBuilder::anonymous(self.clone())
+    }
+
+    /// A request for permits under an id that the caller picks. The same request with the same id gets
+    /// the same grant, any number of times (P5).
+    pub fn request_with_id(&self, external_id: impl AsRef<str>) -> RequestBuilder {
+        RequestBuilder::new(self.clone(), external_id.as_ref())
+    }
 }
 
 impl RequestBuilder {
@@ -180,7 +195,7 @@ impl RequestBuilder {
                     abandoned.disarm();
                 }
             })?,
-            ended = session_ends(keeper) => {
+            ended = Keeper::session_ends(keeper) => {
                 // No TTL would end a grant that is made in this moment.
                 abandoned.arm(id);
                 return Err(ended);
@@ -237,16 +252,6 @@ impl RequestBuilder {
     }
 }
 
-/// Resolves when the session of a request is lost, and with it any grant. Without a session it
-/// never resolves.
-async fn session_ends(keeper: Option<&Keeper>) -> Error {
-    let Some(keeper) = keeper else {
-        return std::future::pending().await;
-    };
-    keeper.holding.lost().await;
-    Refusal::SessionEnded(keeper.owner.clone()).into()
-}
-
 /// Releases a request that may be granted to a caller that went away (P10), if the id is fresh or
 /// the session is lost. A request with the caller's own id stays, since another caller may have
 /// asked for it again.
@@ -295,6 +300,6 @@ impl Drop for Abandoned {
             may_come_yet: self.is_anonymous && self.lockhouse.is_remote(),
         };
         let background = self.lockhouse.background();
-        background.give_back(&self.lockhouse, &self.runtime, dropped);
+        background.give_back(self.lockhouse.backend(), &self.runtime, dropped);
     }
 }

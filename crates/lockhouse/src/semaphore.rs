@@ -2,7 +2,7 @@
 
 use lockhouse_core::{Capacity, SemaphoreName};
 
-use crate::session::Keeper;
+use crate::keeper::Keeper;
 use crate::{Error, Lockhouse, Permit, RequestBuilder, SemaphoreStatus};
 
 /// A handle on one semaphore by its name; see [`Lockhouse::semaphore`].
@@ -32,6 +32,14 @@ pub struct Semaphore {
     lockhouse: Lockhouse,
     name: String,
     keeper: Option<Keeper>,
+}
+
+impl Lockhouse {
+    /// A handle on the semaphore `name`, with the methods of `tokio::sync::Semaphore`. This makes no call: a name that
+    /// is malformed or unknown is refused by the first call on the handle.
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.clone(), name.as_ref(), None)
+    }
 }
 
 impl Semaphore {

@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::holding::{Held, Holding};
+use crate::keeper::Keeper;
 use crate::{Error, Lockhouse, Lost, RequestBuilder, Semaphore};
 
 /// A session of an owner: one heartbeat about every third of its TTL keeps all that the owner holds. See
@@ -44,11 +45,20 @@ pub struct Session {
     open: bool,
 }
 
-/// The part of a session that its permits share.
-#[derive(Clone, Debug)]
-pub(crate) struct Keeper {
-    pub(crate) owner: Owner,
-    pub(crate) holding: Arc<Holding>,
+impl Lockhouse {
+    /// Begins a session of `owner` that sends a heartbeat every third of `ttl`, until it is [ended](Session::goodbye) or
+    /// dropped. It keeps all requests of the owner that have no TTL, however many.
+    ///
+    /// Use an owner's name for one session at a time, since the goodbye of one session releases all that the owner holds.
+    /// The name of a job, or one with the host and pid in it, will do. When a session is dropped, this client and its
+    /// clones wait for its goodbye before they begin the next session of that owner. Requests of a session that lapsed are
+    /// kept by the next session, if nothing has ended them yet.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], [`Error::Store`].
+    pub async fn session(&self, owner: impl AsRef<str>, ttl: Duration) -> Result<Session, Error> {
+        Session::begin(self.clone(), Owner::parse(owner)?, Ttl::new(ttl)?).await
+    }
 }
 
 impl Session {

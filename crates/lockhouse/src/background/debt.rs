@@ -3,12 +3,14 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use lockhouse_core::{ExternalId, Owner};
+use lockhouse_core::{Cause, Command, ExternalId, Owner};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::{Counts, UnderWay};
-use crate::{Error, Lockhouse};
+use super::counts::Counts;
+use super::returning::UnderWay;
+use crate::Error;
+use crate::backend::Backend;
 
 /// The pause before a release that the store did not answer is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -57,7 +59,7 @@ impl Debt {
     }
 
     /// Releases the request, with retries until it is released or has ended by itself.
-    pub(super) async fn pay(mut self, lockhouse: Lockhouse, dropped: Dropped) {
+    pub(super) async fn pay(mut self, backend: Backend, dropped: Dropped) {
         let Dropped {
             external_id,
             by,
@@ -66,7 +68,7 @@ impl Debt {
             under_way,
             may_come_yet,
         } = dropped;
-        let mut is_back = is_given_back(&lockhouse, &external_id, &by).await;
+        let mut is_back = is_given_back(&backend, &external_id, &by).await;
         drop(under_way);
         while !is_back {
             if !is_anonymous {
@@ -77,7 +79,7 @@ impl Debt {
             if ends_at.is_some_and(|at| at <= Instant::now()) {
                 return;
             }
-            is_back = is_given_back(&lockhouse, &external_id, &by).await;
+            is_back = is_given_back(&backend, &external_id, &by).await;
         }
         self.is_paid = true;
         // Most callers do not wait for it.
@@ -88,7 +90,7 @@ impl Debt {
         }
         for arrives_after in ARRIVES_AFTER {
             sleep(arrives_after).await;
-            is_given_back(&lockhouse, &external_id, &by).await;
+            is_given_back(&backend, &external_id, &by).await;
         }
     }
 
@@ -117,12 +119,12 @@ impl Drop for Debt {
 }
 
 /// Whether it is, or was nobody's.
-async fn is_given_back(
-    lockhouse: &Lockhouse,
-    external_id: &ExternalId,
-    by: &Option<Owner>,
-) -> bool {
-    match lockhouse.release_as(external_id.clone(), by.clone()).await {
+async fn is_given_back(backend: &Backend, external_id: &ExternalId, by: &Option<Owner>) -> bool {
+    let release = Command::End {
+        external_id: external_id.clone(),
+        cause: Cause::Released { by: by.clone() },
+    };
+    match backend.execute(release, Duration::ZERO).await {
         Ok(_) | Err(Error::Refused(_)) => true,
         Err(error) => {
             tracing::warn!(%external_id, %error, "a dropped permit could not be given back");

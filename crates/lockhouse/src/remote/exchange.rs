@@ -12,7 +12,7 @@
 use std::error::Error as _;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use lockhouse_core::Code;
@@ -25,9 +25,10 @@ use serde_json::error::Category;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use super::{Remote, tls};
+use super::address::Address;
+use super::tls;
 use crate::again::pause;
-use crate::{Error, Invalid};
+use crate::{ConnectOptions, Error, Invalid};
 use lockhouse_wire::{CALL_ID, Problem};
 
 /// A caller is promised an answer within 10 s beyond its wait. This is longer than the server waits
@@ -47,6 +48,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest answer that is read: a page has a thousand rows at most, and a server ends it much sooner.
 const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// A server, and how to reach it.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    client: RwLock<Client>,
+    pub(super) address: Address,
+    options: ConnectOptions,
+}
 
 /// The outcome of a call.
 pub(super) struct Asked {
@@ -111,6 +120,18 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 impl Remote {
+    /// A client of the server at `url`. It opens no connection yet.
+    pub(crate) fn new(url: &str, options: ConnectOptions) -> Result<Self, store::Error> {
+        let address = Address::parse(url)?;
+        let client = client(address.base(), options.ca_file.as_deref())?;
+        let client = RwLock::new(client);
+        Ok(Self {
+            client,
+            address,
+            options,
+        })
+    }
+
     /// Sends the request of `build`, built again for each try, until there is an answer or
     /// `deadline` passes.
     pub(super) async fn ask(

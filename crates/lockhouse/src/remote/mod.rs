@@ -11,7 +11,6 @@ mod templates;
 mod tls;
 mod tokens;
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -20,22 +19,15 @@ use lockhouse_core::{
     Ask, CapacityChange, Cause, Code, Command, Definition, ExternalId, NamePrefix, Outcome, Owner,
     Reply, Request, SemaphoreName, Ttl,
 };
+use reqwest::StatusCode;
 use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
-use reqwest::{Client, StatusCode};
 use tokio::time::Instant;
 
 use crate::again::as_asked_before;
-use crate::{ConnectOptions, Error, Heard, SemaphoreStatus};
-use address::Address;
+use crate::{Error, Heard, SemaphoreStatus};
+pub(crate) use exchange::Remote;
 use exchange::{Answer, Asked, PATIENCE};
 use lockhouse_wire as wire;
-
-#[derive(Debug)]
-pub(crate) struct Remote {
-    client: RwLock<Client>,
-    address: Address,
-    options: ConnectOptions,
-}
 
 impl Remote {
     /// At most one page of holders, and the cursor of the next page if there is one.
@@ -70,18 +62,6 @@ impl Remote {
         Ok(Held {
             requests: self.made_all(requests)?,
             next: next.map_err(|invalid| self.nonsense(&invalid))?,
-        })
-    }
-
-    /// A client of the server at `url`. It opens no connection yet.
-    pub(crate) fn new(url: &str, options: ConnectOptions) -> Result<Self, store::Error> {
-        let address = Address::parse(url)?;
-        let client = exchange::client(address.base(), options.ca_file.as_deref())?;
-        let client = RwLock::new(client);
-        Ok(Self {
-            client,
-            address,
-            options,
         })
     }
 
