@@ -1,23 +1,14 @@
 //! Applies the outcomes of a batch: to the grant cache, to the waiting line, and to the calls that
 //! sent the commands.
 
-use lockhouse_core::{Code, Command, Count, EndReason, Place, Refusal, Reply, SemaphoreName, Ttl};
+use lockhouse_core::{Code, Command, EndReason, Place, Refusal, Reply, Ttl};
 use tokio::sync::oneshot;
 
-use super::driver::Driver;
 use super::grant_cache::GrantCache;
+use super::lane::{Decided, SetAside};
 use super::reply_to::{Answer, Caller, ReplyTo};
-use super::wait_handle::WaitHandle;
+use super::state::State;
 use super::waiting::{Answered, Observed, WaitingLine};
-
-/// One command of a batch, and its outcome.
-#[derive(Debug)]
-pub(super) struct Decided {
-    pub(super) command: Command,
-    pub(super) reply_to: ReplyTo,
-    pub(super) frees: Vec<(SemaphoreName, Count)>,
-    pub(super) answer: Answered,
-}
 
 /// An answer on its way.
 #[derive(Debug)]
@@ -44,11 +35,10 @@ impl Response {
 /// Records what was decided, in the order of the decisions, and queues the waiters that may now be
 /// served.
 pub(super) fn apply_outcomes(
-    driver: &Driver,
+    state: &mut State,
     grants: &GrantCache,
-    decided: impl Iterator<Item = Decided>,
+    decided: impl IntoIterator<Item = Decided>,
 ) -> Vec<Response> {
-    let mut state = driver.state();
     let mut told = Vec::new();
     for done in decided {
         let waiting = &mut state.waiting;
@@ -57,9 +47,7 @@ pub(super) fn apply_outcomes(
         let refused = refusal(&done.answer).and(done.command.ask());
         let refused = refused.map(|ask| ask.external_id.clone());
         let one = match done.reply_to {
-            ReplyTo::Caller(caller) => {
-                answer_caller(driver, waiting, caller, done.command, done.answer)
-            }
+            ReplyTo::Caller(caller) => answer_caller(waiting, caller, done.command, done.answer),
             ReplyTo::Waiter(place) => answer_waiter(waiting, place, done.answer),
             ReplyTo::Engine => None,
         };
@@ -70,6 +58,25 @@ pub(super) fn apply_outcomes(
         }
         told.extend(one);
     }
+    state.call();
+    told
+}
+
+/// Has the commands that were set aside stand in line, or blocks them. Semaphores that the lane no
+/// longer needs are free for other lanes.
+pub(super) fn apply_set_aside(
+    state: &mut State,
+    grants: &GrantCache,
+    set_aside: SetAside,
+) -> Vec<Response> {
+    let told = apply_outcomes(state, grants, set_aside.lacking);
+    for semaphore in &set_aside.seen {
+        state.waiting.see(semaphore, None, Observed::Unordered);
+    }
+    for (queued, locked) in set_aside.blocked {
+        state.block_on(queued, &locked);
+    }
+    state.queue.free(&set_aside.freed);
     state.call();
     told
 }
@@ -128,7 +135,6 @@ fn note(done: &Decided, grants: &GrantCache, waiting: &mut WaitingLine) {
 }
 
 fn answer_caller(
-    driver: &Driver,
     waiting: &mut WaitingLine,
     caller: Caller,
     command: Command,
@@ -151,13 +157,11 @@ fn answer_caller(
         waiting.refuse(&ask, refusal);
         return Some(Response::Caller(to, Answer::Decided(as_told(answer))));
     }
-    let (place, wait) = (ticket.place, ticket.wait);
     let (sender, answered) = oneshot::channel();
     if !waiting.park(ticket, ask, refusal, sender) {
         return Some(Response::Caller(to, Answer::Overloaded));
     }
-    let handle = WaitHandle::new(driver.clone(), place, wait, answered);
-    Some(Response::Caller(to, Answer::Waits(handle)))
+    Some(Response::Caller(to, Answer::Waits(answered)))
 }
 
 fn answer_waiter(waiting: &mut WaitingLine, place: Place, answer: Answered) -> Option<Response> {

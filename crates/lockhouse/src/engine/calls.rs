@@ -1,66 +1,21 @@
-//! The engine: many callers share few transactions.
-//!
-//! A call becomes a [`Command`] in the [`queue`]. A free [`lane`] takes a batch of commands that share semaphores, and the
-//! store decides all of them in one transaction. [`apply`] reads the outcomes. A call that finds no room and may wait
-//! stands in the [waiting line](waiting); it is queued again when permits come back in this process, or when the
-//! [`poller`] finds that they came back through another one.
-//!
-//! The store keeps the promises. The engine makes them fast, and keeps a part of P11: the order of the callers in this
-//! process. It registers its first waiters in the line that the store keeps of all processes.
-//!
-//! | term | meaning |
-//! |---|---|
-//! | lane | one transaction under way; a semaphore is in one lane at a time |
-//! | batch | the commands of one lane |
-//! | waiter | a call that found no room and stands in the waiting line |
-//! | blocked | a command that needs a row which another transaction keeps locked |
-//! | grant cache | what this process knows of requests that were asked for here |
-//! | poller | the task that reads what other processes changed, for all waiters |
-//! | publisher | writes the list of waiters that other processes and people read |
-
-mod apply;
-mod blocked;
-mod driver;
-mod epoch;
-mod grant_cache;
-mod lane;
-mod lapsed;
-mod listings;
-mod lock_poller;
-mod opportunistic_sweep;
-mod poller;
-mod publisher;
-mod queue;
-mod reply_to;
-mod retry;
-mod templates;
-mod tokens;
-mod upkeep;
-mod wait_handle;
-mod waiting;
+//! The calls of a [`Backend`](crate::backend::Backend), and the tries and looks that they take.
 
 use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockhouse_core::store::{Cursor, FullStore, Held, Holders, Kind, Page, Waiter};
+use lockhouse_core::store::{Cursor, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
     Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, NamePrefix, Owner, Refusal,
     Reply, Request, Semaphore, SemaphoreName,
 };
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::call::Asked;
+use super::queue::{Touches, permits};
+use super::waiting::Wait;
+use super::{Engine, retry};
 use crate::error::unexpected;
-use crate::upkeep::Health;
 use crate::{Error, SemaphoreStatus};
-use driver::Driver;
-use grant_cache::GrantCache;
-use lapsed::{Ending, Looked};
-use listings::Listings;
-use opportunistic_sweep::SweepTimer;
-use reply_to::Answer;
-use waiting::Wait;
 
 /// How often a refused call looks for lapsed requests. Other callers may take the permits that it
 /// frees.
@@ -73,72 +28,7 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 /// How often a waiting call checks that the poller runs.
 const POLLER_CHECKED_EVERY: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug)]
-pub(crate) struct Engine {
-    store: Arc<dyn FullStore>,
-    driver: Driver,
-    listings: Listings,
-    shared: Arc<Shared>,
-}
-
-/// State that calls and lanes share.
-#[derive(Debug)]
-struct Shared {
-    grants: GrantCache,
-    looked: Looked,
-    ending: Ending,
-    sweep_timer: SweepTimer,
-    /// Wakes the poller when a call begins to wait.
-    someone_new: Notify,
-    upkeep: Mutex<Health>,
-}
-
-/// The semaphores that a command touches, and the permits that it will free.
-#[derive(Debug, Default)]
-struct Touches {
-    semaphores: Vec<SemaphoreName>,
-    frees: Vec<(SemaphoreName, Count)>,
-}
-
 impl Engine {
-    pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
-        let shared = Arc::new(Shared {
-            grants: GrantCache::new(),
-            looked: Looked::default(),
-            ending: Ending::default(),
-            sweep_timer: SweepTimer::new(),
-            someone_new: Notify::new(),
-            upkeep: Mutex::default(),
-        });
-        let driver = Driver::new(Arc::clone(&store), Arc::clone(&shared));
-        Self {
-            store,
-            driver,
-            listings: Listings::new(),
-            shared,
-        }
-    }
-
-    /// A call to the store that needs nothing of the engine.
-    fn on_store<F>(
-        &self,
-        mut call: impl FnMut(Arc<dyn FullStore>) -> F + Send + 'static,
-    ) -> impl FnMut() -> F + Send + 'static {
-        let store = Arc::clone(&self.store);
-        move || call(Arc::clone(&store))
-    }
-
-    /// Sets how many calls may wait for room. Further calls are refused as overloaded.
-    pub(crate) fn limit_waiters(&self, most: usize) {
-        self.driver.state().waiting.most = most;
-    }
-
-    /// The state of the upkeep in this process.
-    pub(crate) fn upkeep(&self) -> MutexGuard<'_, Health> {
-        let health = self.shared.upkeep.lock();
-        health.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does `command`, and tries again as long as lapsed permits may have been in its way. It is
     /// refused only if a look for lapsed requests found none and no room since (P10), or if other
     /// callers were quicker each time. All tries share one deadline.
@@ -187,14 +77,14 @@ impl Engine {
             if let Some(ask) = command.ask() {
                 // Inserted before the grant, so that the release of a caller that gave up is queued
                 // behind the ask.
-                self.shared.grants.insert(ask);
+                self.driver.grants.insert(ask);
             }
             return Ok(Touches {
                 semaphores: command.semaphores().cloned().collect(),
                 frees: Vec::new(),
             });
         };
-        let (permits, is_held) = match self.shared.grants.get(external_id) {
+        let (permits, is_held) = match self.driver.grants.get(external_id) {
             Some(request) => (request.permits, request.is_held),
             None => {
                 let read = retry::read(deadline, || self.store.request(external_id)).await?;
@@ -206,11 +96,6 @@ impl Engine {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
             frees: if is_held { permits } else { Vec::new() },
         })
-    }
-
-    async fn existing(&self, name: &SemaphoreName, deadline: Instant) -> Result<Semaphore, Error> {
-        let semaphore = retry::read(deadline, || self.store.semaphore(name)).await?;
-        Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
     /// An ask with a wait is repeated while other processes keep the store busy. Repeating is safe,
@@ -235,8 +120,8 @@ impl Engine {
         let deadline = retry::deadline();
         let touches = self.touches(&command, deadline).await?;
         match self.driver.ask(command, touches, wait, deadline).await? {
-            Answer::Decided(outcome) => Ok(outcome??),
-            Answer::Waits(handle) => {
+            Asked::Decided(outcome) => Ok(outcome?),
+            Asked::Waits(handle) => {
                 self.start_poller();
                 let outcome = handle.outcome();
                 tokio::pin!(outcome);
@@ -249,21 +134,7 @@ impl Engine {
                     }
                 }
             }
-            Answer::Overloaded => Err(Error::Overloaded),
         }
-    }
-
-    /// How many calls of this process wait for `name`.
-    fn waiting_on(&self, name: &SemaphoreName) -> u32 {
-        self.driver.state().waiting.on(name)
-    }
-
-    /// The status of `semaphore`, with the number of its waiters here and at other processes.
-    fn status(&self, semaphore: Semaphore) -> SemaphoreStatus {
-        let state = self.driver.state();
-        let elsewhere = semaphore.line.waiting_elsewhere(state.waiting.process);
-        let waiting = state.waiting.on(&semaphore.name).saturating_add(elsewhere);
-        SemaphoreStatus { semaphore, waiting }
     }
 }
 
@@ -297,7 +168,7 @@ impl Engine {
         page: &Page<SemaphoreName>,
     ) -> Result<Vec<SemaphoreStatus>, Error> {
         let deadline = retry::deadline();
-        let semaphores = self.existing_semaphores(prefix, page, deadline);
+        let semaphores = self.listings.semaphores(prefix, page, deadline);
         let semaphores = semaphores.await?.into_iter();
         Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
     }
@@ -315,7 +186,7 @@ impl Engine {
         if let Some(name) = &of.on {
             self.existing(name, deadline).await?;
         }
-        self.held(of, page, deadline).await
+        self.listings.held(of, page, deadline).await
     }
 
     pub(crate) async fn history(
@@ -325,12 +196,7 @@ impl Engine {
     ) -> Result<Vec<CapacityChange>, Error> {
         let deadline = retry::deadline();
         self.existing(name, deadline).await?;
-        let name = name.clone();
-        let list = self.on_store(move |store| {
-            let name = name.clone();
-            async move { store.history(&name, limit).await }
-        });
-        self.listings.read(deadline, list).await
+        self.listings.history(name, limit, deadline).await
     }
 
     pub(crate) async fn waiting(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
@@ -366,11 +232,4 @@ impl Engine {
         // If this fails, the other processes pass over this one.
         let _ = timeout(LEFT_WITHIN, left).await;
     }
-}
-
-fn permits(request: &Request) -> Vec<(SemaphoreName, Count)> {
-    let permits = request.permits.iter();
-    permits
-        .map(|permit| (permit.semaphore.clone(), permit.count))
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! Lanes: commands that share semaphores go to the store together, in one transaction; others go side by side.
+//! The driver: it sends batches to the store, and performs what the state machines return.
 //!
 //! Commands wait in a [`queue`](super::queue) in the order of their arrival. A free lane takes the
 //! first command that may go, and with it, in their order, the commands that share a semaphore with
@@ -11,240 +11,76 @@
 //!
 //! As soon as a command that releases permits is queued, the next [waiters](super::waiting) are
 //! called and queued right behind it. So the batch that releases also grants, in one commit.
+//!
+//! If the store rejects a batch, its commands are tried one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lockhouse_core::store::{Error as StoreError, FullStore, Kind};
-use lockhouse_core::{
-    Ask, Command, Footprint, Outcome, Place, ProcessId, Refusal, Saved, SemaphoreName,
-};
+use lockhouse_core::{Command, Footprint, Place, Refusal, SemaphoreName};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
-use tracing::{Instrument as _, Span};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
 
-use super::blocked::Blocked;
-use super::lane::Lane;
-use super::publisher::Publisher;
-use super::queue::{Queue, Queued, Taken};
-use super::reply_to::{Answer, Caller, ReplyTo};
-use super::waiting::{Wait, WaitingLine};
-use super::{Shared, Touches};
+use super::apply::{Response, apply_outcomes, apply_set_aside};
+use super::grant_cache::GrantCache;
+use super::lane::{self, Lacking, Lane, SetAside};
+use super::queue::Touches;
+use super::reply_to::Answer;
+use super::retry::{self, OnLock};
+use super::state::State;
+use super::waiting::{Answered, Wait};
 use crate::Error;
 
-/// How many commands may be queued or blocked.
-const MOST: usize = 50_000;
+/// How often a lane yields to the runtime's other tasks before its semaphores' next batch begins.
+const MOST_YIELDS: u32 = 8;
+
+/// The pause before a batch is tried again after a lock wait that named no rows.
+const A_MOMENT: Duration = Duration::from_millis(10);
+
+/// How many requests are read at most, to find out whether they were granted before. The others wait for the lock.
+const MOST_READ: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Driver {
     pub(super) store: Arc<dyn FullStore>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) grants: Arc<GrantCache>,
     state: Arc<Mutex<State>>,
 }
 
-/// Queued and blocked commands, and waiters. One mutex guards all of them, since they move from one
-/// to the other.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) queue: Queue,
-    pub(super) blocked: Blocked,
-    pub(super) waiting: WaitingLine,
-    /// Publishes the waiters to other processes.
-    pub(super) publisher: Publisher,
-    /// Whether the poller runs.
-    pub(super) has_poller: bool,
-    /// Whether a task polls the rows that are locked.
-    pub(super) has_lock_poller: bool,
-}
-
-impl State {
-    /// Queues the waiters that may be served now.
-    pub(super) fn call(&mut self) {
-        loop {
-            let called = self.waiting.call();
-            if called.is_empty() {
-                break;
-            }
-            for place in called {
-                self.push_waiter(place);
-            }
-        }
-        for name in self.waiting.deregistrations() {
-            self.push_stand(name, Saved::Always);
-        }
-    }
-
-    fn push_stand(&mut self, name: SemaphoreName, saved: Saved) {
-        let stand = self.waiting.stand(&name, saved);
-        let touches = vec![name.clone()];
-        let command = Command::Stand { name, stand };
-        self.push(Queued::new(command, touches, Vec::new(), ReplyTo::Engine));
-    }
-
-    fn push_waiter(&mut self, place: Place) {
-        let Some(waiter) = self.waiting.get(place) else {
-            return;
-        };
-        let touches = waiter.ask.permits().map(|(name, _)| name.clone());
-        let touches = touches.collect();
-        let command = Command::acquire(waiter.ask.clone());
-        self.push(Queued::new(
-            command,
-            touches,
-            Vec::new(),
-            ReplyTo::Waiter(place),
-        ));
-    }
-
-    /// Queues `queued`, or blocks it if a row that it needs is locked.
-    fn push(&mut self, mut queued: Queued) {
-        if self.blocked.concerns(&queued) {
-            queued.ticket = self.queue.ticket();
-            match &queued.reply_to {
-                // The engine sends it again later.
-                ReplyTo::Engine => return,
-                ReplyTo::Waiter(place) => self.waiting.lock(*place),
-                ReplyTo::Caller(_) => {}
-            }
-            self.blocked.add(queued, &Footprint::default());
-            return;
-        }
-        self.waiting.expect(&queued.frees);
-        self.queue.push(queued);
-    }
-
-    /// Queues commands that were blocked, in the order of their tickets.
-    pub(super) fn put_back(&mut self, queued: Vec<Queued>) {
-        for queued in queued {
-            if let ReplyTo::Waiter(place) = &queued.reply_to {
-                self.waiting.unlock(*place);
-            }
-            self.waiting.expect(&queued.frees);
-            self.queue.put(queued);
-        }
-    }
-
-    /// Records that `rows` are locked, and blocks the queued commands that need one of them.
-    pub(super) fn lock(&mut self, rows: &Footprint) {
-        self.blocked.lock(rows);
-        let blocked = &self.blocked;
-        for queued in self.queue.remove_if(|queued| blocked.concerns(queued)) {
-            self.block(queued, rows);
-        }
-    }
-
-    /// Blocks `queued`, which was queued or in a lane, until those of the `rows` that it needs are
-    /// free.
-    pub(super) fn block(&mut self, queued: Queued, rows: &Footprint) {
-        self.waiting.expect_no_more(&queued.frees);
-        match &queued.reply_to {
-            // The engine waits for no answer: the next batch on the semaphore has such a command
-            // again.
-            ReplyTo::Engine => return,
-            ReplyTo::Waiter(place) => self.waiting.lock(*place),
-            ReplyTo::Caller(_) => {}
-        }
-        let mut rows = rows.clone();
-        if self.blocked.concerns(&queued) {
-            rows.intersect(&queued.needs());
-        }
-        self.blocked.add(queued, &rows);
-    }
-
-    fn is_full(&self) -> bool {
-        self.queue.len() + self.blocked.len() >= MOST
-    }
-}
-
 impl Driver {
-    pub(super) fn new(store: Arc<dyn FullStore>, shared: Arc<Shared>) -> Self {
-        let state = State {
-            queue: Queue::new(store.max_batch()),
-            blocked: Blocked::default(),
-            waiting: WaitingLine::new(ProcessId::new(fastrand::u64(1..))),
-            publisher: Publisher::default(),
-            has_poller: false,
-            has_lock_poller: false,
-        };
+    pub(super) fn new(store: Arc<dyn FullStore>) -> Self {
+        let state = State::new(store.max_batch());
         Self {
             store,
-            shared,
+            grants: Arc::new(GrantCache::new()),
             state: Arc::new(Mutex::new(state)),
         }
     }
 
-    /// Has `command` decided before `deadline`. As far as is known, it touches `touches`.
+    /// Queues a call, and the waiters that may be served by what it releases. Returns the place in
+    /// the line of an ask that may wait.
     ///
-    /// Dropping the future takes the command out of the queue. A command that is in a lane goes on.
-    pub(super) async fn submit(
-        &self,
-        command: Command,
-        touches: Touches,
-        deadline: Instant,
-    ) -> Result<Outcome, Error> {
-        match self.ask(command, touches, Wait::No, deadline).await? {
-            Answer::Decided(outcome) => Ok(outcome?),
-            Answer::Waits(_) | Answer::Overloaded => {
-                Err(Error::Internal("a non-waiting call was queued".into()))
-            }
-        }
-    }
-
-    /// The same for an ask with a wait. Its answer may be a handle on its place in the line.
-    pub(super) async fn ask(
-        &self,
-        command: Command,
-        touches: Touches,
-        wait: Wait,
-        deadline: Instant,
-    ) -> Result<Answer, Error> {
-        let (answer, answered) = oneshot::channel();
-        let is_queued = self.push(command, touches, wait, deadline, answer);
-        // Fill the lanes even if the queue is full: a runtime that ended may have left it full.
-        self.fill_lanes();
-        if !is_queued {
-            return Err(Error::Overloaded);
-        }
-        match timeout_at(wait.answered_by(deadline), answered).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(Error::Internal("a lane ended without an answer".into())),
-            Err(_) => {
-                Err(StoreError::new(Kind::Unknown, "the store did not answer in time").into())
-            }
-        }
-    }
-
-    /// Queues a call, and the waiters that may be served by what it releases. Returns false if too
-    /// many commands are queued.
-    fn push(
+    /// # Errors
+    /// [`Error::Overloaded`] if too many commands are queued.
+    pub(super) fn enqueue(
         &self,
         command: Command,
         touches: Touches,
         wait: Wait,
         deadline: Instant,
         answer: oneshot::Sender<Answer>,
-    ) -> bool {
+    ) -> Result<Option<Place>, Error> {
         let mut state = self.state();
-        if state.is_full() {
-            return false;
-        }
-        let ask = command.ask();
-        let ticket = ask.map(|ask| state.waiting.ticket(ask, wait));
-        let caller = Caller {
-            ticket,
-            answer,
-            deadline,
-            span: Span::current(),
-        };
-        let Touches { semaphores, frees } = touches;
-        state.push(Queued::new(
-            command,
-            semaphores,
-            frees,
-            ReplyTo::Caller(caller),
-        ));
-        state.call();
-        true
+        let place = state.enqueue(command, touches, wait, deadline, answer);
+        drop(state);
+        // Fill the lanes even if the queue is full: a runtime that ended may have left it full.
+        self.fill_lanes();
+        place
     }
 
     /// Takes a waiter out of its lines, and returns why it was not granted. Returns `None` if it is
@@ -264,14 +100,7 @@ impl Driver {
     /// Saves this process's entry in the lines of the semaphores where a batch is due for the entry
     /// alone.
     pub(super) fn save_due(&self) {
-        let mut state = self.state();
-        let now = Instant::now();
-        state.waiting.look_where_others_were_first(now);
-        for (name, saved) in state.waiting.due_to_save(now) {
-            state.push_stand(name, saved);
-        }
-        state.call();
-        drop(state);
+        self.state().save_due(Instant::now());
         self.fill_lanes();
     }
 
@@ -288,80 +117,277 @@ impl Driver {
         loop {
             // The mutex is unlocked before the spawn: a runtime that ends drops the lane there, and
             // that drop locks it.
-            let lane = {
-                let State { queue, waiting, .. } = &mut *self.state();
-                let Some(mut taken) = queue.take(|queued| admit(queued, waiting)) else {
-                    break;
-                };
-                let looks = looks(&mut taken, waiting);
-                taken.commands.extend(looks);
-                Lane::new(self.clone(), taken)
+            let Some(lane) = self.state().take() else {
+                break;
             };
             let span = lane.span();
-            tokio::spawn(lane.run().instrument(span));
+            let running = Running {
+                driver: self.clone(),
+                lane,
+            };
+            tokio::spawn(running.run().instrument(span));
         }
         self.poll_locked_rows();
     }
 }
 
-/// A `Stand` command for each taken semaphore that has waiters, or may have one after this batch that
-/// also waits for others. These come last in the batch, which loads the rows anyway. A `Stand` that
-/// was queued alone moves to the end too, and keeps its `saved`.
-fn looks(taken: &mut Taken, waiting: &mut WaitingLine) -> Vec<Queued> {
-    // Without the rows, this process would not know which of them are keyed.
-    let asks = taken.commands.iter().filter_map(may_wait_for_several);
-    let may_be_keyed = asks.flat_map(|ask| ask.permits().map(|(name, _)| name));
-    let waited_for = taken.semaphores.iter().filter(|name| waiting.on(name) > 0);
-    // Iterate in a fixed order, so that a simulated run can be repeated.
-    let mut stands: BTreeMap<_, _> = waited_for
-        .chain(may_be_keyed)
-        .map(|name| (name.clone(), Saved::Along))
-        .collect();
-    let mut queued = taken.commands.extract_if(.., |queued| {
-        matches!(
-            (&queued.command, &queued.reply_to),
-            (Command::Stand { .. }, ReplyTo::Engine)
-        )
-    });
-    for queued in &mut queued {
-        if let Command::Stand { name, stand } = queued.command {
-            let saved = stands.entry(name).or_default();
-            *saved = stand.saved.max(*saved);
-        }
-    }
-    let looks = stands.into_iter().map(|(name, saved)| {
-        let stand = waiting.stand(&name, saved);
-        let look = Command::Stand { name, stand };
-        Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine)
-    });
-    looks.collect()
+/// Sends the responses. This is done without holding the mutex: a caller that is dropped together
+/// with its answer locks it.
+fn send(responses: Vec<Response>) {
+    responses.into_iter().for_each(Response::send);
 }
 
-/// The ask of a command that waits for several semaphores if it is refused.
-fn may_wait_for_several(queued: &Queued) -> Option<&Ask> {
-    let ask = queued.command.ask().filter(|_| queued.reply_to.waits())?;
-    (ask.permits().len() > 1).then_some(ask)
+/// A lane whose batch is on its way. Dropping it frees its semaphores, also when its task panics or
+/// is aborted.
+struct Running {
+    driver: Driver,
+    lane: Lane,
 }
 
-/// Sets the turn of a command that a lane takes. Returns false if its caller has gone away.
-fn admit(queued: &mut Queued, waiting: &mut WaitingLine) -> bool {
-    let turn = match &queued.reply_to {
-        ReplyTo::Caller(caller) if caller.answer.is_closed() => {
-            waiting.expect_no_more(&queued.frees);
-            return false;
-        }
-        ReplyTo::Caller(caller) => match (queued.command.ask(), &caller.ticket) {
-            (Some(ask), Some(ticket)) => waiting.turn(ask, ticket),
-            _ => return true,
-        },
-        ReplyTo::Waiter(place) => match waiting.take(*place) {
-            Some(turn) => turn,
-            None => return false,
-        },
-        ReplyTo::Engine => return true,
-    };
-    if let Command::Acquire { turn: its, .. } = &mut queued.command {
-        *its = turn;
+impl Running {
+    async fn run(mut self) {
+        let (begun, deadline) = (Instant::now(), retry::deadline());
+        let mut answers = self.decide(deadline).await;
+        self.ask_again_for_the_late(&mut answers, begun, deadline)
+            .await;
+        self.answer(answers);
+        self.gather().await;
     }
-    true
+
+    /// Blocks the commands that need one of the `locked` rows, or has them wait in line. Returns
+    /// whether there were any. Semaphores that no other command of the batch touches are free for
+    /// other lanes.
+    async fn block(&mut self, locked: &Footprint) -> bool {
+        let lacking = self.lacking(Some(locked)).await;
+        let set_aside = self.lane.set_aside(locked, lacking);
+        let is_some = !set_aside.is_empty();
+        self.leave(set_aside);
+        is_some
+    }
+
+    /// While some row is known to be locked, others may be too. Then the batch looks for locked
+    /// rows before it waits for them.
+    async fn block_beforehand(&mut self) {
+        if self.driver.state().blocked.is_empty() {
+            return;
+        }
+        let store = &*self.driver.store;
+        match store.locked(&self.lane.batch.footprint).await {
+            Ok(locked) => drop(self.block(&locked).await),
+            Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
+        }
+    }
+
+    /// The semaphores that each ask lacks, by a plain read: of the asks that wait and need one of the
+    /// `locked` semaphores, or of all. One that may have been granted before, by a call with the same
+    /// id, is not among them.
+    async fn lacking(&self, locked: Option<&Footprint>) -> Lacking {
+        let store = &*self.driver.store;
+        let asks = self.lane.waiting_asks(locked);
+        let permits = asks.iter().flat_map(|ask| ask.permits());
+        let names: BTreeSet<_> = permits.map(|(name, _)| name.clone()).collect();
+        let names: Vec<_> = names.into_iter().collect();
+        let mut lacking = Lacking::default();
+        if names.is_empty() {
+            return lacking;
+        }
+        match store.named(&names).await {
+            Ok(semaphores) => lacking.semaphores = semaphores,
+            Err(error) => {
+                tracing::debug!(%error, "semaphores that are locked could not be read");
+                return lacking;
+            }
+        }
+        let lack = asks.into_iter().filter_map(|ask| {
+            let lacks = lane::lacks(ask, &lacking.semaphores);
+            (!lacks.is_empty()).then_some((ask, lacks))
+        });
+        for (ask, lacks) in lack.take(MOST_READ) {
+            if let Ok(None) = store.request(&ask.external_id).await {
+                lacking.by_id.insert(ask.external_id.clone(), lacks);
+            }
+        }
+        lacking
+    }
+
+    /// Blocks the commands that were set aside, or has them stand in line.
+    fn leave(&self, set_aside: SetAside) {
+        let driver = &self.driver;
+        let told = apply_set_aside(&mut driver.state(), &driver.grants, set_aside);
+        send(told);
+        driver.fill_lanes();
+    }
+
+    /// A grant that may have expired before its answer is sent is not reported as a grant (P8).
+    /// Only the store knows whether it has. So the lane asks the store until the answer is that the
+    /// grant has expired or that time is left (P9). Each such call takes time, so grants that were
+    /// not late before may be late after it.
+    async fn ask_again_for_the_late(
+        &self,
+        answers: &mut [Answered],
+        begun: Instant,
+        deadline: Instant,
+    ) {
+        let mut begun = vec![begun; answers.len()];
+        loop {
+            let answers = answers.iter_mut().zip(&mut begun);
+            let all = self.lane.batch.commands.iter().zip(answers);
+            let (again, late): (Vec<_>, Vec<_>) = all
+                .filter(|(_, (answer, begun))| lane::may_have_expired(answer, begun.elapsed()))
+                .map(|(command, late)| (command.clone(), late))
+                .unzip();
+            if again.is_empty() {
+                return;
+            }
+            let now = Instant::now();
+            // No semaphores that only other commands of the batch need: waiting for those may have
+            // made these late.
+            let again = lane::batch(again, &HashSet::new());
+            let many = late.len();
+            let store = &*self.driver.store;
+            let new: Vec<_> =
+                match retry::transact(store, &again, self.lane.made, deadline, OnLock::Retry).await
+                {
+                    Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+                    Err(error) => {
+                        let lost = "a grant took longer than it lasts, and asking again failed";
+                        lane::shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many)
+                            .collect()
+                    }
+                };
+            for ((answer, begun), new) in late.into_iter().zip(new) {
+                *begun = now;
+                *answer = lane::as_granted(answer, new);
+            }
+        }
+    }
+
+    /// Gives callers that call again at once the time to join the next batch, together with the
+    /// calls that came meanwhile. Otherwise the callers would split into two batches that take
+    /// turns. Returns as soon as no call comes.
+    async fn gather(&self) {
+        let mut queued = self.driver.state().queue.len();
+        for _ in 0..MOST_YIELDS {
+            yield_now().await;
+            let before = mem::replace(&mut queued, self.driver.state().queue.len());
+            if queued <= before {
+                return;
+            }
+        }
+    }
+
+    /// Sends each caller its answer.
+    fn answer(&mut self, answers: Vec<Answered>) {
+        let driver = &self.driver;
+        let decided = self.lane.decided(answers);
+        let told = apply_outcomes(&mut driver.state(), &driver.grants, decided);
+        send(told);
+    }
+
+    /// Decides the batch. Returns one result for each command that is still in it, since commands
+    /// that need a locked row are taken out. If the store rejects the batch, each command is tried
+    /// alone, so that only the faulty one fails.
+    async fn decide(&mut self, deadline: Instant) -> Vec<Answered> {
+        self.block_beforehand().await;
+        let mut is_again = false;
+        while !self.lane.batch.commands.is_empty() {
+            let store = &*self.driver.store;
+            let decided = async {
+                match self.lane.is_unasked() {
+                    true => {
+                        retry::transact_once(store, &self.lane.batch, self.lane.made, deadline)
+                            .await
+                    }
+                    false => {
+                        let on_lock = OnLock::Report;
+                        retry::transact(store, &self.lane.batch, self.lane.made, deadline, on_lock)
+                            .await
+                    }
+                }
+            };
+            let error = match decided.await {
+                Ok(outcomes) => return outcomes.into_iter().map(Ok).collect(),
+                Err(error) => error,
+            };
+            let many = self.lane.batch.commands.len();
+            match error.kind() {
+                Kind::Locked if Instant::now() < deadline && !self.lane.is_unasked() => {
+                    tracing::debug!(%error, many, "a batch met locked rows");
+                    let is_named = !error.locked().is_empty();
+                    // The rows may be free again, or the lock has no name.
+                    if !is_named && !is_again {
+                        is_again = true;
+                        let lacking = self.lacking(None).await;
+                        let set_aside = self.lane.step_aside(lacking);
+                        self.leave(set_aside);
+                        sleep(A_MOMENT).await;
+                    } else if !is_named || !self.block(error.locked()).await {
+                        return self.decide_one_by_one(deadline).await;
+                    }
+                }
+                Kind::Rejected if many > 1 => {
+                    tracing::warn!(%error, many, "a batch was turned down, trying one by one");
+                    return self.decide_one_by_one(deadline).await;
+                }
+                _ => return lane::shared(error, many).collect(),
+            }
+        }
+        Vec::new()
+    }
+
+    /// Tries each command alone. A refused ask that goes on waiting comes before the asks behind
+    /// it, as it does in one batch.
+    async fn decide_one_by_one(&mut self, deadline: Instant) -> Vec<Answered> {
+        let mut results = Vec::new();
+        let mut waits: BTreeMap<SemaphoreName, Place> = BTreeMap::new();
+        for command in &self.lane.batch.commands {
+            let mut command = command.clone();
+            if let Command::Acquire { ask, turn } = &mut command {
+                let is_behind = |name: &&SemaphoreName| {
+                    let first = waits.get(*name);
+                    first.is_some_and(|first| *first < turn.place)
+                };
+                let names = ask.permits().map(|(name, _)| name);
+                turn.behind.extend(names.filter(is_behind).cloned());
+            }
+            let alone = lane::batch(vec![command.clone()], &HashSet::new());
+            let store = &*self.driver.store;
+            let outcome =
+                retry::transact(store, &alone, self.lane.made, deadline, OnLock::Report).await;
+            let answer = outcome.map(|mut outcomes| outcomes.remove(0));
+            if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
+                && turn.waits
+                && refusal.lacks_room()
+            {
+                let reserved = self.driver.state().waiting.reserved(ask, refusal);
+                for name in reserved {
+                    let first = waits.entry(name).or_insert(turn.place);
+                    *first = turn.place.min(*first);
+                }
+            }
+            results.push(answer);
+        }
+        let (set_aside, answers) = self.lane.set_aside_one_by_one(results);
+        self.leave(set_aside);
+        answers
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let unanswered = self.lane.len();
+        if unanswered > 0 {
+            let error = StoreError::new(Kind::Unknown, "the task that spoke to the store ended");
+            self.answer(lane::shared(error, unanswered).collect());
+        }
+        let Lane {
+            kind, semaphores, ..
+        } = &self.lane;
+        self.driver.state().queue.end(*kind, semaphores);
+        // A runtime that is shutting down takes no more lanes. On another runtime, the next call
+        // fills the lanes.
+        if unanswered == 0 || std::thread::panicking() {
+            self.driver.fill_lanes();
+        }
+    }
 }

@@ -4,20 +4,18 @@
 //! under locks. So a renewal and a sweep cannot both win (P3), and any number of processes may
 //! sweep at once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::AddAssign;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lockhouse_core::store::{Due, Error as StoreError, Kind};
-use lockhouse_core::{
-    Cause, Command, EndReason, ExternalId, Owner, Reply, Request, Semaphore, SemaphoreName,
-};
-use tokio::sync::SetOnce;
+use lockhouse_core::{Cause, Command, EndReason, Owner, Reply, Request, Semaphore, SemaphoreName};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Engine, Touches, retry};
+use super::queue::{Touches, permits};
+use super::singleflight::Found;
+use super::{Engine, retry};
 use crate::Error;
 
 /// How many requests are ended before the next are read.
@@ -25,67 +23,6 @@ pub(super) const PIECE: u32 = 500;
 
 /// How long the poller waits for the requests that it ends.
 const A_MOMENT: Duration = Duration::from_millis(300);
-
-/// The requests that the poller is ending.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ending(Arc<Mutex<HashSet<ExternalId>>>);
-
-impl Ending {
-    /// The requests of `due` that are not being ended yet. They count as being ended until the
-    /// returned guard is dropped.
-    fn begin(&self, mut due: Vec<Request>) -> (Vec<Request>, Underway) {
-        let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        due.retain(|request| ending.insert(request.external_id.clone()));
-        let ids = due.iter().map(|request| request.external_id.clone());
-        let underway = Underway {
-            ids: ids.collect(),
-            ending: self.clone(),
-        };
-        (due, underway)
-    }
-}
-
-/// The requests that one look began to end.
-struct Underway {
-    ids: Vec<ExternalId>,
-    ending: Ending,
-}
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        let ending = &self.ending.0;
-        let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in &self.ids {
-            ending.remove(id);
-        }
-    }
-}
-
-/// Looks for lapsed requests that are under way. Callers that are refused at about the same time
-/// share one look (singleflight).
-#[derive(Debug, Default)]
-pub(super) struct Looked {
-    looks: Mutex<HashMap<SemaphoreName, Look>>,
-}
-
-/// One look for lapsed requests. It finds every request that had lapsed when it began. It may miss
-/// requests that lapsed or were saved later: a commit may take longer than a TTL.
-#[derive(Clone, Debug)]
-struct Look {
-    begun: Instant,
-    /// Its result, `None` if it failed; not set while it is under way. Its waiters are woken in
-    /// order, so that a simulated run can be repeated.
-    found: Arc<SetOnce<Option<Found>>>,
-}
-
-/// The result of a look.
-#[derive(Clone, Debug, Default)]
-struct Found {
-    /// Whether a request ended that was in the way.
-    is_over: bool,
-    /// The semaphores after the look, since other processes may have ended requests just before it.
-    semaphores: Vec<Semaphore>,
-}
 
 /// How many requests that seemed due have ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,59 +37,6 @@ impl AddAssign for Ended {
     fn add_assign(&mut self, more: Self) {
         self.by_us += more.by_us;
         self.over += more.over;
-    }
-}
-
-/// Publishes the result of a look, or its failure if this is dropped without a result.
-struct Telling(Arc<SetOnce<Option<Found>>>);
-
-impl Telling {
-    fn tell(&self, found: Found) {
-        // This is called once.
-        let _ = self.0.set(Some(found));
-    }
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        // Fails if a result was set before, which is right.
-        let _ = self.0.set(None);
-    }
-}
-
-/// The looks that a caller needs.
-struct ToLook {
-    /// The semaphores that the caller has to look at. Other callers wait until this is dropped or
-    /// has a result.
-    names: Vec<SemaphoreName>,
-    telling: Telling,
-    /// Looks that other callers have begun.
-    by_others: Vec<(SemaphoreName, Look)>,
-}
-
-impl Looked {
-    /// The looks that a caller which needs `names` has to do, or to wait for.
-    fn begin(&self, names: &[SemaphoreName]) -> ToLook {
-        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, look| !look.found.initialized());
-        let found = Arc::new(SetOnce::new());
-        let begun = Instant::now();
-        let mut to_look = ToLook {
-            names: Vec::new(),
-            telling: Telling(Arc::clone(&found)),
-            by_others: Vec::new(),
-        };
-        for name in names {
-            match looks.get(name) {
-                Some(look) => to_look.by_others.push((name.clone(), look.clone())),
-                None => {
-                    let found = Arc::clone(&found);
-                    looks.insert(name.clone(), Look { begun, found });
-                    to_look.names.push(name.clone());
-                }
-            }
-        }
-        to_look
     }
 }
 
@@ -313,7 +197,7 @@ impl Engine {
     }
 
     async fn end(&self, cause: Cause, request: Request, deadline: Instant) -> Result<Ended, Error> {
-        let permits = super::permits(&request);
+        let permits = permits(&request);
         let touches = Touches {
             semaphores: permits.iter().map(|(name, _)| name.clone()).collect(),
             frees: permits,

@@ -14,12 +14,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{self, Cursor, Held, Holders, Page};
-use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName, State};
+use lockhouse_core::store::{self, Cursor, FullStore, Held, Holders, Page, Shown};
+use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreName, State};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Engine, retry};
+use super::retry;
 use crate::Error;
 
 /// Listings use at most two of a database's 16 connections.
@@ -36,16 +36,18 @@ const LONGEST_REST: Duration = Duration::from_millis(100);
 /// How long the engine looks for rows before it returns a short page.
 const LONG: Duration = Duration::from_secs(2);
 
-/// The turns of the listings of one engine, first come, first served.
+/// The listings of one engine, and their turns: first come, first served.
 #[derive(Clone, Debug)]
 pub(super) struct Listings {
+    store: Arc<dyn FullStore>,
     turns: Arc<sync::Semaphore>,
     line: Arc<sync::Semaphore>,
 }
 
 impl Listings {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(store: Arc<dyn FullStore>) -> Self {
         Self {
+            store,
             turns: Arc::new(sync::Semaphore::new(AT_ONCE)),
             line: Arc::new(sync::Semaphore::new(AT_ONCE + IN_LINE)),
         }
@@ -56,7 +58,7 @@ impl Listings {
     /// # Errors
     /// [`Error::Overloaded`] if too many listings wait for a turn, or the turn does not come in
     /// time.
-    pub(super) async fn read<T, F>(
+    async fn read<T, F>(
         &self,
         deadline: Instant,
         call: impl FnMut() -> F + Send + 'static,
@@ -89,9 +91,9 @@ impl Listings {
     }
 }
 
-impl Engine {
+impl Listings {
     /// Semaphores that callers may see.
-    pub(super) async fn existing_semaphores(
+    pub(super) async fn semaphores(
         &self,
         prefix: Option<&NamePrefix>,
         page: &Page<SemaphoreName>,
@@ -105,7 +107,7 @@ impl Engine {
                 let (prefix, part) = (prefix.clone(), part.clone());
                 async move { store.semaphores(prefix.as_ref(), &part).await }
             });
-            let more = self.listings.read(deadline, list).await?;
+            let more = self.read(deadline, list).await?;
             let is_last = more.len() < limit as usize;
             after = more.last().map(|semaphore| semaphore.name.clone());
             let visible = more.into_iter().filter(|row| !row.name.is_reserved());
@@ -114,6 +116,35 @@ impl Engine {
                 return Ok(rows);
             }
         }
+    }
+
+    /// The latest changes of a semaphore's capacity.
+    pub(super) async fn history(
+        &self,
+        name: &SemaphoreName,
+        limit: u32,
+        deadline: Instant,
+    ) -> Result<Vec<CapacityChange>, Error> {
+        let name = name.clone();
+        let list = self.on_store(move |store| {
+            let name = name.clone();
+            async move { store.history(&name, limit).await }
+        });
+        self.read(deadline, list).await
+    }
+
+    /// The lists of waiters for `name` that processes have published.
+    pub(super) async fn shown(
+        &self,
+        name: &SemaphoreName,
+        deadline: Instant,
+    ) -> Result<Shown, Error> {
+        let name = name.clone();
+        let list = self.on_store(move |store| {
+            let name = name.clone();
+            async move { store.shown(&name).await }
+        });
+        self.read(deadline, list).await
     }
 
     /// Live requests that callers may see. Callers can't name the reserved semaphores; the upkeep can.
@@ -136,7 +167,7 @@ impl Engine {
                 let (of, part) = (of.clone(), part.clone());
                 async move { store.holders(&of, &part).await }
             });
-            let more = self.listings.read(deadline, list).await?;
+            let more = self.read(deadline, list).await?;
             requests.extend(more.requests.into_iter().filter(shows));
             let is_full = requests.len() >= page.limit as usize || begun.elapsed() >= LONG;
             if is_full || more.next.is_none() {
@@ -145,5 +176,13 @@ impl Engine {
             }
             after = more.next;
         }
+    }
+    /// A call to the store, which can be made again.
+    fn on_store<F>(
+        &self,
+        mut call: impl FnMut(Arc<dyn FullStore>) -> F + Send + 'static,
+    ) -> impl FnMut() -> F + Send + 'static {
+        let store = Arc::clone(&self.store);
+        move || call(Arc::clone(&store))
     }
 }

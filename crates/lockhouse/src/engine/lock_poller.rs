@@ -8,10 +8,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::apply::Response;
-use super::driver::{Driver, State};
+use super::driver::Driver;
 use super::queue::Queued;
 use super::reply_to::{Answer, ReplyTo};
 use super::retry;
+use super::state::State;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 

@@ -1,58 +1,20 @@
 //! A process that acquires also sweeps a little, so that lapsed requests do not pile up where no
 //! upkeep runs.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockhouse_core::store::{Due, Purge};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::lapsed::lapse;
 use super::{Engine, retry};
 use crate::{Error, Upkeep};
-
-/// How often a process that acquires looks for lapsed requests on all semaphores.
-const EVERY: Duration = Duration::from_secs(60);
-
-/// The interval while it finds some.
-const WHILE_THERE_IS_SOME: Duration = Duration::from_secs(1);
 
 /// How many requests it ends at once, and how many sessions it deletes. It takes a few milliseconds.
 const SOME: u32 = 100;
 
 /// The age at which a dead process's list of waiters is deleted. A living process writes it every 5 s.
 const SHOWN_WAITERS_AFTER: Duration = Duration::from_secs(5 * 60);
-
-/// When to look next.
-#[derive(Debug)]
-pub(super) struct SweepTimer(Mutex<Instant>);
-
-impl SweepTimer {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Instant::now() + EVERY))
-    }
-
-    /// Records that there are lapsed requests, so that the next look comes soon.
-    pub(super) fn go_on(&self) {
-        let mut next = self.next();
-        *next = (*next).min(Instant::now() + WHILE_THERE_IS_SOME);
-    }
-
-    /// Whether it is time for a look. If so, the caller must do it.
-    fn is_due(&self) -> bool {
-        let now = Instant::now();
-        let mut next = self.next();
-        let is_due = *next <= now;
-        if is_due {
-            *next = now + EVERY;
-        }
-        is_due
-    }
-
-    fn next(&self) -> MutexGuard<'_, Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Engine {
     /// If it is time, ends some lapsed requests of any semaphore in the background.

@@ -137,7 +137,7 @@ impl Engine {
         }
         let plan = state
             .waiting
-            .plan(&self.shared.grants, poller.rests(), Instant::now());
+            .plan(&self.driver.grants, poller.rests(), Instant::now());
         Some(plan)
     }
 

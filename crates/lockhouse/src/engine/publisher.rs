@@ -4,89 +4,18 @@
 //! with the first poll that is 5 s after the last write, so that a slow store delays no waiter.
 //! Readers ignore a list that is older than 15 s.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::time::Duration;
-
-use lockhouse_core::SemaphoreName;
-use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
-use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
+use lockhouse_core::store::{Shown, Waiter};
+use lockhouse_core::{Line, MAX_LINE, ProcessId, SemaphoreName};
 use tokio::time::{Instant, sleep};
 
-use super::driver::{Driver, State};
-use super::waiting::{Waiter, WaitingLine};
+use super::driver::Driver;
+use super::publication::{Publication, SHOWN_AFTER};
+use super::state::State;
 use super::{Engine, retry};
 use crate::Error;
 
-/// A waiter that is served sooner is not listed.
-const SHOWN_AFTER: Duration = Duration::from_secs(1);
-
-const SHOWN_EVERY: Duration = Duration::from_secs(5);
-
-/// How many waiters of a process are listed for each semaphore.
-const MOST: usize = 200;
-
 /// How often the lists are deleted again, if that fails, after the last waiter has left.
 const AT_MOST: u32 = 30;
-
-/// The list that this process has published, and when the next is due.
-#[derive(Debug, Default)]
-pub(super) struct Publisher {
-    due: Option<Instant>,
-    shown: BTreeSet<SemaphoreName>,
-    is_busy: bool,
-}
-
-/// The lists to write, and the semaphores whose lists to delete.
-#[derive(Debug)]
-struct Publication {
-    waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
-    gone: Vec<SemaphoreName>,
-}
-
-impl Publisher {
-    /// When the first list is due. Later lists are written after a poll, and so on its connection.
-    pub(super) fn next(&self) -> Option<Instant> {
-        let is_first = self.shown.is_empty();
-        self.due.filter(|_| is_first && !self.is_busy)
-    }
-
-    /// The lists to write now, if any. `waiting` is empty once no call waits.
-    fn publication(&mut self, waiting: &WaitingLine, now: Instant) -> Option<Publication> {
-        if self.is_busy {
-            return None;
-        }
-        let is_over = waiting.is_empty();
-        let due = *self.due.get_or_insert(now + SHOWN_AFTER);
-        if now < due && !is_over {
-            return None;
-        }
-        let waiters = waiting.to_publish();
-        let names = waiters.keys().cloned().collect();
-        let before = std::mem::replace(&mut self.shown, names);
-        let gone = before.difference(&self.shown).cloned().collect();
-        let publication = Publication {
-            waiting: waiters.into_iter().collect(),
-            gone,
-        };
-        let is_empty = publication.waiting.is_empty() && publication.gone.is_empty();
-        let pause = if is_empty { SHOWN_AFTER } else { SHOWN_EVERY };
-        self.due = (!is_over).then(|| now + pause);
-        self.is_busy = !is_empty;
-        self.is_busy.then_some(publication)
-    }
-}
-
-impl State {
-    /// The lists to delete after a write during which the last waiter left. The poller, which would do
-    /// so, has ended by then.
-    fn after_last(&mut self) -> Option<Publication> {
-        self.publisher.is_busy = false;
-        if !self.waiting.is_empty() {
-            return None;
-        }
-        self.publisher.publication(&self.waiting, Instant::now())
-    }
-}
 
 /// The write under way. Dropping it lets another begin.
 struct Writing {
@@ -138,7 +67,12 @@ impl Engine {
                 if !is_written {
                     sleep(SHOWN_AFTER).await;
                 }
-                next = engine.driver.state().after_last();
+                next = {
+                    let State {
+                        publisher, waiting, ..
+                    } = &mut *engine.driver.state();
+                    publisher.after_last(waiting, Instant::now())
+                };
                 writing.goes_on(next.is_some());
             }
         });
@@ -156,17 +90,10 @@ impl Engine {
     }
 
     /// The waiters for `name` of all processes, in order.
-    pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<ListedWaiter>, Error> {
+    pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<Waiter>, Error> {
         let deadline = retry::deadline();
         let semaphore = self.existing(name, deadline).await?;
-        let read = {
-            let name = name.clone();
-            self.on_store(move |store| {
-                let name = name.clone();
-                async move { store.shown(&name).await }
-            })
-        };
-        let Shown { now, processes } = self.listings.read(deadline, read).await?;
+        let Shown { now, processes } = self.listings.shown(name, deadline).await?;
         let state = self.driver.state();
         let own = state.waiting.on_list(name).into_iter();
         let mut waiters: Vec<_> = own.map(|waiter| waiter.at(now)).collect();
@@ -177,7 +104,7 @@ impl Engine {
                 waiters.extend(theirs);
             }
         }
-        waiters.sort_by_key(ListedWaiter::place_us);
+        waiters.sort_by_key(Waiter::place_us);
         Ok(waiters)
     }
 }
@@ -188,64 +115,11 @@ fn may_wait(line: &Line, process: ProcessId) -> bool {
     line.entry(process).is_some() || line.entries().len() >= MAX_LINE
 }
 
-impl WaitingLine {
-    /// The first waiters for `name` of this process, in order.
-    fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
-        let waiters = self.waiters();
-        let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
-        let mut listed = self.listed(waiters, |on| on == name);
-        listed.remove(name).unwrap_or_default()
-    }
-
-    /// The first waiters of each semaphore that have waited for long enough, in order. Nobody can
-    /// list the waiters of a semaphore that does not exist.
-    fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
-        let waiters = self.waiters();
-        let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER);
-        self.listed(waiters, |name| !self.is_missing(name))
-    }
-
-    /// The first of the `waiters` on each semaphore that is `wanted`. Several calls under one id are one
-    /// waiter.
-    fn listed<'a>(
-        &'a self,
-        waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
-        wanted: impl Fn(&SemaphoreName) -> bool,
-    ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
-        let mut waiters: Vec<_> = waiters.collect();
-        waiters.sort_unstable_by_key(|(place, _)| **place);
-        let mut seen = HashSet::new();
-        let mut listed: BTreeMap<SemaphoreName, Vec<ShownWaiter>> = BTreeMap::new();
-        for (_, waiter) in waiters {
-            let ask = &waiter.ask;
-            if !seen.insert(&ask.external_id) {
-                continue;
-            }
-            let lacks = self.lacks(ask);
-            for (name, count) in ask.permits().filter(|(name, _)| wanted(name)) {
-                let first = listed.entry(name.clone()).or_default();
-                if first.len() == MOST {
-                    continue;
-                }
-                let shown = ShownWaiter {
-                    external_id: ask.external_id.clone(),
-                    owner: ask.owner.clone(),
-                    count,
-                    priority: ask.priority,
-                    waited: waiter.ticket.waited(),
-                    lacks: lacks.clone(),
-                };
-                first.push(shown);
-            }
-        }
-        listed
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, mpsc};
     use std::thread;
+    use std::time::Duration;
 
     use lockhouse_stores::Memory;
     use tokio::runtime::Runtime;

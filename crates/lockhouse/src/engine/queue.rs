@@ -10,13 +10,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use lockhouse_core::{Command, Count, Footprint, Gap, SemaphoreName};
+use lockhouse_core::{Command, Count, Footprint, Gap, Request, SemaphoreName};
 
 use super::reply_to::ReplyTo;
 
 /// How many transactions on semaphores run at once. With more of them, fewer commands share each
 /// commit.
 const LANES: usize = 3;
+
+/// The semaphores that a command touches, and the permits that it will free.
+#[derive(Debug, Default)]
+pub(super) struct Touches {
+    pub(super) semaphores: Vec<SemaphoreName>,
+    pub(super) frees: Vec<(SemaphoreName, Count)>,
+}
+
+/// The permits of `request`.
+pub(super) fn permits(request: &Request) -> Vec<(SemaphoreName, Count)> {
+    let permits = request.permits.iter();
+    permits
+        .map(|permit| (permit.semaphore.clone(), permit.count))
+        .collect()
+}
 
 /// A command, and where its answer goes.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::wait_handle::WaitHandle;
 use super::waiting::{Answered, Ticket};
 
 /// Where the answer of a command goes.
@@ -57,8 +56,8 @@ pub(super) struct Caller {
 #[derive(Debug)]
 pub(super) enum Answer {
     Decided(Answered),
-    /// There was no room, and the call waits in line.
-    Waits(WaitHandle),
+    /// There was no room, and the call waits in line for this answer.
+    Waits(oneshot::Receiver<Answered>),
     /// There was no room, and too many calls wait.
     Overloaded,
 }

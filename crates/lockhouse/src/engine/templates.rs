@@ -11,7 +11,8 @@ use lockhouse_core::{
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::{Engine, Touches, retry};
+use super::queue::Touches;
+use super::{Engine, retry};
 use crate::Error;
 
 /// How many semaphores are read at a time. They share a few transactions.

@@ -1,0 +1,53 @@
+//! The engine: many callers share few transactions.
+//!
+//! A call becomes a [`Command`] in the [`queue`]. A free [`lane`] takes a batch of commands that share semaphores, and the
+//! store decides all of them in one transaction. [`apply`] reads the outcomes. A call that finds no room and may wait
+//! stands in the [waiting line](waiting); it is queued again when permits come back in this process, or when the
+//! [`poller`] finds that they came back through another one.
+//!
+//! The store keeps the promises. The engine makes them fast, and keeps a part of P11: the order of the callers in this
+//! process. It registers its first waiters in the line that the store keeps of all processes.
+//!
+//! | term | meaning |
+//! |---|---|
+//! | lane | one transaction under way; a semaphore is in one lane at a time |
+//! | batch | the commands of one lane |
+//! | waiter | a call that found no room and stands in the waiting line |
+//! | blocked | a command that needs a row which another transaction keeps locked |
+//! | singleflight | several callers that need the same look for lapsed requests share one |
+//! | grant cache | what this process knows of requests that were asked for here |
+//! | poller | the task that reads what other processes changed, for all waiters |
+//! | publisher | writes the list of waiters that other processes and people read |
+//!
+//! The [`queue`], the [`lane`]s, the [`blocked`] commands and the [waiting line](waiting) are state machines without I/O.
+//! One mutex guards all of them, in [`state`]. The [`driver`] sends the lanes' batches to the store, and performs what the
+//! state machines return.
+
+mod apply;
+mod blocked;
+mod call;
+mod calls;
+mod driver;
+mod epoch;
+mod grant_cache;
+mod handle;
+mod lane;
+mod lapsed;
+mod listings;
+mod lock_poller;
+mod opportunistic_sweep;
+mod poller;
+mod publication;
+mod publisher;
+mod queue;
+mod reply_to;
+mod retry;
+mod singleflight;
+mod state;
+mod sweep_timer;
+mod templates;
+mod tokens;
+mod upkeep;
+mod waiting;
+
+pub(crate) use handle::Engine;

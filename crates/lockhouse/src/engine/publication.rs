@@ -1,0 +1,138 @@
+//! What this process publishes of its waiters, and when. The [publisher](super::publisher) writes it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+use lockhouse_core::store::ShownWaiter;
+use lockhouse_core::{Place, SemaphoreName};
+use tokio::time::Instant;
+
+use super::waiting::{Waiter, WaitingLine};
+
+/// A waiter that is served sooner is not listed.
+pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
+
+const SHOWN_EVERY: Duration = Duration::from_secs(5);
+
+/// How many waiters of a process are listed for each semaphore.
+const MOST: usize = 200;
+
+/// The list that this process has published, and when the next is due.
+#[derive(Debug, Default)]
+pub(super) struct Publisher {
+    due: Option<Instant>,
+    pub(super) shown: BTreeSet<SemaphoreName>,
+    pub(super) is_busy: bool,
+}
+
+/// The lists to write, and the semaphores whose lists to delete.
+#[derive(Debug)]
+pub(super) struct Publication {
+    pub(super) waiting: Vec<(SemaphoreName, Vec<ShownWaiter>)>,
+    pub(super) gone: Vec<SemaphoreName>,
+}
+
+impl Publisher {
+    /// When the first list is due. Later lists are written after a poll, and so on its connection.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let is_first = self.shown.is_empty();
+        self.due.filter(|_| is_first && !self.is_busy)
+    }
+
+    /// The lists to write now, if any. `waiting` is empty once no call waits.
+    pub(super) fn publication(
+        &mut self,
+        waiting: &WaitingLine,
+        now: Instant,
+    ) -> Option<Publication> {
+        if self.is_busy {
+            return None;
+        }
+        let is_over = waiting.is_empty();
+        let due = *self.due.get_or_insert(now + SHOWN_AFTER);
+        if now < due && !is_over {
+            return None;
+        }
+        let waiters = waiting.to_publish();
+        let names = waiters.keys().cloned().collect();
+        let before = std::mem::replace(&mut self.shown, names);
+        let gone = before.difference(&self.shown).cloned().collect();
+        let publication = Publication {
+            waiting: waiters.into_iter().collect(),
+            gone,
+        };
+        let is_empty = publication.waiting.is_empty() && publication.gone.is_empty();
+        let pause = if is_empty { SHOWN_AFTER } else { SHOWN_EVERY };
+        self.due = (!is_over).then(|| now + pause);
+        self.is_busy = !is_empty;
+        self.is_busy.then_some(publication)
+    }
+
+    /// The lists to delete after a write during which the last waiter left. The poller, which would do
+    /// so, has ended by then.
+    pub(super) fn after_last(
+        &mut self,
+        waiting: &WaitingLine,
+        now: Instant,
+    ) -> Option<Publication> {
+        self.is_busy = false;
+        if !waiting.is_empty() {
+            return None;
+        }
+        self.publication(waiting, now)
+    }
+}
+
+impl WaitingLine {
+    /// The first waiters for `name` of this process, in order.
+    pub(super) fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
+        let waiters = self.waiters();
+        let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
+        let mut listed = self.listed(waiters, |on| on == name);
+        listed.remove(name).unwrap_or_default()
+    }
+
+    /// The first waiters of each semaphore that have waited for long enough, in order. Nobody can
+    /// list the waiters of a semaphore that does not exist.
+    fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+        let waiters = self.waiters();
+        let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER);
+        self.listed(waiters, |name| !self.is_missing(name))
+    }
+
+    /// The first of the `waiters` on each semaphore that is `wanted`. Several calls under one id are one
+    /// waiter.
+    fn listed<'a>(
+        &'a self,
+        waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
+        wanted: impl Fn(&SemaphoreName) -> bool,
+    ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+        let mut waiters: Vec<_> = waiters.collect();
+        waiters.sort_unstable_by_key(|(place, _)| **place);
+        let mut seen = HashSet::new();
+        let mut listed: BTreeMap<SemaphoreName, Vec<ShownWaiter>> = BTreeMap::new();
+        for (_, waiter) in waiters {
+            let ask = &waiter.ask;
+            if !seen.insert(&ask.external_id) {
+                continue;
+            }
+            let lacks = self.lacks(ask);
+            for (name, count) in ask.permits().filter(|(name, _)| wanted(name)) {
+                let first = listed.entry(name.clone()).or_default();
+                if first.len() == MOST {
+                    continue;
+                }
+                let shown = ShownWaiter {
+                    external_id: ask.external_id.clone(),
+                    owner: ask.owner.clone(),
+                    count,
+                    priority: ask.priority,
+                    waited: waiter.ticket.waited(),
+                    lacks: lacks.clone(),
+                };
+                first.push(shown);
+            }
+        }
+        listed
+    }
+}
