@@ -139,8 +139,8 @@ impl Scene {
             return Ok(Reply::Seen { semaphore, at });
         };
         let at = semaphore.line.time(self.now);
-        let is_somebody = stand.process != ProcessId::default();
-        if is_somebody && (stand.saved != Saved::Along || is_written) {
+        let only_reads = stand.process == ProcessId::NOBODY;
+        if !only_reads && (stand.saved != Saved::Along || is_written) {
             let refused = self.waiting.on(name);
             let standing = match (stand.standing, refused) {
                 (Some(one), Some(other)) => Some(one.and(other)),

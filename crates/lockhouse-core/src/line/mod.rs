@@ -59,7 +59,10 @@ pub const HEARD_FOR: Duration = Duration::from_secs(60);
 pub struct ProcessId(u64);
 
 impl ProcessId {
-    /// The process of a random `number`. 0 is no process.
+    /// No process: a command that carries it has no waiters, and only reads the line.
+    pub const NOBODY: Self = Self(0);
+
+    /// The process of a random `number`, which is not 0.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }

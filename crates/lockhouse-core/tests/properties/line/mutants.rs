@@ -85,7 +85,7 @@ fn left_since(line: &mut Line, since: &str) {
 fn a_process_that_is_never_entered_is_caught() {
     assert_caught(|loaded, commands| {
         with_stands(loaded, commands, |_, stand| {
-            stand.process = ProcessId::default()
+            stand.process = ProcessId::NOBODY
         })
     });
 }
@@ -170,7 +170,7 @@ fn a_waiter_that_loses_its_place_at_its_key_is_caught() {
     assert_caught(|loaded, commands| {
         with_stands(loaded, commands, |name, stand| {
             if name.starts_with("k/") {
-                stand.process = ProcessId::default();
+                stand.process = ProcessId::NOBODY;
             }
         })
     });

@@ -22,7 +22,7 @@ impl WaitingLine {
                 self.process
             }
             // It only reads. If the answer is lost, no entry remains that nothing here would remove.
-            None if saved == Saved::Along => ProcessId::default(),
+            None if saved == Saved::Along => ProcessId::NOBODY,
             None => self.process,
         };
         Stand {
