@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockhouse_core::{
-    Ask, Capacity, Cause, EndReason, ExternalId, Grant, Line, Note, Owner, OwnerSession, Pattern,
-    Request, Semaphore, SemaphoreName, Slots, State, Template, Timestamp, Ttl,
+    Ask, Capacity, Cause, EndReason, ExternalId, Grant, Note, Owner, OwnerSession, Pattern,
+    Request, SemaphoreName, Slots, State, Template, Timestamp, Ttl,
 };
-
-use crate::origins;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -96,7 +94,7 @@ pub(crate) fn is_slotted(log: &[Entry], semaphore: &SemaphoreName) -> bool {
 }
 
 /// The slots that each request was ever granted on the semaphore: the lowest that nobody held just then.
-fn slots_granted<'a>(
+pub(crate) fn slots_granted<'a>(
     log: &'a [Entry],
     semaphore: &SemaphoreName,
 ) -> BTreeMap<&'a ExternalId, BTreeSet<u32>> {
@@ -245,51 +243,6 @@ pub(crate) fn request(log: &[Entry], id: &ExternalId) -> Option<Request> {
     })
 }
 
-/// The semaphore, there or deleted; `None` if it was never defined.
-pub(crate) fn semaphore(log: &[Entry], semaphore: &SemaphoreName) -> Option<Semaphore> {
-    let mut defined = None;
-    let mut created_at = None;
-    let mut deleted_at = None;
-    for (i, entry) in log.iter().enumerate() {
-        match &entry.event {
-            Event::Defined { name, capacity, .. }
-            | Event::Made { name, capacity, .. }
-            | Event::Followed { name, capacity, .. }
-                if name == semaphore =>
-            {
-                defined = Some((*capacity, entry.at));
-                if self::capacity(&log[..i], semaphore).is_none() {
-                    created_at = Some(entry.at);
-                }
-                deleted_at = None;
-            }
-            Event::Deleted(name) if name == semaphore => deleted_at = Some(entry.at),
-            _ => {}
-        }
-    }
-    let (capacity, updated_at) = defined?;
-    // A row that was deleted stays as it was.
-    let until = log.iter().rposition(|entry| {
-        matches!(&entry.event, Event::Defined { name, .. } | Event::Made { name, .. } if name == semaphore)
-    })?;
-    let had_slots = is_slotted(&log[..=until], semaphore);
-    let granted = slots_granted(log, semaphore);
-    let live = granted.iter().filter(|(id, _)| end(log, id).is_none());
-    let held = live.flat_map(|(_, slots)| slots.iter().copied());
-    Some(Semaphore {
-        name: semaphore.clone(),
-        capacity,
-        in_use: live_permits(log, semaphore),
-        fence: fence(log, semaphore),
-        created_at: created_at?,
-        updated_at,
-        deleted_at,
-        line: Line::default(),
-        origin: origins::of(log, semaphore),
-        slots: had_slots.then(|| slots(held)),
-    })
-}
-
 fn grants(log: &[Entry]) -> impl Iterator<Item = &Ask> {
     log.iter().filter_map(|entry| match &entry.event {
         Event::Granted(ask) => Some(ask),
@@ -297,7 +250,7 @@ fn grants(log: &[Entry]) -> impl Iterator<Item = &Ask> {
     })
 }
 
-fn slots(slots: impl IntoIterator<Item = u32>) -> Slots {
+pub(crate) fn slots(slots: impl IntoIterator<Item = u32>) -> Slots {
     Slots::of(slots).expect("slots are few, and nobody holds another's")
 }
 

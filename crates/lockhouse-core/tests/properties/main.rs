@@ -17,6 +17,7 @@ mod origins;
 mod promises;
 mod rows;
 mod saved;
+mod semaphores;
 mod sequences;
 mod slots;
 mod turns;

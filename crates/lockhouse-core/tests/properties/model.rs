@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 
 use crate::log::{self, Entry, Event};
-use crate::{origins, saved};
+use crate::{origins, saved, semaphores};
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -49,7 +49,7 @@ impl Model {
             Command::Delete { name } => self.delete(now, name),
             Command::Stand { name, .. } => {
                 let there = match log::capacity(&self.log, name) {
-                    Some(_) => log::semaphore(&self.log, name),
+                    Some(_) => semaphores::row(&self.log, name),
                     None => origins::made(&self.log, name, now),
                 };
                 let unknown = || Refusal::UnknownSemaphore(vec![name.clone()]);
@@ -157,7 +157,7 @@ impl Model {
             }
         }
         Ok(Reply::Followed {
-            semaphore: log::semaphore(&self.log, name).expect("it was there"),
+            semaphore: semaphores::row(&self.log, name).expect("it was there"),
             is_resized,
         })
     }
@@ -220,7 +220,7 @@ impl Model {
             self.add(now, event);
         }
         Ok(Reply::Defined {
-            semaphore: log::semaphore(&self.log, name).expect("defined above"),
+            semaphore: semaphores::row(&self.log, name).expect("defined above"),
             created: old.is_none(),
         })
     }

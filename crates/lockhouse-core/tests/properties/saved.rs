@@ -7,6 +7,7 @@ use lockhouse_core::{
 };
 
 use crate::log::{self, Entry, Event};
+use crate::semaphores;
 
 /// The changes to save for the events since `log` had `start` entries.
 pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
@@ -75,7 +76,7 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
             Event::Heard(owner, _) | Event::Left(owner) => _ = owners.insert(owner),
         }
     }
-    let row = |name: &SemaphoreName| log::semaphore(log, name);
+    let row = |name: &SemaphoreName| semaphores::row(log, name);
     let is_freed = |name: &&SemaphoreName| {
         // A template makes it with all its permits free, and the grant that it is for takes some.
         let made = log[start..]
@@ -89,7 +90,7 @@ pub(crate) fn since(start: usize, log: &[Entry]) -> Changes {
                 } if its == *name => Some(capacity.value()),
                 _ => None,
             });
-        let before = log::semaphore(&log[..start], name).map_or(0, |row| row.available());
+        let before = semaphores::row(&log[..start], name).map_or(0, |row| row.available());
         let before = made.unwrap_or(before);
         row(name).is_some_and(|row| row.available() > before || !row.exists())
     };
