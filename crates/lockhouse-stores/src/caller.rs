@@ -36,6 +36,27 @@ use lockhouse_core::SqlDialect;
 /// of the server.
 pub const NOT_HELD: &str = "lockhouse_not_held";
 
+/// An UPDATE on SQLite of the request's row, which fails unless the request is held.
+macro_rules! on_sqlite_if_held {
+    ($update:literal) => {
+        concat!(
+            $update,
+            "
+WHERE id = (
+  SELECT CASE WHEN json_extract('{}', CASE count(*) WHEN 1 THEN '$' ELSE 'lockhouse_not_held' END) = '{}'
+    THEN max(r.id) END
+  FROM lockhouse_permit_request AS r
+  WHERE r.external_id = ?1 AND r.state = 'ACQUIRED' AND r.finished_at IS NULL
+    AND (r.expires_at IS NULL OR r.expires_at >
+      CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)
+    AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session AS w
+      WHERE w.owner = r.owner AND w.expires_at <=
+        CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000))
+RETURNING id"
+        )
+    };
+}
+
 /// The statement that fails unless the request is held, and keeps anybody from ending it until the
 /// caller's transaction ends.
 pub fn held(dialect: SqlDialect) -> &'static str {
@@ -61,18 +82,7 @@ held AS (SELECT r.id FROM r
 SELECT CAST(CASE count(*) WHEN 1 THEN '1' ELSE 'lockhouse_not_held' END AS integer) FROM held"
         }
         SqlDialect::Sqlite => {
-            "UPDATE lockhouse_permit_request SET state = state
-WHERE id = (
-  SELECT CASE WHEN json_extract('{}', CASE count(*) WHEN 1 THEN '$' ELSE 'lockhouse_not_held' END) = '{}'
-    THEN max(r.id) END
-  FROM lockhouse_permit_request AS r
-  WHERE r.external_id = ?1 AND r.state = 'ACQUIRED' AND r.finished_at IS NULL
-    AND (r.expires_at IS NULL OR r.expires_at >
-      CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)
-    AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session AS w
-      WHERE w.owner = r.owner AND w.expires_at <=
-        CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000))
-RETURNING id"
+            on_sqlite_if_held!("UPDATE lockhouse_permit_request SET state = state")
         }
     }
 }
@@ -109,21 +119,10 @@ finished AS (UPDATE lockhouse_permit_request f
   RETURNING f.id)
 SELECT CAST(CASE count(*) WHEN 1 THEN '1' ELSE 'lockhouse_not_held' END AS integer) FROM finished"
         }
-        SqlDialect::Sqlite => {
+        SqlDialect::Sqlite => on_sqlite_if_held!(
             "UPDATE lockhouse_permit_request SET
   finished_at = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000,
-  expires_at = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000
-WHERE id = (
-  SELECT CASE WHEN json_extract('{}', CASE count(*) WHEN 1 THEN '$' ELSE 'lockhouse_not_held' END) = '{}'
-    THEN max(r.id) END
-  FROM lockhouse_permit_request AS r
-  WHERE r.external_id = ?1 AND r.state = 'ACQUIRED' AND r.finished_at IS NULL
-    AND (r.expires_at IS NULL OR r.expires_at >
-      CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)
-    AND NOT EXISTS (SELECT 1 FROM lockhouse_owner_session AS w
-      WHERE w.owner = r.owner AND w.expires_at <=
-        CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000))
-RETURNING id"
-        }
+  expires_at = CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000"
+        ),
     }
 }
