@@ -4,6 +4,7 @@
 //! the changes. No store has rules of the semaphore in it. A new store needs a folder, a feature, a
 //! line in [`open`], and a line in the conformance suite.
 
+mod batch;
 pub mod caller;
 mod credentials;
 #[cfg(any(
@@ -50,9 +51,6 @@ pub use redis::Redis;
 pub use sql::Sql;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-
-/// The most commands in a batch on these stores, which lock one row after the other.
-const MAX_BATCH: usize = 512;
 
 /// Opens a store by its URL: `memory:`, `sqlite:PATH`, `mysql://…`, `mariadb://…`, `postgres://…`,
 /// `postgresql://…`, `redis://…` or `rediss://…`.

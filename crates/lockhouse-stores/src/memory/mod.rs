@@ -23,7 +23,7 @@ use lockhouse_core::{
     Request, Semaphore, SemaphoreName, Timestamp, Token, TokenName,
 };
 
-use crate::MAX_BATCH;
+use crate::batch::MAX_BATCH;
 use rows::{Rows, after, before};
 pub use transaction::MemoryTransaction;
 
@@ -244,7 +244,8 @@ impl WaitingList for Memory {
     async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
         let now = (self.clock)();
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = (name.clone(), ProcessId::new(0));
+        // The id of nobody comes before all others.
+        let first = (name.clone(), ProcessId::NOBODY);
         let of_it = shown.range(first..).take_while(|((of, _), _)| of == name);
         let oldest = before(now, SHOWN_FOR);
         let fresh = of_it.filter(|(_, (written, _))| *written >= oldest);

@@ -6,8 +6,12 @@ use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySql, MySqlConnection, MySqlRow};
 
 use super::cluster::{Member, Node};
-use super::{MySqlServer, error};
+use super::error;
 use crate::sql::{Driver, Pieces, rows};
+
+/// A MySQL or MariaDB server.
+#[derive(Debug)]
+pub struct MySqlServer;
 
 /// The settings of every session, in one round trip.
 ///

@@ -60,6 +60,7 @@ use lockhouse_core::{
 
 use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql};
 use crate::walk::Stretch;
+pub use driver::MySqlServer;
 use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
@@ -76,10 +77,6 @@ use sql::{Text, Time};
 /// # Ok::<(), lockhouse_core::store::Error>(())
 /// ```
 pub type MySql = Sql<MySqlServer>;
-
-/// A MySQL or MariaDB server.
-#[derive(Debug)]
-pub struct MySqlServer;
 
 impl MySql {
     /// A store in the database of `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `mariadb://…`,

@@ -8,9 +8,13 @@ use sqlx::Executor as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnection, PgRow, Postgres as Database};
 
-use super::{PostgresServer, error};
+use super::error;
 use crate::sql::rows::TextRow;
 use crate::sql::{Driver, Pieces, ReadOnly, configuration};
+
+/// A PostgreSQL server.
+#[derive(Debug)]
+pub struct PostgresServer;
 
 /// The settings of every session, in one round trip.
 ///

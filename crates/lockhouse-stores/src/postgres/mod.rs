@@ -58,6 +58,7 @@ use lockhouse_core::{
 use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql, values};
 use crate::walk::Stretch;
 use bell::Bell;
+pub use driver::PostgresServer;
 use sql::{Text, Time};
 
 /// Keeps permits in a PostgreSQL database (14 or newer, in UTF-8).
@@ -77,10 +78,6 @@ use sql::{Text, Time};
 /// # Ok::<(), lockhouse_core::store::Error>(())
 /// ```
 pub type Postgres = Sql<PostgresServer>;
-
-/// A PostgreSQL server.
-#[derive(Debug)]
-pub struct PostgresServer;
 
 impl Postgres {
     /// A store in the database of `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or

@@ -7,9 +7,9 @@ use lockhouse_core::store::{Error, Kind};
 use sqlx::{ConnectOptions as _, Connection as _, Either};
 use tokio::time::{Instant, timeout_at};
 
-use super::dialect::{ConnectionOf, Driver, ReadOnly, RowOf};
+use super::driver::{ConnectionOf, Driver, ReadOnly, RowOf};
 use super::error::Trouble;
-use super::hosts::Host;
+use super::host::Host;
 use super::script::Script;
 
 /// How long a ping may take.

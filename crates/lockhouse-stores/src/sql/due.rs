@@ -6,7 +6,7 @@ use lockhouse_core::store::{Due, Error, Page, Stale};
 use lockhouse_core::{Owner, Request, SemaphoreName, Timestamp};
 
 use super::Inner;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Look};
 use super::pool::Lease;
 use super::read::{self, READ, clock, select};
 use super::rows;
@@ -34,15 +34,6 @@ impl From<Due<'_>> for Wanted {
             Due::OwnedBy(owner) => Wanted::OwnedBy(owner.clone()),
         }
     }
-}
-
-/// A look for lapsed requests on some semaphores.
-#[derive(Debug)]
-pub struct Look<'a> {
-    /// The ids of their rows.
-    pub(crate) on: &'a [u64],
-    /// Skips sessions that lapsed by then, except those by whose silence a request has ended.
-    pub(crate) left_out: Timestamp,
 }
 
 pub(crate) async fn due<D: Dialect>(

@@ -7,7 +7,7 @@ use lockhouse_core::store::{Error, Kind};
 use rustls::CertificateError;
 use sqlx::error::DatabaseError;
 
-use super::dialect::{Driver, ReadOnly};
+use super::driver::{Driver, ReadOnly};
 
 /// A script that is longer than the server accepts.
 #[derive(Debug)]

@@ -6,7 +6,6 @@
 //! No connection is opened at a host that takes no writes, not even for reads: a standby may lag behind
 //! what the last writer has answered. With one host there is no choice; its answer to a write says what is wrong.
 
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -14,19 +13,12 @@ use lockhouse_core::store::{Error, Kind};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
-use super::dialect::{ConnectionOf, Driver};
+use super::driver::Driver;
+use super::host::Host;
 use super::peer;
 
 /// After this long without an answer of a host, it is checked which kind of server it is.
 const SILENCE: Duration = Duration::from_secs(1);
-
-/// A database on one host.
-pub(crate) struct Host<D: Driver> {
-    /// For the driver. Contains the password.
-    pub(crate) driver: <ConnectionOf<D> as sqlx::Connection>::Options,
-    /// For messages: `HOST:PORT/DATABASE`, without user and password.
-    pub(crate) display: String,
-}
 
 /// A database on several hosts.
 #[derive(Debug)]
@@ -64,14 +56,14 @@ impl<D: Driver> Hosts<D> {
     /// A connection to the host that takes writes. The hosts share the time.
     pub(super) async fn connect(&self, within: Duration) -> Result<Connection<D>, Error> {
         if let [only] = &self.all[..] {
-            return only.connect(within).await;
+            return connect(only, within).await;
         }
         let within = within.div_f64(self.all.len() as f64);
         let last = self.last.load(Relaxed);
         let mut failures = Vec::new();
         for at in (last..self.all.len()).chain(0..last) {
             let host = &self.all[at];
-            let connection = match host.connect(within).await {
+            let connection = match connect(host, within).await {
                 Ok(connection) => connection,
                 Err(error) if error.kind() == Kind::Configuration => return Err(error),
                 Err(error) => {
@@ -91,44 +83,31 @@ impl<D: Driver> Hosts<D> {
     }
 }
 
-impl<D: Driver> Host<D> {
-    /// `HOST:PORT`.
-    pub(super) fn address(&self) -> &str {
-        let parts = self.display.rsplit_once('/');
-        parts.map_or(&*self.display, |(address, _)| address)
-    }
-
-    async fn connect(&self, within: Duration) -> Result<Connection<D>, Error> {
-        let opening = timeout(within, Connection::open(self));
-        let silence = async {
-            sleep(SILENCE).await;
-            peer::of_another_kind(self).await
-        };
-        let opened = tokio::select! {
-            biased;
-            opened = opening => opened,
-            Some(error) = silence => return Err(error),
-        };
-        let error = match opened {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) if is_no_protocol(&error) => {
-                peer::of_another_kind(self).await.unwrap_or(error)
-            }
-            Ok(Err(error)) => error,
-            Err(_) => {
-                let display = &self.display;
-                let silent = format!("connecting to {display}: no answer within {within:?}");
-                Error::new(Kind::Unavailable, silent)
-            }
-        };
-        Err(error)
-    }
-}
-
-impl<D: Driver> fmt::Debug for Host<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.display)
-    }
+/// A connection to `host`.
+async fn connect<D: Driver>(host: &Host<D>, within: Duration) -> Result<Connection<D>, Error> {
+    let opening = timeout(within, Connection::open(host));
+    let silence = async {
+        sleep(SILENCE).await;
+        peer::of_another_kind(host).await
+    };
+    let opened = tokio::select! {
+        biased;
+        opened = opening => opened,
+        Some(error) = silence => return Err(error),
+    };
+    let error = match opened {
+        Ok(Ok(connection)) => return Ok(connection),
+        Ok(Err(error)) if is_no_protocol(&error) => {
+            peer::of_another_kind(host).await.unwrap_or(error)
+        }
+        Ok(Err(error)) => error,
+        Err(_) => {
+            let display = &host.display;
+            let silent = format!("connecting to {display}: no answer within {within:?}");
+            Error::new(Kind::Unavailable, silent)
+        }
+    };
+    Err(error)
 }
 
 /// Whether the answer is not of this server's protocol.

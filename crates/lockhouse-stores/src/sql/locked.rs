@@ -10,7 +10,8 @@ use lockhouse_core::store::Error;
 use lockhouse_core::{ExternalId, Footprint, Owner, SemaphoreName};
 use tokio::time::sleep;
 
-use super::dialect::{ByKey, Dialect, RowOf};
+use super::dialect::{ByKey, Dialect};
+use super::driver::RowOf;
 use super::pool::Lease;
 use super::read::READ;
 use super::rows;

@@ -7,7 +7,7 @@
 //!
 //! - `transact` executes a batch; `read`, `walk`, `due`, `purge`, `recount` and `schema` the other
 //!   calls.
-//! - `dialect` has the differences between servers, and `values` writes rows as literals.
+//! - `driver` and `dialect` have the differences between servers, and `values` writes rows as literals.
 //! - `known` caches permits that this process has read or written.
 //! - `locked` finds the rows that other transactions keep locked.
 //! - `script` builds the SQL; `rows` and `load` read the answers.
@@ -18,9 +18,11 @@
 
 mod connection;
 mod dialect;
+mod driver;
 mod due;
 mod error;
 mod gap;
+mod host;
 mod hosts;
 mod ids;
 mod known;
@@ -31,6 +33,7 @@ mod pool;
 mod purge;
 mod read;
 mod recount;
+mod row_ids;
 pub(crate) mod rows;
 mod schema;
 mod script;
@@ -51,15 +54,16 @@ use lockhouse_core::store::{Error, Kind};
 use tracing::Instrument as _;
 
 use crate::lapsed::Looks;
-pub(crate) use dialect::{ByKey, Dialect, Driver, Pieces, ReadOnly};
-pub(crate) use due::Look;
+pub(crate) use dialect::{ByKey, Dialect, Look, Names};
+pub(crate) use driver::{Driver, Pieces, ReadOnly};
 pub(crate) use error::servers_word;
-pub(crate) use hosts::{Host, Hosts};
+pub(crate) use host::Host;
+pub(crate) use hosts::Hosts;
 use ids::Ids;
 use known::Known;
-pub(crate) use load::{RowIds, add_unlocked};
+pub(crate) use load::add_unlocked;
 pub(crate) use pool::{Lease, Pool};
-pub(crate) use read::Names;
+pub(crate) use row_ids::RowIds;
 pub(crate) use script::{Inserts, Script, list};
 pub(crate) use url::{
     Location, Pem, check_file, check_files, configuration, connections, names_a, parsed,

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::dialect::Driver;
-use super::hosts::Host;
+use super::driver::Driver;
+use super::host::Host;
 
 /// How long a MySQL server may take for its first word.
 const FIRST_WORD: Duration = Duration::from_millis(500);

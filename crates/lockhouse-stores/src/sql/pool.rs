@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument as _, Span};
 
 use super::connection::{Answers, Connection, Failed};
-use super::dialect::Driver;
+use super::driver::Driver;
 use super::error::TooLong;
 use super::hosts::Hosts;
 use super::script::Script;

@@ -5,24 +5,16 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Error, Page};
 use lockhouse_core::{
-    CapacityChange, ExternalId, NamePrefix, Owner, Request, Semaphore, SemaphoreName, Timestamp,
+    CapacityChange, ExternalId, Owner, Request, Semaphore, SemaphoreName, Timestamp,
 };
 
 use super::Inner;
-use super::dialect::{Dialect, RowOf};
+use super::dialect::{Dialect, Names};
+use super::driver::RowOf;
 use super::load::add_permits;
 use super::pool::Lease;
 use super::rows;
 use super::script::Script;
-
-/// Which semaphores are listed.
-#[derive(Clone, Debug)]
-pub enum Names {
-    /// Semaphores that are not deleted, and whose names begin with this prefix.
-    Existing(Option<NamePrefix>),
-    /// All semaphores, including deleted ones.
-    Ever,
-}
 
 /// How long a read may take.
 pub(crate) const READ: Duration = Duration::from_secs(5);

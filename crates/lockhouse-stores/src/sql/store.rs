@@ -14,12 +14,11 @@ use lockhouse_core::{
     Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
 };
 
-use super::dialect::Dialect;
-use super::read::Names;
+use super::dialect::{Dialect, Names};
 use super::{
     Sql, due, locked, purge, read, recount, schema, templates, tokens, transact, waiting_list, walk,
 };
-use crate::MAX_BATCH;
+use crate::batch::MAX_BATCH;
 
 #[async_trait]
 impl<D: Dialect> Store for Sql<D> {

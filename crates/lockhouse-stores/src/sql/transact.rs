@@ -12,9 +12,10 @@ use super::dialect::Dialect;
 use super::error::{alone, servers_word};
 use super::gap;
 use super::known::Known;
-use super::load::{self, RowIds, Snapshot};
+use super::load::{self, Snapshot};
 use super::locked;
 use super::pool::{CALL, Lease};
+use super::row_ids::RowIds;
 use super::script::Script;
 
 /// How long one attempt may work.

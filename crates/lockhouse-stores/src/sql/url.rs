@@ -7,7 +7,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::dialect::Driver;
+use super::driver::Driver;
 use super::hosts::Hosts;
 use crate::refuse_misplaced;
 

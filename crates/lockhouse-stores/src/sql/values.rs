@@ -10,7 +10,7 @@ use lockhouse_core::{
 };
 
 use super::dialect::Dialect;
-use super::load::RowIds;
+use super::row_ids::RowIds;
 use super::script::{Maybe, list};
 
 /// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,

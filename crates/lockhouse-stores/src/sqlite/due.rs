@@ -9,7 +9,7 @@ use lockhouse_core::{ExternalId, Owner, Request, SemaphoreName, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::error::cannot;
-use super::{load, read, rows};
+use super::{clock, load, read, rows};
 use crate::lapsed::{FEW_SESSIONS, Looks, SEVERAL, bucket, buckets};
 
 /// Expired requests in the buckets of the JSON array ?2.
@@ -99,7 +99,7 @@ pub(super) const STATEMENTS: &[&str] = &[
 
 /// First the requests whose TTL has passed, then those whose owner has been silent too long.
 pub(super) fn lapsed(connection: &Connection, limit: u32) -> Result<Vec<Request>, Error> {
-    let now = load::now()?.as_microsecond();
+    let now = clock::now()?.as_microsecond();
     let expiring = json(buckets());
     let mut ids = external_ids(connection, EXPIRED, params![now, expiring, limit])?;
     let left = limit.saturating_sub(ids.len() as u32);
@@ -114,7 +114,7 @@ pub(super) fn lapsed_on(
     on: &[SemaphoreName],
     limit: u32,
 ) -> Result<Vec<Request>, Error> {
-    let moment = load::now()?;
+    let moment = clock::now()?;
     let now = moment.as_microsecond();
     let semaphores = semaphore_ids(connection, on)?;
     let own = semaphores.iter().map(|id| bucket(*id)).chain([SEVERAL]);
@@ -147,7 +147,7 @@ pub(super) fn stale(
     let Some(last) = page.limit.checked_sub(1) else {
         return Ok(Stale::default());
     };
-    let now = load::now()?;
+    let now = clock::now()?;
     let cutoff = before(now, age);
     let after = page.after.map_or(i64::MIN, Timestamp::as_microsecond);
     let key = params![after, cutoff, last];

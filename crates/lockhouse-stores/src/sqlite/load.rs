@@ -11,7 +11,7 @@ use lockhouse_core::{
 use rusqlite::{CachedStatement, Connection};
 
 use super::error::{cannot, unreadable};
-use super::{rows, templates};
+use super::{clock, rows, templates};
 
 const SELECT_SEMAPHORE: &str = "
     SELECT name, capacity, in_use, fence, created_at, updated_at, deleted_at, line,
@@ -49,7 +49,7 @@ pub(super) struct Snapshot {
 /// The clock, and the rows of `footprint`.
 pub(super) fn snapshot(connection: &Connection, footprint: &Footprint) -> Result<Snapshot, Error> {
     let mut loaded = Loaded {
-        now: now()?,
+        now: clock::now()?,
         semaphores: Default::default(),
         requests: Default::default(),
         owners: Default::default(),
@@ -203,11 +203,4 @@ fn session(connection: &Connection, owner: &Owner) -> Result<Option<OwnerSession
         .map_err(&cannot)?
         .map(rows::session)
         .transpose()
-}
-
-/// This machine's clock, to the microsecond, as the file keeps times. So an answer equals a later
-/// read.
-pub(super) fn now() -> Result<Timestamp, Error> {
-    let us = Timestamp::now().as_microsecond();
-    Timestamp::from_microsecond(us).map_err(|why| unreadable("time", why))
 }

@@ -5,6 +5,8 @@
 //! mode, so reads see the last commit and never wait. With `synchronous=FULL` a commit is on the
 //! disk when it is answered.
 
+mod clock;
+mod connection;
 mod connections;
 mod due;
 mod error;
@@ -40,7 +42,7 @@ use lockhouse_core::{
     Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
 };
 
-use crate::MAX_BATCH;
+use crate::batch::MAX_BATCH;
 use crate::lapsed::Looks;
 use connections::Connections;
 use transaction::SqliteTransaction;

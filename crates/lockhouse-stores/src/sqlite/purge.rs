@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 
 use super::due::before;
 use super::error::cannot;
-use super::{load, save};
+use super::{clock, load, save};
 
 pub(super) const LIST_REQUESTS: &str = "
     SELECT id FROM lockhouse_permit_request
@@ -69,7 +69,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
         Purge::Sessions { age } => (LIST_SESSIONS, DELETE_SESSION, age),
         Purge::Semaphores { age } => return semaphores(connection, age, limit),
     };
-    let cutoff = before(load::now()?, age);
+    let cutoff = before(clock::now()?, age);
     let cannot = cannot("delete old rows");
     let mut list = connection.prepare_cached(list).map_err(&cannot)?;
     let keys = list
@@ -87,7 +87,7 @@ pub(super) fn purge(connection: &Connection, what: Purge, limit: u32) -> Result<
 /// The permits of ended requests refer to their semaphores by id, so those requests are deleted
 /// first.
 fn semaphores(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
-    let (now, epoch) = (load::now()?, Epoch::semaphore());
+    let (now, epoch) = (clock::now()?, Epoch::semaphore());
     let cutoff = before(now, age);
     let cannot = cannot("delete old rows");
     let is_kept = connection

@@ -12,7 +12,7 @@ use lockhouse_core::Timestamp;
 use lockhouse_core::store::{Error, Kind};
 use rusqlite::Connection;
 
-use super::connections::{self, Access, POLL};
+use super::connection::{self, Access, POLL};
 use super::error::{self, cannot, is_about_schema};
 
 pub(super) const MIGRATIONS: &[&str] = &[
@@ -50,15 +50,6 @@ pub(super) fn check(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error for a missing file.
-pub(super) fn missing(file: &Path) -> Error {
-    let problem = format!(
-        "{} does not exist; create it with `lockhouse migrate`",
-        file.display()
-    );
-    Error::new(Kind::Schema, problem)
-}
-
 /// Creates the folder, the file and the schema, if they are missing.
 ///
 /// While one process turns a new file to WAL, another gets SQLITE_BUSY at once, whatever its busy
@@ -84,7 +75,7 @@ pub(super) fn migrate(file: &Path, deadline: Instant) -> Result<(), Error> {
 }
 
 fn migrate_once(file: &Path, deadline: Instant) -> Result<(), Error> {
-    let connection = connections::open(file, Access::Create, deadline)?;
+    let connection = connection::open(file, Access::Create, deadline)?;
     let version_now = version(&connection)?;
     refuse_newer(version_now)?;
     refuse_utf_16(&connection)?;
@@ -92,7 +83,7 @@ fn migrate_once(file: &Path, deadline: Instant) -> Result<(), Error> {
     if version_now == VERSION {
         return Ok(());
     }
-    let transaction = connections::begin_write(&connection, deadline)?;
+    let transaction = connection::begin_write(&connection, deadline)?;
     let applied = version(&transaction)?;
     refuse_newer(applied)?;
     for (migration, number) in MIGRATIONS.iter().zip(1_u32..).skip(applied as usize) {

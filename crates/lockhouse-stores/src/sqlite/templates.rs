@@ -4,8 +4,8 @@ use lockhouse_core::store::{Error, Page};
 use lockhouse_core::{Pattern, SemaphoreName, Template, TemplateDefinition};
 use rusqlite::{Connection, params};
 
+use super::clock::now;
 use super::error::cannot;
-use super::load::now;
 use super::read::list;
 use super::rows;
 

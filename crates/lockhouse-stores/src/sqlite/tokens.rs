@@ -5,7 +5,7 @@ use lockhouse_core::{Digest, Owner, Token, TokenName};
 use rusqlite::{Connection, params};
 
 use super::error::cannot;
-use super::{load, read, rows};
+use super::{clock, read, rows};
 
 const LIST: &str = "
     SELECT name, digest, grants, created_at, expires_at, revoked_at FROM lockhouse_token
@@ -33,14 +33,14 @@ pub(super) const STATEMENTS: &[&str] = &[LIST, SELECT, DELETE_ENDED, INSERT, REV
 
 pub(super) fn tokens(connection: &Connection) -> Result<TokenList, Error> {
     Ok(TokenList {
-        now: load::now()?,
+        now: clock::now()?,
         tokens: read::list(connection, LIST, [MAX_TOKENS], rows::token)?,
     })
 }
 
 pub(super) fn add(connection: &Connection, new: &NewToken) -> Result<Option<Token>, Error> {
     let cannot = cannot("make an access token");
-    let token = new.made_at(load::now()?);
+    let token = new.made_at(clock::now()?);
     let now = token.created_at.as_microsecond();
     let (name, digest) = (token.name.as_str(), new.digest.to_string());
     let expires_at = token.expires_at.map(|at| at.as_microsecond());
@@ -56,7 +56,7 @@ pub(super) fn add(connection: &Connection, new: &NewToken) -> Result<Option<Toke
 
 pub(super) fn revoke(connection: &Connection, name: &TokenName) -> Result<Option<Token>, Error> {
     let cannot = cannot("revoke an access token");
-    let now = load::now()?.as_microsecond();
+    let now = clock::now()?.as_microsecond();
     let mut revoke = connection.prepare_cached(REVOKE).map_err(&cannot)?;
     revoke
         .execute(params![name.as_str(), now])

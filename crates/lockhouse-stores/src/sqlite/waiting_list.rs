@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::due::before;
 use super::error::cannot;
-use super::{load, read, rows};
+use super::{clock, read, rows};
 use crate::shown;
 
 const SHOW: &str = "
@@ -36,7 +36,7 @@ pub(super) fn show(
     gone: &[SemaphoreName],
 ) -> Result<(), Error> {
     let cannot = cannot("write the list of waiters");
-    let (process, now) = (process.to_string(), load::now()?.as_microsecond());
+    let (process, now) = (process.to_string(), clock::now()?.as_microsecond());
     let mut show = connection.prepare_cached(SHOW).map_err(&cannot)?;
     for (name, waiters) in shown::pieces(waiting).concat() {
         let row = params![name.as_str(), process, waiters, now];
@@ -50,7 +50,7 @@ pub(super) fn show(
 }
 
 pub(super) fn shown(connection: &Connection, name: &SemaphoreName) -> Result<Shown, Error> {
-    let now = load::now()?;
+    let now = clock::now()?;
     let key = params![name.as_str(), before(now, SHOWN_FOR)];
     let parse = |row: &Row<'_>| rows::shown(row);
     let processes = read::list(connection, LIST, key, parse)?;
@@ -59,7 +59,7 @@ pub(super) fn shown(connection: &Connection, name: &SemaphoreName) -> Result<Sho
 
 pub(super) fn forget(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {
     let cannot = cannot("delete old lists of waiters");
-    let cutoff = before(load::now()?, age);
+    let cutoff = before(clock::now()?, age);
     let mut list = connection.prepare_cached(LIST_OLD).map_err(&cannot)?;
     let key = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let keys = list
