@@ -1,7 +1,8 @@
 //! The contests and their sides.
 
-use super::side::{Place, Side};
-use super::{ENDED, HELD, Scale};
+use super::places::Place;
+use super::scale::{ENDED, HELD, Scale};
+use super::side::Side;
 use crate::contender::Kind;
 use crate::shape::Shape;
 

@@ -9,8 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use super::places::{Place, Places};
+use super::scale::{HELD, Scale};
 use super::server::Server;
-use super::{HELD, Place, Places, Scale};
 use crate::Failed;
 use crate::contender::Database;
 

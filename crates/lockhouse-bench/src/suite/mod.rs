@@ -3,177 +3,27 @@
 
 mod contests;
 mod footprint;
+mod places;
+mod report;
 mod rows;
+mod scale;
 mod server;
 mod side;
+mod targets;
 
-use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use url::Url;
 
 use crate::Failed;
-use crate::machine::{Machine, median};
+use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::progress::Progress;
-use crate::shape::Shape;
-
 use contests::Contest;
 pub use footprint::Footprint;
+pub use places::{Place, Places};
+pub use report::{Contested, Report, SideMeasured};
 pub use rows::{Row, Verdict};
-pub use side::Place;
+pub use scale::Scale;
 use side::Ready;
-
-const HELD: u32 = 100_000;
-const ENDED: u32 = 1_000_000;
-const SEMAPHORES: usize = 10_000;
-
-/// The addresses of the databases. Contests without their database are skipped.
-#[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Places {
-    pub mysql: Option<String>,
-    pub mariadb: Option<String>,
-    pub postgres: Option<String>,
-    pub redis: Option<String>,
-    pub etcd: Option<String>,
-    /// The program, for what is measured on a server process.
-    pub lockhouse: Option<PathBuf>,
-}
-
-impl Places {
-    /// Nothing that stays on this machine is encrypted: Redis and etcd speak plainly too.
-    fn url(&self, place: Place) -> Result<String, Failed> {
-        let url = match place {
-            Place::MySql => &self.mysql,
-            Place::MariaDb => &self.mariadb,
-            Place::Postgres => &self.postgres,
-            Place::Redis => &self.redis,
-            Place::Etcd => &self.etcd,
-            Place::Sqlite => return Ok("sqlite:".to_owned()),
-        };
-        let url = url.as_deref();
-        let url = url.ok_or_else(|| format!("the URL of {place:?} was not given"))?;
-        let mut url = Url::parse(url)?;
-        if matches!(place, Place::MySql | Place::MariaDb) {
-            url.set_query(Some("ssl-mode=disabled"));
-        }
-        Ok(url.into())
-    }
-
-    fn lockhouse(&self) -> Result<&Path, Failed> {
-        let program = self.lockhouse.as_deref();
-        Ok(program.ok_or("there is no lockhouse program to serve with")?)
-    }
-}
-
-/// How much of everything.
-#[derive(Clone, Debug)]
-pub struct Scale {
-    /// Rounds of each contest.
-    pub rounds: usize,
-    /// The measured time of each, in milliseconds.
-    pub time_ms: u64,
-    /// The warm-up of each, in milliseconds.
-    pub warm_up_ms: u64,
-    /// Whether it is only to show that everything runs: everything is small, and nothing is judged.
-    pub quick: bool,
-}
-
-impl Scale {
-    /// The sizes of the published figures.
-    pub fn full() -> Self {
-        Self {
-            rounds: 5,
-            time_ms: 3_000,
-            warm_up_ms: 1_000,
-            quick: false,
-        }
-    }
-
-    /// A few seconds in all.
-    pub fn quick() -> Self {
-        Self {
-            rounds: 1,
-            time_ms: 200,
-            warm_up_ms: 50,
-            quick: true,
-        }
-    }
-
-    fn shape(&self, clients: usize) -> Shape {
-        Shape {
-            clients: if self.quick { clients.min(16) } else { clients },
-            time_ms: self.time_ms,
-            warm_up_ms: self.warm_up_ms,
-            ..Shape::default()
-        }
-    }
-
-    fn rows(&self, rows: u32) -> u32 {
-        if self.quick { rows / 1_000 } else { rows }
-    }
-
-    fn semaphores(&self) -> usize {
-        if self.quick { 100 } else { SEMAPHORES }
-    }
-}
-
-/// All that was found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// Lockhouse's version.
-    pub version: String,
-    /// On what.
-    pub machine: Machine,
-    /// Whether it was only to show that everything runs.
-    pub quick: bool,
-    /// The contests.
-    pub contests: Vec<Contested>,
-    /// The resources of one server.
-    pub footprint: Footprint,
-    /// The targets.
-    pub rows: Vec<Row>,
-}
-
-/// The result of a contest.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Contested {
-    /// The name by which rows find it.
-    pub name: String,
-    /// A description.
-    pub about: String,
-    /// The sides.
-    pub sides: Vec<SideMeasured>,
-}
-
-/// The result of one side.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SideMeasured {
-    /// The name by which rows find it.
-    pub name: String,
-    /// Each round.
-    pub rounds: Vec<Measured>,
-    /// Why there is not more.
-    pub failed: Option<String>,
-}
-
-impl SideMeasured {
-    /// The median over the rounds of what `of` says of each; none without rounds.
-    pub fn median(&self, of: impl Fn(&Measured) -> f64) -> Option<f64> {
-        let values: Vec<_> = self.rounds.iter().map(of).collect();
-        (!values.is_empty()).then(|| median(&values))
-    }
-}
-
-impl Report {
-    /// A side of a contest, by their names.
-    pub fn side(&self, contest: &str, side: &str) -> Option<&SideMeasured> {
-        let contest = self.contests.iter().find(|it| it.name == contest)?;
-        contest.sides.iter().find(|it| it.name == side)
-    }
-}
 
 /// Runs the contests whose names have one of `only` in them, or all, and judges. Once `stop` says so it
 /// ends soon, with what it has.
@@ -210,7 +60,7 @@ pub async fn run(
             progress.say(&format!("  something is left out: {reason}"));
         }
     }
-    report.rows = rows::judge(&report);
+    report.rows = targets::judge(&report);
     Ok(report)
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use super::Places;
+use super::places::{Place, Places};
 use super::server::Server;
 use crate::Failed;
 use crate::contender::{Contender, Database, Kind, LockhouseContender, settings};
@@ -10,18 +10,6 @@ use crate::load;
 use crate::measured::Measured;
 use crate::progress::Progress;
 use crate::shape::Shape;
-
-/// Which database, by what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Place {
-    MySql,
-    MariaDb,
-    Postgres,
-    Sqlite,
-    Redis,
-    Etcd,
-}
 
 /// A side of a contest, with the name by which rows find it.
 #[derive(Clone, Debug)]

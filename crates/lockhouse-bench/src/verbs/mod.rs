@@ -1,12 +1,11 @@
 //! The verbs, one file each.
 
+mod output;
 mod report;
 mod run;
 mod suite;
 
-use std::io::{self, Write};
-
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use lockhouse_bench::Failed;
 
 #[derive(Debug, Subcommand)]
@@ -24,18 +23,4 @@ impl Verb {
             Verb::Report(verb) => verb.perform(),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
-}
-
-fn print(text: &str) -> Result<(), Failed> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    Ok(stdout.flush()?)
 }

@@ -7,7 +7,7 @@ use lockhouse_bench::progress::Stderr;
 use lockhouse_bench::{Failed, load, print};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Format;
+use super::output::{Format, print};
 
 /// One contender under one load
 ///
@@ -48,7 +48,7 @@ impl Run {
         let Some(measured) = measured? else {
             return Err("interrupted before anything was measured".into());
         };
-        super::print(&match self.output {
+        print(&match self.output {
             Format::Table => print::measured(&measured),
             Format::Json => format!("{}\n", serde_json::to_string(&measured)?),
         })

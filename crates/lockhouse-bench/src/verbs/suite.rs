@@ -10,7 +10,7 @@ use lockhouse_bench::{Failed, print};
 use tokio::signal;
 use tokio::sync::watch;
 
-use super::Format;
+use super::output::{Format, print};
 
 /// Everything, beside the yardsticks, and held against the targets
 ///
@@ -75,7 +75,7 @@ impl Suite {
         if let Some(file) = &self.to {
             fs::write(file, format!("{json}\n"))?;
         }
-        super::print(&match self.output {
+        print(&match self.output {
             Format::Table => print::report(&report),
             Format::Json => format!("{json}\n"),
         })?;

@@ -9,6 +9,7 @@
 
 mod mysql;
 mod postgres;
+mod rules;
 
 use async_trait::async_trait;
 use url::Url;
@@ -18,8 +19,7 @@ use super::{Client, Contender, settings};
 use crate::Failed;
 use crate::measured::Server;
 use crate::shape::Shape;
-
-const ATTEMPTS: u32 = 3;
+use rules::name;
 
 /// Rows in one INSERT while what was before is made.
 const ROWS: u32 = 1_000;
@@ -131,8 +131,4 @@ fn inserts(into: &str, rows: u32, row: impl Fn(u32) -> String) -> Vec<String> {
         format!("INSERT INTO {into} VALUES {}", values.join(","))
     };
     (0..rows).step_by(ROWS as usize).map(piece).collect()
-}
-
-fn name(number: usize) -> String {
-    format!("bench-{number}")
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{Connection, Error, Executor, MySqlConnection};
 
-use super::{ATTEMPTS, name};
+use super::rules::{ATTEMPTS, name};
 use crate::Failed;
 use crate::contender::{Client, Failure};
 use crate::shape::Ask;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use sqlx::{Connection, Error, Executor, PgConnection};
 
-use super::{ATTEMPTS, name};
+use super::rules::{ATTEMPTS, name};
 use crate::Failed;
 use crate::contender::{Client, Failure};
 use crate::shape::Ask;

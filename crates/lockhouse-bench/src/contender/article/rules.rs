@@ -1,0 +1,9 @@
+//! What the algorithm has in common on all databases.
+
+/// How often an acquire or a release is tried, with the first attempt.
+pub(super) const ATTEMPTS: u32 = 3;
+
+/// The name of semaphore `number`.
+pub(super) fn name(number: usize) -> String {
+    format!("bench-{number}")
+}
