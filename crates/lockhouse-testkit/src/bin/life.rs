@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lockhouse::Upkeep;
 use lockhouse_testkit::life::{
-    Report, elsewhere, held, killed, listings, past, processes, silent, soak,
+    Report, elsewhere, held, killed, listings, past, roles, silent, soak,
 };
 use lockhouse_testkit::place::{self, Place, STORES};
 
@@ -36,7 +36,7 @@ const RUNS: [&str; 7] = [
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(("process", arguments)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
-        processes::main(arguments).await;
+        roles::main(arguments).await;
         return ExitCode::SUCCESS;
     }
     let options = Options(arguments);

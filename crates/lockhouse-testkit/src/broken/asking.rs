@@ -7,7 +7,8 @@ use lockhouse_core::{
     State, decide,
 };
 
-use super::{Sabotage, Variant, after, before, granted_now};
+use super::sabotage::Sabotage;
+use super::variant::{Variant, after, before, granted_now};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

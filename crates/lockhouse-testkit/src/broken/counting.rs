@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use lockhouse_core::{Capacity, Command, Decision, Loaded, decide};
 
-use super::{Sabotage, Variant, after};
+use super::sabotage::Sabotage;
+use super::variant::{Variant, after};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lockhouse_core::{Cause, Command, EndReason, Ended, Loaded, Reply, Timestamp, decide};
 
-use super::{Sabotage, Variant, after, before};
+use super::sabotage::Sabotage;
+use super::variant::{Variant, after, before};
 use crate::history::Promise;
 
 const FOR_LONG: Duration = Duration::from_secs(3_600);

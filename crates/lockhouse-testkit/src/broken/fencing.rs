@@ -1,6 +1,6 @@
 //! P7: fences that do not rise.
 
-use super::{Variant, after, before, granted_now};
+use super::variant::{Variant, after, before, granted_now};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

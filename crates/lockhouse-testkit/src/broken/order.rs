@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lockhouse_core::{Command, Decision, Line, Loaded, Priority, Seniority, decide};
 
-use super::{Sabotage, Variant, before};
+use super::sabotage::Sabotage;
+use super::variant::{Variant, before};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

@@ -4,7 +4,8 @@ use lockhouse_core::{
     Command, Decision, Grant, Loaded, Origin, Reply, Semaphore, Slots, Template, decide,
 };
 
-use super::{Sabotage, Variant, after, before};
+use super::sabotage::Sabotage;
+use super::variant::{Variant, after, before};
 use crate::history::Promise;
 
 pub(super) const VARIANTS: &[Variant] = &[

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use lockhouse_core::{Timestamp, decide};
 
-use super::{Sabotage, Variant, before};
+use super::sabotage::Sabotage;
+use super::variant::{Variant, after, before};
 use crate::drill::FAST;
 use crate::history::Promise;
 
@@ -33,7 +34,7 @@ pub(super) const VARIANTS: &[Variant] = &[
         name: "half of the time to live",
         breaks: Promise::P8,
         sabotage: || {
-            super::after(|_, decision| {
+            after(|_, decision| {
                 for request in &mut decision.changes.granted {
                     let half = request.ttl.map(|ttl| ttl.as_duration() / 2);
                     let half = half.and_then(|half| request.created_at.checked_add(half).ok());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lockhouse::{Code, Refusal};
 
-use super::{SOON, ask, grant, in_use, name, refusal};
+use super::steps::{SOON, ask, grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// P6.

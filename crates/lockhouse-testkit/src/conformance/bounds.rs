@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse::{Code, Error};
 
-use super::{grant, in_use};
+use super::steps::{grant, in_use};
 use crate::place::Place;
 
 /// Through the client's own calls.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use lockhouse::{Code, EndReason, Lost};
 
-use super::{SOON, ask, eventually, grant, in_use, name, refusal};
+use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// Good and bad calls at once, on the same semaphores, so that they share batches.

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use lockhouse::{Code, Refusal};
 
-use super::{grant, in_use, name, refusal};
+use super::steps::{grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// Provisioning scripts run more than once.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lockhouse::{EndReason, Lockhouse, Refusal};
 
-use super::{ask, eventually, grant, in_use, refusal, with_ttl};
+use super::steps::{ask, eventually, grant, in_use, refusal, with_ttl};
 use crate::place::Place;
 
 /// P3.

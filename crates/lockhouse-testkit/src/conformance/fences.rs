@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::join_all;
 use lockhouse::{Epoch, Lockhouse, Raised};
 
-use super::{eventually, grant, in_use};
+use super::steps::{eventually, grant, in_use};
 use crate::place::Place;
 
 /// P7.

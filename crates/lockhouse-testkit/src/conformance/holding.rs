@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lockhouse::{Code, EndReason, Lost, Refusal};
 
-use super::{SOON, ask, eventually, grant, in_use, refusal, with_ttl};
+use super::steps::{SOON, ask, eventually, grant, in_use, refusal, with_ttl};
 use crate::place::Place;
 
 /// As in solid_queue 689: the hold expired while the job ran.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lockhouse::{Code, EndReason, Refusal};
 
-use super::{ask, grant, in_use, owned_by, refusal, with_ttl};
+use super::steps::{ask, grant, in_use, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
 /// P5: order, TTL and wait don't count.

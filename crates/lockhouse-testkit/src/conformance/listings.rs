@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lockhouse::{ExternalId, Owner, Refusal, SemaphoreName};
 
-use super::{ask, grant, name, owned_by, refusal, with_ttl};
+use super::steps::{ask, grant, name, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
 /// Bytes, not letters.

@@ -4,7 +4,7 @@ use futures_util::future::join;
 use lockhouse::{Capacity, Code, Lockhouse, Refusal};
 use tokio::task::JoinHandle;
 
-use super::{SOON, eventually, in_use, name, refusal};
+use super::steps::{SOON, eventually, in_use, name, refusal};
 use crate::place::Place;
 
 /// Each does what its namesake in tokio does.

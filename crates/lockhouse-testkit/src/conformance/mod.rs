@@ -20,6 +20,7 @@ mod locks;
 mod owners;
 mod peers;
 mod slots;
+mod steps;
 mod templates;
 mod tokens;
 mod upkeep;
@@ -43,12 +44,6 @@ pub use templates::*;
 pub use tokens::*;
 pub use upkeep::*;
 pub use waiting::*;
-
-use std::time::Duration;
-
-use lockhouse::{
-    Ask, Count, Error, ExternalId, Lockhouse, Owner, Refusal, Request, SemaphoreName, Ttl,
-};
 
 /// Stamps out the suite on one kind of place, as a module of tests.
 #[macro_export]
@@ -263,57 +258,4 @@ pub(crate) fn rules_in(files: &[&str]) -> Vec<String> {
     let lines = files.iter().flat_map(|file| file.lines());
     let rules = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
     rules.map(str::to_owned).collect()
-}
-
-/// Long enough for a loaded machine; nothing waits this long unless it is broken.
-const SOON: Duration = Duration::from_secs(20);
-
-fn ask(id: &str, permits: &[(&str, u32)]) -> Ask {
-    let permits = permits
-        .iter()
-        .map(|(semaphore, count)| (name(semaphore), Count::new(*count).unwrap()));
-    Ask::new(ExternalId::parse(id).unwrap(), permits).unwrap()
-}
-
-fn with_ttl(mut ask: Ask, ttl: Duration) -> Ask {
-    ask.ttl = Some(Ttl::new(ttl).unwrap());
-    ask
-}
-
-fn owned_by(mut ask: Ask, owner: &str) -> Ask {
-    ask.owner = Some(Owner::parse(owner).unwrap());
-    ask
-}
-
-fn name(name: &str) -> SemaphoreName {
-    SemaphoreName::parse(name).unwrap()
-}
-
-/// One permit each of `semaphores`, now or an error.
-async fn grant(lockhouse: &Lockhouse, id: &str, permits: &[(&str, u32)]) -> Result<Request, Error> {
-    Ok(lockhouse.acquire(ask(id, permits), Duration::ZERO).await?.0)
-}
-
-async fn in_use(lockhouse: &Lockhouse, semaphore: &str) -> u32 {
-    lockhouse.status(semaphore).await.unwrap().semaphore.in_use
-}
-
-#[track_caller]
-fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
-    match result {
-        Err(Error::Refused(refusal)) => refusal,
-        other => panic!("should have been refused: {other:?}"),
-    }
-}
-
-/// Waits until `check` says true.
-async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
-    let waited = tokio::time::timeout(SOON, async {
-        while !check().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    waited
-        .await
-        .unwrap_or_else(|_| panic!("not within {SOON:?}: {what}"));
 }

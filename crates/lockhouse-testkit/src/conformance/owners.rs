@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use lockhouse::{Code, EndReason, Lost};
 
-use super::{SOON, ask, eventually, in_use, owned_by};
+use super::steps::{SOON, ask, eventually, in_use, owned_by};
 use crate::place::Place;
 
 const MINUTE: Duration = Duration::from_secs(60);

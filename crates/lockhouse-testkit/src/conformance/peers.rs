@@ -7,7 +7,7 @@ use futures_util::future::{join_all, join3, try_join_all};
 use lockhouse::{Code, EndReason, Refusal};
 use tokio::time::Instant;
 
-use super::{SOON, ask, grant, in_use, name, owned_by, refusal, with_ttl};
+use super::steps::{SOON, ask, grant, in_use, name, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
 /// solid_queue #99: three who were the first on a semaphore deadlocked. P6.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockhouse::{Code, Lockhouse, Refusal, Request};
 
-use super::{ask, grant, refusal};
+use super::steps::{ask, grant, refusal};
 use crate::place::Place;
 
 fn slots(request: &Request) -> Vec<u32> {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use lockhouse::{Code, Error, Lockhouse, Pattern, Refusal, Upkeep};
 use tokio::time::{sleep, timeout};
 
-use super::{SOON, ask, eventually, grant, in_use, name, refusal};
+use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// The semaphore is created in the commit that grants, and says what made it.

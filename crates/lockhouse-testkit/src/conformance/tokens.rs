@@ -7,7 +7,7 @@ use lockhouse::{
     TokenGrant, TokenName, Ttl, Verb,
 };
 
-use super::{ask, refusal};
+use super::steps::{ask, eventually, refusal};
 use crate::place::Place;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -98,7 +98,7 @@ pub async fn an_expired_token_can_be_replaced(place: &Place) {
         .create_token("short", &grants, Some(soon))
         .await
         .unwrap();
-    super::eventually("another takes its place", async || {
+    eventually("another takes its place", async || {
         match lockhouse.create_token("short", &grants, None).await {
             Ok(_) => true,
             Err(error) => {

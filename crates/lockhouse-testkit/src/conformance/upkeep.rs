@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lockhouse::{EndReason, Refusal};
 
-use super::{SOON, ask, grant, in_use, name, refusal, with_ttl};
+use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal, with_ttl};
 use crate::place::Place;
 
 /// P10: within its TTL plus a second, once somebody wants them.
@@ -40,7 +40,7 @@ pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) 
     lockhouse.define("s", 1).await.unwrap();
     let dead = with_ttl(ask("a", &[("s", 1)]), Duration::from_millis(50));
     lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
-    super::eventually("it can be deleted", async || {
+    eventually("it can be deleted", async || {
         lockhouse.delete("s").await.is_ok()
     })
     .await;
@@ -101,7 +101,7 @@ pub async fn a_release_says_who_released(place: &Place) {
             "by holder" => assert!(permit.release().await.unwrap().now),
             "by drop" => {
                 drop(permit);
-                super::eventually("it is given back", async || by(id).await.is_some()).await;
+                eventually("it is given back", async || by(id).await.is_some()).await;
             }
             "by stranger" => {
                 let ended = two.release_by(permit.forget(), "bob").await.unwrap();
@@ -146,7 +146,7 @@ pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Pla
         let dead = with_ttl(ask(id, &[(name, 1)]), brief);
         lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
     }
-    super::eventually("what lapsed elsewhere is ended", async || {
+    eventually("what lapsed elsewhere is ended", async || {
         // The first that finds "c" in its way knows that nobody sweeps.
         let full = lockhouse.semaphore("full").try_acquire().await;
         drop(full);

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use lockhouse::{Ask, Code, Error, Lockhouse, Priority, Refusal, Request};
 use tokio::task::JoinHandle;
 
-use super::{SOON, ask, eventually, grant, in_use, name, refusal};
+use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
 /// Through the same client, and through another.

@@ -11,8 +11,9 @@ pub mod held;
 pub mod killed;
 pub mod listings;
 pub mod past;
-pub mod processes;
+mod processes;
 mod report;
+pub mod roles;
 pub mod silent;
 pub mod soak;
 

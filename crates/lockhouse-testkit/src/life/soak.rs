@@ -8,29 +8,19 @@ use std::time::{Duration, Instant};
 
 use lockhouse::{Code, Lockhouse, Upkeep};
 
-use super::processes::{Process, until_stdin_ends};
+use super::processes::Process;
 use super::{Report, say};
 use crate::place::Place;
 use crate::rows::Rows;
 use crate::{audit, rows};
 
 mod living;
+mod scene;
 
 pub(super) use living::live;
-
-/// Semaphores and what they have at first. Those of the second kind are resized all the time; the
-/// last is deleted and comes back.
-pub(super) const STEADY: [(&str, u32); 2] = [("north", 5), ("south", 9)];
-pub(super) const RESIZED: [(&str, u32); 2] = [("middle", 4), ("east", 20)];
-pub(super) const DELETED: (&str, u32) = ("west", 3);
-
-/// A semaphore, and the request that holds it until it is stale: nobody else touches either.
-pub(super) const FORGOTTEN: (&str, &str) = ("dock", "forgotten");
+use scene::{DELETED, FORGOTTEN, PURGE_AFTER, RESIZED, STEADY, is_fair, upkeep};
 
 const AUDIT_EVERY: Duration = Duration::from_millis(200);
-
-/// Rows are kept for so long, many audits, so that each is seen with all that it overlaps.
-const PURGE_AFTER: Duration = Duration::from_secs(3);
 
 /// How long the longest hold may take to end by itself, once nobody renews it.
 const LAST_END: Duration = Duration::from_secs(15);
@@ -46,19 +36,6 @@ pub struct Size {
     pub kill_every: Duration,
     /// The seed of the processes and the kills.
     pub seed: u64,
-}
-
-/// The upkeep that every process does, at intervals of a shorter life.
-pub(super) fn upkeep() -> Upkeep {
-    Upkeep {
-        sweep_every: Duration::from_millis(300),
-        stale_after: Duration::from_secs(2),
-        purge_every: Duration::from_millis(500),
-        purge_after: PURGE_AFTER,
-        purge_batch: 200,
-        purge_pause: Duration::from_millis(5),
-        ..Upkeep::default()
-    }
 }
 
 /// The observations.
@@ -255,20 +232,6 @@ impl Auditor {
         let (kills, audits) = (self.outcome.kills, self.outcome.audits);
         format!("{} · {kills} killed, {audits} audits", ended.join(", "))
     }
-}
-
-/// Whether an answer may come, where everybody resizes, deletes, forces and purges.
-pub(super) fn is_fair(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Exhausted
-            | Code::ExceedsCapacity
-            | Code::UnknownSemaphore
-            | Code::UnknownRequest
-            | Code::RequestEnded
-            | Code::SemaphoreInUse
-            | Code::CapacityChanged
-    )
 }
 
 #[cfg(test)]

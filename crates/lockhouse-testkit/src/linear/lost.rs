@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Windows, windows_of};
+use super::windows::{Windows, windows_of};
 use crate::history::{Answer, Call, NEVER, Operation, Refused, Rows};
 
 /// Looks at the windows of `semaphore`.

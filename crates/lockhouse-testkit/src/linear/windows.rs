@@ -1,17 +1,4 @@
-//! Linearizability of short windows: whether there is an order of the calls, each at a moment between
-//! its beginning and its answer, in which a counted semaphore that does one thing after the other
-//! would have answered the same.
-//!
-//! The promises say what must not happen; this says that all that did happen fits one story. It
-//! costs more than linear time, so it is for windows: stretches of the history of one semaphore
-//! between two moments at which nobody is waiting for an answer. At such a moment what is held is
-//! known, and the next window begins with it.
-//!
-//! A call on several semaphores counts on each of them by itself. A window in which an answer was
-//! lost, a time to live ran, or the capacity changed is passed over, and what is held is taken from
-//! the answers all the same: there its rows and the [checker](fn@crate::history::check) say more.
-
-mod lost;
+//! The windows of a history, and whether the calls of each have an order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +7,6 @@ use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
 use crate::history::{Answer, Call, NEVER, Operation, Refused};
-
-pub use lost::windows_with_losses;
 
 /// How many calls are shown of a window that has no order.
 const SHOWN: usize = 12;
@@ -55,7 +40,11 @@ pub fn windows(history: &[Operation]) -> Windows {
 /// Looks at the windows of `semaphore`, and skips those that overlap one of the `unclear` spans of
 /// time, in which it is unknown which permits are held. Calls with an unknown result after that
 /// must not be in `history`.
-fn windows_of(history: &[Operation], semaphore: &str, unclear: &[(u64, u64)]) -> Windows {
+pub(super) fn windows_of(
+    history: &[Operation],
+    semaphore: &str,
+    unclear: &[(u64, u64)],
+) -> Windows {
     let mut found = Windows::default();
     if let Some(steps) = by_semaphore(history).remove(semaphore) {
         found.look_at(semaphore, steps, unclear);

@@ -9,11 +9,11 @@ use lockhouse::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::answers::{Call, check_permit, may_be_told};
 use super::broken::Break;
-use super::ledger::ensure;
+use super::call::{Call, check_permit, may_be_told};
 use super::plan::{Acquire, Ending, Hold, KEYS, NAMES, SetTemplate, Then};
 use super::servers::Servers;
+use super::violation::ensure;
 use super::world::World;
 
 /// The time limit of every call, beside its wait.

@@ -10,9 +10,9 @@ use lockhouse_core::HEARD_FOR;
 use tokio::time::{sleep, timeout};
 
 use super::callers::{release, sweep};
-use super::ledger::ensure;
 use super::plan::NAMES;
 use super::servers::Servers;
+use super::violation::ensure;
 
 /// A second, and some calls on a store that is a little slow.
 const SOON: Duration = Duration::from_millis(1_200);

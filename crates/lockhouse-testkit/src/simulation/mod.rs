@@ -12,6 +12,7 @@
 
 mod answers;
 mod broken;
+mod call;
 mod callers;
 mod draw;
 mod keys;
@@ -23,6 +24,7 @@ mod servers;
 mod shrink;
 mod store;
 mod turns;
+mod violation;
 mod world;
 
 use std::fmt;
@@ -33,8 +35,8 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub use broken::Break;
-pub use ledger::Violation;
 pub use plan::Plan;
+pub use violation::Violation;
 
 use plan::{Deed, Step};
 use servers::Servers;
@@ -90,7 +92,10 @@ pub fn check_plan(plan: &Plan, breaks: Option<Break>) -> Result<(), Box<Failure>
     let Some(violation) = run(plan, breaks, false).violation else {
         return Ok(());
     };
-    let plan = shrink::shrink(plan, violation.promise, breaks);
+    let plan = shrink::shrink(plan, |plan| {
+        let found = run(plan, breaks, false).violation;
+        found.is_some_and(|found| found.promise == violation.promise)
+    });
     let Ran {
         violation: last,
         log,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockhouse::{ExternalId, SemaphoreName, Slots, Template, Timestamp};
 use lockhouse_core::{Definition, Grant as Permit, Pattern, Semaphore, TemplateDefinition};
 
-use super::ledger::{Check, ensure};
+use super::violation::{Check, ensure};
 
 #[derive(Debug, Default)]
 pub(super) struct Pools {

@@ -43,7 +43,7 @@ impl Servers {
     fn begin(&self, server: usize, nth: usize) -> Running {
         let name = format!("server {server}.{nth}");
         let store = Faulty::new(name, &self.world, self.slow_ms, self.rings);
-        self.world.tell(&store);
+        self.world.tell(store.clone());
         Running {
             nth,
             lockhouse: Lockhouse::with_store(store.clone()),

@@ -1,15 +1,9 @@
 //! Making a run that fails short: steps are left out, as long as it still fails in the same way.
 
-use super::broken::Break;
 use super::plan::Plan;
-use super::run;
 
-/// The shortest plan that was found which fails by the same promise.
-pub(super) fn shrink(plan: &Plan, promise: &str, breaks: Option<Break>) -> Plan {
-    let fails = |plan: &Plan| {
-        let violation = run(plan, breaks, false).violation;
-        violation.is_some_and(|violation| violation.promise == promise)
-    };
+/// The shortest plan that was found which `fails`.
+pub(super) fn shrink(plan: &Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
     let mut shortest = plan.clone();
     let mut piece = shortest.steps.len().div_ceil(2);
     while piece > 0 {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::broken::Break;
 use super::broken::line::{hide_origins, lose_wake};
 use super::plan::Fault;
-use super::world::World;
+use super::world::{Bell, World};
 
 /// How long a transaction waits for a lock.
 const LOCK_WAIT_MS: u64 = 500;
@@ -44,6 +44,18 @@ struct Wire {
     stopped: Option<Instant>,
     /// Freed semaphores that were not notified yet.
     freed: BTreeSet<SemaphoreName>,
+}
+
+impl Bell for Faulty {
+    /// Somebody's commit may have freed these.
+    fn ring(&self, freed: &BTreeSet<SemaphoreName>) {
+        // A ring may be lost.
+        if self.rings && !freed.is_empty() && self.cut_until().is_none() && fastrand::u32(0..8) > 0
+        {
+            self.wire().freed.extend(freed.iter().cloned());
+            self.rung.notify_one();
+        }
+    }
 }
 
 impl fmt::Debug for Faulty {
@@ -93,16 +105,6 @@ impl Faulty {
     /// From here on all is well.
     pub(super) fn calm(&self) {
         *self.wire() = Wire::default();
-    }
-
-    /// Somebody's commit may have freed these.
-    pub(super) fn ring(&self, freed: &BTreeSet<SemaphoreName>) {
-        // A ring may be lost.
-        if self.rings && !freed.is_empty() && self.cut_until().is_none() && fastrand::u32(0..8) > 0
-        {
-            self.wire().freed.extend(freed.iter().cloned());
-            self.rung.notify_one();
-        }
     }
 
     fn wire(&self) -> MutexGuard<'_, Wire> {

@@ -9,7 +9,8 @@ use lockhouse::{Ask, ExternalId, Request, SemaphoreName, Timestamp};
 use lockhouse_core::Footprint;
 
 use super::keys::{self, Clear};
-use super::ledger::{Check, Ledger, ensure};
+use super::ledger::Ledger;
+use super::violation::{Check, ensure};
 
 /// A second, and some calls on a store that is a little slow.
 const SOON: Duration = Duration::from_millis(1_100);

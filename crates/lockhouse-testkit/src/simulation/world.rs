@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::answers::Answers;
 use super::broken::{Break, Breaking};
-use super::ledger::{Check, Ledger, Violation, ensure};
-use super::store::Faulty;
+use super::ledger::Ledger;
 use super::turns::Turns;
+use super::violation::{Check, Violation, ensure};
 use crate::broken::Broken;
 
 /// When every run begins, by the store's clock.
@@ -42,6 +42,11 @@ impl Clock {
     }
 }
 
+/// A server's store, which is notified of freed permits.
+pub(super) trait Bell: Send + Sync {
+    fn ring(&self, freed: &BTreeSet<SemaphoreName>);
+}
+
 pub(super) struct World {
     clock: Arc<Clock>,
     /// The store of the servers, which may be broken on purpose.
@@ -54,7 +59,7 @@ pub(super) struct World {
     unlocked: Notify,
     notes: Mutex<Notes>,
     /// The stores to notify of freed permits.
-    bells: Mutex<Vec<Weak<Faulty>>>,
+    bells: Mutex<Vec<Weak<dyn Bell>>>,
     pub(super) is_quiet: bool,
     pub(super) breaks: Option<Break>,
 }
@@ -135,11 +140,11 @@ impl World {
         })
     }
 
-    pub(super) fn tell(&self, server: &Arc<Faulty>) {
-        self.bells().push(Arc::downgrade(server));
+    pub(super) fn tell(&self, server: Arc<dyn Bell>) {
+        self.bells().push(Arc::downgrade(&server));
     }
 
-    fn bells(&self) -> MutexGuard<'_, Vec<Weak<Faulty>>> {
+    fn bells(&self) -> MutexGuard<'_, Vec<Weak<dyn Bell>>> {
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

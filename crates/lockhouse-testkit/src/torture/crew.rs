@@ -16,8 +16,8 @@ use super::database::Server;
 use super::files::Files;
 use super::process::Process;
 use super::proxy::Proxy;
-use super::run::Size;
 use super::segment::Segment;
+use super::size::Size;
 use crate::place::is_postgres;
 use crate::redis::is_redis;
 

@@ -36,10 +36,12 @@ mod proxy;
 mod report;
 mod run;
 mod segment;
+mod size;
 mod stage;
 mod verdict;
 mod work;
 
 pub use notes::read as read_notes;
 pub use report::Report;
-pub use run::{STORES, Size, run};
+pub use run::{STORES, run};
+pub use size::Size;

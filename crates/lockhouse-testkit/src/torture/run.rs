@@ -19,6 +19,7 @@ use super::notes::Notes;
 use super::plan::{LONGEST_TTL_MS, Plan, Round};
 use super::report::Report;
 use super::segment::Segment;
+use super::size::Size;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work;
@@ -26,80 +27,12 @@ use crate::broken::{UNLOCKED, Unfair};
 use crate::database::Database;
 use crate::history::now_us;
 use crate::redis::{self, is_redis};
-pub(super) use segments::OURS;
 
 /// The stores that can be tortured, as a command line names them.
 pub const STORES: [&str; 6] = ["sqlite", "mysql", "mariadb", "postgres", "redis", "valkey"];
 
 /// How long after a clock was set processes may be busy with the TTLs that this changed.
 const CLOCK_IS_SET_US: u64 = 500_000;
-
-/// The store under test, and the size of the run.
-#[derive(Clone, Debug)]
-pub struct Size {
-    /// One of [`STORES`].
-    pub store: String,
-    /// Those that the store can't have are left out.
-    pub faults: Vec<Fault>,
-    /// How many things each client does at once.
-    pub tasks: u32,
-    /// For how long all is well between faults, at most.
-    pub calm: Duration,
-    /// For how long faults are begun.
-    pub duration: Duration,
-    /// The seed of all random choices.
-    pub seed: u64,
-    /// A folder for data and notes; with a file system of its own if disks are to be full.
-    pub folder: PathBuf,
-    /// Whether the folder may be filled to the brim.
-    pub fill: bool,
-    /// The folder of `scripts/services`.
-    pub scripts: PathBuf,
-    /// Clients and servers do without the store's locks, to see that it is found out.
-    pub without_locks: bool,
-    /// Clients and servers break the line of all processes, to see that it is found out.
-    pub unfair: Option<Unfair>,
-    /// Mends a fault only when all should have been at work again, to see that it is found out.
-    pub mends_late: bool,
-    /// After so many rounds what was done is checked.
-    pub rounds: usize,
-    /// Ends it when each fault has come once.
-    pub once: bool,
-    /// Ends it at the first segment that broke a promise.
-    pub until_broken: bool,
-    /// Whether it says all the while how it gets on.
-    pub says: bool,
-}
-
-impl Size {
-    /// The plan of faults.
-    pub fn plan(&self) -> Plan {
-        let plan = Plan::new(self.seed, &self.possible()).calm_up_to(self.calm);
-        match self.store.as_str() {
-            // It measures how long a session does nothing by the time of day. So who freezes in the
-            // middle of a transaction keeps its locks for as long as the clock is set back then.
-            "postgres" => plan.apart(Fault::ClockDatabase),
-            _ => plan,
-        }
-    }
-
-    /// The prefix of the URLs of clients and servers.
-    pub(super) fn broken(&self) -> &'static str {
-        match self.unfair {
-            Some(unfair) => unfair.prefix(),
-            None if self.without_locks => UNLOCKED,
-            None => "",
-        }
-    }
-
-    /// The faults that the store can have.
-    pub fn possible(&self) -> Vec<Fault> {
-        let possible = |fault: &Fault| fault.left_out(&self.store).is_none();
-        let has_disk = |fault: &Fault| self.fill || *fault != Fault::DiskFull;
-        let faults = self.faults.iter().copied();
-        faults.filter(possible).filter(has_disk).collect()
-    }
-}
 
 /// Tortures. `program` is `torture`.
 ///

@@ -7,6 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// How the clients of a run are numbered: 0 is the run itself.
+pub(super) const OURS: u32 = 0;
+
 /// Counted, never waited for and held without a time to live: their windows are linearizable.
 pub(super) const PLAIN: [(&str, u32); 2] = [("plain-a", 2), ("plain-b", 4)];
 

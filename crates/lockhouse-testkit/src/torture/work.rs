@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::crew::Crew;
 use super::notes::Notes;
 use super::probe;
-use super::run::OURS;
+use super::segment::OURS;
 use super::segment::Segment;
 use crate::history::{Recorded, now_us};
 

@@ -9,9 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 use lockhouse::{Error, Lockhouse};
 use tokio::time::sleep;
 
-use crate::rows::LOCKED;
-
-pub(crate) const STRANGERS: usize = 16;
+use crate::rows::{LOCKED, STRANGERS};
 
 /// The strangers' calls.
 #[derive(Default)]

@@ -6,10 +6,10 @@ use lockhouse::Lockhouse;
 use lockhouse_testkit::database::Database;
 use lockhouse_testkit::place::Place;
 
-use crate::callers::STRANGERS;
-
 /// How many rows of a kind are locked.
 pub(crate) const LOCKED: usize = 3;
+
+pub(crate) const STRANGERS: usize = 16;
 
 /// Which rows are locked.
 #[derive(Clone, Copy)]

@@ -7,7 +7,8 @@ use lockhouse::{Permit, RequestBuilder};
 use serde_json::{Value, json};
 
 use super::holds::What;
-use super::{Failure, Runner, Told, millis, text};
+use super::told::{Failure, Told};
+use super::{Runner, millis, text};
 
 impl Runner {
     pub(crate) async fn acquire(&self, command: &Value) -> Told {

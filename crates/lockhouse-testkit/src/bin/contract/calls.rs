@@ -4,7 +4,8 @@ use lockhouse::{Code, Error, Owner, Request, SemaphoreName, SemaphoreStatus};
 use lockhouse_wire as wire;
 use serde_json::{Value, json};
 
-use super::{Failure, Runner, Told, millis, text};
+use super::told::{Failure, Told};
+use super::{Runner, millis, text};
 
 /// As many rows as one call asks for.
 const PAGE: u32 = 100;

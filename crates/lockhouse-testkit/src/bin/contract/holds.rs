@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Failure, Told, say};
+use super::told::{Failure, Told, say};
 
 #[derive(Default)]
 pub(crate) struct Holds {

@@ -5,40 +5,19 @@
 mod asking;
 mod calls;
 mod holds;
+mod told;
 
 use std::collections::HashMap;
 use std::io::BufRead as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockhouse::{ConnectOptions, Error, Lockhouse};
+use lockhouse::{ConnectOptions, Lockhouse};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use holds::Holds;
-
-/// The result of an operation.
-type Told = Result<Value, Failure>;
-
-/// Why an operation failed: one of the server's codes, `lost` or `cancelled`.
-struct Failure {
-    code: &'static str,
-    detail: String,
-}
-
-impl Failure {
-    fn new(code: &'static str, detail: impl Into<String>) -> Self {
-        let detail = detail.into();
-        Self { code, detail }
-    }
-}
-
-impl<E: Into<Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        Self::new(error.code().as_str(), error.to_string())
-    }
-}
+use told::{Failure, Told, say};
 
 /// The client, and what it holds.
 struct Runner {
@@ -108,10 +87,6 @@ fn answer(id: u64, told: Told) {
             json!({ "id": id, "error": { "code": code, "detail": detail } })
         }
     });
-}
-
-fn say(message: &Value) {
-    println!("{message}");
 }
 
 impl Runner {

@@ -6,7 +6,7 @@ use lockhouse_core::{
 };
 
 use crate::callgrind::counted_in_here;
-use crate::{Slip, id};
+use crate::work::{Slip, id};
 
 /// `rounds` times: a batch of `size` acquires, each on the same `wide` semaphores, and a batch of
 /// their releases.

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use crate::callgrind::counted_in_here;
-use crate::{Slip, id};
+use crate::work::{Slip, id};
 
 const SLOTS: &str = "slots";
 

@@ -4,18 +4,10 @@
 mod callgrind;
 mod deciding;
 mod engine;
+mod work;
 
 use engine::Among;
-
-/// Extra work beside the workload, to see that the count detects it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Slip {
-    None,
-    /// Each decision is made twice.
-    DecidesTwice,
-    /// Each decision adds up all that is held.
-    SumsHeld,
-}
+use work::Slip;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -40,10 +32,4 @@ fn main() {
         _ => panic!("no workload is called {workload:?}"),
     };
     println!("{pairs}");
-}
-
-/// The `n`th id. They are in no order, as callers' are.
-fn id(n: usize) -> String {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    format!("job-{:016x}", (n as u64).wrapping_mul(ODD))
 }

@@ -8,7 +8,8 @@ use lockhouse::{Ask, Count, EndReason, Error, ExternalId, Lockhouse, Owner, Sema
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{DELETED, FORGOTTEN, RESIZED, STEADY, is_fair, until_stdin_ends, upkeep};
+use super::scene::{DELETED, FORGOTTEN, RESIZED, STEADY, is_fair, upkeep};
+use crate::life::processes::until_stdin_ends;
 
 const TASKS: u32 = 12;
 

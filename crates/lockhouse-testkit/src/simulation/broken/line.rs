@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockhouse::{Command, Outcome, Reply};
 use lockhouse_core::{Line, ProcessId, Semaphore};
 
-use super::Break;
+use super::breaks::Break;
 use crate::broken::order::level;
 use crate::simulation::keys;
 

@@ -8,7 +8,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Caught, Failure, Shared, State, Trap};
+use super::link::{Caught, Failure, Shared, State, Trap};
 use crate::torture::plan::{Direction, Point};
 
 /// Of a slow link: so many bytes, and then a pause.

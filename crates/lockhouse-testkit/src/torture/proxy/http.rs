@@ -6,7 +6,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::{Failure, Shared, connection};
+use super::connection;
+use super::link::{Failure, Shared};
 
 /// How late a reply may be: longer than any caller waits.
 const LATEST: Duration = Duration::from_secs(11);

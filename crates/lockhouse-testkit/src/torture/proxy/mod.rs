@@ -6,6 +6,7 @@
 
 mod connection;
 mod http;
+mod link;
 #[cfg(test)]
 mod tests;
 
@@ -16,30 +17,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::plan::{Direction, Point};
-
-/// A failure of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// Every connection is closed, and every new one.
-    Cut,
-    /// Data in one direction is held back silently.
-    OneWay(Direction),
-    /// A few bytes at a time, with pauses.
-    Slow,
-    /// The next bytes are nonsense, and then the connection is closed.
-    Garbled(Direction),
-    /// Half of the next bytes get through, and then the connection is closed.
-    ClosedMidPacket(Direction),
-    /// Of HTTP: a request gets through, and its reply is lost with the connection.
-    LostReplies,
-    /// Of HTTP: replies come late, some of them too late.
-    LateReplies,
-    /// Of HTTP: a request gets there twice.
-    RepeatedRequests,
-    /// For HTTP: a reply comes, and then comes once more, perhaps to the next caller.
-    RepeatedReplies,
-}
+use super::plan::Point;
+pub(super) use link::{Caught, Failure};
+use link::{Shared, State, Trap};
 
 /// A proxy. It and its connections end when it is dropped.
 #[derive(Debug)]
@@ -47,37 +27,6 @@ pub(super) struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    server: Mutex<String>,
-    state: watch::Sender<State>,
-    trap: Mutex<Option<Trap>>,
-    is_http: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct State {
-    /// How many connections there were.
-    connections: usize,
-    /// Those before this one are silent for good.
-    dead_before: usize,
-    failure: Option<Failure>,
-}
-
-/// Waits for a COMMIT.
-#[derive(Debug)]
-struct Trap {
-    point: Point,
-    /// Is sent to when one was caught. Its connection is closed when the answer is dropped.
-    caught: mpsc::Sender<Caught>,
-}
-
-/// A COMMIT whose connection is held where the trap says, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Caught {
-    _held: tokio::sync::oneshot::Sender<()>,
 }
 
 impl Proxy {
@@ -154,32 +103,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.accepting.abort();
         self.fail(Failure::Cut);
-    }
-}
-
-impl Shared {
-    fn server(&self) -> String {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        server.clone()
-    }
-
-    fn trap(&self) -> std::sync::MutexGuard<'_, Option<Trap>> {
-        self.trap.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn is_cut(&self) -> bool {
-        self.failure == Some(Failure::Cut)
-    }
-
-    fn is_dead(&self, nth: usize) -> bool {
-        nth < self.dead_before
-    }
-
-    /// Whether what comes from there is not read.
-    fn holds_back(&self, nth: usize, direction: Direction) -> bool {
-        self.is_dead(nth) || self.failure == Some(Failure::OneWay(direction))
     }
 }
 

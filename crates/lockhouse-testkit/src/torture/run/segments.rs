@@ -13,14 +13,11 @@ use crate::rows;
 use crate::torture::crew::{Client, Crew};
 use crate::torture::life::UNUSED;
 use crate::torture::notes::{self, Notes};
-use crate::torture::segment::{PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
+use crate::torture::segment::{OURS, PLAIN, SLOTTED, Segment, TEMPLATE, TIMED, semaphores};
 use crate::torture::verdict::{self, Troubles};
 
 /// How long clients may take to be done with a segment.
 const END: Duration = Duration::from_secs(75);
-
-/// How the clients of a run are numbered: 0 is the run itself.
-pub(in crate::torture) const OURS: u32 = 0;
 
 impl Run<'_> {
     /// Ends what a dead client held, or possibly did: without a time to live, so that the others get on; and

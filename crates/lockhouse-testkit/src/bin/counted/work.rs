@@ -1,0 +1,17 @@
+//! What the workloads have in common.
+
+/// Extra work beside the workload, to see that the count detects it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slip {
+    None,
+    /// Each decision is made twice.
+    DecidesTwice,
+    /// Each decision adds up all that is held.
+    SumsHeld,
+}
+
+/// The `n`th id. They are in no order, as callers' are.
+pub(super) fn id(n: usize) -> String {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    format!("job-{:016x}", (n as u64).wrapping_mul(ODD))
+}
