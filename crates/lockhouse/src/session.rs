@@ -1,6 +1,7 @@
 //! [`Session`]: an owner's session that sends its heartbeats by itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockhouse_core::{EndReason, Owner, Ttl};
 use tokio::runtime::Handle;
