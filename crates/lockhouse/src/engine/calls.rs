@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Held, Holders, Kind, Page, Waiter};
 use lockhouse_core::{
-    Ask, CapacityChange, Cause, Command, Count, Definition, ExternalId, NamePrefix, Owner, Refusal,
-    Reply, Request, Semaphore, SemaphoreName,
+    Ask, CapacityChange, Cause, Command, Definition, ExternalId, NamePrefix, Owner, Refusal, Reply,
+    Request, Semaphore, SemaphoreName,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -32,7 +32,7 @@ impl Engine {
     /// Does `command`, and tries again as long as lapsed permits may have been in its way. It is
     /// refused only if a look for lapsed requests found none and no room since (P10), or if other
     /// callers were quicker each time. All tries share one deadline.
-    async fn submit(&self, command: Command) -> Result<Reply, Error> {
+    pub(super) async fn submit(&self, command: Command) -> Result<Reply, Error> {
         let deadline = retry::deadline();
         let mut looks = 0;
         loop {
