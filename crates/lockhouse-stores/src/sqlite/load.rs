@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use lockhouse_core::store::Error;
 use lockhouse_core::{
     ExternalId, Footprint, Grant, Loaded, Owner, OwnerSession, Request, Semaphore, SemaphoreName,
-    Timestamp,
 };
 use rusqlite::{CachedStatement, Connection};
 
