@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lockhouse::{Code, Lockhouse, Upkeep};
+use lockhouse::Lockhouse;
 
 use super::processes::Process;
 use super::{Report, say};
@@ -18,7 +18,7 @@ mod living;
 mod scene;
 
 pub(super) use living::live;
-use scene::{DELETED, FORGOTTEN, PURGE_AFTER, RESIZED, STEADY, is_fair, upkeep};
+use scene::{DELETED, FORGOTTEN, RESIZED, STEADY, upkeep};
 
 const AUDIT_EVERY: Duration = Duration::from_millis(200);
 

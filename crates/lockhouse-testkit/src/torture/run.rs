@@ -3,7 +3,7 @@
 mod segments;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,14 +16,13 @@ use super::crew::{Crew, StoreUrl};
 use super::database::Server;
 use super::faults::Fault;
 use super::notes::Notes;
-use super::plan::{LONGEST_TTL_MS, Plan, Round};
+use super::plan::{LONGEST_TTL_MS, Round};
 use super::report::Report;
 use super::segment::Segment;
 use super::size::Size;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::work;
-use crate::broken::{UNLOCKED, Unfair};
 use crate::database::Database;
 use crate::history::now_us;
 use crate::redis::{self, is_redis};

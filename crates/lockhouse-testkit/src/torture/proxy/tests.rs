@@ -5,6 +5,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::*;
+use crate::torture::plan::Direction;
 
 const SOON: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(10);
