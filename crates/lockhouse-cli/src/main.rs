@@ -19,6 +19,7 @@ mod notice;
 mod output;
 mod place;
 mod service_manager;
+mod setting;
 mod settings;
 mod table;
 mod traces;

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
-use serde::Serialize;
 use toml::{Table, Value};
 
 use crate::args::{Cli, Task};
+use crate::setting::{From, Setting};
 use crate::verbs::Verb;
 
 /// The flags that are no settings: they control what to do with the settings or how to print, or
@@ -36,33 +36,6 @@ const URL_VARIABLE: &str = "LOCKHOUSE_URL";
 
 /// How similar an unknown key and a known one must be, from 0 to 1, to suggest the known one.
 const ALIKE: f64 = 0.75;
-
-/// A setting that is in effect.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Setting {
-    /// Its key in the file.
-    pub(crate) key: String,
-    /// Its values, most often one. Without credentials.
-    pub(crate) values: Vec<String>,
-    /// Where it is from.
-    pub(crate) from: From,
-    /// Whether it is a switch, which its flag alone turns on.
-    pub(crate) is_switch: bool,
-    flag: String,
-    variable: Option<String>,
-    default: Option<String>,
-    meaning: String,
-}
-
-/// Where a setting is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum From {
-    Flag,
-    Variable,
-    File,
-    Default,
-}
 
 /// Reads `args`, and the file of settings that they name.
 pub(crate) fn parse(mut args: Vec<OsString>) -> Result<Cli, Error> {
@@ -225,28 +198,4 @@ fn words(flag: &Arg, value: Value) -> Result<Vec<OsString>, &'static str> {
             .map(|word| vec![word])
             .ok_or("a text or a number"),
     }
-}
-
-/// The settings as a file, with the source of each.
-pub(crate) fn as_file(settings: &[Setting]) -> String {
-    let lines = settings.iter().map(|setting| {
-        let Setting {
-            key, values, from, ..
-        } = setting;
-        let from = match from {
-            From::Flag => "flag",
-            From::Variable => "variable",
-            From::File => "file",
-            From::Default => "default",
-        };
-        let value = match &values[..] {
-            [] if setting.is_switch => "false".to_owned(),
-            [] => return format!("# {key} is not set\n"),
-            [one] if setting.is_switch || one.parse::<i64>().is_ok() => one.clone(),
-            [one] => Value::from(one.as_str()).to_string(),
-            all => Value::from(all.to_vec()).to_string(),
-        };
-        format!("{key} = {value} # {from}\n")
-    });
-    lines.collect()
 }

@@ -8,7 +8,6 @@
 //! callers without one have one together; the next line that is written says how many were left out. Texts of callers are cut.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -20,12 +19,14 @@ use std::time::Duration;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, IntoResponseParts, Response, ResponseParts};
+use axum::response::Response;
 use lockhouse::Timestamp;
 use lockhouse_wire as wire;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::access::Principal;
+pub(crate) use crate::audited::Audited;
+use crate::audited::REFUSE;
 use crate::peer::Peer;
 use crate::rate::{Rate, Rates};
 
@@ -108,48 +109,6 @@ impl fmt::Debug for AuditLog {
 
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
-}
-
-const REFUSE: &str = "refuse";
-
-/// An action that a handler did, or an access that it refused.
-#[derive(Clone, Debug)]
-pub(crate) struct Audited(Map<String, Value>);
-
-impl Audited {
-    /// Access was refused.
-    pub(crate) fn refused(code: &str, detail: &str) -> Self {
-        Self::new(REFUSE, "code", code).with("detail", detail)
-    }
-
-    /// `action` was done to the `kind` called `name`.
-    pub(crate) fn new(action: &str, kind: &str, name: impl fmt::Display) -> Self {
-        let mut members = Map::new();
-        members.insert("action".into(), action.into());
-        members.insert(kind.into(), name.to_string().into());
-        Self(members)
-    }
-
-    /// Adds a member.
-    pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
-        self.0.insert(member.into(), value.into());
-        self
-    }
-}
-
-impl IntoResponseParts for Audited {
-    type Error = Infallible;
-
-    fn into_response_parts(self, mut parts: ResponseParts) -> Result<ResponseParts, Infallible> {
-        parts.extensions_mut().insert(self);
-        Ok(parts)
-    }
-}
-
-impl IntoResponse for Audited {
-    fn into_response(self) -> Response {
-        (self, ()).into_response()
-    }
 }
 
 /// Writes the line of a call, if there is one.

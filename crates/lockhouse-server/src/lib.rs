@@ -26,6 +26,7 @@
 mod access;
 mod answer;
 mod audit;
+mod audited;
 mod body;
 mod connection;
 mod connections;

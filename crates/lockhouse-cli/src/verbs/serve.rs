@@ -18,7 +18,7 @@ use crate::global::Global;
 use crate::hold::{Signals, or_signal};
 use crate::place::{self, Place};
 use crate::service_manager;
-use crate::settings::{self, Setting};
+use crate::setting::{Setting, as_file};
 use crate::traces::{self, Traces};
 use crate::upkeep::{Ages, Intervals};
 
@@ -291,7 +291,7 @@ impl Serve {
         }
         global.output.print(
             || json!({"settings": self.settings}),
-            || settings::as_file(&self.settings).trim_end().to_owned(),
+            || as_file(&self.settings).trim_end().to_owned(),
         )?;
         Ok(Exit::OK)
     }

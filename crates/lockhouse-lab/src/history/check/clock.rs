@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::distance::{Distance, signed};
 use super::facts::Facts;
-use super::scene::{SLACK_US, Scene};
+use super::scene::Scene;
 use super::sessions;
+use super::slack::SLACK_US;
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, FELLOWS, NEVER, Operation, Promise, Violation};
 

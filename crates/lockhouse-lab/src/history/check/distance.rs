@@ -2,7 +2,8 @@
 //! moment of its call.
 
 use super::facts::Facts;
-use super::scene::{SLACK_US, Scene};
+use super::scene::Scene;
+use super::slack::SLACK_US;
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, Operation, Promise, Violation};
 

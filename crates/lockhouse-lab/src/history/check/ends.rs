@@ -4,7 +4,8 @@ use lockhouse::Upkeep;
 
 use super::distance::Distance;
 use super::facts::Facts;
-use super::scene::{SLACK_US, Scene};
+use super::scene::Scene;
+use super::slack::SLACK_US;
 use crate::history::rows::{PermitRow, Rows};
 use crate::history::{Answer, Asked, Call, Operation, Promise, Violation};
 

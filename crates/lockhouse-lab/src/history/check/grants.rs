@@ -1,7 +1,8 @@
 //! P5 and P6: an ask is granted once, and whole.
 
 use super::facts::Facts;
-use super::scene::{SLACK_US, Scene};
+use super::scene::Scene;
+use super::slack::SLACK_US;
 use crate::history::rows::PermitRow;
 use crate::history::{Answer, Asked, Held, Operation, Promise, Refused, Violation};
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::ends;
 use super::facts::Facts;
-use super::scene::{SLACK_US, Scene};
+use super::scene::Scene;
+use super::slack::SLACK_US;
 use super::templates::Templates;
 use crate::history::{Answer, Call, Operation, Promise, Violation};
 

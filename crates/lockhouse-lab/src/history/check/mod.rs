@@ -7,7 +7,7 @@
 //! the first call that may have got it was begun, until an answer says that it is over, or until the
 //! latest moment at which its time can have passed: its time to live after the call was answered.
 //! These use nothing but the monotonic clock of the machine that the clients are on; the store's
-//! clock is that of the rows. [`SLACK_US`](scene::SLACK_US) is granted to the difference in pace of the two.
+//! clock is that of the rows. [`SLACK_US`](slack::SLACK_US) is granted to the difference in pace of the two.
 //!
 //! | | by the rows | by the history, and by both |
 //! |---|---|---|
@@ -51,6 +51,7 @@ mod room;
 mod scene;
 mod sessions;
 mod sizes;
+mod slack;
 mod templates;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::facts::Facts;
 use super::keys::Keys;
-use super::scene::{SLACK_US, Scene};
+use super::scene::Scene;
+use super::slack::SLACK_US;
 use super::templates::Templates;
 use crate::history::{Answer, Call, NEVER, Operation, Promise, Refused, Violation};
 

@@ -6,9 +6,6 @@ use super::facts::{self, Facts};
 use crate::history::rows::Rows;
 use crate::history::{Moved, Operation};
 
-/// How much the monotonic clock and the store's may drift apart in the life of a request.
-pub(crate) const SLACK_US: u64 = 20_000;
-
 /// A history in order, by requests.
 pub(super) struct Scene<'a> {
     pub(super) rows: Option<&'a Rows>,

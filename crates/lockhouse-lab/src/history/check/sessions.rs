@@ -3,7 +3,7 @@
 //! A session goes on for as long as the last heartbeat said. One that was not answered may be heard at
 //! any time from its beginning on, or never.
 
-use super::scene::SLACK_US;
+use super::slack::SLACK_US;
 use crate::history::{Answer, Call, NEVER, Operation};
 
 /// The first moment from `from` on at which a session of these heartbeats, in the order in which they
