@@ -15,6 +15,7 @@ mod credentials;
 ))]
 mod lapsed;
 mod memory;
+mod misconfigured;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -37,7 +38,9 @@ mod walk;
 
 use std::sync::Arc;
 
-use lockhouse_core::store::{Error, FullStore, Kind};
+use lockhouse_core::store::{Error, FullStore};
+
+use misconfigured::configuration;
 
 pub use credentials::{refuse_misplaced, without_credentials};
 pub use memory::{Memory, MemoryTransaction};
@@ -58,7 +61,7 @@ pub use sqlite::Sqlite;
 /// It does not connect yet; the first call does. `memory:` is a new store every time.
 ///
 /// # Errors
-/// [`Kind::Configuration`] if the URL is malformed, or names a store that is unknown or not built
+/// [`Kind::Configuration`](lockhouse_core::store::Kind::Configuration) if the URL is malformed, or names a store that is unknown or not built
 /// in.
 pub fn open(url: &str) -> Result<Arc<dyn FullStore>, Error> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
@@ -78,8 +81,4 @@ pub fn open(url: &str) -> Result<Arc<dyn FullStore>, Error> {
              postgres://USER@HOST/NAME or redis://HOST",
         )),
     }
-}
-
-fn configuration(context: impl Into<String>) -> Error {
-    Error::new(Kind::Configuration, context)
 }

@@ -4,7 +4,7 @@ use lockhouse_core::store::Error;
 use redis::aio::MultiplexedConnection;
 use redis::{InfoDict, RedisResult};
 
-use crate::configuration;
+use crate::misconfigured::configuration;
 
 /// The parts of INFO that a connection checks, and how often the server writes its log to disk.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use lockhouse_core::store::Error;
 use redis::{Client, IntoConnectionInfo, RedisResult};
 use url::Url;
 
-use crate::{configuration, refuse_misplaced};
+use crate::misconfigured::configuration;
+use crate::refuse_misplaced;
 
 /// The default namespace.
 const NAMESPACE: &str = "lockhouse";

@@ -5,7 +5,7 @@ use std::path::{self, PathBuf};
 
 use lockhouse_core::store::Error;
 
-use crate::configuration;
+use crate::misconfigured::configuration;
 
 /// The file that `url` names. Everything between `sqlite:` and the first `?` is the path, taken
 /// literally: `%20` is no space. The path is absolute, so that it stays the same file when the
