@@ -1,12 +1,16 @@
-//! In no crate do two source files import each other.
+//! In no crate do source files import each other, not even in a larger circle.
 //!
 //! A file imports another if it names something that the other defines, by a path that begins with `crate`, `super`,
 //! `self` or a module, in a `use` or anywhere else. A name that a module re-exports counts as an import of the file that
 //! defines it. Method calls and macros are not followed. Modules of unit tests are passed over.
 
+mod tokens;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use tokens::{is_name, tokens};
 
 /// A module's place in its crate: the names from the root to it.
 type ModulePath = Vec<String>;
@@ -199,6 +203,18 @@ impl Reader<'_> {
         ahead.all(|(i, token)| self.peek(i) == *token)
     }
 
+    /// Whether the next tokens are `[cfg(test)] mod`, or the same with further conditions.
+    fn is_module_of_tests(&self) -> bool {
+        let rest = self.tokens.get(self.at..).unwrap_or_default();
+        let end = rest.iter().position(|token| token == "]");
+        let Some((attribute, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
+            return false;
+        };
+        self.peek_all(&["[", "cfg", "("])
+            && attribute.iter().any(|token| token == "test")
+            && after.get(1).is_some_and(|token| token == "mod")
+    }
+
     /// Passes over the next module, with its body.
     fn skip_module(&mut self) {
         let mut depth = 0;
@@ -236,9 +252,7 @@ impl Reader<'_> {
                 "}" if depth == 0 => break,
                 "}" => depth -= 1,
                 // A module of tests may use what its parent's file is there for.
-                "#" if self.peek_all(&["[", "cfg", "(", "test", ")", "]", "mod"]) => {
-                    self.skip_module();
-                }
+                "#" if self.is_module_of_tests() => self.skip_module(),
                 "mod" if self.peek(1) == ";" || self.peek(1) == "{" => {
                     let name = self.next().unwrap_or_default();
                     let child: ModulePath = path.iter().chain([&name]).cloned().collect();
@@ -310,114 +324,37 @@ impl Reader<'_> {
     }
 }
 
-fn is_name(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
-}
-
-/// Names, `::` and single other characters, without comments and literals.
-fn tokens(source: &str) -> Vec<String> {
-    let chars: Vec<char> = source.chars().collect();
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    let starts = |at: usize, text: &str| {
-        text.chars()
-            .enumerate()
-            .all(|(i, c)| chars.get(at + i) == Some(&c))
-    };
-    while let Some(&c) = chars.get(at) {
-        if starts(at, "//") {
-            while chars.get(at).is_some_and(|c| *c != '\n') {
-                at += 1;
-            }
-        } else if starts(at, "/*") {
-            let mut depth = 0;
-            while at < chars.len() {
-                if starts(at, "/*") {
-                    depth += 1;
-                    at += 2;
-                } else if starts(at, "*/") {
-                    depth -= 1;
-                    at += 2;
-                    if depth == 0 {
-                        break;
-                    }
-                } else {
-                    at += 1;
-                }
-            }
-        } else if c == '"' {
-            let from = at;
-            at += 1;
-            while chars.get(at).is_some_and(|c| *c != '"') {
-                at += if chars[at] == '\\' { 2 } else { 1 };
-            }
-            at += 1;
-            tokens.push(chars[from..at].iter().collect());
-        } else if c == 'r' && (starts(at, "r\"") || starts(at, "r#\"") || starts(at, "r##\""))
-            || starts(at, "br\"")
-            || starts(at, "br#\"")
-        {
-            while chars[at] != '#' && chars[at] != '"' {
-                at += 1;
-            }
-            let hashes = chars[at..].iter().take_while(|c| **c == '#').count();
-            at += hashes + 1;
-            let end = format!("\"{}", "#".repeat(hashes));
-            while at < chars.len() && !starts(at, &end) {
-                at += 1;
-            }
-            at += end.len();
-        } else if c == '\'' {
-            // A character, or else a lifetime.
-            if chars.get(at + 1) == Some(&'\\') {
-                at += 3;
-                while chars.get(at).is_some_and(|c| *c != '\'') {
-                    at += 1;
-                }
-                at += 1;
-            } else if chars.get(at + 2) == Some(&'\'') {
-                at += 3;
-            } else {
-                at += 1;
-            }
-        } else if c.is_alphanumeric() || c == '_' {
-            let name: String = chars[at..]
-                .iter()
-                .take_while(|c| c.is_alphanumeric() || **c == '_')
-                .collect();
-            at += name.chars().count();
-            tokens.push(name);
-        } else if starts(at, "::") {
-            tokens.push("::".to_owned());
-            at += 2;
-        } else {
-            if !c.is_whitespace() {
-                tokens.push(c.to_string());
-            }
-            at += 1;
-        }
-    }
-    tokens
-}
-
-/// Pairs of files of the crate with the root `file` that import each other, with the names as examples.
-fn pairs(file: &Path) -> Vec<(PathBuf, PathBuf, String)> {
+/// Circles of files of the crate with the root `file`: in each the imports that close it, with a name of each as an example.
+fn circles(file: &Path) -> Vec<Vec<String>> {
     let all = Crate::read(file);
     let imports = all.imports();
-    let mut pairs = Vec::new();
+    let mut reached: BTreeMap<&Path, BTreeSet<&Path>> = BTreeMap::new();
+    for file in imports.keys() {
+        let mut next = vec![*file];
+        let from = reached.entry(file).or_default();
+        while let Some(file) = next.pop() {
+            let imported = imports.get(file).into_iter().flat_map(BTreeMap::keys);
+            next.extend(imported.filter(|file| from.insert(file)));
+        }
+    }
+    let are_in_circle = |one: &Path, other: &Path| {
+        let reaches =
+            |from: &Path, to: &Path| reached.get(from).is_some_and(|all| all.contains(to));
+        reaches(one, other) && reaches(other, one)
+    };
+    let mut circles: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
     for (file, imported) in &imports {
         for (other, name) in imported {
-            let back = imports.get(other).and_then(|back| back.get(file));
-            if let Some(back) = back.filter(|_| file < other) {
-                pairs.push((
-                    file.to_path_buf(),
-                    other.to_path_buf(),
-                    format!("{name}, {back}"),
-                ));
+            let mut first = imports.keys().filter(|first| are_in_circle(first, file));
+            if are_in_circle(file, other)
+                && let Some(first) = first.next()
+            {
+                let import = format!("{} imports {}: {name}", file.display(), other.display());
+                circles.entry(first).or_default().push(import);
             }
         }
     }
-    pairs
+    circles.into_values().collect()
 }
 
 /// The roots of all libraries, programs, tests, benchmarks and examples of the workspace.
@@ -449,20 +386,23 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_two_files_import_each_other() {
+fn no_files_import_each_other_in_a_circle() {
     let roots = roots();
     assert!(roots.len() > 50, "{roots:#?}");
-    let found: Vec<_> = roots.iter().flat_map(|root| pairs(root)).collect();
+    let found: Vec<_> = roots.iter().flat_map(|root| circles(root)).collect();
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The checker is checked: two files that import each other through a re-export are found. An import in one direction is not,
-/// nor one by a module of tests.
+/// The checker is checked: two files that import each other through a re-export are found, and three in a circle. An import in
+/// one direction is not, nor one by a module of tests.
 #[test]
 fn files_that_import_each_other_are_found() {
     let folder = new_folder();
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-    write("lib.rs", "mod a; mod b; mod c; mod d; mod e; pub use a::A;");
+    write(
+        "lib.rs",
+        "mod a; mod b; mod c; mod d; mod e; mod f; mod g; mod h; pub use a::A;",
+    );
     write("a.rs", "use crate::b::B; pub struct A(B);");
     write(
         "b.rs",
@@ -474,12 +414,15 @@ fn files_that_import_each_other_are_found() {
     );
     write(
         "d.rs",
-        "pub struct D; #[cfg(test)] mod tests { use crate::e::E; fn e() { E {}; } }",
+        "pub struct D; #[cfg(all(test, unix))] mod tests { use crate::e::E; fn e() { E {}; } }",
     );
     write("e.rs", "use crate::d::D; pub struct E(D);");
-    let pairs = pairs(&folder.join("lib.rs"));
-    assert_eq!(pairs.len(), 1, "{pairs:?}");
-    assert!(pairs[0].0.ends_with("a.rs") && pairs[0].1.ends_with("b.rs"));
+    write("f.rs", "pub struct F(Box<crate::g::G>);");
+    write("g.rs", "pub struct G(Box<crate::h::H>);");
+    write("h.rs", "pub struct H(Box<super::f::F>, crate::e::E);");
+    let circles = circles(&folder.join("lib.rs"));
+    let sizes: Vec<_> = circles.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [2, 3], "{circles:#?}");
     fs::remove_dir_all(folder).unwrap();
 }
 
