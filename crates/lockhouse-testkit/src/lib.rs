@@ -22,6 +22,7 @@ pub mod replicated;
 pub mod rows;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod stoppable;
 pub mod store_conformance;
 pub mod torture;
 pub mod watched;

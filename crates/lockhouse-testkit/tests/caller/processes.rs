@@ -1,17 +1,14 @@
 //! Callers in processes of their own, which are killed, or stopped until their TTL has passed.
 
-use std::fs;
 use std::pin::pin;
-use std::process::Stdio;
 use std::time::Duration;
 
 use lockhouse::EndReason;
 use lockhouse_testkit::database::Database;
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::{sleep, timeout};
+use lockhouse_testkit::stoppable::Stoppable;
+use tokio::time::timeout;
 
 use crate::{Caller, LONG, SOON, TTL, granted};
 
@@ -24,63 +21,11 @@ on_each_store! { sql:
 const VERBS: [&str; 2] = ["held", "finish"];
 
 /// A process with an open transaction that has paid and run a statement.
-struct Teller {
-    process: Child,
-    stdin: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Teller {
-    async fn start(place: &Place, verb: &str, id: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_holder"))
-            .args(["pay", place.url(), verb, id])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut teller = Self {
-            stdin: process.stdin.take().unwrap(),
-            lines: BufReader::new(process.stdout.take().unwrap()).lines(),
-            process,
-        };
-        assert_eq!(teller.line().await, "done");
-        teller
-    }
-
-    async fn line(&mut self) -> String {
-        let line = timeout(SOON, self.lines.next_line()).await;
-        line.expect("it says something").unwrap().unwrap()
-    }
-
-    /// SIGKILL; it is gone when this returns.
-    async fn kill(mut self) {
-        self.process.kill().await.unwrap();
-    }
-
-    async fn stop(&self) {
-        self.signal("-STOP").await;
-        let stat = format!("/proc/{}/stat", self.process.id().unwrap());
-        let stopped = async {
-            while !fs::read_to_string(&stat).unwrap().contains(") T ") {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(SOON, stopped).await.expect("it is stopped");
-    }
-
-    /// Lets it go on, and commit.
-    async fn commit(&mut self) {
-        self.stdin.write_all(b"\n").await.unwrap();
-        self.signal("-CONT").await;
-        assert_eq!(self.line().await, "committed");
-    }
-
-    async fn signal(&self, signal: &str) {
-        let pid = self.process.id().unwrap().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status().await;
-        assert!(sent.unwrap().success());
-    }
+async fn teller(place: &Place, verb: &str, id: &str) -> Stoppable {
+    let arguments = ["pay", place.url(), verb, id];
+    let mut teller = Stoppable::start(env!("CARGO_BIN_EXE_holder"), &arguments);
+    assert_eq!(teller.line().await, "done");
+    teller
 }
 
 async fn payments(place: &Place, id: &str) -> i64 {
@@ -101,7 +46,7 @@ async fn a_killed_callers_payment_is_undone_and_its_request_is_held(place: Place
     let lockhouse = set_up(&place).await;
     for verb in VERBS {
         let before = granted(&lockhouse, "s", verb, LONG).await;
-        let teller = Teller::start(&place, verb, verb).await;
+        let teller = teller(&place, verb, verb).await;
         teller.kill().await;
         // Until the database has seen the connection break, the row is locked.
         let mut caller = Caller::open(&place).await;
@@ -121,13 +66,15 @@ async fn a_caller_that_was_stopped_past_its_ttl_commits_before_anybody_is_grante
     let lockhouse = set_up(&place).await;
     for verb in VERBS {
         let before = granted(&lockhouse, "s", verb, BRIEF).await;
-        let mut teller = Teller::start(&place, verb, verb).await;
+        let mut teller = teller(&place, verb, verb).await;
         teller.stop().await;
         let semaphore = lockhouse.semaphore("s");
         let mut next = pin!(semaphore.acquire());
         timeout(BRIEF + TTL, &mut next).await.unwrap_err();
         assert_eq!(payments(&place, verb).await, 0, "{verb}");
-        teller.commit().await;
+        teller.enter().await;
+        teller.go_on().await;
+        assert_eq!(teller.line().await, "committed");
         let next = timeout(SOON, next).await.unwrap().unwrap();
         assert!(next.fence("s") > before.permits[0].fence);
         assert_eq!(payments(&place, verb).await, 1, "{verb}");
@@ -147,7 +94,7 @@ async fn after_a_caller_is_killed_past_its_ttl_the_next_waiter_is_granted(place:
     let lockhouse = set_up(&place).await;
     for verb in VERBS {
         granted(&lockhouse, "s", verb, BRIEF).await;
-        let teller = Teller::start(&place, verb, verb).await;
+        let teller = teller(&place, verb, verb).await;
         teller.stop().await;
         let semaphore = lockhouse.semaphore("s");
         let mut next = pin!(semaphore.acquire());

@@ -9,6 +9,7 @@ use lockhouse::{Ask, Code, Count, Error, ExternalId, Lockhouse, Request, Semapho
 use lockhouse_core::store::{Batch, Error as StoreError, FullStore, Kind, Layer, Store};
 use lockhouse_core::{Command, Footprint, Outcome, Semaphore};
 use lockhouse_stores::Memory;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -113,6 +114,16 @@ async fn acquire(
     lockhouse.acquire(ask, wait).await
 }
 
+/// A call that waits.
+fn waits(
+    lockhouse: &Lockhouse,
+    id: &'static str,
+    on: &'static str,
+) -> JoinHandle<Result<(Request, bool), Error>> {
+    let lockhouse = lockhouse.clone();
+    tokio::spawn(async move { acquire(&lockhouse, id, on, LONG).await })
+}
+
 /// P5: the second call is answered with the grant of the first, though there is no room for both.
 #[tokio::test(start_paused = true)]
 async fn a_call_with_the_id_of_a_grant_is_answered_although_a_lock_wait_timed_out() {
@@ -120,10 +131,7 @@ async fn a_call_with_the_id_of_a_grant_is_answered_although_a_lock_wait_timed_ou
     acquire(&lockhouse, "held", "free", Duration::ZERO)
         .await
         .unwrap();
-    let calls = [(); 2].map(|()| {
-        let lockhouse = lockhouse.clone();
-        tokio::spawn(async move { acquire(&lockhouse, "same", "free", LONG).await })
-    });
+    let calls = [(); 2].map(|()| waits(&lockhouse, "same", "free"));
     sleep(Duration::from_secs(2)).await;
     store.times_out.store(1, Ordering::SeqCst);
     lockhouse.release("held").await.unwrap();
@@ -144,10 +152,7 @@ async fn an_ask_that_finds_no_room_in_a_locked_row_waits_in_line() {
         .await
         .unwrap();
     sleep(Duration::from_secs(2)).await;
-    let waits = tokio::spawn({
-        let lockhouse = lockhouse.clone();
-        async move { acquire(&lockhouse, "waits", "locked", LONG).await }
-    });
+    let waits = waits(&lockhouse, "waits", "locked");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(lockhouse.status("locked").await.unwrap().waiting, 1);
     let short = acquire(&lockhouse, "short", "locked", Duration::from_secs(3)).await;
@@ -163,10 +168,7 @@ async fn an_ask_that_finds_no_room_in_a_locked_row_waits_in_line() {
 async fn a_locked_row_costs_asks_for_others_no_read() {
     let (lockhouse, store) = Locking::open(Duration::from_secs(20)).await;
     sleep(Duration::from_secs(2)).await;
-    let waits = tokio::spawn({
-        let lockhouse = lockhouse.clone();
-        async move { acquire(&lockhouse, "waits", "locked", LONG).await }
-    });
+    let waits = waits(&lockhouse, "waits", "locked");
     sleep(Duration::from_secs(1)).await;
     for id in 0..5 {
         let id = format!("stranger-{id}");
@@ -187,10 +189,7 @@ async fn a_waiter_is_entered_in_the_line_soon_after_the_row_is_free() {
         .await
         .unwrap();
     sleep(Duration::from_secs(2)).await;
-    let waits = tokio::spawn({
-        let lockhouse = lockhouse.clone();
-        async move { acquire(&lockhouse, "waits", "locked", LONG).await }
-    });
+    let waits = waits(&lockhouse, "waits", "locked");
     sleep(store.end + SOON - Instant::now()).await;
     let locked = store.memory.semaphore(&name("locked")).await.unwrap();
     assert_eq!(locked.unwrap().line.entries().len(), 1);
