@@ -37,21 +37,48 @@ fn waits(lockhouse: &Lockhouse, id: &'static str) -> JoinHandle<(Instant, Permit
     })
 }
 
+/// Two servers on one store. Somebody holds `deploy`; a caller of the first server waits for it, and behind that one of the
+/// second.
+struct Scene {
+    _house: House,
+    servers: [Running; 2],
+    clients: [Lockhouse; 2],
+    held: Permit,
+    first: JoinHandle<(Instant, Permit)>,
+    second: JoinHandle<(Instant, Permit)>,
+}
+
+impl Scene {
+    async fn of(place: &Place) -> Self {
+        let house = House::at(place.url());
+        house.text(&["create", "deploy", "1"]);
+        let holder = place.client().await;
+        let held = holder.request_with_id("held").permits("deploy", 1);
+        let held = held.acquire().await.unwrap();
+        let (one, its_url) = house.serve("127.0.0.1:0");
+        let (two, other_url) = house.serve("127.0.0.1:0");
+        let at_one = Lockhouse::connect(&its_url).await.unwrap();
+        let at_two = Lockhouse::connect(&other_url).await.unwrap();
+        let first = waits(&at_one, "first");
+        sleep(APART).await;
+        let second = waits(&at_two, "second");
+        Self {
+            _house: house,
+            servers: [one, two],
+            clients: [at_one, at_two],
+            held,
+            first,
+            second,
+        }
+    }
+}
+
 async fn a_stopped_server_neither_oversteps_nor_loses_its_callers_places(place: Place) {
-    let house = House::at(place.url());
-    house.text(&["create", "deploy", "1"]);
-    let holder = place.client().await;
-    let held = holder.request_with_id("held").permits("deploy", 1);
-    let held = held.acquire().await.unwrap();
-    let (one, its_url) = house.serve("127.0.0.1:0");
-    let (_two, other_url) = house.serve("127.0.0.1:0");
-    let at_one = Lockhouse::connect(&its_url).await.unwrap();
-    let at_two = Lockhouse::connect(&other_url).await.unwrap();
-    let first = waits(&at_one, "first");
+    let scene = Scene::of(&place).await;
+    let (held, first, second) = (scene.held, scene.first, scene.second);
+    let ([one, _], [_, at_two]) = (&scene.servers, &scene.clients);
     sleep(APART).await;
-    let second = waits(&at_two, "second");
-    sleep(APART).await;
-    let third = waits(&at_two, "third");
+    let third = waits(at_two, "third");
     sleep(APART).await;
 
     one.signal(Signal::SIGSTOP);
@@ -114,20 +141,11 @@ async fn a_stopped_run_neither_oversteps_nor_loses_its_place(place: Place) {
 }
 
 async fn a_killed_server_delays_those_behind_its_callers_once(place: Place) {
-    let house = House::at(place.url());
-    house.text(&["create", "deploy", "1"]);
-    let holder = place.client().await;
-    let held = holder.request_with_id("held").permits("deploy", 1);
-    let held = held.acquire().await.unwrap();
-    let (one, its_url) = house.serve("127.0.0.1:0");
-    let (_two, other_url) = house.serve("127.0.0.1:0");
-    let at_one = Lockhouse::connect(&its_url).await.unwrap();
-    let at_two = Lockhouse::connect(&other_url).await.unwrap();
-    let first = waits(&at_one, "first");
+    let scene = Scene::of(&place).await;
+    let (held, first, second) = (scene.held, scene.first, scene.second);
+    let ([one, _], [_, at_two]) = (&scene.servers, &scene.clients);
     sleep(APART).await;
-    let second = waits(&at_two, "second");
-    sleep(APART).await;
-    let third = waits(&at_two, "third");
+    let third = waits(at_two, "third");
     sleep(APART).await;
 
     one.signal(Signal::SIGKILL);
@@ -152,18 +170,8 @@ async fn a_killed_server_delays_those_behind_its_callers_once(place: Place) {
 
 /// A client waits in calls of 20 s.
 async fn a_wait_in_several_calls_keeps_its_place_against_another_server(place: Place) {
-    let house = House::at(place.url());
-    house.text(&["create", "deploy", "1"]);
-    let holder = place.client().await;
-    let held = holder.request_with_id("held").permits("deploy", 1);
-    let held = held.acquire().await.unwrap();
-    let (_one, its_url) = house.serve("127.0.0.1:0");
-    let (_two, other_url) = house.serve("127.0.0.1:0");
-    let at_one = Lockhouse::connect(&its_url).await.unwrap();
-    let at_two = Lockhouse::connect(&other_url).await.unwrap();
-    let first = waits(&at_one, "first");
-    sleep(APART).await;
-    let second = waits(&at_two, "second");
+    let scene = Scene::of(&place).await;
+    let (held, first, second) = (scene.held, scene.first, scene.second);
     sleep(Duration::from_secs(22)).await;
     held.release().await.unwrap();
     let (_, first) = first.await.unwrap();
