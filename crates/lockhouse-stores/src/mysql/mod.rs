@@ -54,13 +54,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
-use lockhouse_core::{
-    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
-};
+use lockhouse_core::{Changes, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp};
 
-use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql};
+use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, RowIds, Script, Sql};
 use crate::walk::Stretch;
-pub use driver::MySqlServer;
+pub(crate) use driver::MySqlServer;
 use sql::{Text, Time};
 
 /// Keeps permits in a MySQL (8.0.17 or newer) or MariaDB (10.6 or newer) database.
@@ -113,10 +111,11 @@ pub fn mysql_options(url: &str) -> Result<sqlx::mysql::MySqlConnectOptions, Erro
 
 impl Dialect for MySqlServer {
     /// MySQL and MariaDB have no notifications.
-    type Bell = ();
+    type Notifier = ();
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const SELECT_TO_LOCK: &'static str = load::SELECT;
     const BY_TEMPLATE: [&'static str; 2] = [
         "lockhouse_semaphore s FORCE INDEX (template)",
         "lockhouse_semaphore s FORCE INDEX (used)",
@@ -135,14 +134,6 @@ impl Dialect for MySqlServer {
         Time(time)
     }
 
-    fn load(footprint: &Footprint) -> Script {
-        load::script(footprint)
-    }
-
-    fn known(ids: &BTreeSet<&ExternalId>) -> String {
-        load::known(ids)
-    }
-
     fn permits(ids: &[u64]) -> Script {
         load::permits(ids)
     }
@@ -155,20 +146,12 @@ impl Dialect for MySqlServer {
         save::Noted { mark, value }
     }
 
+    fn with_permits(chosen: &str) -> Script {
+        read::with_permits(chosen)
+    }
+
     fn make_ready(rows: &[Semaphore]) -> Script {
         save::make_ready(rows)
-    }
-
-    fn named(names: &[SemaphoreName]) -> Script {
-        read::named(names)
-    }
-
-    fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script {
-        read::semaphores(names, page)
-    }
-
-    fn request(external_id: &ExternalId) -> Script {
-        read::request(external_id)
     }
 
     fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
@@ -264,9 +247,13 @@ impl Dialect for MySqlServer {
         recount::write_counts(id, in_use, fence, slots)
     }
 
-    fn bell(_: &Arc<Hosts<Self>>) {}
+    fn notifier(_: &Arc<Hosts<Self>>) {}
 
-    async fn rung((): &(), _: &BTreeSet<SemaphoreName>, _: ProcessId) -> BTreeSet<SemaphoreName> {
+    async fn changed(
+        (): &(),
+        _: &BTreeSet<SemaphoreName>,
+        _: ProcessId,
+    ) -> BTreeSet<SemaphoreName> {
         std::future::pending().await
     }
 

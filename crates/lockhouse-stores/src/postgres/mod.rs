@@ -26,15 +26,15 @@
 //!   deleted until the batch defines it.
 //!
 //! This folder has the SQL: `load` and `save` write the two packets, `read` and `due` find rows,
-//! `purge` deletes old rows, `recount` verifies, `bell` notifies, `schema` migrates, `sql` writes
+//! `purge` deletes old rows, `recount` verifies, `notifier` notifies, `schema` migrates, `sql` writes
 //! literals, and `error` knows the codes. The code that runs the SQL is in `crate::sql`, which the
 //! stores on servers share.
 
-mod bell;
 mod driver;
 mod due;
 mod error;
 mod load;
+mod notifier;
 #[cfg(test)]
 mod plans;
 mod purge;
@@ -51,14 +51,12 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
-use lockhouse_core::{
-    Changes, ExternalId, Footprint, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
-};
+use lockhouse_core::{Changes, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp};
 
-use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, Names, RowIds, Script, Sql, values};
+use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, RowIds, Script, Sql, values};
 use crate::walk::Stretch;
-use bell::Bell;
-pub use driver::PostgresServer;
+pub(crate) use driver::PostgresServer;
+use notifier::Notifier;
 use sql::{Text, Time};
 
 /// Keeps permits in a PostgreSQL database (14 or newer, in UTF-8).
@@ -119,10 +117,11 @@ pub fn postgres_options(url: &str) -> Result<sqlx::postgres::PgConnectOptions, E
 }
 
 impl Dialect for PostgresServer {
-    type Bell = Bell;
+    type Notifier = Notifier;
 
     const BEGIN: &'static str = sql::BEGIN;
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
+    const SELECT_TO_LOCK: &'static str = "SELECT";
     const BY_TEMPLATE: [&'static str; 2] = ["lockhouse_semaphore s", "lockhouse_semaphore s"];
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "clock_timestamp()";
@@ -138,14 +137,6 @@ impl Dialect for PostgresServer {
         Time(time)
     }
 
-    fn load(footprint: &Footprint) -> Script {
-        load::script(footprint)
-    }
-
-    fn known(ids: &BTreeSet<&ExternalId>) -> String {
-        load::known(ids)
-    }
-
     fn permits(ids: &[u64]) -> Script {
         load::permits(ids)
     }
@@ -158,6 +149,10 @@ impl Dialect for PostgresServer {
         value
     }
 
+    fn with_permits(chosen: &str) -> Script {
+        read::with_permits(chosen)
+    }
+
     fn make_ready(rows: &[Semaphore]) -> Script {
         Script::of(format_args!(
             "INSERT INTO lockhouse_semaphore \
@@ -165,18 +160,6 @@ impl Dialect for PostgresServer {
              ON CONFLICT (name) DO NOTHING",
             values::new_semaphores::<Self>(rows)
         ))
-    }
-
-    fn named(names: &[SemaphoreName]) -> Script {
-        read::named(names)
-    }
-
-    fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script {
-        read::semaphores(names, page)
-    }
-
-    fn request(external_id: &ExternalId) -> Script {
-        read::request(external_id)
     }
 
     fn stretch(owner: Option<&Owner>, stretch: &Stretch) -> String {
@@ -273,16 +256,16 @@ impl Dialect for PostgresServer {
         recount::write_counts(id, in_use, fence, slots)
     }
 
-    fn bell(hosts: &Arc<Hosts<Self>>) -> Bell {
-        Bell::new(hosts)
+    fn notifier(hosts: &Arc<Hosts<Self>>) -> Notifier {
+        Notifier::new(hosts)
     }
 
-    async fn rung(
-        bell: &Bell,
+    async fn changed(
+        notifier: &Notifier,
         on: &BTreeSet<SemaphoreName>,
         process: ProcessId,
     ) -> BTreeSet<SemaphoreName> {
-        bell.rung(on, process).await
+        notifier.changed(on, process).await
     }
 
     async fn migrate(lease: &mut Lease<Self>, found: u32) -> Result<(), Error> {

@@ -16,6 +16,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 
 use super::sql::Text;
 use super::{Postgres, PostgresServer, load, purge, save};
+use crate::sql::load::script;
 use crate::sql::rows::TextRow as _;
 use crate::sql::{Lease, RowIds, Script, list};
 
@@ -32,7 +33,7 @@ async fn locked_rows_are_found_by_unique_indexes_and_sorted_before() {
         rows += more;
         for asked in [1, 2, 64, 1500, 12_000] {
             let mut lease = lend(&store).await;
-            let load = load::script(&footprint(asked));
+            let load = script::<PostgresServer>(&footprint(asked));
             let save = ended(asked);
             let purges = purged(asked);
             let permits = load::permits(&(1..=asked as u64).collect::<Vec<_>>());

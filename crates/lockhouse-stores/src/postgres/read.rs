@@ -1,45 +1,9 @@
 //! The SQL of the reads.
 
-use lockhouse_core::store::Page;
-use lockhouse_core::{ExternalId, SemaphoreName};
+use lockhouse_core::SemaphoreName;
 
 use super::sql::{PERMITS, Text};
-use crate::sql::{Names, Script, list, rows};
-
-pub(super) fn named(names: &[SemaphoreName]) -> Script {
-    Script::of(format_args!(
-        "SELECT {} FROM lockhouse_semaphore s \
-         WHERE s.name IN ({}) AND s.deleted_at IS NULL",
-        rows::SEMAPHORE,
-        list(names.iter().map(|name| Text(name.as_str())))
-    ))
-}
-
-pub(super) fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script {
-    let after = page.after.as_ref().map(SemaphoreName::as_str);
-    let mut which = format!("s.name>{}", Text(after.unwrap_or_default()));
-    if let Names::Existing(prefix) = names {
-        which += " AND s.deleted_at IS NULL";
-        if let Some(prefix) = prefix {
-            which += &format!(" AND s.name>={}", Text(prefix.as_str()));
-            if let Some(end) = prefix.end() {
-                which += &format!(" AND s.name<{}", Text(&end));
-            }
-        }
-    }
-    Script::of(format_args!(
-        "SELECT {} FROM lockhouse_semaphore s WHERE {which} ORDER BY s.name LIMIT {}",
-        rows::SEMAPHORE,
-        page.limit
-    ))
-}
-
-pub(super) fn request(external_id: &ExternalId) -> Script {
-    with_permits(&format!(
-        "SELECT r.* FROM lockhouse_permit_request r WHERE r.external_id={}",
-        Text(external_id.as_str())
-    ))
-}
+use crate::sql::{Script, rows};
 
 pub(super) fn history(name: &SemaphoreName, limit: u32) -> Script {
     Script::of(format_args!(

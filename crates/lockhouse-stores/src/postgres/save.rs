@@ -4,7 +4,7 @@ use lockhouse_core::Changes;
 use lockhouse_core::store::Error;
 
 use super::PostgresServer;
-use super::bell;
+use super::notifier;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
 
@@ -77,8 +77,8 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
             list(owners)
         ));
     }
-    if let Some(ring) = bell::ring(&changes.freed) {
-        script.add(ring);
+    if let Some(notify) = notifier::notify(&changes.freed) {
+        script.add(notify);
     }
     script.commit();
     Ok(script)

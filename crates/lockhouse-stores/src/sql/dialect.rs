@@ -2,8 +2,7 @@
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{
-    Changes, ExternalId, Footprint, NamePrefix, Owner, ProcessId, Semaphore, SemaphoreName, Slots,
-    Timestamp,
+    Changes, NamePrefix, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -18,7 +17,7 @@ use crate::walk::Stretch;
 
 /// Which semaphores are listed.
 #[derive(Clone, Debug)]
-pub enum Names {
+pub(crate) enum Names {
     /// Semaphores that are not deleted, and whose names begin with this prefix.
     Existing(Option<NamePrefix>),
     /// All semaphores, including deleted ones.
@@ -47,13 +46,18 @@ pub struct ByKey {
 /// reads.
 pub trait Dialect: Driver {
     /// Notifies of changes by other processes.
-    type Bell: fmt::Debug + Send + Sync + 'static;
+    type Notifier: fmt::Debug + Send + Sync + 'static;
 
     /// Begins a transaction.
     const BEGIN: &'static str;
 
-    /// Semaphores, requests and owners' sessions.
+    /// Semaphores, requests and owners' sessions. A row is found by its key's index, and rows are
+    /// locked in its order, which is byte order.
     const BY_KEY: [ByKey; 3];
+
+    /// The beginning of a SELECT that locks rows. It waits for all of them for at most half a second
+    /// (P13), if the session does not already see to that.
+    const SELECT_TO_LOCK: &'static str;
 
     /// Semaphores by their template and capacity, and by their template and their last use.
     const BY_TEMPLATE: [&'static str; 2];
@@ -80,14 +84,6 @@ pub trait Dialect: Driver {
     /// `time` as a literal, in UTC, to the microsecond.
     fn time(time: Timestamp) -> impl Display;
 
-    /// Begins a transaction that locks `footprint` in its order, and reads the clock last. Returns
-    /// the semaphores, requests and sessions that exist, each kind only if the footprint has any,
-    /// and then the rows of [`add_unlocked`](super::load::add_unlocked).
-    fn load(footprint: &Footprint) -> Script;
-
-    /// The SELECT of those of `ids` that exist. It locks nothing.
-    fn known(ids: &BTreeSet<&ExternalId>) -> String;
-
     /// The permits of the requests `ids`.
     fn permits(ids: &[u64]) -> Script;
 
@@ -98,17 +94,11 @@ pub trait Dialect: Driver {
     /// `mark` when it comes to the row, for [`NOTED`](Self::NOTED).
     fn noted(mark: u64, value: u64) -> impl Display;
 
+    /// The requests that `chosen` selects, with their permits.
+    fn with_permits(chosen: &str) -> Script;
+
     /// Inserts `rows`, unless they exist, and commits.
     fn make_ready(rows: &[Semaphore]) -> Script;
-
-    /// The semaphores among `names`, of which there is at least one, that are not deleted.
-    fn named(names: &[SemaphoreName]) -> Script;
-
-    /// The semaphores of `page`, of those that `names` selects.
-    fn semaphores(names: &Names, page: &Page<SemaphoreName>) -> Script;
-
-    /// The request with its permits.
-    fn request(external_id: &ExternalId) -> Script;
 
     /// A SELECT of the entries of a stretch of the index of live requests, or of `owner`'s live
     /// requests, in its order.
@@ -183,11 +173,11 @@ pub trait Dialect: Driver {
     fn write_counts(id: u64, in_use: u32, fence: u64, slots: Option<&Slots>) -> Script;
 
     /// The notifications of the server at `options`. It does not connect yet.
-    fn bell(hosts: &Arc<Hosts<Self>>) -> Self::Bell;
+    fn notifier(hosts: &Arc<Hosts<Self>>) -> Self::Notifier;
 
     /// Waits until one of `on` may have changed for `process`. Returns which ones.
-    fn rung(
-        bell: &Self::Bell,
+    fn changed(
+        notifier: &Self::Notifier,
         on: &BTreeSet<SemaphoreName>,
         process: ProcessId,
     ) -> impl Future<Output = BTreeSet<SemaphoreName>> + Send;

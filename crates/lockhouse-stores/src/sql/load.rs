@@ -1,14 +1,14 @@
 //! Reads the locked rows: the answers to the first of a batch's two packets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Epoch, Footprint, Grant, Loaded, Request};
+use lockhouse_core::{Epoch, ExternalId, Footprint, Grant, Loaded, Request};
 
 use super::dialect::{ByKey, Dialect};
 use super::row_ids::RowIds;
 use super::rows::{self, TextRow};
-use super::script::Script;
+use super::script::{Script, list};
 
 /// The loaded rows, and their ids.
 #[derive(Debug)]
@@ -17,9 +17,46 @@ pub(crate) struct Snapshot {
     pub(crate) ids: RowIds,
 }
 
+/// Begins a transaction that locks `footprint` in its order, and reads the clock last. Returns the
+/// semaphores, requests and sessions that exist, each kind only if the footprint has any, and then
+/// the rows of [`add_unlocked`].
+pub(crate) fn script<D: Dialect>(footprint: &Footprint) -> Script {
+    let mut script = Script::transaction(D::BEGIN);
+    let mut add = |columns: &str, ByKey { table, key }: &ByKey, keys: String| {
+        if !keys.is_empty() {
+            script.add(format_args!(
+                "{} {columns} FROM {table} WHERE {key} IN ({keys}) ORDER BY {key} FOR UPDATE",
+                D::SELECT_TO_LOCK
+            ));
+        }
+    };
+    let [semaphores, requests, owners] = &D::BY_KEY;
+    let names = list(
+        footprint
+            .semaphores
+            .iter()
+            .map(|name| D::text(name.as_str())),
+    );
+    add(rows::SEMAPHORE, semaphores, names);
+    let ids = list(footprint.requests.iter().map(|id| D::text(id.as_str())));
+    add(rows::REQUEST, requests, ids);
+    let names = list(footprint.owners.iter().map(|owner| D::text(owner.as_str())));
+    add(rows::SESSION, owners, names);
+    add_unlocked::<D>(&mut script, footprint);
+    script.add(D::CLOCK);
+    script
+}
+
+/// The SELECT of those of `ids` that exist. It locks nothing.
+pub(crate) fn known<D: Dialect>(ids: &BTreeSet<&ExternalId>) -> String {
+    let [_, ByKey { table, key }, _] = &D::BY_KEY;
+    let ids = list(ids.iter().map(|id| D::text(id.as_str())));
+    format!("SELECT r.id FROM {table} WHERE {key} IN ({ids})")
+}
+
 /// Reads the rows of `footprint` that are not locked. It comes after the locks, so it sees every
 /// commit that the batch waited for.
-pub(crate) fn add_unlocked<D: Dialect>(script: &mut Script, footprint: &Footprint) {
+fn add_unlocked<D: Dialect>(script: &mut Script, footprint: &Footprint) {
     if footprint.epoch {
         let [ByKey { table, key }, ..] = &D::BY_KEY;
         script.add(format_args!(
@@ -36,7 +73,7 @@ pub(crate) fn add_unlocked<D: Dialect>(script: &mut Script, footprint: &Footprin
     }
 }
 
-/// Reads the answers to [`Dialect::load`](super::Dialect::load). The requests have no permits yet.
+/// Reads the answers to [`script`]. The requests have no permits yet.
 pub(crate) fn snapshot(
     footprint: &Footprint,
     answers: Vec<Vec<impl TextRow>>,

@@ -26,9 +26,11 @@ mod host;
 mod hosts;
 mod ids;
 mod known;
-mod load;
+pub(crate) mod load;
 mod locked;
 mod peer;
+#[cfg(test)]
+pub(crate) mod plan_rows;
 mod pool;
 mod purge;
 mod read;
@@ -54,14 +56,13 @@ use lockhouse_core::store::{Error, Kind};
 use tracing::Instrument as _;
 
 use crate::lapsed::Looks;
-pub(crate) use dialect::{ByKey, Dialect, Look, Names};
+pub(crate) use dialect::{ByKey, Dialect, Look};
 pub(crate) use driver::{Driver, Pieces, ReadOnly};
 pub(crate) use error::servers_word;
 pub(crate) use host::Host;
 pub(crate) use hosts::Hosts;
 use ids::Ids;
 use known::Known;
-pub(crate) use load::add_unlocked;
 pub(crate) use pool::{Lease, Pool};
 pub(crate) use row_ids::RowIds;
 pub(crate) use script::{Inserts, Script, list};
@@ -88,7 +89,7 @@ pub(crate) struct Inner<D: Dialect> {
     pub(crate) ids: Ids,
     known: Known,
     looks: Looks,
-    bell: D::Bell,
+    notifier: D::Notifier,
 }
 
 impl<D: Dialect> Sql<D> {
@@ -99,7 +100,7 @@ impl<D: Dialect> Sql<D> {
             ids: Ids::new(),
             known: Known::new(),
             looks: Looks::default(),
-            bell: D::bell(&hosts),
+            notifier: D::notifier(&hosts),
             pool: Arc::new(Pool::new(hosts, location.connections)),
         }))
     }

@@ -9,12 +9,12 @@ use lockhouse_core::{
 };
 
 use super::Inner;
-use super::dialect::{Dialect, Names};
+use super::dialect::{ByKey, Dialect, Names};
 use super::driver::RowOf;
 use super::load::add_permits;
 use super::pool::Lease;
 use super::rows;
-use super::script::Script;
+use super::script::{Script, list};
 
 /// How long a read may take.
 pub(crate) const READ: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(crate) async fn named<D: Dialect>(
     let mut semaphores = Vec::new();
     let mut left = vec![names];
     while let Some(names) = left.pop() {
-        let script = D::named(names);
+        let script = find::<D>(names);
         if names.len() > 1 && !lease.takes(&script) {
             let (first, second) = names.split_at(names.len() / 2);
             left.extend([second, first]);
@@ -57,7 +57,7 @@ pub(crate) async fn semaphores<D: Dialect>(
     page: &Page<SemaphoreName>,
 ) -> Result<Vec<Semaphore>, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    let script = D::semaphores(names, page);
+    let script = page_of::<D>(names, page);
     let found = select(&mut lease, &script, "listing semaphores").await?;
     let semaphores = found.iter().map(|row| Ok(rows::semaphore(row)?.1));
     semaphores.collect()
@@ -68,8 +68,47 @@ pub(crate) async fn request<D: Dialect>(
     external_id: &ExternalId,
 ) -> Result<Option<Request>, Error> {
     let mut lease = store.pool.lend(READ).await?;
-    let mut found = requests(&mut lease, &D::request(external_id), "reading a request").await?;
+    let script = by_id::<D>(external_id);
+    let mut found = requests(&mut lease, &script, "reading a request").await?;
     Ok(found.pop().map(|(_, request)| request))
+}
+
+/// The request with its permits.
+fn by_id<D: Dialect>(external_id: &ExternalId) -> Script {
+    let [_, ByKey { table, key }, _] = &D::BY_KEY;
+    let id = D::text(external_id.as_str());
+    D::with_permits(&format!("SELECT r.* FROM {table} WHERE {key}={id}"))
+}
+
+/// The semaphores among `names`, of which there is at least one, that are not deleted.
+pub(crate) fn find<D: Dialect>(names: &[SemaphoreName]) -> Script {
+    let [ByKey { table, key }, ..] = &D::BY_KEY;
+    Script::of(format_args!(
+        "SELECT {} FROM {table} WHERE {key} IN ({}) AND s.deleted_at IS NULL",
+        rows::SEMAPHORE,
+        list(names.iter().map(|name| D::text(name.as_str())))
+    ))
+}
+
+/// The semaphores of `page`, of those that `names` selects.
+pub(crate) fn page_of<D: Dialect>(names: &Names, page: &Page<SemaphoreName>) -> Script {
+    let [ByKey { table, key }, ..] = &D::BY_KEY;
+    let after = page.after.as_ref().map(SemaphoreName::as_str);
+    let mut which = format!("{key}>{}", D::text(after.unwrap_or_default()));
+    if let Names::Existing(prefix) = names {
+        which += " AND s.deleted_at IS NULL";
+        if let Some(prefix) = prefix {
+            which += &format!(" AND {key}>={}", D::text(prefix.as_str()));
+            if let Some(end) = prefix.end() {
+                which += &format!(" AND {key}<{}", D::text(&end));
+            }
+        }
+    }
+    Script::of(format_args!(
+        "SELECT {} FROM {table} WHERE {which} ORDER BY {key} LIMIT {}",
+        rows::SEMAPHORE,
+        page.limit
+    ))
 }
 
 pub(crate) async fn history<D: Dialect>(

@@ -280,7 +280,7 @@ impl<D: Dialect> Notification for Sql<D> {
         on: &BTreeSet<SemaphoreName>,
         process: ProcessId,
     ) -> BTreeSet<SemaphoreName> {
-        D::rung(&self.0.bell, on, process).await
+        D::changed(&self.0.notifier, on, process).await
     }
 }
 

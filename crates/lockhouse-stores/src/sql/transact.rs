@@ -80,7 +80,10 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
     async fn load(&mut self, footprint: &Footprint) -> Result<Loaded, Error> {
         self.lease.roll_back().await;
         self.touched.extend(footprint.clone());
-        let answers = self.lease.run(&D::load(footprint), CONTEXT).await?;
+        let answers = self
+            .lease
+            .run(&load::script::<D>(footprint), CONTEXT)
+            .await?;
         let mut snapshot = load::snapshot(footprint, answers)?;
         add_permits(&mut self.lease, &self.store.known, &mut snapshot).await?;
         self.ids = snapshot.ids;
@@ -145,7 +148,7 @@ impl<D: Dialect> SqlTransaction<'_, D> {
         ids: &BTreeSet<&ExternalId>,
         nothing_to_save: bool,
     ) -> Result<bool, Error> {
-        let known = D::known(ids);
+        let known = load::known::<D>(ids);
         let script = match nothing_to_save {
             true => Script::after_rollback(known),
             false => Script::within(known),

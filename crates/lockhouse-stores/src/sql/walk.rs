@@ -11,7 +11,7 @@ use lockhouse_core::{Request, SemaphoreName};
 use super::Inner;
 use super::dialect::Dialect;
 use super::pool::Lease;
-use super::read::{READ, requests, select};
+use super::read::{READ, find, requests, select};
 use super::rows;
 use super::script::Script;
 use crate::walk::Walk;
@@ -50,7 +50,7 @@ async fn semaphore_id<D: Dialect>(
     lease: &mut Lease<D>,
     name: &SemaphoreName,
 ) -> Result<Option<u64>, Error> {
-    let found = select(lease, &D::named(std::slice::from_ref(name)), CONTEXT).await?;
+    let found = select(lease, &find::<D>(std::slice::from_ref(name)), CONTEXT).await?;
     let id = found.first().map(|row| Ok(rows::semaphore(row)?.0));
     id.transpose()
 }

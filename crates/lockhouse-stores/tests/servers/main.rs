@@ -5,7 +5,6 @@
 #![cfg(all(feature = "mysql", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-mod bell;
 mod breaking;
 mod database;
 mod due;
@@ -14,6 +13,7 @@ mod locking;
 mod migrating;
 mod misconfigured;
 mod mysql;
+mod notifier;
 mod owners;
 mod postgres;
 mod proxy;

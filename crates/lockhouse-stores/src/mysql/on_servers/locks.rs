@@ -9,7 +9,8 @@ use lockhouse_core::{
 
 use super::{MARIADB, MYSQL, SEMAPHORES, column, database, lend, remove, run, server};
 use crate::mysql::sql::Text;
-use crate::mysql::{MySql, load, purge, save};
+use crate::mysql::{MySql, MySqlServer, load, purge, save};
+use crate::sql::load::script;
 use crate::sql::{RowIds, Script, list};
 
 #[tokio::test]
@@ -36,7 +37,7 @@ async fn finds_what_it_locks_by_the_unique_indexes(variable: &str) {
         rows += more;
         for asked in [1, 2, 64, 1500, 12_000] {
             let mut lease = lend(&store, variable).await;
-            let load = load::script(&footprint(asked));
+            let load = script::<MySqlServer>(&footprint(asked));
             let save = ended(asked);
             let purges = purged(asked);
             let permits = load::permits(&(1..=asked as u64).collect::<Vec<_>>());

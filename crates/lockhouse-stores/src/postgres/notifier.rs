@@ -56,8 +56,8 @@ type Slot = u8;
 /// A statement that notifies the processes that wait for `freed`. `None` if `freed` is empty.
 ///
 /// The payload is the slot, and the process that the permits are left to, if any.
-pub(super) fn ring(freed: &[Freed]) -> Option<String> {
-    let rings: BTreeSet<_> = freed
+pub(super) fn notify(freed: &[Freed]) -> Option<String> {
+    let all: BTreeSet<_> = freed
         .iter()
         .map(|freed| (slot(&freed.semaphore), freed.left_to))
         .collect();
@@ -65,9 +65,9 @@ pub(super) fn ring(freed: &[Freed]) -> Option<String> {
         None => format!("'{slot}'"),
         Some(process) => format!("'{slot} {process}'"),
     };
-    let mut all = rings.iter();
-    let first = all.next()?;
-    if rings.len() == 1 {
+    let mut each = all.iter();
+    let first = each.next()?;
+    if all.len() == 1 {
         // A statement without FROM is cheaper for the server.
         return Some(format!(
             "SELECT pg_notify('{CHANNEL}',{}) WHERE NOT pg_try_advisory_xact_lock({LOCKS},{})",
@@ -75,13 +75,13 @@ pub(super) fn ring(freed: &[Freed]) -> Option<String> {
             first.0
         ));
     }
-    let rings = rings
+    let all = all
         .iter()
-        .map(|ring| format!("({},{})", ring.0, payload(ring)));
+        .map(|one| format!("({},{})", one.0, payload(one)));
     Some(format!(
-        "SELECT pg_notify('{CHANNEL}',told) FROM (VALUES {}) bell(slot,told) \
+        "SELECT pg_notify('{CHANNEL}',told) FROM (VALUES {}) freed(slot,told) \
          WHERE NOT pg_try_advisory_xact_lock({LOCKS},slot)",
-        list(rings)
+        list(all)
     ))
 }
 
@@ -106,7 +106,7 @@ fn slot(name: &SemaphoreName) -> Slot {
 }
 
 /// Notifies this process of releases in other processes.
-pub struct Bell {
+pub struct Notifier {
     hosts: Arc<Hosts<PostgresServer>>,
     shared: Arc<Shared>,
 }
@@ -116,7 +116,7 @@ pub struct Bell {
 struct Shared {
     state: Mutex<State>,
     /// Wakes the waiters.
-    rung: Notify,
+    notified: Notify,
     /// Wakes the listener when the wanted slots change.
     wanted: Notify,
 }
@@ -125,7 +125,7 @@ struct Shared {
 struct State {
     /// The slots to listen on, and until when.
     wanted: BTreeMap<Slot, Instant>,
-    rung: BTreeSet<Slot>,
+    notified: BTreeSet<Slot>,
     /// The process that waits.
     process: ProcessId,
     is_listening: bool,
@@ -139,7 +139,7 @@ impl State {
     }
 }
 
-impl Bell {
+impl Notifier {
     pub(super) fn new(hosts: &Arc<Hosts<PostgresServer>>) -> Self {
         Self {
             hosts: Arc::clone(hosts),
@@ -148,27 +148,27 @@ impl Bell {
     }
 
     /// The semaphores among `on` that may have changed for `process`.
-    pub(super) async fn rung(
+    pub(super) async fn changed(
         &self,
         on: &BTreeSet<SemaphoreName>,
         process: ProcessId,
     ) -> BTreeSet<SemaphoreName> {
         self.shared.state().process = process;
         loop {
-            let mut rung = pin!(self.shared.rung.notified());
-            rung.as_mut().enable();
+            let mut notified = pin!(self.shared.notified.notified());
+            notified.as_mut().enable();
             let changed = self.look(on);
             if !changed.is_empty() {
                 return changed;
             }
-            rung.await;
+            notified.await;
         }
     }
 
     /// The semaphores among `on` that were notified. Starts a listener for the others.
     fn look(&self, on: &BTreeSet<SemaphoreName>) -> BTreeSet<SemaphoreName> {
         let mut state = self.shared.state();
-        let rung = std::mem::take(&mut state.rung);
+        let notified = std::mem::take(&mut state.notified);
         let until = Instant::now() + KEPT;
         for name in on {
             if state.wanted.insert(slot(name), until).is_none() {
@@ -186,21 +186,21 @@ impl Bell {
             // and that drop locks the mutex.
             tokio::spawn(listening.go_on(Arc::clone(&self.hosts)));
         }
-        let is_rung = |name: &&SemaphoreName| rung.contains(&slot(name));
-        on.iter().filter(is_rung).cloned().collect()
+        let is_notified = |name: &&SemaphoreName| notified.contains(&slot(name));
+        on.iter().filter(is_notified).cloned().collect()
     }
 }
 
-impl Drop for Bell {
+impl Drop for Notifier {
     fn drop(&mut self) {
         self.shared.state().wanted.clear();
         self.shared.wanted.notify_one();
     }
 }
 
-impl fmt::Debug for Bell {
+impl fmt::Debug for Notifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bell").finish_non_exhaustive()
+        f.debug_struct("Notifier").finish_non_exhaustive()
     }
 }
 
@@ -209,9 +209,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self, slots: impl IntoIterator<Item = Slot>) {
-        self.state().rung.extend(slots);
-        self.rung.notify_waiters();
+    fn notify(&self, slots: impl IntoIterator<Item = Slot>) {
+        self.state().notified.extend(slots);
+        self.notified.notify_waiters();
     }
 }
 
@@ -285,7 +285,7 @@ impl Listening {
             let new: Vec<_> = wanted.difference(&held).copied().collect();
             if !new.is_empty() {
                 lock(&mut listener, "pg_advisory_lock_shared", &new).await?;
-                self.shared.ring(new);
+                self.shared.notify(new);
             }
             if checked.elapsed() >= CHECKED_EVERY {
                 let old: Vec<_> = held.difference(&wanted).copied().collect();
@@ -300,7 +300,7 @@ impl Listening {
                 told = listener.try_recv() => {
                     let told = told?.ok_or_else(lost)?;
                     let process = self.shared.state().process;
-                    self.shared.ring(self::told(told.payload(), process));
+                    self.shared.notify(self::told(told.payload(), process));
                 }
                 () = self.shared.wanted.notified() => {}
                 () = sleep(CHECKED_EVERY) => {}
@@ -355,8 +355,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_freed_rings_nothing() {
-        assert_eq!(ring(&[]), None);
+    fn nothing_freed_notifies_nothing() {
+        assert_eq!(notify(&[]), None);
     }
 
     fn freed(texts: &[&str], left_to: Option<ProcessId>) -> Vec<Freed> {
@@ -368,9 +368,9 @@ mod tests {
 
     #[test]
     fn semaphores_that_share_a_slot_are_notified_once() {
-        let once = ring(&freed(&["gpu"], None));
-        assert_eq!(ring(&freed(&["gpu", "gpu"], None)), once);
-        let both = ring(&freed(&["gpu", "backup-slots"], None)).unwrap();
+        let once = notify(&freed(&["gpu"], None));
+        assert_eq!(notify(&freed(&["gpu", "gpu"], None)), once);
+        let both = notify(&freed(&["gpu", "backup-slots"], None)).unwrap();
         assert!(both.contains("(140,'140'),(152,'152')"), "{both}");
     }
 
@@ -378,8 +378,8 @@ mod tests {
     #[test]
     fn permits_that_are_left_to_a_process_ring_for_it_alone() {
         let [one, other] = [ProcessId::new(1), ProcessId::new(u64::MAX)];
-        let ring = ring(&freed(&["gpu"], Some(one))).unwrap();
-        assert!(ring.contains("'152 0000000000000001'"), "{ring}");
+        let notify = notify(&freed(&["gpu"], Some(one))).unwrap();
+        assert!(notify.contains("'152 0000000000000001'"), "{notify}");
         assert_eq!(told("152 0000000000000001", one), Some(152));
         assert_eq!(told("152 0000000000000001", other), None);
         assert_eq!(told("152", other), Some(152));
