@@ -11,6 +11,7 @@
 
 mod callers;
 mod gaps;
+mod in_turn;
 mod rows;
 
 use std::env;
@@ -24,6 +25,7 @@ use tokio::time::sleep;
 
 use callers::call_for;
 use gaps::calls_in_locked_gaps_are_told_and_done_once_they_are_free;
+use in_turn::a_row_that_others_use_in_turn_is_served_while_another_is_locked;
 use rows::{Rows, lock, set_up};
 
 const LONGEST_CALL: Duration = Duration::from_millis(1_500);
@@ -44,6 +46,7 @@ on_each_store! { row locks:
     a_locked_gap_of_owners_delays_only_new_sessions_in_it_at_one_engine,
     a_locked_gap_of_owners_delays_only_new_sessions_in_it_at_two_engines,
     calls_in_locked_gaps_are_told_and_done_once_they_are_free,
+    a_row_that_others_use_in_turn_is_served_while_another_is_locked,
 }
 
 async fn locked_requests_delay_only_their_own_calls_at_one_engine(place: Place) {

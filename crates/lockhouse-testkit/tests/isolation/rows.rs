@@ -131,6 +131,11 @@ pub(crate) async fn lock(place: &Place, rows: Rows, number: usize) -> Database {
     session
 }
 
+/// The statement that locks the row of `number`.
+pub(crate) fn lock_statement(place: &Place, rows: Rows, number: usize) -> String {
+    rows.lock(place, number)
+}
+
 fn isolation(place: &Place, level: &str) -> String {
     let characteristics = match place.url().starts_with("postgres") {
         true => "CHARACTERISTICS AS ",

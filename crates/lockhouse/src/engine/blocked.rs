@@ -7,8 +7,10 @@
 //!
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
 //! miss a row that many processes use in turn and that is seldom free. So the engine also waits for
-//! such a semaphore in the database's own lock queue, one at a time. No poll sees a locked
-//! [gap](Gap) between two rows, in which no row can be made, so the engine waits for gaps too.
+//! such semaphores in the database's own lock queue, a few at a time. If it gets one, nobody keeps
+//! that semaphore: others only use it in turn. For a while, the engine then waits for it as for any
+//! row that is free. No poll sees a locked [gap](Gap) between two rows, in which no row can be made,
+//! so the engine waits for gaps too.
 //!
 //! A poll locks the rows that it finds free for a moment, so hundreds of processes that poll one
 //! semaphore would keep it locked. Therefore a semaphore is polled less often the longer it has
@@ -29,6 +31,10 @@ const POLLED_FOR: Duration = Duration::from_millis(500);
 
 /// A locked row that no command has needed for this long is forgotten.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
+
+/// For this long after the engine got a semaphore from the database's lock queue, others are taken to
+/// use it in turn.
+const IN_TURN_FOR: Duration = Duration::from_secs(10);
 
 /// A semaphore is polled after this fraction of the time for which it has been locked, and at least
 /// this often.
@@ -61,6 +67,8 @@ pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
     /// Each command with the rows that it waits for.
     commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
+    /// The semaphores that others use in turn, and when the engine last found that.
+    in_turn: BTreeMap<SemaphoreName, Instant>,
 }
 
 impl Blocked {
@@ -136,13 +144,42 @@ impl Blocked {
     pub(super) fn lock(&mut self, locked: &Footprint) {
         let now = Instant::now();
         for row in rows(locked) {
+            // A poll would seldom find it free.
+            let waited_for = match &row {
+                Row::Semaphore(name) if self.in_turn.contains_key(name) => {
+                    now.checked_sub(POLLED_FOR)
+                }
+                _ => None,
+            };
             self.rows.entry(row).or_insert(Locked {
                 since: now,
                 polled: now,
-                waited_for: now,
+                waited_for: waited_for.unwrap_or(now),
                 needed: now,
             });
         }
+    }
+
+    /// Records that the engine got `name` from the database's lock queue, so that others use it in
+    /// turn. Returns the commands that wait for no other row.
+    pub(super) fn unlock_in_turn(&mut self, name: SemaphoreName) -> Vec<Queued> {
+        let free = Footprint {
+            semaphores: [name.clone()].into(),
+            ..Footprint::default()
+        };
+        self.in_turn.insert(name, Instant::now());
+        self.unlock(&free, &Footprint::default())
+    }
+
+    /// The rows of `footprint` that may be found locked before they are waited for. A semaphore that
+    /// others use in turn looks locked though nobody keeps it.
+    pub(super) fn worth_a_look(&mut self, footprint: &Footprint) -> Footprint {
+        self.in_turn
+            .retain(|_, found| found.elapsed() < IN_TURN_FOR);
+        let mut footprint = footprint.clone();
+        let is_kept = |name: &SemaphoreName| !self.in_turn.contains_key(name);
+        footprint.semaphores.retain(is_kept);
+        footprint
     }
 
     /// Records that of the rows `looked_at` only `locked` are still locked. Returns the commands

@@ -168,11 +168,15 @@ impl Running {
     /// While some row is known to be locked, others may be too. Then the batch looks for locked
     /// rows before it waits for them.
     async fn block_beforehand(&mut self) {
-        if self.driver.state().blocked.is_empty() {
-            return;
-        }
+        let rows = {
+            let blocked = &mut self.driver.state().blocked;
+            if blocked.is_empty() {
+                return;
+            }
+            blocked.worth_a_look(&self.lane.batch.footprint)
+        };
         let store = &*self.driver.store;
-        match store.locked(&self.lane.batch.footprint).await {
+        match store.locked(&rows).await {
             Ok(locked) => drop(self.block(&locked).await),
             Err(error) => tracing::debug!(%error, "a batch could not look for locked rows"),
         }

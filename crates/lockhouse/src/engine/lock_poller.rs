@@ -16,6 +16,9 @@ use super::state::State;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 
+/// How many semaphores are waited for in the database's own lock queue at once.
+const MOST_WAITS: usize = 3;
+
 /// How long before its deadline a call gets the error that its row is locked.
 const MARGIN: Duration = Duration::from_millis(200);
 
@@ -65,13 +68,13 @@ impl Driver {
 
     /// Waits for `name` in the database's own lock queue.
     async fn wait_for(self, name: SemaphoreName) {
-        let looked_at = Footprint {
-            semaphores: [name.clone()].into(),
-            ..Footprint::default()
-        };
-        let look = Batch::new(vec![Command::look(name)]);
+        let look = Batch::new(vec![Command::look(name.clone())]);
         if self.store.transact(&look).await.is_ok() {
-            self.unlock(&looked_at, &Footprint::default());
+            let mut state = self.state();
+            let free = state.blocked.unlock_in_turn(name);
+            state.put_back(free);
+            drop(state);
+            self.call();
         }
     }
 }
@@ -79,9 +82,7 @@ impl Driver {
 impl LockPoller {
     async fn run(self) {
         let driver = &self.0;
-        let (mut waits, mut gaps): (Option<JoinHandle<()>>, Option<JoinHandle<()>>) = (None, None);
-        let is_over =
-            |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
+        let (mut waits, mut gaps): (Vec<JoinHandle<()>>, Option<JoinHandle<()>>) = (vec![], None);
         loop {
             // Processes that poll the same rows do not poll them in step.
             sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
@@ -90,11 +91,13 @@ impl LockPoller {
             }
             driver.poll_rows().await;
             driver.give_up();
-            if is_over(&waits) {
-                let name = driver.state().blocked.semaphore_to_wait_for();
-                waits = name.map(|name| tokio::spawn(driver.clone().wait_for(name)));
+            waits.retain(|wait| !wait.is_finished());
+            while waits.len() < MOST_WAITS
+                && let Some(name) = driver.state().blocked.semaphore_to_wait_for()
+            {
+                waits.push(tokio::spawn(driver.clone().wait_for(name)));
             }
-            if is_over(&gaps) {
+            if gaps.as_ref().is_none_or(JoinHandle::is_finished) {
                 let gap = driver.state().blocked.gap_to_wait_for();
                 gaps = gap.map(|gap| tokio::spawn(driver.clone().wait_for_gap(gap)));
             }
