@@ -119,6 +119,11 @@ impl Report {
         self.refusals
     }
 
+    /// Whether each of these was decided at least once.
+    pub(super) fn has_decided_all(&self) -> bool {
+        self.windows > 0 && self.refusals > 0 && self.in_turn > 0
+    }
+
     fn verdict(&self) -> &'static str {
         match self.violations[..] {
             [] => "nothing is broken",

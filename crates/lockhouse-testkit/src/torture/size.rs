@@ -36,7 +36,7 @@ pub struct Size {
     pub mends_late: bool,
     /// After so many rounds what was done is checked.
     pub rounds: usize,
-    /// Ends it when each fault has come once.
+    /// Ends it when each fault has come once, and each check has decided something.
     pub once: bool,
     /// Ends it at the first segment that broke a promise.
     pub until_broken: bool,

@@ -7,10 +7,10 @@
 //!
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
 //! miss a row that many processes use in turn and that is seldom free. So the engine also waits for
-//! such semaphores in the database's own lock queue, a few at a time. If it gets one, nobody keeps
-//! that semaphore: others only use it in turn. For a while, the engine then waits for it as for any
-//! row that is free. No poll sees a locked [gap](Gap) between two rows, in which no row can be made,
-//! so the engine waits for gaps too.
+//! such semaphores in the database's own lock queue, a few at a time, with the commands that need
+//! nothing else. If it gets one, nobody keeps that semaphore: others only use it in turn. For a
+//! while, the engine then waits for it as for any row that is free. No poll sees a locked
+//! [gap](Gap) between two rows, in which no row can be made, so the engine waits for gaps too.
 //!
 //! A poll locks the rows that it finds free for a moment, so hundreds of processes that poll one
 //! semaphore would keep it locked. Therefore a semaphore is polled less often the longer it has
@@ -67,6 +67,8 @@ pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
     /// Each command with the rows that it waits for.
     commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
+    /// The semaphores that the engine waits for in the database's lock queue. They are not polled.
+    waits: BTreeSet<SemaphoreName>,
     /// The semaphores that others use in turn, and when the engine last found that.
     in_turn: BTreeMap<SemaphoreName, Instant>,
 }
@@ -91,6 +93,7 @@ impl Blocked {
             let pause = match (row, waited_for.contains(row)) {
                 // The engine waits for it.
                 (Row::Gap(_), _) => continue,
+                (Row::Semaphore(name), _) if self.waits.contains(name) => continue,
                 (_, false) => SLOWEST,
                 (Row::Semaphore(_), true) => {
                     (now.duration_since(locked.since) / LOOKS).min(SLOWEST)
@@ -199,6 +202,19 @@ impl Blocked {
         self.take_if(|_, waits_for| waits_for.is_empty())
     }
 
+    /// Removes and returns the first commands, at most `most`, that touch `name` alone and wait for no
+    /// other row.
+    pub(super) fn take_for(&mut self, name: &SemaphoreName, most: usize) -> Vec<Queued> {
+        let row = Row::Semaphore(name.clone());
+        let mut left = most;
+        self.take_if(|queued, waits_for| {
+            let is_for_it = queued.touches == [name.clone()] && waits_for.iter().eq([&row]);
+            let goes = is_for_it && left > 0;
+            left -= usize::from(goes);
+            goes
+        })
+    }
+
     /// Removes and returns the commands for which `is_over` is true.
     pub(super) fn give_up(&mut self, mut is_over: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         self.take_if(|queued, _| is_over(queued))
@@ -212,12 +228,14 @@ impl Blocked {
     }
 
     /// The semaphore to wait for next in the database's lock queue, if commands wait for one that
-    /// has been locked for long.
+    /// has been locked for long. It is waited for until [`end_wait`](Self::end_wait).
     pub(super) fn semaphore_to_wait_for(&mut self) -> Option<SemaphoreName> {
         let now = Instant::now();
         let waited_for: BTreeSet<_> = waited_for(&self.commands).collect();
         let semaphores = self.rows.iter_mut().filter_map(|(row, locked)| match row {
-            Row::Semaphore(name) if waited_for.contains(row) => Some((name, locked)),
+            Row::Semaphore(name) if waited_for.contains(row) && !self.waits.contains(name) => {
+                Some((name, locked))
+            }
             _ => None,
         });
         let (name, locked) = semaphores.min_by_key(|(_, locked)| locked.waited_for)?;
@@ -225,7 +243,13 @@ impl Blocked {
             return None;
         }
         locked.waited_for = now;
+        self.waits.insert(name.clone());
         Some(name.clone())
+    }
+
+    /// Records that the engine no longer waits for `name` in the database's lock queue.
+    pub(super) fn end_wait(&mut self, name: &SemaphoreName) {
+        self.waits.remove(name);
     }
 
     /// The gap to wait for next. No poll sees gaps. One that no command waits for is looked at

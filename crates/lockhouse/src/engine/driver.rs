@@ -29,7 +29,7 @@ use tracing::Instrument as _;
 use super::apply::{Response, apply_outcomes, apply_set_aside};
 use super::grant_cache::GrantCache;
 use super::lane::{self, Lacking, Lane, SetAside};
-use super::queue::Touches;
+use super::queue::{LaneKind, Touches};
 use super::reply_to::Answer;
 use super::retry::{self, OnLock};
 use super::state::State;
@@ -129,6 +129,17 @@ impl Driver {
         }
         self.poll_locked_rows();
     }
+
+    /// Sends the batch of `lane` to the store, and its answers to the callers. Returns whether any of
+    /// its commands was decided.
+    pub(super) async fn run_lane(&self, lane: Lane) -> bool {
+        let span = lane.span();
+        let running = Running {
+            driver: self.clone(),
+            lane,
+        };
+        running.run().instrument(span).await
+    }
 }
 
 /// Sends the responses. This is done without holding the mutex: a caller that is dropped together
@@ -145,13 +156,15 @@ struct Running {
 }
 
 impl Running {
-    async fn run(mut self) {
+    async fn run(mut self) -> bool {
         let (begun, deadline) = (Instant::now(), retry::deadline());
         let mut answers = self.decide(deadline).await;
         self.ask_again_for_the_late(&mut answers, begun, deadline)
             .await;
+        let is_decided = answers.iter().any(Result::is_ok);
         self.answer(answers);
         self.gather().await;
+        is_decided
     }
 
     /// Blocks the commands that need one of the `locked` rows, or has them wait in line. Returns
@@ -170,7 +183,7 @@ impl Running {
     async fn block_beforehand(&mut self) {
         let rows = {
             let blocked = &mut self.driver.state().blocked;
-            if blocked.is_empty() {
+            if blocked.is_empty() || self.lane.kind == LaneKind::Locked {
                 return;
             }
             blocked.worth_a_look(&self.lane.batch.footprint)

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockhouse_core::store::Batch;
 use lockhouse_core::{Cause, Command, Footprint, Gap, SemaphoreName};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -68,14 +67,29 @@ impl Driver {
 
     /// Waits for `name` in the database's own lock queue.
     async fn wait_for(self, name: SemaphoreName) {
-        let look = Batch::new(vec![Command::look(name.clone())]);
-        if self.store.transact(&look).await.is_ok() {
-            let mut state = self.state();
-            let free = state.blocked.unlock_in_turn(name);
-            state.put_back(free);
-            drop(state);
-            self.call();
+        let wait = LockWait { driver: self, name };
+        let (driver, name) = (&wait.driver, &wait.name);
+        let lane = driver.state().take_for(name.clone());
+        if !driver.run_lane(lane).await {
+            return;
         }
+        let mut state = driver.state();
+        let free = state.blocked.unlock_in_turn(name.clone());
+        state.put_back(free);
+        drop(state);
+        driver.call();
+    }
+}
+
+/// A wait for a semaphore in the database's own lock queue. Dropping it lets another begin.
+struct LockWait {
+    driver: Driver,
+    name: SemaphoreName,
+}
+
+impl Drop for LockWait {
+    fn drop(&mut self) {
+        self.driver.state().blocked.end_wait(&self.name);
     }
 }
 

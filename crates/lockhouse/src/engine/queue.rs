@@ -90,6 +90,9 @@ pub(super) enum LaneKind {
     Semaphores,
     /// Commands that touch no semaphore.
     Others,
+    /// Commands on one semaphore that is locked. They wait in the database's own lock queue, and take
+    /// none of the lanes.
+    Locked,
 }
 
 #[derive(Debug, Default)]
@@ -124,6 +127,11 @@ impl Queue {
             batch,
             ..Self::default()
         }
+    }
+
+    /// The most commands in one transaction.
+    pub(super) fn batch(&self) -> usize {
+        self.batch
     }
 
     /// How many commands wait.
@@ -267,6 +275,7 @@ impl Queue {
         match kind {
             LaneKind::Semaphores => self.lanes -= 1,
             LaneKind::Others => self.others_are_in_lane = false,
+            LaneKind::Locked => {}
         }
         self.free(semaphores);
     }

@@ -10,7 +10,7 @@ use tracing::Span;
 use super::blocked::Blocked;
 use super::lane::Lane;
 use super::publication::Publisher;
-use super::queue::{Queue, Queued, Taken, Touches};
+use super::queue::{LaneKind, Queue, Queued, Taken, Touches};
 use super::reply_to::{Answer, Caller, ReplyTo};
 use super::waiting::{Wait, WaitingLine};
 use crate::Error;
@@ -90,6 +90,35 @@ impl State {
         let looks = looks(&mut taken, waiting);
         taken.commands.extend(looks);
         Some(Lane::new(taken))
+    }
+
+    /// A batch of the blocked commands that touch the locked semaphore `name` alone and wait for no
+    /// other row. Without any, it looks at the semaphore.
+    pub(super) fn take_for(&mut self, name: SemaphoreName) -> Lane {
+        let mut commands = self.blocked.take_for(&name, self.queue.batch());
+        for queued in &commands {
+            if let ReplyTo::Waiter(place) = &queued.reply_to {
+                self.waiting.unlock(*place);
+            }
+            self.waiting.expect(&queued.frees);
+        }
+        let waiting = &mut self.waiting;
+        commands.retain_mut(|queued| admit(queued, waiting));
+        let mut taken = Taken {
+            kind: LaneKind::Locked,
+            commands,
+            semaphores: [name.clone()].into(),
+        };
+        let looks = looks(&mut taken, &mut self.waiting);
+        taken.commands.extend(looks);
+        // It keeps no semaphore busy: while it waits, all commands on this one are blocked.
+        taken.semaphores.clear();
+        if taken.commands.is_empty() {
+            let look = Command::look(name);
+            let queued = Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine);
+            taken.commands.push(queued);
+        }
+        Lane::new(taken)
     }
 
     /// Queues this process's entry in the lines of the semaphores where a batch is due for the entry
