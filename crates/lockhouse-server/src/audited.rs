@@ -1,4 +1,4 @@
-//! What a handler tells the audit log.
+//! An action that a handler reports to the audit log.
 
 use std::convert::Infallible;
 use std::fmt;

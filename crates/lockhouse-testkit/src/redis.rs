@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use lockhouse_core::Timestamp;
+use lockhouse_lab::history::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
-
-use crate::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 
 /// The driver's own half second is too short for a look at all rows.
 const PATIENCE: Duration = Duration::from_secs(60);

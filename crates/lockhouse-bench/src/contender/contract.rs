@@ -1,4 +1,4 @@
-//! What a contender does.
+//! The traits of a contender and of its clients.
 
 use std::collections::BTreeMap;
 

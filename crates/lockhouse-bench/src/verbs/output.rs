@@ -1,4 +1,4 @@
-//! What the verbs print.
+//! The formats in which the verbs print.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What every store must do.
+//! The trait that every store implements, and its contract.
 
 use std::fmt;
 

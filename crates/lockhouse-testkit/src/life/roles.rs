@@ -1,4 +1,4 @@
-//! What the processes of the runs do.
+//! The roles that the processes of the runs have.
 
 use std::time::Duration;
 

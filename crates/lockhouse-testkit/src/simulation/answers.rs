@@ -1,4 +1,4 @@
-//! What callers were told so far.
+//! The answers that callers got so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What this process publishes of its waiters, and when. The [publisher](super::publisher) writes it.
+//! The lists of waiters that this process publishes, and when. The [publisher](super::publisher) writes them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;

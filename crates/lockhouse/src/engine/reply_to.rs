@@ -54,6 +54,10 @@ pub(super) struct Caller {
 
 /// The answer to a call.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all answers are of the large variant"
+)]
 pub(super) enum Answer {
     Decided(Answered),
     /// There was no room, and the call waits in line for this answer.

@@ -1,4 +1,4 @@
-//! What the algorithm has in common on all databases.
+//! The parts of the algorithm that are the same on all databases.
 
 /// How often an acquire or a release is tried, with the first attempt.
 pub(super) const ATTEMPTS: u32 = 3;

@@ -1,4 +1,4 @@
-//! What an operation says.
+//! The result of an operation.
 
 use lockhouse::Error;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What the workloads have in common.
+//! The parts that the workloads share.
 
 /// Extra work beside the workload, to see that the count detects it.
 #[derive(Clone, Copy, PartialEq, Eq)]
