@@ -112,14 +112,14 @@ export class Lockhouse implements AsyncDisposable {
 
   /**
    * Runs `work` under permits, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
-   * was lost meanwhile.
+   * was lost meanwhile. It rejects with `TypeError` if `work` is a generator function, or returns a generator.
    */
   async run<T>(
     permits: Record<string, number>,
     work: (permit: Permit) => Promise<T> | T,
     options: AskOptions = {},
   ): Promise<T> {
-    return under(await this.acquire(permits, options), work);
+    return under(() => this.acquire(permits, options), work);
   }
 
   /**
