@@ -60,9 +60,9 @@ export interface AskOptions {
 export interface DefineOptions {
   /** Gives each permit an index that no other live permit has: see `Permit.slots`. */
   slots?: boolean;
-  /** Why, for the history. */
+  /** The reason, for the history. */
   note?: string;
-  /** Who, for the history. */
+  /** The author of the change, for the history. */
   changedBy?: string;
   /** The capacity that it must have now; otherwise the call is refused with `capacity_changed`. */
   expectedCapacity?: number;
@@ -125,8 +125,8 @@ export class Lockhouse implements AsyncDisposable {
   /**
    * Begins an owner's session: one heartbeat keeps all that is acquired through it.
    *
-   * No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
-   * Without a heartbeat for `ttlMs`, which is as `AskOptions.ttlMs`, the server ends the session.
+   * Two processes must not have sessions of the same owner at the same time: a goodbye releases all that the owner
+   * holds. Without a heartbeat for `ttlMs`, which is as `AskOptions.ttlMs`, the server ends the session.
    */
   async session(owner: string, ttlMs: number = DEFAULT_TTL_MS): Promise<Session> {
     const path = pathOf("owners", owner);

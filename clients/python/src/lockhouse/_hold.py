@@ -3,7 +3,7 @@
 A hold is renewed about every third of its time to live. It counts as lost a tenth of the time to
 live before the server could end it, by this process's monotonic clock, from when the last successful
 call was sent. Every look compares with that clock, so a process that was stopped finds the hold lost
-at its first look. A hold that was lost once stays lost, and one that was released before is never lost.
+at its first check. A hold that was lost once stays lost, and one that was released before is never lost.
 
 A renewal that is not answered soon gets another beside it, as a dead connection may hang.
 """
