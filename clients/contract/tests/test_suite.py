@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "test"
-TIMED = SCRIPT.with_name("test.d") / "timed"
+PROGRAM = SCRIPT.with_name("test.d") / "program"
 
 SERVICES = 'if [[ $1 == status ]]; then echo stopped; fi; echo "services $1" >>calls'
 CLIENTS = """
@@ -39,6 +39,7 @@ echo "beside" >>calls
 """
 RELEASE = "build --release --locked --bin lockhouse"
 TESTS = "test --workspace --locked --tests"
+WAITING = "test --workspace --locked --test=caller --test=holding --test=line --test=many_runs --test=quick"
 IN_DOCS = "test --workspace --locked --doc"
 
 
@@ -99,7 +100,8 @@ def test_it_runs_the_clients_beside_the_builds_and_none_beside_the_tests(suite: 
     assert (code, "failed" in told) == (0, False)
     clients = [call for call in suite.calls if call.startswith("clients")]
     assert clients == ["clients install", "clients languages", "clients contract"]
-    assert suite.calls[-2:] == [f"cargo {TESTS}", "services down"]
+    assert set(suite.calls[-3:-1]) == {f"cargo {TESTS}", f"cargo {WAITING}"}
+    assert suite.calls[-1] == "services down"
 
 
 def test_arguments_leave_the_clients_out(suite: Suite) -> None:
@@ -122,11 +124,19 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
     ]
 
 
-@pytest.mark.parametrize("fails, named", [(TESTS, "cargo test"), (IN_DOCS, "cargo test --doc"), ("beside", "beside")])
+@pytest.mark.parametrize(
+    "fails, named",
+    [
+        (TESTS, "cargo test"),
+        (WAITING, "cargo test of caller holding line many_runs quick"),
+        (IN_DOCS, "cargo test --doc"),
+        ("beside", "beside"),
+    ],
+)
 def test_a_part_of_rust_that_fails_fails_the_suite_and_the_others_run(suite: Suite, fails: str, named: str) -> None:
     code, told = suite.run(FAILS=fails, LOCKHOUSE_TEST_BESIDE="beside")
     assert (code, told.splitlines()[-1]) == (1, f"failed: {named}")
-    assert {"clients contract", f"cargo {IN_DOCS}", "beside", f"cargo {TESTS}"} < set(suite.calls)
+    assert {"clients contract", f"cargo {IN_DOCS}", "beside", f"cargo {TESTS}", f"cargo {WAITING}"} < set(suite.calls)
 
 
 def test_it_says_how_long_each_part_took(suite: Suite) -> None:
@@ -142,16 +152,21 @@ def test_it_says_how_long_each_part_took(suite: Suite) -> None:
         "beside",
         "clients: contract",
         "cargo test",
+        "cargo test of caller holding line many_runs quick",
     ]
 
 
-def test_the_time_of_each_test_program_is_kept(tmp_path: Path) -> None:
+def test_the_time_of_each_test_program_is_kept_and_those_that_run_elsewhere_are_left_out(tmp_path: Path) -> None:
     program = tmp_path / "api-0123456789abcdef"
     program.write_text("#!/bin/sh\nexit $1\n")
     program.chmod(0o755)
     settings = os.environ | {"LOCKHOUSE_TEST_TIMES": str(tmp_path / "times")}
-    codes = [subprocess.run([TIMED, program, code], env=settings, check=False).returncode for code in ("0", "101")]
-    assert codes == [0, 101]
+
+    def code_of(argument: str, elsewhere: str) -> int:
+        environment = settings | {"LOCKHOUSE_TEST_ELSEWHERE": elsewhere}
+        return subprocess.run([PROGRAM, program, argument], env=environment, check=False).returncode
+
+    assert [code_of("0", ""), code_of("101", "line"), code_of("102", "line api")] == [0, 101, 0]
     assert (tmp_path / "times").read_text() == "    0 s  api\n" * 2
 
 
@@ -161,7 +176,7 @@ def test_a_build_that_fails_ends_it_and_the_clients_that_run(suite: Suite) -> No
     assert suite.left() == []
 
 
-@pytest.mark.parametrize("hangs", ["languages", TESTS])
+@pytest.mark.parametrize("hangs", ["languages", TESTS, WAITING])
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs: str, by: signal.Signals) -> None:
     running = suite.begin(HANGS=hangs)
@@ -174,3 +189,11 @@ def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs:
     running.communicate()
     assert suite.left() == []
     assert suite.calls[-1] == "services down"
+
+
+def test_the_programs_that_run_beside_the_others_exist() -> None:
+    crates = SCRIPT.parents[1] / "crates"
+    for option in WAITING.split()[3:]:
+        name = option.removeprefix("--test=")
+        found = [*crates.glob(f"*/tests/{name}.rs"), *crates.glob(f"*/tests/{name}/main.rs")]
+        assert len(found) == 1, name
