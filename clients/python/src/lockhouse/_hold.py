@@ -73,6 +73,7 @@ class Lost:
         return self._until if self._parent is None else self._parent.until
 
     def is_set(self) -> bool:
+        """Whether it is lost, by the clock as it is now."""
         return self.reason is not None
 
     __bool__ = is_set
@@ -109,6 +110,7 @@ class Lost:
         return lambda: None
 
     def set(self, reason: str) -> None:
+        """Counts the hold as lost from now on, for that reason. This package calls it."""
         with self._lock:
             if self._reason is not None or self._is_over:
                 return
