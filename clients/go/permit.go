@@ -311,7 +311,7 @@ func (c *Client) giveBack(id, by string, endsAt time.Time, isEndless, mayComeYet
 	}()
 }
 
-// heldContext compares with the clock at each look, so that a process that was stopped need not wait for its
+// heldContext compares with the clock at each check, so that a process that was stopped need not wait for its
 // timers.
 type heldContext struct {
 	context.Context

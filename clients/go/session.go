@@ -17,7 +17,7 @@ type Session struct {
 }
 
 // Session begins an owner's session. Without a heartbeat for ttl the server ends it; a ttl under a millisecond is
-// refused with ErrInvalidRequest. No two processes may have a session of one owner at a time, since a goodbye
+// refused with ErrInvalidRequest. Two processes must not have sessions of the same owner at the same time: a goodbye
 // releases all that the owner holds.
 func (c *Client) Session(ctx context.Context, owner string, ttl time.Duration) (*Session, error) {
 	at, err := path("owners", owner)

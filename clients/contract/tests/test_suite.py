@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "test"
+PROGRAM = SCRIPT.with_name("test.d") / "program"
 
 SERVICES = 'if [[ $1 == status ]]; then echo stopped; fi; echo "services $1" >>calls'
 CLIENTS = """
@@ -24,19 +25,34 @@ if [[ $1 == "${FAILS-}" ]]; then
 fi
 """
 CARGO = """
-echo "cargo $*" >>calls
+what="$*"
+what=${what%% --config*}
+echo "cargo $what" >>calls
 grep -q "^SigIgn:.*0$" /proc/self/status || exit 102
-if [[ "$*" == "${HANGS-}" ]]; then sleep 60; fi
-[[ "$*" != "${FAILS-}" ]] || exit 101
+if [[ $what == "${HANGS-}" ]]; then sleep 60; fi
+[[ $what != "${FAILS-}" ]] || exit 101
+"""
+# What LOCKHOUSE_TEST_BESIDE names.
+BESIDE = """
+echo "beside" >>calls
+[[ ${FAILS-} != beside ]]
 """
 RELEASE = "build --release --locked --bin lockhouse"
-TESTS = "test --workspace --locked"
+TESTS = "test --workspace --locked --tests"
+WAITING = "test --workspace --locked --test=caller --test=holding --test=line --test=many_runs --test=quick"
+IN_DOCS = "test --workspace --locked --doc"
 
 
 class Suite:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for name, code in {"scripts/services": SERVICES, "scripts/test-clients": CLIENTS, "bin/cargo": CARGO}.items():
+        fakes = {
+            "scripts/services": SERVICES,
+            "scripts/test-clients": CLIENTS,
+            "bin/cargo": CARGO,
+            "bin/beside": BESIDE,
+        }
+        for name, code in fakes.items():
             file = folder / name
             file.parent.mkdir(exist_ok=True)
             file.write_text(f"#!/usr/bin/env bash\n{code}\n")
@@ -84,14 +100,15 @@ def test_it_runs_the_clients_beside_the_builds_and_none_beside_the_tests(suite: 
     assert (code, "failed" in told) == (0, False)
     clients = [call for call in suite.calls if call.startswith("clients")]
     assert clients == ["clients install", "clients languages", "clients contract"]
-    assert suite.calls[-2:] == [f"cargo {TESTS}", "services down"]
+    assert set(suite.calls[-3:-1]) == {f"cargo {TESTS}", f"cargo {WAITING}"}
+    assert suite.calls[-1] == "services down"
 
 
 def test_arguments_leave_the_clients_out(suite: Suite) -> None:
     assert suite.run("--test", "api")[0] == 0
     assert [call for call in suite.calls if not call.startswith("services")] == [
         f"cargo {RELEASE}",
-        f"cargo {TESTS} --test api",
+        "cargo test --workspace --locked --test api",
     ]
 
 
@@ -107,9 +124,50 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
     ]
 
 
-def test_a_rust_test_that_fails_fails_the_suite(suite: Suite) -> None:
-    code, told = suite.run(FAILS=TESTS)
-    assert (code, told.splitlines()[-1]) == (1, "failed: cargo test")
+@pytest.mark.parametrize(
+    "fails, named",
+    [
+        (TESTS, "cargo test"),
+        (WAITING, "cargo test of caller holding line many_runs quick"),
+        (IN_DOCS, "cargo test --doc"),
+        ("beside", "beside"),
+    ],
+)
+def test_a_part_of_rust_that_fails_fails_the_suite_and_the_others_run(suite: Suite, fails: str, named: str) -> None:
+    code, told = suite.run(FAILS=fails, LOCKHOUSE_TEST_BESIDE="beside")
+    assert (code, told.splitlines()[-1]) == (1, f"failed: {named}")
+    assert {"clients contract", f"cargo {IN_DOCS}", "beside", f"cargo {TESTS}", f"cargo {WAITING}"} < set(suite.calls)
+
+
+def test_it_says_how_long_each_part_took(suite: Suite) -> None:
+    _, told = suite.run(LOCKHOUSE_TEST_BESIDE="beside")
+    times = told[told.index("took in all") :].splitlines()[1:]
+    assert [line.split(" s  ")[1] for line in times] == [
+        "build: release",
+        "servers and packages",
+        "build: testkit",
+        "clients: languages",
+        "build: tests",
+        "tests in docs",
+        "beside",
+        "clients: contract",
+        "cargo test",
+        "cargo test of caller holding line many_runs quick",
+    ]
+
+
+def test_the_time_of_each_test_program_is_kept_and_those_that_run_elsewhere_are_left_out(tmp_path: Path) -> None:
+    program = tmp_path / "api-0123456789abcdef"
+    program.write_text("#!/bin/sh\nexit $1\n")
+    program.chmod(0o755)
+    settings = os.environ | {"LOCKHOUSE_TEST_TIMES": str(tmp_path / "times")}
+
+    def code_of(argument: str, elsewhere: str) -> int:
+        environment = settings | {"LOCKHOUSE_TEST_ELSEWHERE": elsewhere}
+        return subprocess.run([PROGRAM, program, argument], env=environment, check=False).returncode
+
+    assert [code_of("0", ""), code_of("101", "line"), code_of("102", "line api")] == [0, 101, 0]
+    assert (tmp_path / "times").read_text() == "    0 s  api\n" * 2
 
 
 def test_a_build_that_fails_ends_it_and_the_clients_that_run(suite: Suite) -> None:
@@ -118,7 +176,7 @@ def test_a_build_that_fails_ends_it_and_the_clients_that_run(suite: Suite) -> No
     assert suite.left() == []
 
 
-@pytest.mark.parametrize("hangs", ["languages", TESTS])
+@pytest.mark.parametrize("hangs", ["languages", TESTS, WAITING])
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs: str, by: signal.Signals) -> None:
     running = suite.begin(HANGS=hangs)
@@ -131,3 +189,11 @@ def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs:
     running.communicate()
     assert suite.left() == []
     assert suite.calls[-1] == "services down"
+
+
+def test_the_programs_that_run_beside_the_others_exist() -> None:
+    crates = SCRIPT.parents[1] / "crates"
+    for option in WAITING.split()[3:]:
+        name = option.removeprefix("--test=")
+        found = [*crates.glob(f"*/tests/{name}.rs"), *crates.glob(f"*/tests/{name}/main.rs")]
+        assert len(found) == 1, name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import types
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -31,6 +32,18 @@ def plain() -> int:
 
 def returns_a_coroutine() -> Any:
     return coroutine()
+
+
+def returns_a_generator() -> Any:
+    return generator()
+
+
+def returns_an_async_generator() -> Any:
+    return async_generator()
+
+
+async def resolves_with_a_generator() -> Any:
+    return generator()
 
 
 class Generates:
@@ -75,3 +88,25 @@ def test_an_async_semaphore_takes_every_coroutine_function(
 
     asyncio.run(main())
     assert client.status(name).fence == 1
+
+
+@pytest.mark.parametrize("function", [returns_a_coroutine, returns_a_generator, returns_an_async_generator])
+def test_work_that_is_left_for_after_the_call_is_refused(
+    client: lockhouse.Client, name: str, function: Any
+) -> None:
+    client.define(name, 1)
+    with pytest.raises(TypeError):
+        lockhouse.Semaphore(name, client=client)(function)()
+    task = types.SimpleNamespace(request=types.SimpleNamespace(id="t"))
+    with pytest.raises(TypeError):
+        limited({name: 1}, client=client)(lambda task: function())(task)
+    assert client.status(name).in_use == 0
+
+
+def test_work_that_a_coroutine_leaves_for_later_is_refused(client: lockhouse.Client, name: str) -> None:
+    async def main() -> None:
+        await lockhouse.AsyncSemaphore(name, 1, client=client)(resolves_with_a_generator)()
+
+    with pytest.raises(TypeError):
+        asyncio.run(main())
+    assert client.status(name).in_use == 0

@@ -60,9 +60,9 @@ export interface AskOptions {
 export interface DefineOptions {
   /** Gives each permit an index that no other live permit has: see `Permit.slots`. */
   slots?: boolean;
-  /** Why, for the history. */
+  /** The reason, for the history. */
   note?: string;
-  /** Who, for the history. */
+  /** The author of the change, for the history. */
   changedBy?: string;
   /** The capacity that it must have now; otherwise the call is refused with `capacity_changed`. */
   expectedCapacity?: number;
@@ -112,21 +112,21 @@ export class Lockhouse implements AsyncDisposable {
 
   /**
    * Runs `work` under permits, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
-   * was lost meanwhile.
+   * was lost meanwhile. It rejects with `TypeError` if `work` is a generator function, or returns a generator.
    */
   async run<T>(
     permits: Record<string, number>,
     work: (permit: Permit) => Promise<T> | T,
     options: AskOptions = {},
   ): Promise<T> {
-    return under(await this.acquire(permits, options), work);
+    return under(() => this.acquire(permits, options), work);
   }
 
   /**
    * Begins an owner's session: one heartbeat keeps all that is acquired through it.
    *
-   * No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
-   * Without a heartbeat for `ttlMs`, which is as `AskOptions.ttlMs`, the server ends the session.
+   * Two processes must not have sessions of the same owner at the same time: a goodbye releases all that the owner
+   * holds. Without a heartbeat for `ttlMs`, which is as `AskOptions.ttlMs`, the server ends the session.
    */
   async session(owner: string, ttlMs: number = DEFAULT_TTL_MS): Promise<Session> {
     const path = pathOf("owners", owner);

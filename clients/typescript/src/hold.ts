@@ -10,7 +10,7 @@ import type { Begin, Told } from "./worker.js";
 type Stop = () => void;
 
 /**
- * What is held, and whether it is lost: by the clock at each look, so that a process that was stopped finds it lost
+ * What is held, and whether it is lost: by the clock at each check, so that a process that was stopped finds it lost
  * at once. A lost hold stays lost, and a hold that is stopped is never lost after that.
  */
 export class Hold {

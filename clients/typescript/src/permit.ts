@@ -124,15 +124,28 @@ export class Permit implements AsyncDisposable {
   }
 }
 
-/** Runs `work`, then releases. An error of the work comes first: `await using` would hide it in a `SuppressedError`. */
-export async function under<T>(permit: Permit, work: (permit: Permit) => Promise<T> | T): Promise<T> {
+/**
+ * Runs `work` under the permit that `acquire` resolves with, then releases. An error of the work comes first: `await
+ * using` would hide it in a `SuppressedError`.
+ */
+export async function under<T>(acquire: () => Promise<Permit>, work: (permit: Permit) => Promise<T> | T): Promise<T> {
+  refuse("GeneratorFunction", work);
+  const permit = await acquire();
   let done: T;
   try {
     done = await work(permit);
+    refuse("Generator", done);
   } catch (error) {
     await permit.leave().catch(() => {});
     throw error;
   }
   await permit.leave();
   return done;
+}
+
+/** Throws for a generator, or the function of one, async or not: its body runs after the call, and so after the release. */
+function refuse(kind: "Generator" | "GeneratorFunction", it: unknown): void {
+  const tag = Object.prototype.toString.call(it);
+  if (tag !== `[object ${kind}]` && tag !== `[object Async${kind}]`) return;
+  throw new TypeError("the body of a generator runs after the release; hold the permit by `await using` in the body");
 }

@@ -47,9 +47,9 @@ export class Semaphore {
 
   /**
    * Runs `work` under a permit, then releases. It rejects with the error of `work`, or else with `LostError` if the hold
-   * was lost meanwhile.
+   * was lost meanwhile. It rejects with `TypeError` if `work` is a generator function, or returns a generator.
    */
   async run<T>(work: (permit: Permit) => Promise<T> | T, options: AskOptions & { count?: number } = {}): Promise<T> {
-    return under(await this.acquire(options), work);
+    return under(() => this.acquire(options), work);
   }
 }

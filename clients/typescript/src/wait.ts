@@ -27,7 +27,8 @@ export function wait(
     const settle = () => {
       clearTimeout(next);
       signal.removeEventListener("abort", onAbort);
-      others.abort();
+      // An abort makes an error with a stack, so only if there is a call to end.
+      if (open > 0) others.abort();
     };
     const onAbort = () => {
       settle();
@@ -42,6 +43,7 @@ export function wait(
       const deadline = Math.max(end, now()) + timeoutMs;
       caller.ask({ method: "PUT", path, body: anew }, deadline, others.signal).then(
         (asked) => {
+          open--;
           settle();
           resolve(asked);
         },

@@ -3,7 +3,7 @@
 A hold is renewed about every third of its time to live. It counts as lost a tenth of the time to
 live before the server could end it, by this process's monotonic clock, from when the last successful
 call was sent. Every look compares with that clock, so a process that was stopped finds the hold lost
-at its first look. A hold that was lost once stays lost, and one that was released before is never lost.
+at its first check. A hold that was lost once stays lost, and one that was released before is never lost.
 
 A renewal that is not answered soon gets another beside it, as a dead connection may hang.
 """
@@ -73,6 +73,7 @@ class Lost:
         return self._until if self._parent is None else self._parent.until
 
     def is_set(self) -> bool:
+        """Whether it is lost, by the clock as it is now."""
         return self.reason is not None
 
     __bool__ = is_set
@@ -109,6 +110,7 @@ class Lost:
         return lambda: None
 
     def set(self, reason: str) -> None:
+        """Counts the hold as lost from now on, for that reason. This package calls it."""
         with self._lock:
             if self._reason is not None or self._is_over:
                 return

@@ -19,7 +19,7 @@ from celery.exceptions import Retry  # type: ignore[import-untyped]
 from . import errors
 from .client import Client, shared_client
 from .request import DEFAULT_TTL_S
-from .semaphore import refuse_if_later
+from .semaphore import done, refuse_if_later
 
 Permits = Union[Mapping[str, int], Callable[..., Mapping[str, int]]]
 
@@ -38,7 +38,8 @@ def limited(
     the worker is free for others meanwhile. Such a task has no place in the semaphore's line. It is not a
     retry of the task: ``max_retries`` does not count it. While no server answers, it is sent again too.
 
-    Coroutine and generator functions raise ``TypeError``: their body does not run within the call.
+    Coroutine and generator functions raise ``TypeError``: their body does not run within the call. A task
+    whose function returns a coroutine or a generator fails with it.
 
     A task whose hold was lost while it ran fails with ``LostError``.
     """
@@ -56,7 +57,7 @@ def limited(
             except (errors.ExhaustedError, errors.UnavailableError) as error:
                 raise _sent_again(task, args, kwargs, countdown, error) from error
             with permit:
-                return function(task, *args, **kwargs)
+                return done(function(task, *args, **kwargs))
 
         return run
 

@@ -77,8 +77,8 @@ class Client:
     def session(self, owner: str, ttl: float = DEFAULT_TTL_S) -> Session:
         """Begins an owner's session: one heartbeat keeps all that is acquired through it.
 
-        No two processes may have a session of one owner at a time, since a goodbye releases all that the
-        owner holds. Without a heartbeat for ``ttl`` seconds the server ends the session.
+        Two processes must not have sessions of the same owner at the same time: a goodbye releases all that
+        the owner holds. Without a heartbeat for ``ttl`` seconds the server ends the session.
         """
         return Session(self, owner, ttl)
 

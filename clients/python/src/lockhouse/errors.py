@@ -53,6 +53,7 @@ class EndedError(RefusedError):
 
     @property
     def end_reason(self) -> Optional[str]:
+        """Why the request ended, if the server said so."""
         reason = self.problem.get("end_reason")
         return reason if isinstance(reason, str) else None
 

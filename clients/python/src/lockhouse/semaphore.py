@@ -21,13 +21,25 @@ from .request import DEFAULT_TTL_S, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LATER = "the body of a {} runs after the call; hold the permit by a block in the body"
+
 
 def refuse_if_later(function: Callable[..., Any]) -> None:
     """Raises ``TypeError`` for a function whose body does not run within the call."""
     if _is(inspect.iscoroutinefunction, function):
         raise TypeError("a coroutine function takes an AsyncSemaphore")
     if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
-        raise TypeError("the body of a generator runs after the call; hold the permit by a block in the body")
+        raise TypeError(LATER.format("generator"))
+
+
+def done(result: Any) -> Any:
+    """Returns the result of a decorated function. Raises ``TypeError`` if its work has yet to run."""
+    if inspect.iscoroutine(result):
+        result.close()  # Otherwise Python warns that nobody awaited it.
+        raise TypeError(LATER.format("coroutine"))
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(LATER.format("generator"))
+    return result
 
 
 def _is(kind: Callable[[Any], bool], function: Callable[..., Any]) -> bool:
@@ -188,14 +200,15 @@ class Semaphore(_Named):
         """As a decorator: each call of ``function`` runs under a permit.
 
         Raises ``TypeError`` for coroutine functions, which an ``AsyncSemaphore`` takes, and for generator
-        functions, whose body runs only after the call: use ``with`` in the body.
+        functions, whose body runs only after the call: use ``with`` in the body. A call whose function
+        returns a coroutine or a generator raises it too.
         """
         refuse_if_later(function)
 
         @functools.wraps(function)
         def under_permit(*args: Any, **kwargs: Any) -> Any:
             with self:
-                return function(*args, **kwargs)
+                return done(function(*args, **kwargs))
 
         return under_permit  # type: ignore[return-value]
 
@@ -272,7 +285,8 @@ class AsyncSemaphore(_Named):
     ) -> Callable[..., Coroutine[Any, Any, Any]]:
         """As a decorator: each call of the coroutine function runs under a permit.
 
-        Raises ``TypeError`` for any other function. In the body of an async generator, use ``async with``.
+        Raises ``TypeError`` for any other function. In the body of an async generator, use ``async with``. A
+        call whose function returns a coroutine or a generator raises it too.
         """
         if not _is(inspect.iscoroutinefunction, function):
             raise TypeError("an AsyncSemaphore decorates only coroutine functions")
@@ -280,7 +294,7 @@ class AsyncSemaphore(_Named):
         @functools.wraps(function)
         async def under_permit(*args: Any, **kwargs: Any) -> Any:
             async with self:
-                return await function(*args, **kwargs)
+                return done(await function(*args, **kwargs))
 
         return under_permit
 

@@ -15,7 +15,7 @@ public record Definition(int capacity, boolean slots, String note, String change
         return new Definition(capacity, true, note, changedBy, expectedCapacity);
     }
 
-    /** Why, for the history. */
+    /** The reason, for the history. */
     public Definition withNote(String why) {
         return new Definition(capacity, slots, why, changedBy, expectedCapacity);
     }

@@ -123,7 +123,8 @@ public final class Lockhouse implements AutoCloseable {
     /**
      * Begins an owner's session: one heartbeat keeps all that is acquired through it.
      *
-     * <p>No two processes may have a session of one owner at a time, since a goodbye releases all that the owner holds.
+     * <p>Two processes must not have sessions of the same owner at the same time: a goodbye releases all that the owner
+     * holds.
      * Without a heartbeat for {@code ttl} the server ends the session.
      */
     public Session session(String owner, Duration ttl) {

@@ -39,7 +39,7 @@ final class Opened {
         open.remove(it);
     }
 
-    /** Runs {@code work} on a thread of its own, which {@link #close} waits for. */
+    /** Runs {@code work} on a background thread, which {@link #close} waits for. */
     synchronized void run(Work work) {
         Thread thread = new Thread(() -> {
             try {

@@ -76,7 +76,7 @@ public final class Permit implements AutoCloseable {
     }
 
     /**
-     * Calls {@code callback} on a thread of its own when the hold is lost; at once if it is. It is lost when nine tenths of
+     * Calls {@code callback} on a background thread when the hold is lost; at once if it already is. It is lost when nine tenths of
      * the time to live have passed since the last successful renewal was sent. The server can grant the permits to another
      * only after the whole time to live. A permit that was released calls nothing.
      */

@@ -37,7 +37,7 @@ public final class Request {
         this(lockhouse, null, null);
     }
 
-    /** The owner's whose session keeps it, without a time to live of its own. */
+    /** The owner whose session keeps it; it then has no time to live. */
     Request(Lockhouse lockhouse, Hold session, String owner) {
         this.lockhouse = lockhouse;
         this.session = session;

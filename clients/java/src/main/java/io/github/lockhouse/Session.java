@@ -32,7 +32,7 @@ public final class Session implements AutoCloseable {
         return hold.lost() != null;
     }
 
-    /** Calls {@code callback} on a thread of its own when the session is lost, and at its goodbye. */
+    /** Calls {@code callback} on a background thread when the session is lost, and at its goodbye. */
     public void onLost(Consumer<LostException> callback) {
         hold.onLost(callback);
     }
