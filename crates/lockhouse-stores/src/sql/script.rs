@@ -110,6 +110,11 @@ impl Script {
         found.map(|(_, inserts)| inserts)
     }
 
+    /// Whether a statement may wait for a locked gap.
+    pub(crate) fn may_meet_gaps(&self) -> bool {
+        !self.inserts.is_empty()
+    }
+
     /// Adds the COMMIT that ends the transaction.
     pub(crate) fn commit(&mut self) {
         self.commit = Some(self.statements);
