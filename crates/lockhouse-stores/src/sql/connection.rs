@@ -109,6 +109,11 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
+    /// Whether every statement is in a transaction, since autocommit is off.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.is_guarded
+    }
+
     /// How the server may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<&str> {
         self.risk.as_deref()

@@ -357,6 +357,7 @@ impl<D: Driver> Lease<D> {
             };
             return Err(Error::new(Kind::Rejected, context).caused_by(too_long));
         }
+        let was_open = !self.clean || connection.is_guarded();
         self.clean = false;
         let interruption = match script.may_meet_gaps() {
             true => connection.interruption().cloned(),
@@ -373,7 +374,10 @@ impl<D: Driver> Lease<D> {
                 self.clean = !script.leaves_open();
                 Ok(answers)
             }
-            Err(failed) => Err(self.clean_up(failed, script.commit_at(), context).await),
+            Err(failed) => {
+                self.clean = !script.may_leave_open(failed.finished, was_open);
+                Err(self.clean_up(failed, script.commit_at(), context).await)
+            }
         }
     }
 
