@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, MAX_TOKENS, Migration, NewToken,
-    Notification, Page, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens,
-    Upkeep, Waiter, WaitingList, transact_at_once,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
+    Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens, Upkeep, Waiter,
+    WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, Digest, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount,
@@ -266,10 +266,11 @@ impl WaitingList for Memory {
 
 #[async_trait]
 impl Tokens for Memory {
-    async fn tokens(&self) -> Result<TokenList, Error> {
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
         let now = (self.clock)();
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let tokens = tokens.values().take(MAX_TOKENS as usize);
+        let rest = tokens.range((after(page), Bound::Unbounded));
+        let tokens = rest.map(|(_, token)| token).take(page.limit as usize);
         Ok(TokenList {
             now,
             tokens: tokens.cloned().collect(),

@@ -1,7 +1,7 @@
 //! Access tokens. All are in one row.
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Error, MAX_TOKENS, NewToken, TokenList, Tokens};
+use lockhouse_core::store::{Error, NewToken, Page, TokenList, Tokens};
 use lockhouse_core::{Digest, Owner, Token, TokenName};
 
 use super::Redis;
@@ -12,9 +12,10 @@ type Stored = (Digest, Token);
 
 #[async_trait]
 impl Tokens for Redis {
-    async fn tokens(&self) -> Result<TokenList, Error> {
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
         let (mut tokens, read) = self.all::<Stored>(ALL).await?;
-        tokens.truncate(MAX_TOKENS as usize);
+        tokens.retain(|(_, token)| page.after.as_ref().is_none_or(|a| token.name > *a));
+        tokens.truncate(page.limit as usize);
         Ok(TokenList {
             now: read.at,
             tokens,
