@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ExternalId, Semaphore, SemaphoreName, Slots};
+use crate::{ExternalId, Grant, Semaphore, SemaphoreName, Slots};
 
 /// The totals of a store's rows, from one consistent read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +90,37 @@ impl Recount {
 }
 
 impl Recounted {
+    /// The totals of `semaphore` without any permits.
+    pub fn without_permits(semaphore: Semaphore) -> Self {
+        Self {
+            semaphore,
+            live: 0,
+            last_fence: 0,
+            repeated_fences: 0,
+            misfiled: 0,
+            slots: HeldSlots::default(),
+        }
+    }
+
+    /// Adds a live permit.
+    pub fn add_live(&mut self, permit: &Grant) {
+        self.live += u64::from(permit.count.value());
+        if let Some(slots) = &permit.slots {
+            self.slots.add(slots);
+        }
+    }
+
+    /// The semaphore as it should be by its permits.
+    pub fn repaired(&self) -> Semaphore {
+        let was = &self.semaphore;
+        Semaphore {
+            in_use: u32::try_from(self.live).unwrap_or(u32::MAX),
+            fence: was.fence.max(self.last_fence),
+            slots: was.slots.as_ref().map(|_| self.slots.held.clone()),
+            ..was.clone()
+        }
+    }
+
     fn findings(&self) -> Vec<Finding> {
         let Semaphore {
             name,

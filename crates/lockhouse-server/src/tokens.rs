@@ -34,18 +34,14 @@ pub(crate) async fn list(
     State(lockhouse): State<Lockhouse>,
     paging: Paging<TokenName>,
 ) -> Result<Json<Tokens>, Failure> {
-    let tokens = lockhouse.tokens().await?;
-    let rest = tokens.iter();
-    let mut rest = rest.skip_while(|token| {
-        paging
-            .after
-            .as_ref()
-            .is_some_and(|after| token.name <= *after)
-    });
-    let piece = rest.by_ref().take(paging.limit as usize);
-    let tokens: Vec<_> = piece.map(wire::Token::from).collect();
-    let last = tokens.last().filter(|_| rest.next().is_some());
-    let next = last.map(|last| wire::cursor(&last.name));
+    let list = |after, limit| lockhouse.tokens_after(after, limit);
+    let listed = list(paging.after.as_ref(), paging.limit).await?;
+    let mut next = None;
+    if let Some(last) = listed.last().filter(|_| paging.is_full(listed.len())) {
+        let more = list(Some(&last.name), 1).await?;
+        next = (!more.is_empty()).then(|| wire::cursor(last.name.as_str()));
+    }
+    let tokens = listed.iter().map(wire::Token::from).collect();
     Ok(Json(Tokens { tokens, next }))
 }
 

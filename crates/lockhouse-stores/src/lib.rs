@@ -14,6 +14,7 @@ mod credentials;
     feature = "redis"
 ))]
 mod lapsed;
+mod lists;
 mod memory;
 mod misconfigured;
 #[cfg(feature = "mysql")]

@@ -138,6 +138,8 @@ pub async fn by_name(store: &str) -> Option<Place> {
         "mariadb11" => mariadb11().await,
         "postgres" => postgres().await,
         "postgres18" => postgres18().await,
+        "redis" => redis().await,
+        "valkey" => valkey().await,
         _ => panic!("no store is called {store:?}; there are {STORES:?}"),
     }
 }

@@ -11,12 +11,12 @@ on_each_store!(
     killed_holders_permits_go_to_those_who_wait,
     a_whole_life_keeps_the_promises,
     a_refusal_costs_nothing_for_what_has_expired_elsewhere,
+    a_refusal_costs_nothing_for_silent_owners_elsewhere,
 );
 
 on_each_store!(sql:
     a_silent_owner_loses_all_at_once,
     due_requests_are_found_among_many_held_ones,
-    a_refusal_costs_nothing_for_silent_owners_elsewhere,
     a_page_is_read_among_many,
     the_past_is_purged_while_clients_acquire,
 );
@@ -63,7 +63,7 @@ async fn a_refusal_costs_nothing_for_what_has_expired_elsewhere(place: Place) {
     refuse(place, 0).await;
 }
 
-/// P12. Not on Redis, where it takes three times as long.
+/// P12.
 async fn a_refusal_costs_nothing_for_silent_owners_elsewhere(place: Place) {
     refuse(place, 2_000).await;
 }

@@ -116,8 +116,8 @@ impl Backend {
         forward!(self, create_token(name, grants, expires_at))
     }
 
-    pub(crate) async fn tokens(&self) -> Result<Vec<Token>, Error> {
-        forward!(self, tokens())
+    pub(crate) async fn tokens(&self, page: &Page<TokenName>) -> Result<Vec<Token>, Error> {
+        forward!(self, tokens(page))
     }
 
     pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {

@@ -379,7 +379,7 @@ impl Serve {
             return Ok(auth);
         }
         self.refuse_without_tokens(address)?;
-        if lockhouse.tokens().await?.is_empty() {
+        if lockhouse.tokens_after(None, 1).await?.is_empty() {
             let url = place.public();
             let what = format!(
                 "there is no access token yet; make one first: lockhouse token create admin --grant \

@@ -136,6 +136,26 @@ async fn a_fresh_database_is_migrated_without_a_warning() {
     }
 }
 
+/// A read of one statement is no transaction, so nothing is rolled back after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_of_a_table_that_is_locked_whole_logs_no_warning() {
+    let Some(place) = place::postgres().await else {
+        return;
+    };
+    let house = House::at(place.url());
+    house.text(&["create", "a", "1"]);
+    let mut other = Database::open(place.url()).await;
+    other.run("BEGIN").await;
+    let lock = "LOCK TABLE lockhouse_semaphore IN ACCESS EXCLUSIVE MODE";
+    other.run(lock).await;
+    let show = house.start(&["show", "a"]);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    other.run("ROLLBACK").await;
+    let done = show.end();
+    assert_eq!((done.code, &*done.stderr), (0, ""), "{done:?}");
+    place.clear().await;
+}
+
 /// The command says so too: it may be the only client there is.
 async fn a_risk_is_logged(server: &PrivateServer, setting: &str) {
     let place = server.place().await;

@@ -354,8 +354,8 @@ impl<L: Layer> WaitingList for L {
 
 #[async_trait]
 impl<L: Layer> Tokens for L {
-    async fn tokens(&self) -> Result<TokenList, Error> {
-        self.around(Call::Tokens, self.inner().tokens()).await
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
+        self.around(Call::Tokens, self.inner().tokens(page)).await
     }
 
     async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {

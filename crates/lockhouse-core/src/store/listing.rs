@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{Cursor, Error, Held};
-use crate::{CapacityChange, NamePrefix, Owner, Semaphore, SemaphoreName};
+use crate::{CapacityChange, NamePrefix, Owner, Request, Semaphore, SemaphoreName};
 
 /// A page of a listing: where it begins, and its size.
 #[derive(Clone, Debug)]
@@ -32,6 +32,15 @@ impl Holders {
             on: Some(name),
             owner: None,
         }
+    }
+
+    /// Whether they include `request`.
+    pub fn include(&self, request: &Request) -> bool {
+        let holds = |name: &SemaphoreName| request.permits.iter().any(|p| p.semaphore == *name);
+        let is_owned = |owner: &Owner| request.owner.as_ref() == Some(owner);
+        request.is_live()
+            && self.on.as_ref().is_none_or(holds)
+            && self.owner.as_ref().is_none_or(is_owned)
     }
 }
 

@@ -28,7 +28,7 @@ pub use listing::{Holders, Listing, Page};
 pub use migration::Migration;
 pub use notification::Notification;
 pub use templates::Templates;
-pub use tokens::{MAX_TOKENS, NewToken, TokenList, Tokens};
+pub use tokens::{NewToken, TokenList, Tokens};
 pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
 pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};

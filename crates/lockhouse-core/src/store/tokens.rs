@@ -4,11 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::Error;
+use super::{Error, Page};
 use crate::{Digest, Owner, Timestamp, Token, TokenGrant, TokenName};
-
-/// The most tokens that a store lists.
-pub const MAX_TOKENS: u32 = 10_000;
 
 /// A token to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +33,13 @@ impl NewToken {
     }
 }
 
-/// All tokens at one moment.
+/// A page of the tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenList {
     /// The store's clock.
     pub now: Timestamp,
-    /// The tokens, each with the digest of its secret, in byte order of their names, at most
-    /// [`MAX_TOKENS`]. They include expired and revoked ones.
+    /// The tokens, each with the digest of its secret, in byte order of their names. They include
+    /// expired and revoked ones.
     pub tokens: Vec<(Digest, Token)>,
 }
 
@@ -55,8 +52,8 @@ pub struct TokenList {
 /// - Each call is safe to repeat, and ends within 10 s.
 #[async_trait]
 pub trait Tokens: fmt::Debug + Send + Sync + 'static {
-    /// All tokens.
-    async fn tokens(&self) -> Result<TokenList, Error>;
+    /// The tokens of `page`. If they are fewer than its limit, no more follow.
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error>;
 
     /// Creates a token. It replaces one of its name that has expired or was revoked. Returns `None`
     /// if a valid token has that name and another digest.

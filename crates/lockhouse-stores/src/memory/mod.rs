@@ -14,16 +14,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, MAX_TOKENS, Migration, NewToken,
-    Notification, Page, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens,
-    Upkeep, Waiter, WaitingList, transact_at_once,
+    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
+    Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens, Upkeep, Waiter,
+    WaitingList, transact_at_once,
 };
 use lockhouse_core::{
-    CapacityChange, Digest, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount,
-    Request, Semaphore, SemaphoreName, Timestamp, Token, TokenName,
+    CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
+    Semaphore, SemaphoreName, Timestamp, Token, TokenName,
 };
 
 use crate::batch::MAX_BATCH;
+use crate::lists;
 use rows::{Rows, after, before};
 pub use transaction::MemoryTransaction;
 
@@ -32,7 +33,7 @@ pub use transaction::MemoryTransaction;
 pub struct Memory {
     rows: Mutex<Rows>,
     shown: Mutex<Lists>,
-    tokens: Mutex<BTreeMap<TokenName, (Digest, Token)>>,
+    tokens: Mutex<lists::Tokens>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -208,13 +209,7 @@ impl Upkeep for Memory {
         let Some(was) = rows.semaphores.get(name).cloned() else {
             return Ok(None);
         };
-        let recounted = rows.recounted(&was);
-        let is = Semaphore {
-            in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
-            fence: was.fence.max(recounted.last_fence),
-            slots: was.slots.as_ref().map(|_| recounted.slots.held),
-            ..was.clone()
-        };
+        let is = rows.recounted(&was).repaired();
         let off = is != was;
         rows.semaphores.insert(name.clone(), is);
         Ok(off.then_some(was))
@@ -266,38 +261,25 @@ impl WaitingList for Memory {
 
 #[async_trait]
 impl Tokens for Memory {
-    async fn tokens(&self) -> Result<TokenList, Error> {
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
         let now = (self.clock)();
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let tokens = tokens.values().take(MAX_TOKENS as usize);
         Ok(TokenList {
             now,
-            tokens: tokens.cloned().collect(),
+            tokens: lists::page(&tokens, page),
         })
     }
 
     async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {
         let now = (self.clock)();
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let (digest, made) = tokens
-            .entry(token.name.clone())
-            .and_modify(|(digest, old)| {
-                if *digest != token.digest && !old.is_good(now) {
-                    (*digest, *old) = (token.digest, token.made_at(now));
-                }
-            })
-            .or_insert_with(|| (token.digest, token.made_at(now)));
-        Ok((*digest == token.digest).then(|| made.clone()))
+        Ok(lists::add_token(&mut tokens, token, now))
     }
 
     async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error> {
         let now = (self.clock)();
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let token = tokens.get_mut(name).map(|(_, token)| {
-            token.revoked_at.get_or_insert(now);
-            token.clone()
-        });
-        Ok(token)
+        Ok(lists::revoke(&mut tokens, name, now))
     }
 
     async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Due, Held, Holders, Page, Purge, Stale};
 use lockhouse_core::{
-    CapacityChange, Changes, Epoch, ExternalId, Footprint, HeldSlots, Loaded, Owner, OwnerSession,
-    Pattern, Recounted, Request, Semaphore, SemaphoreName, Template, Timestamp,
+    CapacityChange, Changes, Epoch, ExternalId, Footprint, Loaded, Owner, OwnerSession, Pattern,
+    Recounted, Request, Semaphore, SemaphoreName, Template, Timestamp,
 };
 
 use super::due::Live;
@@ -98,7 +98,7 @@ impl Rows {
     pub(super) fn holders(&self, of: &Holders, page: &Page<Cursor>) -> Held {
         let (ids, next) = self.walk.page(of, page, |id| {
             let request = self.requests.get(id);
-            request.is_some_and(|request| is_listed(request, of))
+            request.is_some_and(|request| of.include(request))
         });
         let requests = ids.into_iter().filter_map(|id| self.requests.get(id));
         Held {
@@ -198,44 +198,19 @@ impl Rows {
 
     pub(super) fn recounted(&self, semaphore: &Semaphore) -> Recounted {
         let mut fences = BTreeSet::new();
-        let mut recounted = Recounted {
-            semaphore: semaphore.clone(),
-            live: 0,
-            last_fence: 0,
-            repeated_fences: 0,
-            misfiled: 0,
-            slots: HeldSlots::default(),
-        };
+        let mut recounted = Recounted::without_permits(semaphore.clone());
         for request in self.requests.values() {
-            for permit in request
-                .permits
-                .iter()
-                .filter(|p| p.semaphore == semaphore.name)
-            {
-                recounted.live += u64::from(permit.count.value()) * u64::from(request.is_live());
+            let mut permits = request.permits.iter();
+            if let Some(permit) = permits.find(|permit| permit.semaphore == semaphore.name) {
+                if request.is_live() {
+                    recounted.add_live(permit);
+                }
                 recounted.last_fence = recounted.last_fence.max(permit.fence);
                 recounted.repeated_fences += u64::from(!fences.insert(permit.fence));
-                let slots = permit.slots.as_ref().filter(|_| request.is_live());
-                slots
-                    .into_iter()
-                    .for_each(|slots| recounted.slots.add(slots));
             }
         }
         recounted
     }
-}
-
-/// Whether a listing of `of` has `request`.
-fn is_listed(request: &Request, of: &Holders) -> bool {
-    let is_owned = |owner: &Owner| request.owner.as_ref() == Some(owner);
-    request.is_live()
-        && of.on.as_ref().is_none_or(|on| holds(request, on))
-        && of.owner.as_ref().is_none_or(is_owned)
-}
-
-fn holds(request: &Request, name: &SemaphoreName) -> bool {
-    let mut permits = request.permits.iter();
-    permits.any(|permit| permit.semaphore == *name)
 }
 
 pub(super) fn after<K: Clone>(page: &Page<K>) -> Bound<K> {

@@ -1,13 +1,11 @@
 //! Templates.
 
-use std::ops::Bound;
-
 use async_trait::async_trait;
 use lockhouse_core::store::{Error, Page, Templates};
 use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefinition};
 
 use super::Memory;
-use super::rows::after;
+use crate::lists;
 
 #[async_trait]
 impl Templates for Memory {
@@ -16,13 +14,7 @@ impl Templates for Memory {
         definition: &TemplateDefinition,
     ) -> Result<(Template, bool), Error> {
         let now = (self.clock)();
-        let mut rows = self.rows();
-        let before = rows.templates.get(&definition.pattern);
-        let template = definition.applied_to(before, now);
-        let created = before.is_none();
-        rows.templates
-            .insert(template.pattern.clone(), template.clone());
-        Ok((template, created))
+        Ok(lists::define(&mut self.rows().templates, definition, now))
     }
 
     async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
@@ -30,10 +22,7 @@ impl Templates for Memory {
     }
 
     async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
-        let rows = self.rows();
-        let rest = rows.templates.range((after(page), Bound::Unbounded));
-        let rest = rest.map(|(_, template)| template);
-        Ok(rest.take(page.limit as usize).cloned().collect())
+        Ok(lists::page(&self.rows().templates, page))
     }
 
     async fn to_follow(

@@ -63,6 +63,12 @@ impl Node {
         number.map_err(|_| unclear())
     }
 
+    /// The server's number of the session.
+    pub(super) fn session_id(&self) -> Result<u64, Error> {
+        let number = self.get("pseudo_thread_id").parse();
+        number.map_err(|_| unclear())
+    }
+
     /// How a crash of its machine may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<String> {
         let flushes = self.get("innodb_flush_log_at_trx_commit");

@@ -38,7 +38,7 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     max_sort_length=1024, timestamp=DEFAULT \
     /*!50709 , max_execution_time=0, transaction_isolation='READ-COMMITTED' */ \
     /*M! , max_statement_time=0, sql_if_exists=0, tx_isolation='READ-COMMITTED' */;\
-    SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet',\
+    SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet','pseudo_thread_id',\
     'group_replication_group_name','group_replication_single_primary_mode','read_only',\
     'wsrep_on','wsrep_provider','innodb_flush_log_at_trx_commit','sync_binlog','log_bin')";
 
@@ -58,6 +58,17 @@ impl Driver for MySqlServer {
 
     fn settings(session: &[MySqlRow]) -> Result<Option<String>, Error> {
         Ok(Node::of(session)?.settings())
+    }
+
+    fn interrupt(session: &[MySqlRow]) -> Result<Option<String>, Error> {
+        Ok(Some(format!(
+            "KILL QUERY {}",
+            Node::of(session)?.session_id()?
+        )))
+    }
+
+    fn is_interrupted(error: &dyn DatabaseError) -> bool {
+        error::number(error) == error::code::QUERY_INTERRUPTED
     }
 
     fn check(session: &[MySqlRow], settled: Option<&[MySqlRow]>) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lockhouse_core::store::{Cursor, Error, Held, Holders, Listing, Page};
-use lockhouse_core::{CapacityChange, NamePrefix, Owner, Request, Semaphore, SemaphoreName};
+use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreName};
 
 use super::Redis;
 use super::rows::{self, Range};
@@ -50,7 +50,7 @@ impl Listing for Redis {
         let found = self.find("r", &set, &range, most + 1).await?;
         for (i, (number, row)) in found.into_iter().enumerate() {
             let request: Option<Request> = rows::all([row])?.pop();
-            let request = request.filter(|request| lists(of, request));
+            let request = request.filter(|request| of.include(request));
             if i == most || (request.is_some() && held.requests.len() == limit) {
                 held.next = Some(Cursor {
                     group: 0,
@@ -104,10 +104,4 @@ impl Redis {
         command.arg(self.keys.of(set));
         self.connections.ask(&command, CONTEXT).await
     }
-}
-
-fn lists(of: &Holders, request: &Request) -> bool {
-    let holds = |name: &SemaphoreName| request.permits.iter().any(|p| p.semaphore == *name);
-    let is_owned = |owner: &Owner| request.owner.as_ref() == Some(owner);
-    of.on.as_ref().is_none_or(holds) && of.owner.as_ref().is_none_or(is_owned)
 }

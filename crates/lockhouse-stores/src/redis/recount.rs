@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use lockhouse_core::store::{Error, Kind};
 use lockhouse_core::{
-    ExternalId, HeldSlots, Recount, Recounted, Request, Semaphore, SemaphoreName, Timestamp,
+    ExternalId, Recount, Recounted, Request, Semaphore, SemaphoreName, Timestamp,
 };
 use redis::Script;
 
@@ -40,6 +40,13 @@ struct Fences {
     repeated: u64,
 }
 
+impl Fences {
+    fn add(&mut self, fence: u64, id: &ExternalId) {
+        let first = self.of.entry(fence).or_insert_with(|| id.clone());
+        self.repeated += u64::from(first != id);
+    }
+}
+
 /// A recounted semaphore.
 struct Counted {
     row: Row,
@@ -48,34 +55,9 @@ struct Counted {
     misfiled: Vec<Entry>,
 }
 
-impl Fences {
-    /// Adds the fences of `request` on `name`. Returns how many permits it holds there.
-    fn add(&mut self, name: &SemaphoreName, request: &Request) -> u64 {
-        let id = &request.external_id;
-        let mut sum = 0;
-        for permit in request.permits.iter().filter(|p| p.semaphore == *name) {
-            let first = self.of.entry(permit.fence).or_insert_with(|| id.clone());
-            self.repeated += u64::from(first != id);
-            sum += u64::from(permit.count.value());
-        }
-        sum
-    }
-}
-
 impl Redis {
     pub(super) async fn count_all(&self) -> Result<Recount, Error> {
-        let mut fences: BTreeMap<SemaphoreName, Fences> = BTreeMap::new();
-        let mut torn = self
-            .each_request(|request| {
-                for permit in &request.permits {
-                    let name = permit.semaphore.clone();
-                    fences
-                        .entry(name)
-                        .or_default()
-                        .add(&permit.semaphore, request);
-                }
-            })
-            .await?;
+        let (mut fences, mut torn) = self.all_fences().await?;
         self.scan("ever", "s", |name, _| {
             if let Ok(name) = SemaphoreName::stored(name) {
                 fences.entry(name).or_default();
@@ -92,23 +74,14 @@ impl Redis {
     }
 
     pub(super) async fn mend(&self, name: &SemaphoreName) -> Result<Option<Semaphore>, Error> {
-        let mut fences = Fences::default();
-        self.each_request(|request| {
-            fences.add(name, request);
-        })
-        .await?;
+        let (mut fences, _) = self.all_fences().await?;
+        let mut fences = fences.remove(name).unwrap_or_default();
         for _ in 0..TRIES {
             let Some(counted) = self.count(name, &mut fences).await? else {
                 return Ok(None);
             };
-            let recounted = counted.recounted;
-            let was = recounted.semaphore;
-            let is = Semaphore {
-                in_use: u32::try_from(recounted.live).unwrap_or(u32::MAX),
-                fence: was.fence.max(recounted.last_fence),
-                slots: was.slots.as_ref().map(|_| recounted.slots.held),
-                ..was.clone()
-            };
+            let is = counted.recounted.repaired();
+            let was = counted.recounted.semaphore;
             if is == was && counted.misfiled.is_empty() {
                 return Ok(None);
             }
@@ -120,8 +93,7 @@ impl Redis {
                 values: vec![counted.row],
                 ..Loaded::default()
             };
-            let latest = Timestamp::MAX;
-            if self.save(read, latest, writes, CONTEXT).await? {
+            if self.save(read, Timestamp::MAX, writes, CONTEXT).await? {
                 return Ok(Some(was));
             }
         }
@@ -129,18 +101,26 @@ impl Redis {
         Err(Error::new(Kind::Conflict, busy))
     }
 
-    /// Calls `each` for every request, for some more than once. Returns the ids of requests whose
-    /// index entries are wrong.
-    async fn each_request(&self, mut each: impl FnMut(&Request)) -> Result<Vec<ExternalId>, Error> {
+    /// The fences of all requests, by semaphore, and the ids of requests whose index entries are
+    /// wrong.
+    async fn all_fences(
+        &self,
+    ) -> Result<(BTreeMap<SemaphoreName, Fences>, Vec<ExternalId>), Error> {
+        let mut fences: BTreeMap<SemaphoreName, Fences> = BTreeMap::new();
         let mut torn = BTreeSet::new();
         for set in ["ended", "live"] {
             self.scan(set, "r", |id, row| match rows::parse::<Request>(row) {
-                Ok(request) if request.is_live() == (set == "live") => each(&request),
+                Ok(request) if request.is_live() == (set == "live") => {
+                    for permit in &request.permits {
+                        let of = fences.entry(permit.semaphore.clone()).or_default();
+                        of.add(permit.fence, &request.external_id);
+                    }
+                }
                 _ => torn.extend(ExternalId::parse(id)),
             })
             .await?;
         }
-        Ok(torn.into_iter().collect())
+        Ok((fences, torn.into_iter().collect()))
     }
 
     /// Calls `each` for every member of a set and its row, for some more than once.
@@ -179,17 +159,17 @@ impl Redis {
         if row.is_empty() {
             return Ok(None);
         }
-        let (mut live, mut slots, mut misfiled) = (0, HeldSlots::default(), Vec::new());
+        let mut recounted = Recounted::without_permits(rows::parse(&row)?);
+        let mut misfiled = Vec::new();
         for (row, filed_at) in held {
             let request = rows::parse(&row).ok().filter(Request::is_live);
             let Some(request) = request else {
                 continue;
             };
-            live += fences.add(name, &request);
-            let permits = request.permits.iter().filter(|p| p.semaphore == *name);
-            permits
-                .flat_map(|permit| &permit.slots)
-                .for_each(|held| slots.add(held));
+            for permit in request.permits.iter().filter(|p| p.semaphore == *name) {
+                recounted.add_live(permit);
+                fences.add(permit.fence, &request.external_id);
+            }
             if let Some(at) = request.expires_at
                 && filed_at.map(|at| at as i64) != Some(at.as_microsecond())
             {
@@ -200,14 +180,9 @@ impl Redis {
                 });
             }
         }
-        let recounted = Recounted {
-            semaphore: rows::parse(&row)?,
-            live,
-            last_fence: fences.of.keys().next_back().copied().unwrap_or(0),
-            repeated_fences: fences.repeated,
-            misfiled: misfiled.len() as u64,
-            slots,
-        };
+        recounted.last_fence = fences.of.keys().next_back().copied().unwrap_or(0);
+        recounted.repeated_fences = fences.repeated;
+        recounted.misfiled = misfiled.len() as u64;
         Ok(Some(Counted {
             row,
             recounted,

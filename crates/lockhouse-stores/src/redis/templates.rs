@@ -7,8 +7,17 @@ use lockhouse_core::{Pattern, Semaphore, SemaphoreName, Template, TemplateDefini
 
 use super::Redis;
 use super::rows::{self, Range};
+use super::writes::Listed;
+use crate::lists;
 
-const ALL: &str = "templates";
+impl Listed for Template {
+    const LIST: &'static str = "templates";
+    type Key = Pattern;
+
+    fn key(&self) -> Pattern {
+        self.pattern.clone()
+    }
+}
 
 #[async_trait]
 impl Templates for Redis {
@@ -16,32 +25,18 @@ impl Templates for Redis {
         &self,
         definition: &TemplateDefinition,
     ) -> Result<(Template, bool), Error> {
-        self.change(ALL, |templates: &mut Vec<Template>, now| {
-            let is_it = |template: &Template| template.pattern == definition.pattern;
-            let before = templates.iter().position(is_it);
-            let was = before.map(|at| templates.remove(at));
-            let template = definition.applied_to(was.as_ref(), now);
-            templates.push(template.clone());
-            templates.sort_by(|one, other| one.pattern.cmp(&other.pattern));
-            (template, was.is_none())
-        })
-        .await
+        self.change::<Template, _>(|templates, now| lists::define(templates, definition, now))
+            .await
     }
 
     async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
-        self.change(ALL, |templates: &mut Vec<Template>, _| {
-            let before = templates.len();
-            templates.retain(|template| template.pattern != *pattern);
-            templates.len() < before
-        })
-        .await
+        self.change::<Template, _>(|templates, _| templates.remove(pattern).is_some())
+            .await
     }
 
     async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
-        let (mut templates, _) = self.all::<Template>(ALL).await?;
-        templates.retain(|template| page.after.as_ref().is_none_or(|a| template.pattern > *a));
-        templates.truncate(page.limit as usize);
-        Ok(templates)
+        let (templates, _) = self.all::<Template>().await?;
+        Ok(lists::page(&templates, page))
     }
 
     async fn to_follow(

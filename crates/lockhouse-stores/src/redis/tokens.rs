@@ -1,51 +1,42 @@
 //! Access tokens. All are in one row.
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Error, MAX_TOKENS, NewToken, TokenList, Tokens};
+use lockhouse_core::store::{Error, NewToken, Page, TokenList, Tokens};
 use lockhouse_core::{Digest, Owner, Token, TokenName};
 
 use super::Redis;
-
-const ALL: &str = "tokens";
+use super::writes::Listed;
+use crate::lists;
 
 type Stored = (Digest, Token);
 
+impl Listed for Stored {
+    const LIST: &'static str = "tokens";
+    type Key = TokenName;
+
+    fn key(&self) -> TokenName {
+        self.1.name.clone()
+    }
+}
+
 #[async_trait]
 impl Tokens for Redis {
-    async fn tokens(&self) -> Result<TokenList, Error> {
-        let (mut tokens, read) = self.all::<Stored>(ALL).await?;
-        tokens.truncate(MAX_TOKENS as usize);
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
+        let (tokens, read) = self.all::<Stored>().await?;
         Ok(TokenList {
             now: read.at,
-            tokens,
+            tokens: lists::page(&tokens, page),
         })
     }
 
     async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {
-        self.change(ALL, |tokens: &mut Vec<Stored>, now| {
-            let ended = |(digest, old): &Stored| {
-                old.name == token.name && *digest != token.digest && !old.is_good(now)
-            };
-            tokens.retain(|token| !ended(token));
-            let same = tokens.iter().find(|(_, old)| old.name == token.name);
-            if let Some((digest, old)) = same {
-                return (*digest == token.digest).then(|| old.clone());
-            }
-            let made = token.made_at(now);
-            tokens.push((token.digest, made.clone()));
-            tokens.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
-            Some(made)
-        })
-        .await
+        self.change::<Stored, _>(|tokens, now| lists::add_token(tokens, token, now))
+            .await
     }
 
     async fn revoke_token(&self, name: &TokenName) -> Result<Option<Token>, Error> {
-        self.change(ALL, |tokens: &mut Vec<Stored>, now| {
-            let (_, token) = tokens.iter_mut().find(|(_, token)| token.name == *name)?;
-            token.revoked_at.get_or_insert(now);
-            Some(token.clone())
-        })
-        .await
+        self.change::<Stored, _>(|tokens, now| lists::revoke(tokens, name, now))
+            .await
     }
 
     async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {

@@ -10,7 +10,6 @@ use redis::Script;
 
 use super::Redis;
 use super::rows::{self, Range, Row};
-use crate::lapsed::FEW_SESSIONS;
 
 static DUE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/due.lua")));
 static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/owners.lua")));
@@ -21,18 +20,8 @@ impl Upkeep for Redis {
     async fn due(&self, which: Due<'_>, limit: u32) -> Result<Vec<Request>, Error> {
         match which {
             Due::OwnedBy(owner) => self.owned_by(owner, limit).await,
-            Due::Lapsed { on: None } => self.lapsed(&[], None, self.now().await?, limit).await,
             Due::Lapsed { on: Some([]) } => Ok(Vec::new()),
-            Due::Lapsed { on: Some(names) } => {
-                let now = self.now().await?;
-                let few = self.lapsed_sessions(now).await? <= FEW_SESSIONS;
-                let left_out = self.looks.left_out(names, now).filter(|_| !few);
-                let found = self.lapsed(names, left_out, now, limit).await?;
-                if found.is_empty() && left_out.is_none() {
-                    self.looks.found_nothing(names, now);
-                }
-                Ok(found)
-            }
+            Due::Lapsed { on } => self.lapsed(on.unwrap_or_default(), limit).await,
         }
     }
 
@@ -116,15 +105,10 @@ impl Redis {
         rows::all(found.into_iter().map(|(_, row)| row))
     }
 
-    /// Live requests that have lapsed at `now`, on some semaphores or on all, except those of
-    /// sessions that lapsed by `left_out`.
-    async fn lapsed(
-        &self,
-        names: &[SemaphoreName],
-        left_out: Option<Timestamp>,
-        now: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<Request>, Error> {
+    /// Live requests that have lapsed, on the semaphores `names` or, without any, on all.
+    async fn lapsed(&self, names: &[SemaphoreName], limit: u32) -> Result<Vec<Request>, Error> {
+        let now = self.now().await?;
+        let left_out = self.looks.left_out(names, now);
         let mut script = DUE.key(self.keys.of("sessions"));
         script.arg(self.keys.of("")).arg(now.as_microsecond());
         script.arg(left_out.map_or(0, Timestamp::as_microsecond));
@@ -133,13 +117,9 @@ impl Redis {
             script.arg(name.as_str());
         }
         let found: Vec<Row> = self.connections.read(&script).await?;
+        if found.is_empty() && left_out.is_none() {
+            self.looks.found_nothing(names, now);
+        }
         rows::all(found)
-    }
-
-    async fn lapsed_sessions(&self, now: Timestamp) -> Result<u32, Error> {
-        let mut command = redis::cmd("ZCOUNT");
-        command.arg(self.keys.of("sessions")).arg("-inf");
-        command.arg(now.as_microsecond());
-        self.connections.ask(&command, "reading sessions").await
     }
 }

@@ -1,5 +1,6 @@
 //! Writes rows and indexes, if no other process has changed the rows that were read.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use lockhouse_core::Timestamp;
@@ -75,41 +76,47 @@ impl Writes {
     }
 }
 
+/// A row of a list that is kept in one key, since it is short.
+pub(super) trait Listed: Clone + PartialEq + Serialize + DeserializeOwned {
+    /// The name of the list.
+    const LIST: &'static str;
+
+    /// What the list is sorted by.
+    type Key: Clone + Ord;
+
+    fn key(&self) -> Self::Key;
+}
+
 impl Redis {
-    /// The rows of a list, which is one key, since there are few of them.
-    pub(super) async fn all<T: DeserializeOwned>(
-        &self,
-        name: &str,
-    ) -> Result<(Vec<T>, Loaded), Error> {
-        let read = self.load([self.keys.of(name)]).await?;
+    /// The rows of a list, by their key.
+    pub(super) async fn all<T: Listed>(&self) -> Result<(BTreeMap<T::Key, T>, Loaded), Error> {
+        let read = self.load([self.keys.of(T::LIST)]).await?;
         let lists: Vec<Vec<T>> = rows::all(&read.values)?;
-        Ok((lists.into_iter().flatten().collect(), read))
+        let rows = lists.into_iter().flatten();
+        Ok((rows.map(|row| (row.key(), row)).collect(), read))
     }
 
     /// Changes a list by `change`. Returns the result of `change`.
-    pub(super) async fn change<T, R>(
+    pub(super) async fn change<T: Listed, R>(
         &self,
-        name: &str,
-        change: impl Fn(&mut Vec<T>, Timestamp) -> R,
-    ) -> Result<R, Error>
-    where
-        T: Clone + PartialEq + Serialize + DeserializeOwned,
-    {
+        change: impl Fn(&mut BTreeMap<T::Key, T>, Timestamp) -> R,
+    ) -> Result<R, Error> {
         for _ in 0..TRIES {
-            let (mut list, read) = self.all::<T>(name).await?;
+            let (mut list, read) = self.all::<T>().await?;
             let before = list.clone();
             let changed = change(&mut list, read.at);
             if list == before {
                 return Ok(changed);
             }
             let mut writes = Writes::default();
-            writes.set(self.keys.of(name), &list);
-            let context = format!("changing {name}");
+            let rows: Vec<T> = list.into_values().collect();
+            writes.set(self.keys.of(T::LIST), &rows);
+            let context = format!("changing {}", T::LIST);
             if self.save(read, Timestamp::MAX, writes, &context).await? {
                 return Ok(changed);
             }
         }
-        let busy = format!("other processes kept changing {name}; try again");
+        let busy = format!("other processes kept changing {}; try again", T::LIST);
         Err(Error::new(Kind::Conflict, busy))
     }
 

@@ -1,5 +1,7 @@
 //! One connection: sets its session, and runs scripts on it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -35,6 +37,24 @@ pub(crate) struct Connection<D: Driver> {
     risk: Option<String>,
     /// Why the session may not write, if it may not.
     read_only: Option<ReadOnly>,
+    /// How to interrupt what the session executes, if the server takes that.
+    interruption: Option<Interruption>,
+}
+
+/// How to interrupt what a session executes.
+#[derive(Clone)]
+pub(super) struct Interruption {
+    /// The statement to execute in another session.
+    pub(super) statement: String,
+    /// How many statements of the session's script have answered.
+    answered: Arc<AtomicUsize>,
+}
+
+impl Interruption {
+    /// Whether the session is at a statement of `script` that may wait for a locked gap.
+    pub(super) fn is_due(&self, script: &Script) -> bool {
+        script.inserts(self.answered.load(Relaxed)).is_some()
+    }
 }
 
 /// On a cluster node: if the node aborts a transaction, later statements commit only with a COMMIT.
@@ -55,6 +75,7 @@ impl<D: Driver> Connection<D> {
             is_guarded: false,
             risk: None,
             read_only: None,
+            interruption: None,
         };
         let answers = connection.answers(D::SESSION).await;
         let failed = |failed: Failed| failed.trouble.before_commit::<D>(&context);
@@ -62,6 +83,10 @@ impl<D: Driver> Connection<D> {
         connection.longest_script = D::longest_script(&session)?;
         connection.risk = D::risk(&session)?;
         connection.read_only = D::read_only(&session)?;
+        connection.interruption = D::interrupt(&session)?.map(|statement| Interruption {
+            statement,
+            answered: Arc::default(),
+        });
         let mut settled = None;
         if let Some(settings) = D::settings(&session)? {
             settled = match connection.answers(&settings).await.map_err(failed) {
@@ -84,6 +109,11 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
+    /// Whether every statement is in a transaction, since autocommit is off.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.is_guarded
+    }
+
     /// How the server may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<&str> {
         self.risk.as_deref()
@@ -92,6 +122,11 @@ impl<D: Driver> Connection<D> {
     /// Why the session may not write, if it may not.
     pub(super) fn read_only(&self) -> Option<ReadOnly> {
         self.read_only
+    }
+
+    /// How to interrupt what the session executes, if the server takes that.
+    pub(super) fn interruption(&self) -> Option<&Interruption> {
+        self.interruption.as_ref()
     }
 
     /// Closes the connection at the server, within the timeout of a ping.
@@ -150,6 +185,9 @@ impl<D: Driver> Connection<D> {
         let mut rows = Vec::new();
         let mut stream = D::send(&mut self.driver, sql);
         loop {
+            if let Some(interruption) = &self.interruption {
+                interruption.answered.store(answers.len(), Relaxed);
+            }
             match stream.try_next().await {
                 Ok(Some(Either::Right(row))) => rows.push(row),
                 Ok(Some(Either::Left(_end))) => answers.push(std::mem::take(&mut rows)),

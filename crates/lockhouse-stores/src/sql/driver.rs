@@ -61,6 +61,19 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
         Ok(None)
     }
 
+    /// The statement by which another session interrupts what this one executes, from the same
+    /// answer. `None` if the server itself ends a statement that waits for a lock for too long.
+    fn interrupt(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
+        let _ = session;
+        Ok(None)
+    }
+
+    /// Whether a server's error says that the statement was interrupted.
+    fn is_interrupted(error: &dyn DatabaseError) -> bool {
+        let _ = error;
+        false
+    }
+
     /// Checks that the server may be used, from that answer and from the answer of the last of the
     /// [`settings`](Self::settings), if there are any and the user may read it.
     fn check(session: &[RowOf<Self>], settled: Option<&[RowOf<Self>]>) -> Result<(), Error> {

@@ -34,11 +34,23 @@ impl std::error::Error for TooLong {}
 pub(crate) enum Trouble {
     /// The driver, or through it the server, reports an error.
     Driver(sqlx::Error),
+    /// The server reports that the statement was interrupted, since this process asked it to.
+    Interrupted(sqlx::Error),
     /// No answer in time.
     Late(Duration),
 }
 
 impl Trouble {
+    /// The failure of a script that this process asked the server to interrupt.
+    pub(crate) fn interrupted<D: Driver>(self) -> Self {
+        match self {
+            Trouble::Driver(error) if error.as_database_error().is_some_and(D::is_interrupted) => {
+                Trouble::Interrupted(error)
+            }
+            other => other,
+        }
+    }
+
     /// Whether the server itself reported the error.
     pub(crate) fn is_servers_word(&self) -> bool {
         self.servers_word().is_some()
@@ -83,6 +95,7 @@ impl Trouble {
     fn kind<D: Driver>(&self) -> Kind {
         match self {
             Trouble::Late(_) => Kind::Unavailable,
+            Trouble::Interrupted(_) => Kind::Locked,
             Trouble::Driver(sqlx::Error::Configuration(_) | sqlx::Error::Tls(_)) => {
                 Kind::Configuration
             }
@@ -93,7 +106,7 @@ impl Trouble {
 
     fn servers_word(&self) -> Option<&dyn DatabaseError> {
         match self {
-            Trouble::Driver(error) => error.as_database_error(),
+            Trouble::Driver(error) | Trouble::Interrupted(error) => error.as_database_error(),
             Trouble::Late(_) => None,
         }
     }
@@ -115,10 +128,12 @@ impl Trouble {
             None => self.servers_word().and_then(D::advice),
         };
         match (self, advice) {
-            (Trouble::Driver(source), Some(advice)) => {
+            (Trouble::Driver(source) | Trouble::Interrupted(source), Some(advice)) => {
                 Error::new(kind, format!("{context}: {advice}")).caused_by(source)
             }
-            (Trouble::Driver(source), None) => Error::new(kind, context).caused_by(source),
+            (Trouble::Driver(source) | Trouble::Interrupted(source), None) => {
+                Error::new(kind, context).caused_by(source)
+            }
             (Trouble::Late(after), _) => {
                 Error::new(kind, format!("{context}: no answer within {after:.1?}"))
             }

@@ -13,6 +13,7 @@
 //!   the server's connections to others. A process that uses connections every few seconds, such as
 //!   one with waiters, keeps one.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -20,10 +21,10 @@ use std::time::Duration;
 use lockhouse_core::store::{Error, Kind};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::{Instrument as _, Span};
 
-use super::connection::{Answers, Connection, Failed};
+use super::connection::{Answers, Connection, Failed, Interruption};
 use super::driver::Driver;
 use super::error::TooLong;
 use super::hosts::Hosts;
@@ -36,6 +37,10 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// How long a call may take in all, unless it is [extended](Lease::extend). A rollback after it
 /// still ends within 10 s.
 pub(super) const CALL: Duration = Duration::from_secs(9);
+
+/// How long a script may wait for a locked gap before it is interrupted. InnoDB's own limit has a
+/// resolution of a second.
+const GAP: Duration = Duration::from_millis(300);
 
 /// How long a rollback may take before the connection is closed instead.
 const ROLLBACK: Duration = Duration::from_millis(500);
@@ -187,6 +192,45 @@ impl<D: Driver> Pool<D> {
         self.hosts.connect(CONNECT).await
     }
 
+    /// Waits for `run`, which runs `script`, and has the server interrupt it if it waits for a locked
+    /// gap for longer than [`GAP`].
+    async fn run_briefly(
+        &self,
+        run: impl Future<Output = Result<Answers<D>, Failed>>,
+        script: &Script,
+        interruption: Interruption,
+    ) -> Result<Answers<D>, Failed> {
+        let mut run = pin!(run);
+        loop {
+            if let Ok(answers) = timeout(GAP, &mut run).await {
+                return answers;
+            }
+            if interruption.is_due(script) {
+                break;
+            }
+        }
+        // Both are awaited, so that the interruption does not meet the connection's next script.
+        let (answers, ()) = tokio::join!(run, self.interrupt(interruption.statement));
+        answers.map_err(|failed| Failed {
+            trouble: failed.trouble.interrupted::<D>(),
+            ..failed
+        })
+    }
+
+    /// Runs `statement` on a connection beside those of the pool, which may all be lent.
+    async fn interrupt(&self, statement: String) {
+        let interrupted = async {
+            let mut connection = self.connect().await?;
+            let deadline = Instant::now() + ROLLBACK;
+            let ran = connection.run(&Script::of(statement), deadline).await;
+            connection.close().await;
+            ran.map_err(|failed| failed.trouble.before_commit::<D>("interrupting a script"))
+        };
+        if let Err(error) = interrupted.await {
+            tracing::debug!(%error, "a script that waits for a lock could not be interrupted");
+        }
+    }
+
     fn drop_idle(&self) {
         let idle = std::mem::take(&mut self.idle().connections);
         drop(idle);
@@ -313,14 +357,27 @@ impl<D: Driver> Lease<D> {
             };
             return Err(Error::new(Kind::Rejected, context).caused_by(too_long));
         }
+        let was_open = !self.clean || connection.is_guarded();
         self.clean = false;
+        let interruption = match script.may_meet_gaps() {
+            true => connection.interruption().cloned(),
+            false => None,
+        };
         let run = connection.run(script, self.deadline);
-        match run.instrument(span::<D>(context)).await {
+        let run = run.instrument(span::<D>(context));
+        let answers = match interruption {
+            Some(interruption) => self.pool.run_briefly(run, script, interruption).await,
+            None => run.await,
+        };
+        match answers {
             Ok(answers) => {
                 self.clean = !script.leaves_open();
                 Ok(answers)
             }
-            Err(failed) => Err(self.clean_up(failed, script.commit_at(), context).await),
+            Err(failed) => {
+                self.clean = !script.may_leave_open(failed.finished, was_open);
+                Err(self.clean_up(failed, script.commit_at(), context).await)
+            }
         }
     }
 

@@ -13,6 +13,9 @@ use std::fmt::{self, Display, Write as _};
 
 use lockhouse_core::Key;
 
+/// How the statements that open a transaction begin.
+const OPENERS: [&str; 2] = ["BEGIN", "START TRANSACTION"];
+
 /// Statements to send as one packet.
 #[derive(Debug, Default)]
 pub struct Script {
@@ -20,6 +23,10 @@ pub struct Script {
     statements: usize,
     commit: Option<usize>,
     leaves_open: bool,
+    /// Whether one of its statements opens a transaction.
+    opens: bool,
+    /// Whether its first statement ends an open transaction.
+    rolls_back: bool,
     /// The positions in the text at which a transaction begins, and of its COMMIT.
     begun: Option<usize>,
     ends: Option<usize>,
@@ -81,6 +88,7 @@ impl Script {
     /// A script that rolls back the open transaction, and then runs one statement.
     pub(crate) fn after_rollback(statement: impl Display) -> Self {
         let mut script = Self::of("ROLLBACK");
+        script.rolls_back = true;
         script.add(statement);
         script
     }
@@ -90,7 +98,11 @@ impl Script {
         if self.statements > 0 {
             self.text.push(';');
         }
+        let at = self.text.len();
         write!(self.text, "{statement}").expect("writing to a String does not fail");
+        self.opens |= OPENERS
+            .iter()
+            .any(|opener| self.text[at..].starts_with(opener));
         self.statements += 1;
     }
 
@@ -108,6 +120,11 @@ impl Script {
     pub(crate) fn inserts(&self, at: usize) -> Option<&Inserts> {
         let found = self.inserts.iter().find(|(index, _)| *index == at);
         found.map(|(_, inserts)| inserts)
+    }
+
+    /// Whether a statement may wait for a locked gap.
+    pub(crate) fn may_meet_gaps(&self) -> bool {
+        !self.inserts.is_empty()
     }
 
     /// Adds the COMMIT that ends the transaction.
@@ -166,6 +183,12 @@ impl Script {
     pub(crate) fn leaves_open(&self) -> bool {
         self.leaves_open
     }
+
+    /// Whether a transaction may be open if the script fails after `finished` statements; one `was_open` before.
+    pub(crate) fn may_leave_open(&self, finished: usize, was_open: bool) -> bool {
+        let is_over = self.rolls_back && finished > 0;
+        self.opens || was_open && !is_over
+    }
 }
 
 /// A value that may be missing, as a literal.
@@ -205,6 +228,18 @@ mod tests {
         assert_eq!(script.text(), "BEGIN;1,2,3;NULL;COMMIT");
         assert_eq!((script.statements(), script.commit_at()), (4, Some(3)));
         assert!(script.leaves_open());
+    }
+
+    #[test]
+    fn a_transaction_may_be_open_after_a_failure_only_if_one_was_opened() {
+        let read = Script::of("SELECT 1");
+        assert!(!read.may_leave_open(0, false) && read.may_leave_open(0, true));
+        let mut whole = Script::of("SET x=1");
+        whole.add("START TRANSACTION READ ONLY");
+        assert!(whole.may_leave_open(1, false));
+        assert!(Script::transaction("BEGIN").may_leave_open(1, false));
+        let after = Script::after_rollback("SELECT 1");
+        assert!(after.may_leave_open(0, true) && !after.may_leave_open(1, true));
     }
 
     #[test]

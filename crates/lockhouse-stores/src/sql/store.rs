@@ -241,9 +241,10 @@ impl<D: Dialect> WaitingList for Sql<D> {
 
 #[async_trait]
 impl<D: Dialect> Tokens for Sql<D> {
-    async fn tokens(&self) -> Result<TokenList, Error> {
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
+        let page = page.clone();
         self.in_own_task(Kind::Unavailable, move |store| async move {
-            tokens::tokens(&store).await
+            tokens::tokens(&store, &page).await
         })
         .await
     }

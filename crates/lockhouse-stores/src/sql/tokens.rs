@@ -1,6 +1,6 @@
 //! Access tokens.
 
-use lockhouse_core::store::{Error, MAX_TOKENS, NewToken, TokenList};
+use lockhouse_core::store::{Error, NewToken, Page, TokenList};
 use lockhouse_core::{Digest, Owner, Token, TokenName};
 
 use super::Inner;
@@ -14,11 +14,17 @@ const CONTEXT: &str = "reading access tokens";
 
 const MAKING: &str = "making an access token";
 
-pub(crate) async fn tokens<D: Dialect>(store: &Inner<D>) -> Result<TokenList, Error> {
+pub(crate) async fn tokens<D: Dialect>(
+    store: &Inner<D>,
+    page: &Page<TokenName>,
+) -> Result<TokenList, Error> {
     let mut lease = store.pool.lend(READ).await?;
+    let after = page.after.as_ref().map_or("", TokenName::as_str);
     let mut script = Script::of(format_args!(
-        "SELECT {} FROM lockhouse_token t ORDER BY t.name LIMIT {MAX_TOKENS}",
-        rows::TOKEN
+        "SELECT {} FROM lockhouse_token t WHERE t.name>{} ORDER BY t.name LIMIT {}",
+        rows::TOKEN,
+        D::text(after),
+        page.limit
     ));
     script.add(D::CLOCK);
     let mut answers = lease.run(&script, CONTEXT).await?;

@@ -305,8 +305,10 @@ impl WaitingList for Sqlite {
 
 #[async_trait]
 impl Tokens for Sqlite {
-    async fn tokens(&self) -> Result<TokenList, Error> {
-        self.connections.read(tokens::tokens).await
+    async fn tokens(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
+        let page = page.clone();
+        let work = move |snapshot: &_| tokens::tokens(snapshot, &page);
+        self.connections.read(work).await
     }
 
     async fn add_token(&self, token: &NewToken) -> Result<Option<Token>, Error> {

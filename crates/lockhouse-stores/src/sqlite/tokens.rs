@@ -1,6 +1,6 @@
 //! Access tokens.
 
-use lockhouse_core::store::{Error, MAX_TOKENS, NewToken, TokenList};
+use lockhouse_core::store::{Error, NewToken, Page, TokenList};
 use lockhouse_core::{Digest, Owner, Token, TokenName};
 use rusqlite::{Connection, params};
 
@@ -9,7 +9,7 @@ use super::{clock, read, rows};
 
 const LIST: &str = "
     SELECT name, digest, grants, created_at, expires_at, revoked_at FROM lockhouse_token
-    WHERE name > '' ORDER BY name LIMIT ?1";
+    WHERE name > ?1 ORDER BY name LIMIT ?2";
 
 const SELECT: &str = "
     SELECT name, digest, grants, created_at, expires_at, revoked_at FROM lockhouse_token
@@ -31,10 +31,11 @@ const HAS_SESSION: &str = "SELECT owner FROM lockhouse_owner_session WHERE owner
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[LIST, SELECT, DELETE_ENDED, INSERT, REVOKE, HAS_SESSION];
 
-pub(super) fn tokens(connection: &Connection) -> Result<TokenList, Error> {
+pub(super) fn tokens(connection: &Connection, page: &Page<TokenName>) -> Result<TokenList, Error> {
+    let after = page.after.as_ref().map_or("", TokenName::as_str);
     Ok(TokenList {
         now: clock::now()?,
-        tokens: read::list(connection, LIST, [MAX_TOKENS], rows::token)?,
+        tokens: read::list(connection, LIST, params![after, page.limit], rows::token)?,
     })
 }
 

@@ -26,7 +26,9 @@ runs (all, unless named):
   soak      everything at once, audited all the while           seconds=60 processes=3 seed=1
 
 stores (all, unless named): sqlite mysql mariadb postgres; scripts/services up starts the servers, and
-eval \"$(scripts/services env)\" tells of them.";
+eval \"$(scripts/services env)\" tells of them. killed, refused and soak also run on redis and valkey, if named.";
+
+const WITHOUT_SQL: [&str; 2] = ["redis", "valkey"];
 
 const RUNS: [&str; 7] = [
     "killed", "silent", "held", "refused", "listings", "past", "soak",
@@ -45,7 +47,7 @@ async fn main() -> ExitCode {
         return ExitCode::from(64);
     }
     let mut missed = false;
-    for store in options.named(&STORES) {
+    for store in options.stores() {
         for run in options.named(&RUNS) {
             let Some(place) = place::by_name(store).await else {
                 break;
@@ -156,10 +158,24 @@ impl Options {
         }
     }
 
+    fn stores(&self) -> Vec<&'static str> {
+        match WITHOUT_SQL.iter().any(|name| self.names(name)) {
+            true => self.named(&[&STORES[..], &WITHOUT_SQL].concat()),
+            false => self.named(&STORES),
+        }
+    }
+
+    fn names(&self, name: &str) -> bool {
+        self.0.iter().any(|argument| argument == name)
+    }
+
     /// Those of `all` that are named; all, if none is.
     fn named<'a>(&self, all: &[&'a str]) -> Vec<&'a str> {
-        let is_named = |name: &&&str| self.0.iter().any(|argument| argument == **name);
-        let named: Vec<_> = all.iter().filter(is_named).copied().collect();
+        let named: Vec<_> = all
+            .iter()
+            .filter(|name| self.names(name))
+            .copied()
+            .collect();
         if named.is_empty() {
             all.to_vec()
         } else {
@@ -178,7 +194,10 @@ impl Options {
     fn unknown(&self) -> Option<&str> {
         let is_known = |argument: &&String| match argument.split_once('=') {
             Some((option, number)) => NUMBERS.contains(&option) && number.parse::<u32>().is_ok(),
-            None => STORES.contains(&argument.as_str()) || RUNS.contains(&argument.as_str()),
+            None => {
+                let known = [&STORES[..], &WITHOUT_SQL, &RUNS].concat();
+                known.contains(&argument.as_str())
+            }
         };
         let unknown = self.0.iter().find(|argument| !is_known(argument));
         unknown.map(String::as_str)

@@ -62,6 +62,7 @@ macro_rules! store_conformance {
             lists_of_waiters_are_forgotten_by_age,
             // Tokens
             a_token_is_replaced_only_after_its_end,
+            tokens_are_listed_page_by_page,
             owners_in_use_have_a_session_or_a_live_request,
             // Migration, Store::ready, Notification
             many_migrations_at_once_leave_one_schema,

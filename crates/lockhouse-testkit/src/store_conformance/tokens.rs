@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockhouse_core::Digest;
-use lockhouse_core::store::NewToken;
+use lockhouse_core::store::{FullStore, NewToken, Page, TokenList};
+use lockhouse_core::{Digest, TokenName};
 
 use super::words::*;
 use crate::place::Place;
@@ -15,6 +15,11 @@ fn token(name: &str, digest: u8) -> NewToken {
         grants: vec!["hold:customer/*".parse().unwrap()],
         expires_at: None,
     }
+}
+
+async fn listed(store: &dyn FullStore, after: Option<&TokenName>, limit: u32) -> TokenList {
+    let after = after.cloned();
+    store.tokens(&Page { after, limit }).await.unwrap()
 }
 
 /// Revoked and expired ones stay listed until then. Asked again, as its answer was lost, a call says the same.
@@ -33,7 +38,7 @@ pub async fn a_token_is_replaced_only_after_its_end(place: &Place) {
     assert!(revoked.revoked_at.is_some());
     assert_eq!(store.revoke_token(&b).await.unwrap(), Some(revoked));
     let digests = async || {
-        let list = store.tokens().await.unwrap().tokens;
+        let list = listed(&*store, None, 9).await.tokens;
         let listed = list
             .iter()
             .map(|(digest, token)| (digest.as_bytes()[0], token.revoked_at.is_some()));
@@ -45,7 +50,7 @@ pub async fn a_token_is_replaced_only_after_its_end(place: &Place) {
         "by bytes of the name"
     );
 
-    let now = store.tokens().await.unwrap().now;
+    let now = listed(&*store, None, 9).await.now;
     let brief = NewToken {
         expires_at: Some(now + Duration::from_millis(1)),
         ..token("b", 2)
@@ -55,6 +60,27 @@ pub async fn a_token_is_replaced_only_after_its_end(place: &Place) {
     assert_eq!(digests().await, [(3, false), (2, false)]);
     store.add_token(&token("b", 4)).await.unwrap().unwrap();
     assert_eq!(digests().await, [(3, false), (4, false)]);
+}
+
+/// In byte order of their names, a revoked one like the others.
+pub async fn tokens_are_listed_page_by_page(place: &Place) {
+    let store = place.store().await;
+    let names = ["B", "a", "a b", "b", "é"];
+    for (name, digest) in names.iter().rev().zip(1..) {
+        store.add_token(&token(name, digest)).await.unwrap();
+    }
+    store.revoke_token(&"a".parse().unwrap()).await.unwrap();
+    let (mut found, mut pages) = (Vec::new(), Vec::new());
+    let mut after = None;
+    while found.len() < names.len() {
+        let page = listed(&*store, after.as_ref(), 2).await.tokens;
+        pages.push(page.len());
+        found.extend(page.into_iter().map(|(_, token)| token.name));
+        after = found.last().cloned();
+    }
+    assert_eq!(pages, [2, 2, 1]);
+    assert_eq!(found, names.map(|name| name.parse().unwrap()));
+    assert!(listed(&*store, after.as_ref(), 2).await.tokens.is_empty());
 }
 
 pub async fn owners_in_use_have_a_session_or_a_live_request(place: &Place) {

@@ -12,3 +12,4 @@ mod keys;
 mod listings;
 mod owners;
 mod patience;
+mod tokens;

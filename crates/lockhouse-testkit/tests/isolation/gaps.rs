@@ -14,7 +14,7 @@ pub(crate) async fn calls_in_locked_gaps_are_told_and_done_once_they_are_free(pl
     let lockhouse = place.client().await;
     set_up(&lockhouse).await;
     let mut locks = Vec::new();
-    for rows in [Rows::Gap, Rows::NameGap, Rows::OwnerGap, Rows::PatternGap] {
+    for rows in [Rows::Gaps, Rows::NameGap, Rows::OwnerGap, Rows::PatternGap] {
         locks.push(lock(&place, rows, 0).await);
     }
     let began = Instant::now();

@@ -21,8 +21,8 @@ pub(crate) enum Rows {
     Keys,
     /// Two templates, and the row of the store's epoch.
     Templates,
-    /// The gap between two requests, by a read of an id that does not exist.
-    Gap,
+    /// Gaps between two requests, each by a read of an id that does not exist.
+    Gaps,
     /// The gap between two names of semaphores.
     NameGap,
     /// The gap between two owners with sessions.
@@ -35,24 +35,15 @@ impl Rows {
     fn is_gap(self) -> bool {
         matches!(
             self,
-            Rows::Gap | Rows::NameGap | Rows::OwnerGap | Rows::PatternGap
+            Rows::Gaps | Rows::NameGap | Rows::OwnerGap | Rows::PatternGap
         )
     }
 
     /// How many are locked.
     pub(crate) fn many(self) -> usize {
-        match self.is_gap() {
-            true => 1,
-            false => LOCKED,
-        }
-    }
-
-    /// An INSERT waits for a second, and its transaction keeps semaphores locked meanwhile. Each
-    /// process finds the gap so.
-    pub(crate) fn more_for_each_further_engine(self) -> Duration {
         match self {
-            Rows::Gap => Duration::from_millis(1_500),
-            _ => Duration::ZERO,
+            Rows::NameGap | Rows::OwnerGap | Rows::PatternGap => 1,
+            _ => LOCKED,
         }
     }
 
@@ -81,7 +72,7 @@ impl Rows {
                 "SELECT id FROM lockhouse_semaphore {} WHERE name='locked-{number}' FOR UPDATE",
                 by[1]
             ),
-            Rows::Gap => format!(
+            Rows::Gaps => format!(
                 "SELECT id FROM lockhouse_permit_request {} \
                  WHERE external_id='gap-{number}-m' {share}",
                 by[0]

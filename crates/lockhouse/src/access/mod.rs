@@ -6,7 +6,9 @@ mod secret;
 
 use lockhouse_core::store::{NewToken, TokenList};
 use lockhouse_core::{Invalid, MAX_TOKEN_GRANTS, Timestamp, Token, TokenGrant, TokenName};
+use lockhouse_wire as wire;
 
+use crate::client::page;
 use crate::{Error, Lockhouse};
 pub use options::ConnectOptions;
 pub use secret::Secret;
@@ -69,7 +71,38 @@ impl Lockhouse {
     /// # Errors
     /// [`Error::Store`]; [`Error::Denied`] if a server refuses a caller without `admin:*`.
     pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
-        self.backend().tokens().await
+        let mut tokens = self.tokens_after(None, wire::MAX_LIMIT).await?;
+        let mut many = tokens.len();
+        while many == wire::MAX_LIMIT as usize {
+            let last = tokens.last().map(|token| &token.name);
+            let piece = self.tokens_after(last, wire::MAX_LIMIT).await?;
+            many = piece.len();
+            tokens.extend(piece);
+        }
+        Ok(tokens)
+    }
+
+    /// A page of [`tokens`](Lockhouse::tokens): at most `limit` (1 to 1000), from the one after
+    /// `after` on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lockhouse::Error> {
+    /// # let lockhouse = lockhouse::Lockhouse::connect("memory:").await?;
+    /// lockhouse.create_token("ci", &["read:*".parse()?], None).await?;
+    /// assert_eq!(lockhouse.tokens_after(None, 100).await?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`tokens`](Lockhouse::tokens); [`Error::Invalid`].
+    pub async fn tokens_after(
+        &self,
+        after: Option<&TokenName>,
+        limit: u32,
+    ) -> Result<Vec<Token>, Error> {
+        self.backend().tokens(&page(after, limit)?).await
     }
 
     /// Revokes the token `name`: all servers refuse it within 10 s. Its permits end with their TTL.

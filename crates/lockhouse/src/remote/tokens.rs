@@ -1,5 +1,6 @@
 //! Access tokens at a server.
 
+use lockhouse_core::store::Page;
 use lockhouse_core::{Refusal, Timestamp, Token, TokenGrant, TokenName};
 use lockhouse_wire as wire;
 use tokio::time::Instant;
@@ -7,9 +8,6 @@ use tokio::time::Instant;
 use super::Remote;
 use super::exchange::PATIENCE;
 use crate::{Error, Secret};
-
-/// The largest page of a listing.
-const PIECE: u32 = 1000;
 
 impl Remote {
     pub(crate) async fn create_token(
@@ -40,23 +38,10 @@ impl Remote {
         Ok((self.made(made.token)?, secret))
     }
 
-    pub(crate) async fn tokens(&self) -> Result<Vec<Token>, Error> {
-        let mut tokens = Vec::new();
-        let mut after: Option<String> = None;
-        loop {
-            let mut url = self.address.tokens();
-            url.query_pairs_mut()
-                .append_pair("limit", &PIECE.to_string());
-            if let Some(after) = &after {
-                url.query_pairs_mut().append_pair("cursor", after);
-            }
-            let piece: wire::Tokens = self.json(&self.get(url).await?)?;
-            tokens.extend(self.made_all(piece.tokens)?);
-            match piece.next {
-                Some(next) => after = Some(next),
-                None => return Ok(tokens),
-            }
-        }
+    pub(crate) async fn tokens(&self, page: &Page<TokenName>) -> Result<Vec<Token>, Error> {
+        let url = self.address.page(self.address.tokens(), page);
+        let answer = self.get(url).await?;
+        self.made_all(self.json::<wire::Tokens>(&answer)?.tokens)
     }
 
     pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
