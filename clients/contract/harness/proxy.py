@@ -53,8 +53,9 @@ class Proxy:
                 # Closing would not wake the thread that accepts.
                 self._listener.shutdown(socket.SHUT_RDWR)
                 self._listener.close()
+                # The thread that serves it closes it. Otherwise that thread could write to what has its number next.
                 for connection in list(self._open):
-                    _close(connection)
+                    _hang_up(connection)
             elif was == "refused" != link:
                 self._listener = socket.create_server(("127.0.0.1", self.port))
                 threading.Thread(target=self._accept, daemon=True).start()
@@ -80,6 +81,8 @@ class Proxy:
                 raw, connection = connection, self._tls.wrap_socket(connection, server_side=True)
                 self._open.discard(raw)
                 self._open.add(connection)
+            if self._link == "refused":
+                raise Gone
             while True:
                 call = _read_message(connection)
                 self._while_silent(connection)
@@ -219,9 +222,15 @@ def _peek(connection):
     return connection.recv(1, socket.MSG_PEEK)
 
 
-def _close(connection):
+def _hang_up(connection):
+    """Wakes the thread that reads from it. It stays open."""
     try:
-        connection.shutdown(socket.SHUT_RDWR)
+        # Not that of an SSLSocket, which would go on in plain text.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
     except OSError:
         pass
+
+
+def _close(connection):
+    _hang_up(connection)
     connection.close()
