@@ -114,6 +114,8 @@ impl Schedule {
             self.look_within(FASTEST, now);
             self.look_for_lapsed_at(Some(now));
         }
+        // The processes that looked may have left or died.
+        self.look_for_lapsed_at(Some(now + self.looks_for_lapsed_every()));
     }
 
     /// Whether so many processes are ahead that this one's turn is not soon.
