@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use lockhouse_core::SemaphoreName;
-use lockhouse_core::store::{Shown, ShownWaiter, Waiter as ListedWaiter};
+use lockhouse_core::store::{SHOWN_FOR, Shown, ShownWaiter, Waiter as ListedWaiter};
 use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::{Driver, State};
 use super::waiting::{Waiter, WaitingLine};
@@ -25,6 +25,13 @@ const SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// How many waiters of a process are listed for each semaphore.
 const MOST: usize = 200;
 
+/// The same on the last list of a process that stops.
+const MOST_HANDED_OVER: usize = 2_000;
+
+/// How long the write of the last list may take.
+const HANDED_OVER_WITHIN: Duration = Duration::from_secs(1);
+const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
+
 /// How often the lists are deleted again, if that fails, after the last waiter has left.
 const AT_MOST: u32 = 30;
 
@@ -34,6 +41,8 @@ pub(super) struct Publisher {
     due: Option<Instant>,
     shown: BTreeSet<SemaphoreName>,
     is_busy: bool,
+    /// Until when the lists stay as they are, since the process is about to stop.
+    stay_until: Option<Instant>,
 }
 
 /// The lists to write, and the semaphores whose lists to delete.
@@ -47,12 +56,13 @@ impl Publisher {
     /// When the first list is due. Later lists are written after a poll, and so on its connection.
     pub(super) fn next(&self) -> Option<Instant> {
         let is_first = self.shown.is_empty();
-        self.due.filter(|_| is_first && !self.is_busy)
+        let due = self.due.filter(|_| is_first && !self.is_busy)?;
+        Some(self.stay_until.map_or(due, |until| due.max(until)))
     }
 
     /// The lists to write now, if any. `waiting` is empty once no call waits.
     fn publication(&mut self, waiting: &WaitingLine, now: Instant) -> Option<Publication> {
-        if self.is_busy {
+        if self.is_busy || self.stay_until.is_some_and(|until| now < until) {
             return None;
         }
         let is_over = waiting.is_empty();
@@ -144,6 +154,35 @@ impl Engine {
         });
     }
 
+    /// Publishes all waiters for the last time, and leaves the lists when the waiters leave. So they
+    /// keep their places if they ask again at another process within the time that a list is valid.
+    pub(crate) async fn hand_over_waiters(&self) {
+        let last = async {
+            while self.driver.state().publisher.is_busy {
+                sleep(LOOKED_AT_EVERY).await;
+            }
+            let (process, lists) = {
+                let State {
+                    publisher, waiting, ..
+                } = &mut *self.driver.state();
+                publisher.stay_until = Some(Instant::now() + SHOWN_FOR);
+                (waiting.process, waiting.to_hand_over())
+            };
+            if lists.is_empty() {
+                return;
+            }
+            let lists: Vec<_> = lists.into_iter().collect();
+            if let Err(error) = self.store.show(process, &lists, &[]).await {
+                tracing::warn!(%error, "the waiters lose their places, as the list of them could not be written");
+            }
+        };
+        if timeout(HANDED_OVER_WITHIN, last).await.is_err() {
+            tracing::warn!(
+                "the waiters lose their places, as the store took too long to write the list of them"
+            );
+        }
+    }
+
     /// Returns false if the store could not write it.
     async fn write(&self, process: ProcessId, publication: Publication) -> bool {
         let Publication { waiting, gone } = publication;
@@ -178,6 +217,9 @@ impl Engine {
             }
         }
         waiters.sort_by_key(ListedWaiter::place_us);
+        // A waiter that asked again at another process may still be on the first one's list.
+        let mut seen = HashSet::new();
+        waiters.retain(|waiter| seen.insert(waiter.external_id.clone()));
         Ok(waiters)
     }
 }
@@ -193,7 +235,7 @@ impl WaitingLine {
     fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
-        let mut listed = self.listed(waiters, |on| on == name);
+        let mut listed = self.listed(waiters, MOST, |on| on == name);
         listed.remove(name).unwrap_or_default()
     }
 
@@ -202,14 +244,21 @@ impl WaitingLine {
     fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER);
-        self.listed(waiters, |name| !self.is_missing(name))
+        self.listed(waiters, MOST, |name| !self.is_missing(name))
     }
 
-    /// The first of the `waiters` on each semaphore that is `wanted`. Several calls under one id are one
+    /// The same however long they have waited, and more of them.
+    fn to_hand_over(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+        let is_there = |name: &SemaphoreName| !self.is_missing(name);
+        self.listed(self.waiters(), MOST_HANDED_OVER, is_there)
+    }
+
+    /// The first of the `waiters` on each semaphore that is `wanted`, at most so many. Several calls under one id are one
     /// waiter.
     fn listed<'a>(
         &'a self,
         waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
+        most: usize,
         wanted: impl Fn(&SemaphoreName) -> bool,
     ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let mut waiters: Vec<_> = waiters.collect();
@@ -224,7 +273,7 @@ impl WaitingLine {
             let lacks = self.lacks(ask);
             for (name, count) in ask.permits().filter(|(name, _)| wanted(name)) {
                 let first = listed.entry(name.clone()).or_default();
-                if first.len() == MOST {
+                if first.len() == most {
                     continue;
                 }
                 let shown = ShownWaiter {
