@@ -35,7 +35,7 @@ pub use templates::Templates;
 pub use tokens::{MAX_TOKENS, NewToken, TokenList, Tokens};
 pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
-pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
+pub use waiting_list::{SHOWN_FOR, Shown, ShownAt, ShownWaiter, Waiter, WaitingList};
 
 /// Keeps semaphores and requests, durably, for any number of processes at once.
 ///

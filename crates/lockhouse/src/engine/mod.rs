@@ -258,12 +258,25 @@ impl Engine {
         self.driver.state().waiting.on(name)
     }
 
-    /// The status of `semaphore`, with the number of its waiters here and at other processes.
-    fn status(&self, semaphore: Semaphore) -> SemaphoreStatus {
+    /// The status of each of `semaphores`, with the number of its waiters here and at other
+    /// processes.
+    async fn statuses(&self, semaphores: Vec<Semaphore>) -> Vec<SemaphoreStatus> {
+        let elsewhere = self.waiting_elsewhere(&semaphores).await;
         let state = self.driver.state();
-        let elsewhere = semaphore.line.waiting_elsewhere(state.waiting.process);
-        let waiting = state.waiting.on(&semaphore.name).saturating_add(elsewhere);
-        SemaphoreStatus { semaphore, waiting }
+        let all = semaphores.into_iter().zip(elsewhere);
+        let all = all.map(|(semaphore, elsewhere)| {
+            let here = state.waiting.on(&semaphore.name);
+            SemaphoreStatus {
+                semaphore,
+                waiting: here.saturating_add(elsewhere),
+            }
+        });
+        all.collect()
+    }
+
+    async fn status(&self, semaphore: Semaphore) -> Result<SemaphoreStatus, Error> {
+        let status = self.statuses(vec![semaphore]).await.pop();
+        status.ok_or_else(|| Error::Internal("a semaphore has no status".into()))
     }
 }
 
@@ -281,14 +294,14 @@ impl Engine {
         definition: Definition,
     ) -> Result<(SemaphoreStatus, bool), Error> {
         match self.submit(Command::Define(definition)).await? {
-            Reply::Defined { semaphore, created } => Ok((self.status(semaphore), created)),
+            Reply::Defined { semaphore, created } => Ok((self.status(semaphore).await?, created)),
             other => Err(unexpected(&other)),
         }
     }
 
     pub(crate) async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
         let semaphore = self.existing(name, retry::deadline()).await?;
-        Ok(self.status(semaphore))
+        self.status(semaphore).await
     }
 
     pub(crate) async fn semaphores(
@@ -298,8 +311,7 @@ impl Engine {
     ) -> Result<Vec<SemaphoreStatus>, Error> {
         let deadline = retry::deadline();
         let semaphores = self.existing_semaphores(prefix, page, deadline);
-        let semaphores = semaphores.await?.into_iter();
-        Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
+        Ok(self.statuses(semaphores.await?).await)
     }
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {

@@ -4,12 +4,12 @@
 //! with the first poll that is 5 s after the last write, so that a slow store delays no waiter.
 //! Readers ignore a list that is older than 15 s.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use lockhouse_core::SemaphoreName;
 use lockhouse_core::store::{SHOWN_FOR, Shown, ShownWaiter, Waiter as ListedWaiter};
-use lockhouse_core::{Line, MAX_LINE, Place, ProcessId};
+use lockhouse_core::{Line, MAX_LINE, Place, ProcessId, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::{Driver, State};
@@ -31,6 +31,15 @@ const MOST_HANDED_OVER: usize = 2_000;
 /// How long the write of the last list may take.
 const HANDED_OVER_WITHIN: Duration = Duration::from_secs(1);
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
+
+/// A process whose entry and list were not written for so long does not count as waiting. Where few
+/// processes wait, each writes its list every 5 s, and else every 13 s.
+const ALIVE_FOR: Duration = Duration::from_secs(8);
+const ALIVE_IN_A_CROWD_FOR: Duration = Duration::from_secs(30);
+const FEW: usize = 16;
+
+/// Of how many semaphores the lists are looked at together.
+const PIECE: usize = 500;
 
 /// How often the lists are deleted again, if that fails, after the last waiter has left.
 const AT_MOST: u32 = 30;
@@ -194,6 +203,52 @@ impl Engine {
         written.is_ok()
     }
 
+    /// How many waiters of each of `semaphores` wait at other processes. A process that died is
+    /// counted for a few seconds only.
+    pub(super) async fn waiting_elsewhere(&self, semaphores: &[Semaphore]) -> Vec<u32> {
+        let process = self.driver.state().waiting.process;
+        let by_entries = |semaphore: &Semaphore| semaphore.line.waiting_elsewhere(process);
+        let waited_for = semaphores.iter().filter(|it| by_entries(it) > 0);
+        let names: Vec<_> = waited_for.map(|it| it.name.clone()).collect();
+        let (mut now, mut written) = (None, HashMap::new());
+        for names in names.chunks(PIECE) {
+            let names = names.to_vec();
+            let read = self.on_store(move |store| {
+                let names = names.clone();
+                async move { store.shown_at(&names).await }
+            });
+            let deadline = retry::deadline();
+            let shown = match semaphores {
+                [_] => retry::read(deadline, read).await,
+                _ => self.listings.read(deadline, read).await,
+            };
+            match shown {
+                Ok(shown) => {
+                    now = Some(shown.now);
+                    let lists = shown.lists.into_iter();
+                    written.extend(lists.map(|(name, process, at)| ((name, process), at)));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "waiters of processes that died may be counted");
+                    now = None;
+                    break;
+                }
+            }
+        }
+        let count = |semaphore: &Semaphore| {
+            let (line, Some(now)) = (&semaphore.line, now) else {
+                return by_entries(semaphore);
+            };
+            let alive_for = alive_for(line);
+            let oldest = now.saturating_sub(alive_for).unwrap_or(now);
+            line.waiting_elsewhere_at(process, now, alive_for, |process| {
+                let at = written.get(&(semaphore.name.clone(), process));
+                at.is_some_and(|at| *at >= oldest)
+            })
+        };
+        semaphores.iter().map(count).collect()
+    }
+
     /// The waiters for `name` of all processes, in order.
     pub(super) async fn waiters(&self, name: &SemaphoreName) -> Result<Vec<ListedWaiter>, Error> {
         let deadline = retry::deadline();
@@ -221,6 +276,14 @@ impl Engine {
         let mut seen = HashSet::new();
         waiters.retain(|waiter| seen.insert(waiter.external_id.clone()));
         Ok(waiters)
+    }
+}
+
+/// For how long a process in `line` counts as alive after it has written its list or its entry.
+fn alive_for(line: &Line) -> Duration {
+    match line.entries().len() <= FEW {
+        true => ALIVE_FOR,
+        false => ALIVE_IN_A_CROWD_FOR,
     }
 }
 
