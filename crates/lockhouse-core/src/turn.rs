@@ -38,6 +38,15 @@ impl Place {
             number,
         }
     }
+
+    /// The place of the same ask if it had arrived so much earlier.
+    pub fn earlier_by(self, time: Duration) -> Self {
+        let time_us = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        Self {
+            came_us: self.came_us.saturating_sub(time_us),
+            ..self
+        }
+    }
 }
 
 /// An ask's turn among others for the same semaphores. The default is the turn of an ask that

@@ -82,7 +82,7 @@ pub async fn serve_with(
         options.behind_proxy || tls.is_some(),
     );
     let router = with_stopping(
-        lockhouse,
+        lockhouse.clone(),
         stopping.clone(),
         site,
         metrics,
@@ -102,6 +102,7 @@ pub async fn serve_with(
         _ = shutdown => {}
     }
     drop(listener);
+    lockhouse.hand_over_waiters().await;
     // Without waiters there is no receiver.
     let _ = stop.send(true);
     let drained = timeout(DRAIN, async { while served.join_next().await.is_some() {} });

@@ -309,19 +309,32 @@ pub async fn overwrite_line(place: &Place, semaphore: &str, line: &str) {
 /// How many statements the server at `url` was sent so far. PostgreSQL counts the transactions of the database, as much as
 /// 10 s late; a statement outside a transaction is one.
 pub async fn statements(url: &str) -> u64 {
-    let sent: String = if is_postgres(url) {
-        let mut connection = PgConnection::connect(url).await.unwrap();
-        let done = "SELECT (xact_commit + xact_rollback)::text FROM pg_stat_database \
-            WHERE datname = current_database()";
-        let sent = sqlx::query_scalar(done).fetch_one(&mut connection);
-        sent.await.unwrap()
-    } else {
-        let mut connection = MySqlConnection::connect(&mysql_url(url)).await.unwrap();
-        let status = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'");
-        let row = status.fetch_one(&mut connection).await.unwrap();
-        row.get(1)
-    };
+    if !is_postgres(url) {
+        return mysql_status(url, "Questions").await;
+    }
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let done = "SELECT (xact_commit + xact_rollback)::text FROM pg_stat_database \
+        WHERE datname = current_database()";
+    let sent: String = sqlx::query_scalar(done)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
     sent.parse().unwrap()
+}
+
+/// The same without the ends of connections, which MySQL and MariaDB count as statements.
+pub async fn queries(url: &str) -> u64 {
+    match is_postgres(url) {
+        true => statements(url).await,
+        false => statements(url).await - mysql_status(url, "Connections").await,
+    }
+}
+
+async fn mysql_status(url: &str, name: &str) -> u64 {
+    let mut connection = MySqlConnection::connect(&mysql_url(url)).await.unwrap();
+    let status = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+    let row = sqlx::query(&status).fetch_one(&mut connection);
+    row.await.unwrap().get::<String, _>(1).parse().unwrap()
 }
 
 fn mysql_url(url: &str) -> String {

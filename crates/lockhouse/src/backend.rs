@@ -145,6 +145,14 @@ impl Backend {
         }
     }
 
+    /// Has the waiters of this process keep their places when they ask again at another. A client of
+    /// a server has none.
+    pub(crate) async fn hand_over_waiters(&self) {
+        if let Some(engine) = self.engine() {
+            engine.hand_over_waiters().await;
+        }
+    }
+
     /// The engine in this process, if there is one. Only an engine does upkeep.
     pub(crate) fn engine(&self) -> Option<&Engine> {
         match self {

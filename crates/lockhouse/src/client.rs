@@ -380,6 +380,15 @@ impl Lockhouse {
             .await
     }
 
+    /// Has the calls that wait in this process keep their places in the line: a caller that asks again at another process
+    /// within 15 s, with the same id and the same ask, stands where it stood here.
+    ///
+    /// A server calls it before it ends the waiting calls of its callers. It takes at most a second. If the store cannot
+    /// write in that time, the waiters get new places. Waiters that begin to wait after it do too.
+    pub async fn hand_over_waiters(&self) {
+        self.backend.hand_over_waiters().await;
+    }
+
     /// Waits until all that this client and its clones dropped is given back: permits, sessions, and requests whose
     /// future was dropped. It takes at most 11 s, and no time if there is nothing to give back.
     ///

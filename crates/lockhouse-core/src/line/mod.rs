@@ -199,9 +199,27 @@ impl Line {
     /// How many waiters the processes other than `process` have. Counts the entries that were live
     /// when the line was last saved.
     pub fn waiting_elsewhere(&self, process: ProcessId) -> u32 {
-        let others = self.entries.iter().filter(|entry| entry.process != process);
-        let live = others.filter(|entry| entry.is_live(self.clock.latest));
-        live.fold(0, |sum, entry| sum.saturating_add(entry.waiting))
+        let at = self.clock.latest;
+        self.waiting_at(|entry| entry.process != process && entry.is_live(at))
+    }
+
+    /// The same at `now`, by the store's clock. Of the entries that were not written within the last
+    /// `time`, it counts those of processes that are `alive`.
+    pub fn waiting_elsewhere_at(
+        &self,
+        process: ProcessId,
+        now: Timestamp,
+        time: Duration,
+        is_alive: impl Fn(ProcessId) -> bool,
+    ) -> u32 {
+        let shown = self.clock.shown(now);
+        let is_heard = |entry: &Entry| shown.since(entry.heard) <= time || is_alive(entry.process);
+        self.waiting_at(|entry| entry.process != process && is_heard(entry))
+    }
+
+    fn waiting_at(&self, counts: impl Fn(&Entry) -> bool) -> u32 {
+        let counted = self.entries.iter().filter(|entry| counts(entry));
+        counted.fold(0, |sum, entry| sum.saturating_add(entry.waiting))
     }
 
     /// The first live entry whose ask fits into `capacity`.

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 
 use super::{
     Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, NewToken,
-    Notification, Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens,
-    Upkeep, WaitingList,
+    Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList,
+    Tokens, Upkeep, WaitingList,
 };
 use crate::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
@@ -62,6 +62,8 @@ pub enum Call<'a> {
     Show,
     /// [`WaitingList::shown`].
     Shown,
+    /// [`WaitingList::shown_at`].
+    ShownAt,
     /// [`WaitingList::forget_shown`].
     ForgetShown,
     /// [`Tokens::tokens`].
@@ -101,6 +103,7 @@ impl Call<'_> {
             Call::Repair => "repair",
             Call::Show => "show",
             Call::Shown => "shown",
+            Call::ShownAt => "shown_at",
             Call::ForgetShown => "forget_shown",
             Call::Tokens => "tokens",
             Call::AddToken => "add_token",
@@ -344,6 +347,11 @@ impl<L: Layer> WaitingList for L {
 
     async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
         self.around(Call::Shown, self.inner().shown(name)).await
+    }
+
+    async fn shown_at(&self, names: &[SemaphoreName]) -> Result<ShownAt, Error> {
+        self.around(Call::ShownAt, self.inner().shown_at(names))
+            .await
     }
 
     async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error> {

@@ -31,4 +31,4 @@ pub use templates::Templates;
 pub use tokens::{NewToken, TokenList, Tokens};
 pub use transaction::{Commit, Transaction, transact, transact_at_once};
 pub use upkeep::{Due, Purge, Stale, Upkeep};
-pub use waiting_list::{SHOWN_FOR, Shown, ShownWaiter, Waiter, WaitingList};
+pub use waiting_list::{SHOWN_FOR, Shown, ShownAt, ShownWaiter, Waiter, WaitingList};

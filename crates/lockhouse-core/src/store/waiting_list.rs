@@ -73,6 +73,15 @@ pub struct Shown {
     pub processes: Vec<(ProcessId, Vec<Waiter>)>,
 }
 
+/// When processes wrote their lists of waiters.
+#[derive(Clone, Debug)]
+pub struct ShownAt {
+    /// The store's clock at the time of the read.
+    pub now: Timestamp,
+    /// The semaphore and the process of each list, and when the process last wrote it.
+    pub lists: Vec<(SemaphoreName, ProcessId, Timestamp)>,
+}
+
 /// Keeps a list of the waiters of each process, for people to read. No promise depends on it.
 ///
 /// # Contract
@@ -92,6 +101,9 @@ pub trait WaitingList: fmt::Debug + Send + Sync + 'static {
 
     /// The lists of all processes for `name` that were written within the last [`SHOWN_FOR`].
     async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error>;
+
+    /// When each process last wrote its list for each of `names`.
+    async fn shown_at(&self, names: &[SemaphoreName]) -> Result<ShownAt, Error>;
 
     /// Deletes at most `limit` lists that were written more than `age` ago. Returns how many.
     async fn forget_shown(&self, age: Duration, limit: u32) -> Result<u64, Error>;

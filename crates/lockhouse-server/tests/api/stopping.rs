@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::full::{full, waiter};
-use crate::server::until;
+use crate::server::{Server, until};
+use lockhouse::Lockhouse;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 #[tokio::test]
 async fn shutdown_answers_waiting_calls_with_503() {
@@ -109,4 +110,35 @@ async fn half_a_request_head_does_not_delay_shutdown() {
         let took = since.elapsed();
         assert!(took < Duration::from_secs(3), "after {before:?}: {took:?}");
     }
+}
+
+/// P11: a rolling upgrade of two servers moves nobody in the line.
+#[tokio::test]
+async fn waiters_of_a_server_that_stops_keep_their_places_at_another() {
+    let store = lockhouse_stores::open("memory:").unwrap();
+    let mut stops = Server::on(Lockhouse::with_store(store.clone())).await;
+    let stays = Server::on(Lockhouse::with_store(store)).await;
+    let capacity = r#"{"capacity":1}"#;
+    stays.put("/v1/semaphores/a", capacity).await.is(201);
+    let held = r#"{"permits":[{"semaphore":"a"}]}"#;
+    stays.put("/v1/requests/x", held).await.is(201);
+    let mut first = waiter(&stops, "first").await;
+    sleep(Duration::from_millis(700)).await;
+    let second = waiter(&stays, "second").await;
+    until("both wait", || async { stays.waiting("a").await == 2 }).await;
+
+    stops.stop();
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    stops.stopped().await;
+    sleep(Duration::from_secs(1)).await;
+    let mut first = waiter(&stays, "first").await;
+    sleep(Duration::from_millis(800)).await;
+    stays.call("DELETE", "/v1/requests/x", "").await.is(200);
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    assert_eq!(stays.waiting("a").await, 1, "the second waits");
+    drop(second);
 }

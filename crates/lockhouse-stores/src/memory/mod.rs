@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
-    Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens, Upkeep, Waiter,
+    Purge, SHOWN_FOR, Shown, ShownAt, ShownWaiter, Stale, Store, TokenList, Tokens, Upkeep, Waiter,
     WaitingList, transact_at_once,
 };
 use lockhouse_core::{
@@ -248,6 +248,22 @@ impl WaitingList for Memory {
         Ok(Shown {
             now,
             processes: processes.collect(),
+        })
+    }
+
+    async fn shown_at(&self, names: &[SemaphoreName]) -> Result<ShownAt, Error> {
+        let now = (self.clock)();
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = names.iter().flat_map(|name| {
+            let first = (name.clone(), ProcessId::new(0));
+            let of_it = shown
+                .range(first..)
+                .take_while(move |((of, _), _)| of == name);
+            of_it.map(|((name, process), (written, _))| (name.clone(), *process, *written))
+        });
+        Ok(ShownAt {
+            now,
+            lists: lists.collect(),
         })
     }
 

@@ -259,6 +259,12 @@ pub(crate) fn shown_key(row: &impl TextRow) -> Result<(SemaphoreName, ProcessId)
     ))
 }
 
+/// The key of a row of waiters, and when it was written.
+pub(crate) fn shown_at(row: &impl TextRow) -> Result<(SemaphoreName, ProcessId, Timestamp), Error> {
+    let (name, process) = shown_key(row)?;
+    Ok((name, process, Columns(row).checked(2, time)?))
+}
+
 /// The clock and the number in a row of [`Dialect::look`](super::Dialect::look), whose first column
 /// is the id.
 pub(crate) fn clock_and_count(row: &impl TextRow) -> Result<(Timestamp, u32), Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, NewToken, Notification,
-    Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
     WaitingList,
 };
 use lockhouse_core::{
@@ -227,6 +227,14 @@ impl<D: Dialect> WaitingList for Sql<D> {
         let name = name.clone();
         self.in_own_task(Kind::Unavailable, |store| async move {
             waiting_list::shown(&store, &name).await
+        })
+        .await
+    }
+
+    async fn shown_at(&self, names: &[SemaphoreName]) -> Result<ShownAt, Error> {
+        let names = names.to_vec();
+        self.in_own_task(Kind::Unavailable, |store| async move {
+            waiting_list::shown_at(&store, &names).await
         })
         .await
     }

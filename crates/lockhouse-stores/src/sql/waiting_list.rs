@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownWaiter};
+use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownAt, ShownWaiter};
 use lockhouse_core::{ProcessId, SemaphoreName};
 
 use super::Inner;
@@ -68,6 +68,27 @@ pub(crate) async fn shown<D: Dialect>(
         }
     }
     Ok(Shown { now, processes })
+}
+
+pub(crate) async fn shown_at<D: Dialect>(
+    store: &Inner<D>,
+    names: &[SemaphoreName],
+) -> Result<ShownAt, Error> {
+    let mut lease = store.pool.lend(READ).await?;
+    let names = list(names.iter().map(|name| D::text(name.as_str())));
+    let mut script = Script::of(format_args!(
+        "SELECT w.semaphore,w.process,w.written_at FROM lockhouse_waiting w \
+         WHERE w.semaphore IN ({names})"
+    ));
+    script.add(D::CLOCK);
+    let mut answers = lease.run(&script, "reading the lists of waiters").await?;
+    let now = rows::clock(&answers.pop().unwrap_or_default())?;
+    let lists = answers.pop().unwrap_or_default();
+    let lists = lists.iter().map(rows::shown_at);
+    Ok(ShownAt {
+        now,
+        lists: lists.collect::<Result<_, _>>()?,
+    })
 }
 
 pub(crate) async fn forget<D: Dialect>(

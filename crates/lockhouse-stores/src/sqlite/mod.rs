@@ -34,8 +34,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lockhouse_core::store::{
     Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
-    Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep, WaitingList,
-    transact_at_once,
+    Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
@@ -290,6 +290,12 @@ impl WaitingList for Sqlite {
     async fn shown(&self, name: &SemaphoreName) -> Result<Shown, Error> {
         let name = name.clone();
         let work = move |snapshot: &_| waiting_list::shown(snapshot, &name);
+        self.connections.read(work).await
+    }
+
+    async fn shown_at(&self, names: &[SemaphoreName]) -> Result<ShownAt, Error> {
+        let names = names.to_vec();
+        let work = move |snapshot: &_| waiting_list::shown_at(snapshot, &names);
         self.connections.read(work).await
     }
 

@@ -149,6 +149,16 @@ pub(super) fn token(row: &Row<'_>) -> Result<(Digest, Token), Error> {
     Ok((cells.text(1, |text| text.parse())?, token))
 }
 
+/// Of `process, written_at`: when a process showed its waiters.
+pub(super) fn shown_at(row: &Row<'_>) -> Result<(ProcessId, Timestamp), Error> {
+    let cells = Cells {
+        row,
+        of: "lockhouse_waiting",
+    };
+    let written = cells.number(1, Timestamp::from_microsecond)?;
+    Ok((cells.text(0, |text: String| text.parse())?, written))
+}
+
 /// Of `process, waiters, written_at`: what a process shows.
 pub(super) fn shown(row: &Row<'_>) -> Result<(ProcessId, Vec<Waiter>), Error> {
     let cells = Cells {

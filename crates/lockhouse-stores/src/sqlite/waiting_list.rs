@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownWaiter};
+use lockhouse_core::store::{Error, SHOWN_FOR, Shown, ShownAt, ShownWaiter};
 use lockhouse_core::{ProcessId, SemaphoreName};
 use rusqlite::{Connection, Row, params};
 
@@ -22,12 +22,15 @@ const LIST: &str = "
     SELECT process, waiters, written_at FROM lockhouse_waiting
     WHERE semaphore = ?1 AND written_at >= ?2";
 
+const LIST_TIMES: &str = "
+    SELECT process, written_at FROM lockhouse_waiting WHERE semaphore = ?1";
+
 pub(super) const LIST_OLD: &str = "
     SELECT semaphore, process FROM lockhouse_waiting
     WHERE written_at <= ?1 ORDER BY written_at LIMIT ?2";
 
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[SHOW, DELETE, LIST, LIST_OLD];
+pub(super) const STATEMENTS: &[&str] = &[SHOW, DELETE, LIST, LIST_TIMES, LIST_OLD];
 
 pub(super) fn show(
     connection: &Connection,
@@ -55,6 +58,18 @@ pub(super) fn shown(connection: &Connection, name: &SemaphoreName) -> Result<Sho
     let parse = |row: &Row<'_>| rows::shown(row);
     let processes = read::list(connection, LIST, key, parse)?;
     Ok(Shown { now, processes })
+}
+
+pub(super) fn shown_at(connection: &Connection, names: &[SemaphoreName]) -> Result<ShownAt, Error> {
+    let now = clock::now()?;
+    let mut lists = Vec::new();
+    for name in names {
+        let parse = |row: &Row<'_>| rows::shown_at(row);
+        let written = read::list(connection, LIST_TIMES, params![name.as_str()], parse)?;
+        let written = written.into_iter();
+        lists.extend(written.map(|(process, at)| (name.clone(), process, at)));
+    }
+    Ok(ShownAt { now, lists })
 }
 
 pub(super) fn forget(connection: &Connection, age: Duration, limit: u32) -> Result<u64, Error> {

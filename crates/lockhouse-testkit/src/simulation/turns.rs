@@ -32,8 +32,8 @@ pub(super) struct Turns {
     last: u64,
     waiting: BTreeMap<u64, Waiter>,
     served: Vec<Served>,
-    /// When an id was first asked for at a server: it may have that place still.
-    came: BTreeMap<(String, ExternalId), Place>,
+    /// When an id was first asked for, at any server: it may have that place still.
+    came: BTreeMap<ExternalId, Place>,
     /// Rows that a transaction keeps locked, and until when if it is over.
     locked: Vec<(u64, Footprint, Option<i64>)>,
     /// When each commit was.
@@ -87,9 +87,8 @@ impl Turns {
             now_us - i64::from(ask.priority.value()) * STEP_US,
             self.last,
         );
-        let key = (server.to_owned(), ask.external_id.clone());
-        let is_new = !self.came.contains_key(&key);
-        let first = self.came.entry(key).or_insert(place);
+        let is_new = !self.came.contains_key(&ask.external_id);
+        let first = self.came.entry(ask.external_id.clone()).or_insert(place);
         *first = place.min(*first);
         let waiter = Waiter {
             server: server.to_owned(),

@@ -55,6 +55,18 @@ pub async fn a_process_shows_replaces_and_deletes_its_waiters(place: &Place) {
     assert_eq!(shown(&store, "b").await, [of(one, "x")]);
     assert!(shown(&store, "unknown").await.is_empty());
 
+    let all = [name("a"), name("b"), name("unknown")];
+    let written = store.shown_at(&all).await.unwrap();
+    let age = |at| written.now.duration_since(at).unsigned_abs();
+    assert!(written.lists.iter().all(|(_, _, at)| age(*at) < long));
+    let lists = written.lists.into_iter();
+    let mut lists: Vec<_> = lists.map(|(name, process, _)| (name, process)).collect();
+    lists.sort();
+    assert_eq!(
+        lists,
+        [(name("a"), one), (name("a"), two), (name("b"), one)]
+    );
+
     let listed = store.shown(&name("a")).await.unwrap();
     let mut waiters = listed.processes.iter().flat_map(|(_, waiters)| waiters);
     let x = waiters.find(|waiter| waiter.external_id == id("x"));

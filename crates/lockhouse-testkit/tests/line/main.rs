@@ -3,6 +3,7 @@
 mod across;
 mod corrupt;
 mod death;
+mod moving;
 mod order;
 mod queue;
 mod sharing;

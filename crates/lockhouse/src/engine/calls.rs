@@ -152,14 +152,14 @@ impl Engine {
         definition: Definition,
     ) -> Result<(SemaphoreStatus, bool), Error> {
         match self.submit(Command::Define(definition)).await? {
-            Reply::Defined { semaphore, created } => Ok((self.status(semaphore), created)),
+            Reply::Defined { semaphore, created } => Ok((self.status(semaphore).await?, created)),
             other => Err(unexpected(&other)),
         }
     }
 
     pub(crate) async fn semaphore(&self, name: &SemaphoreName) -> Result<SemaphoreStatus, Error> {
         let semaphore = self.existing(name, retry::deadline()).await?;
-        Ok(self.status(semaphore))
+        self.status(semaphore).await
     }
 
     pub(crate) async fn semaphores(
@@ -169,8 +169,7 @@ impl Engine {
     ) -> Result<Vec<SemaphoreStatus>, Error> {
         let deadline = retry::deadline();
         let semaphores = self.listings.semaphores(prefix, page, deadline);
-        let semaphores = semaphores.await?.into_iter();
-        Ok(semaphores.map(|semaphore| self.status(semaphore)).collect())
+        Ok(self.statuses(semaphores.await?).await)
     }
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {

@@ -12,8 +12,8 @@ use super::listings::Listings;
 use super::retry;
 use super::singleflight::{Ending, Looked};
 use super::sweep_timer::SweepTimer;
+use crate::Error;
 use crate::upkeep::Health;
-use crate::{Error, SemaphoreStatus};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
@@ -76,13 +76,5 @@ impl Engine {
     /// How many calls of this process wait for `name`.
     pub(super) fn waiting_on(&self, name: &SemaphoreName) -> u32 {
         self.driver.state().waiting.on(name)
-    }
-
-    /// The status of `semaphore`, with the number of its waiters here and at other processes.
-    pub(super) fn status(&self, semaphore: Semaphore) -> SemaphoreStatus {
-        let state = self.driver.state();
-        let elsewhere = semaphore.line.waiting_elsewhere(state.waiting.process);
-        let waiting = state.waiting.on(&semaphore.name).saturating_add(elsewhere);
-        SemaphoreStatus { semaphore, waiting }
     }
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockhouse_core::store::{self, Cursor, FullStore, Held, Holders, Page, Shown};
+use lockhouse_core::store::{self, Cursor, FullStore, Held, Holders, Page, Shown, ShownAt};
 use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreName, State};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
@@ -147,6 +147,20 @@ impl Listings {
         self.read(deadline, list).await
     }
 
+    /// When the lists of waiters for `names` were written.
+    pub(super) async fn shown_at(
+        &self,
+        names: &[SemaphoreName],
+        deadline: Instant,
+    ) -> Result<ShownAt, Error> {
+        let names = names.to_vec();
+        let list = self.on_store(move |store| {
+            let names = names.clone();
+            async move { store.shown_at(&names).await }
+        });
+        self.read(deadline, list).await
+    }
+
     /// Live requests that callers may see. Callers can't name the reserved semaphores; the upkeep can.
     pub(super) async fn held(
         &self,
@@ -177,6 +191,7 @@ impl Listings {
             after = more.next;
         }
     }
+
     /// A call to the store, which can be made again.
     fn on_store<F>(
         &self,

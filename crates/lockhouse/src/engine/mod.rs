@@ -44,6 +44,7 @@ mod reply_to;
 mod retry;
 mod singleflight;
 mod state;
+mod status;
 mod sweep_timer;
 mod templates;
 mod tokens;

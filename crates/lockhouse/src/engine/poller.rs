@@ -20,7 +20,7 @@ use lockhouse_core::{Capacity, MAX_TEMPLATES, SemaphoreName, Template};
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::Driver;
-use super::waiting::{Observed, PollPlan};
+use super::waiting::{Observed, PollPlan, WaitersElsewhere};
 use super::{Engine, retry};
 
 /// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum.
@@ -104,13 +104,16 @@ impl Engine {
                     tracing::warn!(%error, "lapsed requests could not be ended, trying again");
                 }
             }
+            self.look_for_newcomers().await;
             self.driver.save_due();
             self.publish_waiters();
             let process = self.driver.state().waiting.process;
             let to_save = self.driver.state().waiting.next_to_save(Instant::now());
             // By the time of the save, all waiters may have left.
             let to_publish = self.driver.state().publisher.next();
-            let next = plan.next.into_iter().chain(to_save).chain(to_publish).min();
+            let newcomers = self.driver.state().waiting.next_newcomers();
+            let next = [plan.next, to_save, to_publish, newcomers];
+            let next = next.into_iter().flatten().min();
             let next = next.unwrap_or_else(Instant::now);
             // Biased, so that a simulated run can be repeated. Any branch leads to a fresh look at
             // everything.
@@ -125,6 +128,30 @@ impl Engine {
             }
         }
         self.publish_waiters();
+    }
+
+    /// Gives new waiters the places that they had at other processes.
+    async fn look_for_newcomers(&self) {
+        let (new, names, process) = {
+            let waiting = &mut self.driver.state().waiting;
+            let (new, names) = waiting.newcomers(Instant::now());
+            (new, names, waiting.process)
+        };
+        if names.is_empty() {
+            return;
+        }
+        let mut elsewhere = WaitersElsewhere::new(process);
+        for name in &names {
+            match retry::read(retry::deadline(), || self.store.shown(name)).await {
+                Ok(shown) => elsewhere.add(name, shown),
+                Err(error) => {
+                    tracing::warn!(%error, "lists of waiters could not be read, so new waiters have new places");
+                    return;
+                }
+            }
+        }
+        self.driver.state().waiting.resume(new, &elsewhere);
+        self.driver.call();
     }
 
     /// The next poll. `None` once no call waits.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use lockhouse_core::store::ShownWaiter;
+use lockhouse_core::store::{SHOWN_FOR, ShownWaiter};
 use lockhouse_core::{Place, SemaphoreName};
 use tokio::time::Instant;
 
@@ -17,12 +17,17 @@ const SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// How many waiters of a process are listed for each semaphore.
 const MOST: usize = 200;
 
+/// The same on the last list of a process that stops.
+const MOST_HANDED_OVER: usize = 2_000;
+
 /// The list that this process has published, and when the next is due.
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
     due: Option<Instant>,
     pub(super) shown: BTreeSet<SemaphoreName>,
     pub(super) is_busy: bool,
+    /// Until when the lists stay as they are, since the process is about to stop.
+    stay_until: Option<Instant>,
 }
 
 /// The lists to write, and the semaphores whose lists to delete.
@@ -36,7 +41,19 @@ impl Publisher {
     /// When the first list is due. Later lists are written after a poll, and so on its connection.
     pub(super) fn next(&self) -> Option<Instant> {
         let is_first = self.shown.is_empty();
-        self.due.filter(|_| is_first && !self.is_busy)
+        let due = self.due.filter(|_| is_first && !self.is_busy)?;
+        Some(self.stay_until.map_or(due, |until| due.max(until)))
+    }
+
+    /// All waiters, for the last lists of a process that stops. They stay as they are when the waiters
+    /// leave.
+    pub(super) fn last_lists(
+        &mut self,
+        waiting: &WaitingLine,
+        now: Instant,
+    ) -> Vec<(SemaphoreName, Vec<ShownWaiter>)> {
+        self.stay_until = Some(now + SHOWN_FOR);
+        waiting.to_hand_over().into_iter().collect()
     }
 
     /// The lists to write now, if any. `waiting` is empty once no call waits.
@@ -45,7 +62,7 @@ impl Publisher {
         waiting: &WaitingLine,
         now: Instant,
     ) -> Option<Publication> {
-        if self.is_busy {
+        if self.is_busy || self.stay_until.is_some_and(|until| now < until) {
             return None;
         }
         let is_over = waiting.is_empty();
@@ -88,7 +105,7 @@ impl WaitingLine {
     pub(super) fn on_list(&self, name: &SemaphoreName) -> Vec<ShownWaiter> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ask.permits().any(|(on, _)| on == name));
-        let mut listed = self.listed(waiters, |on| on == name);
+        let mut listed = self.listed(waiters, MOST, |on| on == name);
         listed.remove(name).unwrap_or_default()
     }
 
@@ -97,14 +114,21 @@ impl WaitingLine {
     fn to_publish(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let waiters = self.waiters();
         let waiters = waiters.filter(|(_, waiter)| waiter.ticket.waited() >= SHOWN_AFTER);
-        self.listed(waiters, |name| !self.is_missing(name))
+        self.listed(waiters, MOST, |name| !self.is_missing(name))
     }
 
-    /// The first of the `waiters` on each semaphore that is `wanted`. Several calls under one id are one
+    /// The same however long they have waited, and more of them.
+    fn to_hand_over(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
+        let is_there = |name: &SemaphoreName| !self.is_missing(name);
+        self.listed(self.waiters(), MOST_HANDED_OVER, is_there)
+    }
+
+    /// The first of the `waiters` on each semaphore that is `wanted`, at most so many. Several calls under one id are one
     /// waiter.
     fn listed<'a>(
         &'a self,
         waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,
+        most: usize,
         wanted: impl Fn(&SemaphoreName) -> bool,
     ) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let mut waiters: Vec<_> = waiters.collect();
@@ -119,7 +143,7 @@ impl WaitingLine {
             let lacks = self.lacks(ask);
             for (name, count) in ask.permits().filter(|(name, _)| wanted(name)) {
                 let first = listed.entry(name.clone()).or_default();
-                if first.len() == MOST {
+                if first.len() == most {
                     continue;
                 }
                 let shown = ShownWaiter {

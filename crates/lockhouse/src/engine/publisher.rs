@@ -4,9 +4,12 @@
 //! with the first poll that is 5 s after the last write, so that a slow store delays no waiter.
 //! Readers ignore a list that is older than 15 s.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use lockhouse_core::store::{Shown, Waiter};
 use lockhouse_core::{Line, MAX_LINE, ProcessId, SemaphoreName};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::Driver;
 use super::publication::{Publication, SHOWN_AFTER};
@@ -16,6 +19,10 @@ use crate::Error;
 
 /// How often the lists are deleted again, if that fails, after the last waiter has left.
 const AT_MOST: u32 = 30;
+
+/// How long the write of the last list may take.
+const HANDED_OVER_WITHIN: Duration = Duration::from_secs(1);
+const LOOKED_AT_EVERY: Duration = Duration::from_millis(2);
 
 /// The write under way. Dropping it lets another begin.
 struct Writing {
@@ -78,6 +85,34 @@ impl Engine {
         });
     }
 
+    /// Publishes all waiters for the last time, and leaves the lists when the waiters leave. So they
+    /// keep their places if they ask again at another process within the time that a list is valid.
+    pub(crate) async fn hand_over_waiters(&self) {
+        let last = async {
+            while self.driver.state().publisher.is_busy {
+                sleep(LOOKED_AT_EVERY).await;
+            }
+            let (process, lists) = {
+                let State {
+                    publisher, waiting, ..
+                } = &mut *self.driver.state();
+                let lists = publisher.last_lists(waiting, Instant::now());
+                (waiting.process, lists)
+            };
+            if lists.is_empty() {
+                return;
+            }
+            if let Err(error) = self.store.show(process, &lists, &[]).await {
+                tracing::warn!(%error, "the waiters lose their places, as the list of them could not be written");
+            }
+        };
+        if timeout(HANDED_OVER_WITHIN, last).await.is_err() {
+            tracing::warn!(
+                "the waiters lose their places, as the store took too long to write the list of them"
+            );
+        }
+    }
+
     /// Returns false if the store could not write it.
     async fn write(&self, process: ProcessId, publication: Publication) -> bool {
         let Publication { waiting, gone } = publication;
@@ -105,6 +140,9 @@ impl Engine {
             }
         }
         waiters.sort_by_key(Waiter::place_us);
+        // A waiter that asked again at another process may still be on the first one's list.
+        let mut seen = HashSet::new();
+        waiters.retain(|waiter| seen.insert(waiter.external_id.clone()));
         Ok(waiters)
     }
 }

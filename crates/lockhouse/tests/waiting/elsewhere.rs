@@ -1,12 +1,15 @@
 //! Permits that another process releases, and the cost of polling for them.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lockhouse::{Code, Lockhouse};
+use lockhouse::store::{Batch, Store as _};
+use lockhouse::{Code, Command, Count, Lockhouse, Priority};
+use lockhouse_core::{ProcessId, Saved, Seniority, Stand, Standing};
 use tokio::time::{Instant, sleep};
 
-use crate::house::{Caller, LONG, ask, grant, house};
+use crate::house::{Caller, LONG, Watched, ask, grant, house, house_by_the_clock, name};
 
 /// As in good_job 838: waiters' polling ate the database.
 #[tokio::test(start_paused = true)]
@@ -113,4 +116,45 @@ async fn a_store_that_rings_is_looked_at_at_once() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+/// P10: a process far behind seldom looks for lapsed holds, until those ahead have left or died.
+#[tokio::test(start_paused = true)]
+async fn a_process_looks_for_lapsed_holds_soon_after_those_ahead_have_left() {
+    let (lockhouse, store) = house_by_the_clock(&[("a", 1)]).await;
+    grant(&lockhouse, ask("held", &[("a", 1)])).await.unwrap();
+    stand(&store, 1..=100, Some(Duration::from_secs(60))).await;
+    let _waits = Caller::waits(&lockhouse, ask("last", &[("a", 1)]), LONG).await;
+    sleep(Duration::from_secs(2)).await;
+    let before = store.looks_for_lapsed.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(20)).await;
+    let looks = store.looks_for_lapsed.load(Ordering::SeqCst) - before;
+    assert_eq!(looks, 0, "a hundred processes are ahead");
+    stand(&store, 1..=97, None).await;
+    // By its next poll it knows.
+    sleep(Duration::from_secs(14)).await;
+    let before = store.looks_for_lapsed.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(10)).await;
+    let looks = store.looks_for_lapsed.load(Ordering::SeqCst) - before;
+    assert!((6..=10).contains(&looks), "{looks} in 10 s");
+}
+
+/// Writes the entries of `processes`, each with a waiter that has waited for so long, or deletes them.
+async fn stand(store: &Watched, processes: RangeInclusive<u64>, waited: Option<Duration>) {
+    let stands = processes.map(|process| Command::Stand {
+        name: name("a"),
+        stand: Stand {
+            process: ProcessId::new(process),
+            standing: waited.map(|waited| Standing {
+                seniority: Seniority::new(waited, Priority::default()),
+                count: Count::ONE,
+                waiting: 1,
+            }),
+            saved: Saved::Always,
+        },
+    });
+    let batch = Batch::new(stands.collect());
+    for outcome in store.transact(&batch).await.unwrap() {
+        outcome.unwrap();
+    }
 }

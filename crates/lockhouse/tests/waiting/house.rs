@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use lockhouse::store::{
     Batch, Call, Due, Error as StoreError, FullStore, Kind, Layer, Store, Upkeep as _,
 };
 use lockhouse::{
     Ask, Command, Count, Error, ExternalId, Lockhouse, Outcome, Priority, Request, SemaphoreName,
-    Ttl,
+    Timestamp, Ttl,
 };
 use lockhouse_core::{ProcessId, Semaphore};
 use lockhouse_stores::Memory;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// A store in memory between which and its engine the tests stand.
 #[derive(Debug, Default)]
@@ -32,6 +33,8 @@ pub(crate) struct Watched {
     pub(crate) listened: AtomicUsize,
     pub(crate) looks_for_lapsed: AtomicUsize,
     pub(crate) shows: AtomicUsize,
+    /// How often lists of waiters were read.
+    pub(crate) lists_read: AtomicUsize,
     /// Whether what is shown from now on is never written.
     pub(crate) never_shows: AtomicBool,
     /// How many milliseconds a write of the list goes on after its commit.
@@ -66,6 +69,7 @@ impl Watched {
             &self.looks,
             &self.looks_for_lapsed,
             &self.shows,
+            &self.lists_read,
         ];
         all.iter().map(|number| number.load(Ordering::SeqCst)).sum()
     }
@@ -92,6 +96,9 @@ impl Layer for Watched {
             ))
             .await;
             return answer;
+        }
+        if matches!(call, Call::Shown) {
+            self.lists_read.fetch_add(1, Ordering::SeqCst);
         }
         answer.await
     }
@@ -146,7 +153,25 @@ impl Layer for Watched {
 
 /// A house with these semaphores, and its store.
 pub(crate) async fn house(semaphores: &[(&str, u32)]) -> (Lockhouse, Arc<Watched>) {
-    let store = Arc::new(Watched::default());
+    with(Watched::default(), semaphores).await
+}
+
+/// The same on a store whose clock is that of the runtime.
+pub(crate) async fn house_by_the_clock(semaphores: &[(&str, u32)]) -> (Lockhouse, Arc<Watched>) {
+    let (began, then) = (Instant::now(), Timestamp::now());
+    let clock = move || {
+        let passed = SignedDuration::try_from(began.elapsed()).unwrap();
+        then.saturating_add(passed).unwrap()
+    };
+    let store = Watched {
+        memory: Arc::new(Memory::with_clock(clock)),
+        ..Watched::default()
+    };
+    with(store, semaphores).await
+}
+
+async fn with(store: Watched, semaphores: &[(&str, u32)]) -> (Lockhouse, Arc<Watched>) {
+    let store = Arc::new(store);
     let lockhouse = Lockhouse::with_store(store.clone());
     for (name, capacity) in semaphores {
         lockhouse.define(name, *capacity).await.unwrap();

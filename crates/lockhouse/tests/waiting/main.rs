@@ -8,6 +8,7 @@ mod house;
 mod keys;
 mod leaving;
 mod missing;
+mod newcomers;
 mod order;
 mod random;
 mod shown;

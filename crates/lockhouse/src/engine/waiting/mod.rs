@@ -16,6 +16,7 @@
 mod deregistrations;
 mod keys;
 mod lines;
+mod newcomers;
 mod observations;
 mod registration;
 mod registrations;
@@ -32,10 +33,12 @@ use tokio::time::Instant;
 
 use deregistrations::Deregistrations;
 use lines::Lines;
+use newcomers::Newcomers;
 use semaphore_line::SemaphoreLine;
 use ticket::{Tickets, bytes, is_the_same};
 use waiter::WaiterState;
 
+pub(super) use newcomers::WaitersElsewhere;
 pub(super) use registration::Observed;
 pub(super) use schedule::PollPlan;
 pub(super) use ticket::{Ticket, Wait};
@@ -58,6 +61,9 @@ pub(super) struct WaitingLine {
     bytes: usize,
     by_id: HashMap<ExternalId, BTreeSet<Place>>,
     lines: Lines,
+    newcomers: Newcomers,
+    /// The present places of waiters that moved, by their first ones.
+    moved: HashMap<Place, Place>,
     /// The semaphores whose first waiters may have room now.
     look_at: BTreeSet<SemaphoreName>,
     /// Waiters to call whether there is room or not, since they will get another answer.
@@ -79,6 +85,8 @@ impl WaitingLine {
             bytes: 0,
             by_id: HashMap::new(),
             lines: Lines::default(),
+            newcomers: Newcomers::default(),
+            moved: HashMap::new(),
             look_at: BTreeSet::new(),
             call_anyway: BTreeSet::new(),
             deregistrations: Deregistrations::default(),
@@ -163,7 +171,11 @@ impl WaitingLine {
         }
         let same_id = self.by_id.entry(ask.external_id.clone()).or_default();
         same_id.insert(place);
+        if !ticket.is_back {
+            self.newcomers.add(place);
+        }
         let waiter = Waiter {
+            first_place: place,
             ticket,
             ask,
             refused: at_the_end_of_a_wait(refusal),
@@ -203,8 +215,9 @@ impl WaitingLine {
     }
 
     /// Takes a waiter that gives up out of its lines, and keeps its place for a while. A waiter in
-    /// a lane stays until it is answered there.
+    /// a lane stays until it is answered there. `place` is the one that it had at first.
     pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
+        let place = self.present_place(place);
         if self.waiters.get(&place)?.state == WaiterState::InLane {
             return None;
         }
@@ -224,6 +237,9 @@ impl WaitingLine {
         let waiter = self.waiters.remove(&place)?;
         self.bytes -= bytes(&waiter.ask);
         self.call_anyway.remove(&place);
+        if !self.moved.is_empty() {
+            self.moved.remove(&waiter.first_place);
+        }
         if let Some(same_id) = self.by_id.get_mut(&waiter.ask.external_id) {
             same_id.remove(&place);
             if same_id.is_empty() {

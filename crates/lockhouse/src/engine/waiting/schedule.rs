@@ -1,7 +1,7 @@
 //! When the poller reads each semaphore that has waiters, and when it looks for lapsed holds.
 //!
-//! The interval is a sixteenth of the time since the last change, between 20 and 100 ms. A process
-//! with two or more others ahead polls less often.
+//! The interval is a sixteenth of the time since the last change, between 20 and 100 ms, or 200 ms
+//! with another process ahead. A process with two or more others ahead polls less often.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::super::grant_cache::GrantCache;
 
 const FASTEST: Duration = Duration::from_millis(20);
 const SLOWEST: Duration = Duration::from_millis(100);
+const SLOWEST_BEHIND_ONE: Duration = Duration::from_millis(200);
 
 /// The interval is this fraction of the time since the last change.
 const LOOKS: u32 = 16;
@@ -93,7 +94,11 @@ impl Schedule {
 
     fn interval(&self, now: Instant) -> Duration {
         let still = now.saturating_duration_since(self.changed);
-        let usual = (still / LOOKS).clamp(FASTEST, SLOWEST);
+        let slowest = match self.rank {
+            0 => SLOWEST,
+            _ => SLOWEST_BEHIND_ONE,
+        };
+        let usual = (still / LOOKS).clamp(FASTEST, slowest);
         if !self.is_far_behind() {
             return usual;
         }
@@ -114,6 +119,8 @@ impl Schedule {
             self.look_within(FASTEST, now);
             self.look_for_lapsed_at(Some(now));
         }
+        // The processes that looked may have left or died.
+        self.look_for_lapsed_at(Some(now + self.looks_for_lapsed_every()));
     }
 
     /// Whether so many processes are ahead that this one's turn is not soon.

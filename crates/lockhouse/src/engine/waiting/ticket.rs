@@ -25,15 +25,29 @@ pub(in crate::engine) struct Ticket {
     pub(in crate::engine) wait: Wait,
     /// Whether it waited before and has come back.
     pub(in crate::engine) is_back: bool,
-    came: Instant,
+    came: Came,
     number: u64,
 }
 
 impl Ticket {
-    /// How long ago the ask arrived.
+    /// How long ago the ask arrived, here or at another process.
     pub(in crate::engine) fn waited(&self) -> Duration {
-        self.came.elapsed()
+        self.came.here.elapsed() + self.came.elsewhere
     }
+
+    /// Gives it the place of an ask that has waited for `waited`, here and at other processes.
+    pub(super) fn resume(&mut self, waited: Duration) {
+        let longer = waited.saturating_sub(self.waited());
+        self.came.elsewhere += longer;
+        self.place = self.place.earlier_by(longer);
+    }
+}
+
+/// When an ask arrived here, and how long it had waited at other processes before.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    here: Instant,
+    elsewhere: Duration,
 }
 
 /// Whether and until when an ask waits for room.
@@ -92,7 +106,7 @@ pub(in crate::engine) struct Tickets {
 #[derive(Debug)]
 struct Kept {
     ask: Ask,
-    came: Instant,
+    came: Came,
     number: u64,
     until: Instant,
 }
@@ -127,10 +141,20 @@ impl Tickets {
             // No two waiters have the same place.
             (Some(same), _) => (same.came, self.number),
             (None, Some(kept)) => (kept.came, kept.number),
-            (None, None) => (now, self.number),
+            (None, None) => {
+                let elsewhere = Duration::ZERO;
+                (
+                    Came {
+                        here: now,
+                        elsewhere,
+                    },
+                    self.number,
+                )
+            }
         };
+        let place = Place::new(came.here.duration_since(self.began), ask.priority, number);
         Ticket {
-            place: Place::new(came.duration_since(self.began), ask.priority, number),
+            place: place.earlier_by(came.elsewhere),
             wait,
             is_back: same.is_some() || kept.is_some(),
             came,
