@@ -116,7 +116,7 @@ impl Script {
         self.add(statement);
     }
 
-    /// What the statement `at` inserts, if it may wait for a locked gap.
+    /// The rows that the statement `at` inserts, if it may wait for a locked gap.
     pub(crate) fn inserts(&self, at: usize) -> Option<&Inserts> {
         let found = self.inserts.iter().find(|(index, _)| *index == at);
         found.map(|(_, inserts)| inserts)
