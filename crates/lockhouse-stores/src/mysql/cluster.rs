@@ -69,6 +69,11 @@ impl Node {
         number.map_err(|_| unclear())
     }
 
+    /// Whether any session waits for a row lock.
+    pub(super) fn has_lock_waits(&self) -> bool {
+        !matches!(self.get("Innodb_row_lock_current_waits"), "" | "0")
+    }
+
     /// How a crash of its machine may lose answered commits, if it can.
     pub(super) fn risk(&self) -> Option<String> {
         let flushes = self.get("innodb_flush_log_at_trx_commit");

@@ -47,6 +47,7 @@ impl Driver for MySqlServer {
     const SESSION: &'static str = SESSION;
     const MAY_BE_POOLED: bool = false;
     const LONGEST_SCRIPT_IS: &'static str = "max_allowed_packet";
+    const LOCK_WAITS: &'static str = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
 
     fn longest_script(session: &[MySqlRow]) -> Result<usize, Error> {
         Ok(Node::of(session)?.max_allowed_packet()? - 1)
@@ -65,6 +66,10 @@ impl Driver for MySqlServer {
             "KILL QUERY {}",
             Node::of(session)?.session_id()?
         )))
+    }
+
+    fn has_lock_waits(answer: &[MySqlRow]) -> Result<bool, Error> {
+        Ok(Node::of(answer)?.has_lock_waits())
     }
 
     fn is_interrupted(error: &dyn DatabaseError) -> bool {

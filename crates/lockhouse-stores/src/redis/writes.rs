@@ -81,7 +81,7 @@ pub(super) trait Listed: Clone + PartialEq + Serialize + DeserializeOwned {
     /// The name of the list.
     const LIST: &'static str;
 
-    /// What the list is sorted by.
+    /// The list is sorted by it.
     type Key: Clone + Ord;
 
     fn key(&self) -> Self::Key;

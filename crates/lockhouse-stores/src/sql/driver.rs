@@ -68,6 +68,16 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
         Ok(None)
     }
 
+    /// Selects how many lock waits there are on the server, for [`has_lock_waits`](Self::has_lock_waits).
+    const LOCK_WAITS: &'static str = "";
+
+    /// Whether any session on the server waits for a row lock, from the answer to
+    /// [`LOCK_WAITS`](Self::LOCK_WAITS). If none does, a slow script is no reason to interrupt it.
+    fn has_lock_waits(answer: &[RowOf<Self>]) -> Result<bool, Error> {
+        let _ = answer;
+        Ok(false)
+    }
+
     /// Whether a server's error says that the statement was interrupted.
     fn is_interrupted(error: &dyn DatabaseError) -> bool {
         let _ = error;

@@ -81,8 +81,18 @@ pub(crate) async fn around<D: Dialect>(
     })
 }
 
-/// Whether nobody can make a row in `gap`. It waits for up to a second to find out.
+/// Whether nobody can make a row in `gap`. It waits for up to two seconds to find out.
 pub(crate) async fn is_locked<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result<bool, Error> {
+    let is_locked = try_insert(store, gap).await?;
+    if !is_locked {
+        // Perhaps it never was, and the INSERT was only slow.
+        store.pool.be_patient();
+    }
+    Ok(is_locked)
+}
+
+/// Whether an INSERT of the refused key of `gap` met a lock.
+async fn try_insert<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result<bool, Error> {
     let mut lease = store.pool.lend(READ).await?;
     let mut script = Script::of(D::BEGIN);
     script.add(insert(store, gap.refused()));

@@ -11,6 +11,7 @@
 //! - `known` caches permits that this process has read or written.
 //! - `locked` finds the rows that other transactions keep locked.
 //! - `script` builds the SQL; `rows` and `load` read the answers.
+//! - `interruption` ends a script that waits for a locked gap.
 //! - `pool`, `hosts` and `connection` run scripts, and `error` maps their failures.
 //! - `peer` finds out whether the URL names a server of another kind.
 //! - **Errors**: an error of the server before the COMMIT means that nothing was applied. If the
@@ -26,6 +27,7 @@ mod handle;
 mod host;
 mod hosts;
 mod ids;
+mod interruption;
 mod known;
 pub(crate) mod load;
 mod locked;

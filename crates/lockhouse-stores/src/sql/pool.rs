@@ -13,7 +13,6 @@
 //!   the server's connections to others. A process that uses connections every few seconds, such as
 //!   one with waiters, keeps one.
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -21,13 +20,14 @@ use std::time::Duration;
 use lockhouse_core::store::{Error, Kind};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{Instrument as _, Span};
 
-use super::connection::{Answers, Connection, Failed, Interruption};
+use super::connection::{Answers, Connection, Failed};
 use super::driver::Driver;
 use super::error::TooLong;
 use super::hosts::Hosts;
+use super::interruption::{Patience, briefly};
 use super::script::Script;
 
 /// How long to wait for a free connection, and then for the server to accept a new one. Several hosts share the latter.
@@ -37,10 +37,6 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// How long a call may take in all, unless it is [extended](Lease::extend). A rollback after it
 /// still ends within 10 s.
 pub(super) const CALL: Duration = Duration::from_secs(9);
-
-/// How long a script may wait for a locked gap before it is interrupted. InnoDB's own limit has a
-/// resolution of a second.
-const GAP: Duration = Duration::from_millis(300);
 
 /// How long a rollback may take before the connection is closed instead.
 const ROLLBACK: Duration = Duration::from_millis(500);
@@ -74,6 +70,8 @@ pub(crate) struct Pool<D: Driver> {
     idle: Mutex<Idle<D>>,
     /// Whether a first connection was made.
     has_connected: AtomicBool,
+    /// Whether scripts are interrupted.
+    patience: Patience,
 }
 
 struct Idle<D: Driver> {
@@ -124,7 +122,13 @@ impl<D: Driver> Pool<D> {
                 is_watched: false,
             }),
             has_connected: AtomicBool::new(false),
+            patience: Patience::new(),
         }
+    }
+
+    /// Interrupts no script for a while, since no gap is locked.
+    pub(crate) fn be_patient(&self) {
+        self.patience.begin();
     }
 
     /// Where the database is, for messages.
@@ -151,6 +155,7 @@ impl<D: Driver> Pool<D> {
             clean: true,
             deadline: (Instant::now() + work).min(asked + CALL),
             finished: 0,
+            is_patient: false,
             _place: place,
         })
     }
@@ -190,45 +195,6 @@ impl<D: Driver> Pool<D> {
 
     async fn connect(&self) -> Result<Connection<D>, Error> {
         self.hosts.connect(CONNECT).await
-    }
-
-    /// Waits for `run`, which runs `script`, and has the server interrupt it if it waits for a locked
-    /// gap for longer than [`GAP`].
-    async fn run_briefly(
-        &self,
-        run: impl Future<Output = Result<Answers<D>, Failed>>,
-        script: &Script,
-        interruption: Interruption,
-    ) -> Result<Answers<D>, Failed> {
-        let mut run = pin!(run);
-        loop {
-            if let Ok(answers) = timeout(GAP, &mut run).await {
-                return answers;
-            }
-            if interruption.is_due(script) {
-                break;
-            }
-        }
-        // Both are awaited, so that the interruption does not meet the connection's next script.
-        let (answers, ()) = tokio::join!(run, self.interrupt(interruption.statement));
-        answers.map_err(|failed| Failed {
-            trouble: failed.trouble.interrupted::<D>(),
-            ..failed
-        })
-    }
-
-    /// Runs `statement` on a connection beside those of the pool, which may all be lent.
-    async fn interrupt(&self, statement: String) {
-        let interrupted = async {
-            let mut connection = self.connect().await?;
-            let deadline = Instant::now() + ROLLBACK;
-            let ran = connection.run(&Script::of(statement), deadline).await;
-            connection.close().await;
-            ran.map_err(|failed| failed.trouble.before_commit::<D>("interrupting a script"))
-        };
-        if let Err(error) = interrupted.await {
-            tracing::debug!(%error, "a script that waits for a lock could not be interrupted");
-        }
     }
 
     fn drop_idle(&self) {
@@ -314,6 +280,8 @@ pub struct Lease<D: Driver> {
     deadline: Instant,
     /// How many statements of the last script that failed had succeeded.
     finished: usize,
+    /// Whether its scripts are not interrupted.
+    is_patient: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -321,6 +289,11 @@ impl<D: Driver> Lease<D> {
     /// Sets the time that is left for the call to `work`.
     pub(crate) fn extend(&mut self, work: Duration) {
         self.deadline = Instant::now() + work;
+    }
+
+    /// Has no script interrupted if it `is_patient`: the server's own limit of a lock wait counts.
+    pub(crate) fn be_patient(&mut self, is_patient: bool) {
+        self.is_patient = is_patient;
     }
 
     /// Sets the session as on a cluster node.
@@ -359,14 +332,15 @@ impl<D: Driver> Lease<D> {
         }
         let was_open = !self.clean || connection.is_guarded();
         self.clean = false;
-        let interruption = match script.may_meet_gaps() {
+        let is_hasty = script.may_meet_gaps() && !self.is_patient && !self.pool.patience.lasts();
+        let interruption = match is_hasty {
             true => connection.interruption().cloned(),
             false => None,
         };
         let run = connection.run(script, self.deadline);
         let run = run.instrument(span::<D>(context));
         let answers = match interruption {
-            Some(interruption) => self.pool.run_briefly(run, script, interruption).await,
+            Some(interruption) => briefly(run, script, interruption, &self.pool.hosts).await,
             None => run.await,
         };
         match answers {

@@ -23,14 +23,34 @@ pub(crate) const WORK: Duration = Duration::from_secs(7);
 
 const CONTEXT: &str = "doing a batch";
 
-/// Executes `batch` in one transaction.
+/// Executes `batch` in one transaction. If that was interrupted, and not at a row that it inserted,
+/// the server is only slow, and the next try is not interrupted.
 pub(crate) async fn transact<D: Dialect>(
     store: &Inner<D>,
     batch: &Batch,
 ) -> Result<Vec<Outcome>, Error> {
+    match try_once(store, batch, false).await {
+        Err(error) if error.locked().is_empty() && is_interrupted::<D>(&error) => {
+            try_once(store, batch, true).await
+        }
+        outcomes => outcomes,
+    }
+}
+
+fn is_interrupted<D: Dialect>(error: &Error) -> bool {
+    error.kind() == Kind::Locked && servers_word(error).is_some_and(D::is_interrupted)
+}
+
+async fn try_once<D: Dialect>(
+    store: &Inner<D>,
+    batch: &Batch,
+    is_patient: bool,
+) -> Result<Vec<Outcome>, Error> {
+    let mut lease = store.pool.lend(WORK).await?;
+    lease.be_patient(is_patient);
     let mut transaction = SqlTransaction {
         store,
-        lease: store.pool.lend(WORK).await?,
+        lease,
         begun: Instant::now(),
         touched: batch.footprint.clone(),
         now: None,
@@ -50,6 +70,8 @@ pub(crate) async fn transact<D: Dialect>(
             let locked = match refused {
                 // All rows of the batch were locked by then, or it had not locked any yet.
                 Some(key) => gap::around(&mut lease, key).await?,
+                // It was at none of them, so it did not wait for a lock.
+                None if is_interrupted::<D>(&error) => Footprint::default(),
                 // Hundreds of processes may want this one row, so another look would only add load.
                 None if touched.locks_one_row() => touched,
                 None => locked::still_locked(&mut lease, &touched).await?,
