@@ -124,37 +124,36 @@ async fn mysql(url: &str, prefix: &str) -> Rows {
     sqlx::raw_sql(set).execute(&mut connection).await.unwrap();
     let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let [semaphores, permits, changes] = queries(prefix, "SIGNED", |column| {
+    let queries = queries(prefix, "SIGNED", |column| {
         format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column})")
     });
-    let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
-    let semaphores = semaphores.await.unwrap();
-    let permits = sqlx::query(&permits).fetch_all(&mut connection);
-    let permits = permits.await.unwrap();
-    let changes = sqlx::query(&changes).fetch_all(&mut connection);
-    let changes = changes.await.unwrap();
+    let mut found = [const { Vec::new() }; 3];
+    for (found, query) in found.iter_mut().zip(&queries) {
+        let rows = sqlx::query(query).fetch_all(&mut connection);
+        *found = rows.await.unwrap();
+    }
     connection.close().await.unwrap();
-    rows(&semaphores, &permits, &changes)
+    rows(&found)
 }
 
 async fn postgres(url: &str, prefix: &str) -> Rows {
     let mut connection = PgConnection::connect(url).await.unwrap();
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
-    let [semaphores, permits, changes] = queries(prefix, "bigint", |column| {
+    let queries = queries(prefix, "bigint", |column| {
         format!("CAST(EXTRACT(EPOCH FROM {column}) * 1000000 AS bigint)")
     });
-    let semaphores = sqlx::query(&semaphores).fetch_all(&mut connection);
-    let semaphores = semaphores.await.unwrap();
-    let permits = sqlx::query(&permits).fetch_all(&mut connection);
-    let permits = permits.await.unwrap();
-    let changes = sqlx::query(&changes).fetch_all(&mut connection);
-    let changes = changes.await.unwrap();
+    let mut found = [const { Vec::new() }; 3];
+    for (found, query) in found.iter_mut().zip(&queries) {
+        let rows = sqlx::query(query).fetch_all(&mut connection);
+        *found = rows.await.unwrap();
+    }
     connection.close().await.unwrap();
-    rows(&semaphores, &permits, &changes)
+    rows(&found)
 }
 
-fn rows<R: Row>(semaphores: &[R], permits: &[R], changes: &[R]) -> Rows
+/// The rows of semaphores, permits and capacity changes.
+fn rows<R: Row>([semaphores, permits, changes]: &[Vec<R>; 3]) -> Rows
 where
     usize: ColumnIndex<R>,
     for<'r> Option<Vec<u8>>: Decode<'r, R::Database>,

@@ -2,24 +2,19 @@
 
 use std::time::Duration;
 
-use lockhouse_core::{Cause, Command, Footprint, Gap, SemaphoreName};
+use lockhouse_core::{Footprint, Gap, SemaphoreName};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::apply::Response;
 use super::driver::Driver;
-use super::queue::Queued;
 use super::reply_to::{Answer, ReplyTo};
 use super::retry;
-use super::state::State;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 
 /// How many semaphores are waited for in the database's own lock queue at once.
 const MOST_WAITS: usize = 3;
-
-/// How long before its deadline a call gets the error that its row is locked.
-const MARGIN: Duration = Duration::from_millis(200);
 
 /// The polling task. Dropping it lets another begin.
 struct LockPoller(Driver);
@@ -46,11 +41,8 @@ impl Driver {
     /// Records that of the rows `looked_at` only `locked` are still locked, and queues the commands
     /// that need none of those.
     fn unlock(&self, looked_at: &Footprint, locked: &Footprint) {
-        let mut state = self.state();
-        let free = state.blocked.unlock(looked_at, locked);
-        state.put_back(free);
-        drop(state);
-        self.call();
+        self.state().unlock(looked_at, locked);
+        self.fill_lanes();
     }
 
     /// Waits for `gap` in the database's own lock queue, for as long as the store waits for a lock.
@@ -73,11 +65,8 @@ impl Driver {
         if !driver.run_lane(lane).await {
             return;
         }
-        let mut state = driver.state();
-        let free = state.blocked.unlock_in_turn(name.clone());
-        state.put_back(free);
-        drop(state);
-        driver.call();
+        driver.state().unlock_in_turn(name.clone());
+        driver.fill_lanes();
     }
 }
 
@@ -133,21 +122,7 @@ impl Driver {
 
     /// Answers the callers whose deadline has come, and forgets those that went away.
     fn give_up(&self) {
-        let mut state = self.state();
-        let State {
-            blocked, waiting, ..
-        } = &mut *state;
-        let is_over = |queued: &Queued| match &queued.reply_to {
-            ReplyTo::Caller(caller) => {
-                caller.answer.is_closed()
-                    || caller.deadline <= Instant::now() + MARGIN
-                    || is_found_again(&queued.command)
-            }
-            ReplyTo::Waiter(place) => waiting.get(*place).is_none(),
-            ReplyTo::Engine => true,
-        };
-        let over = blocked.give_up(is_over);
-        drop(state);
+        let over = self.state().give_up(Instant::now());
         for queued in over {
             let error = retry::stays_locked();
             if let ReplyTo::Caller(caller) = queued.reply_to {
@@ -155,15 +130,4 @@ impl Driver {
             }
         }
     }
-}
-
-/// Whether the command is from a sweep, which finds the request again the next time.
-fn is_found_again(command: &Command) -> bool {
-    let Command::End { cause, .. } = command else {
-        return false;
-    };
-    matches!(
-        cause,
-        Cause::Expired | Cause::OwnerSilent { .. } | Cause::Stale { .. }
-    )
 }

@@ -1,8 +1,9 @@
 //! The state of the engine: queued and blocked commands, and waiters. It does no I/O.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use lockhouse_core::{Ask, Command, Footprint, Place, ProcessId, Saved, SemaphoreName};
+use lockhouse_core::{Ask, Cause, Command, Footprint, Place, ProcessId, Saved, SemaphoreName};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
@@ -17,6 +18,9 @@ use crate::Error;
 
 /// How many commands may be queued or blocked.
 const MOST: usize = 50_000;
+
+/// How long before its deadline a call gets the error that its row is locked.
+const MARGIN: Duration = Duration::from_millis(200);
 
 /// Queued and blocked commands, and waiters. One mutex guards all of them, since they move from one
 /// to the other.
@@ -186,8 +190,38 @@ impl State {
         self.queue.push(queued);
     }
 
+    /// Records that of the rows `looked_at` only `locked` are still locked, and queues the commands
+    /// that need none of those.
+    pub(super) fn unlock(&mut self, looked_at: &Footprint, locked: &Footprint) {
+        let free = self.blocked.unlock(looked_at, locked);
+        self.put_back(free);
+        self.call();
+    }
+
+    /// Records that the engine got `name` in the database's own lock queue, and queues the commands
+    /// that need no other locked row.
+    pub(super) fn unlock_in_turn(&mut self, name: SemaphoreName) {
+        let free = self.blocked.unlock_in_turn(name);
+        self.put_back(free);
+        self.call();
+    }
+
+    /// Takes out the blocked commands whose deadline has come, and those that nobody waits for.
+    pub(super) fn give_up(&mut self, now: Instant) -> Vec<Queued> {
+        let waiting = &self.waiting;
+        self.blocked.give_up(|queued| match &queued.reply_to {
+            ReplyTo::Caller(caller) => {
+                caller.answer.is_closed()
+                    || caller.deadline <= now + MARGIN
+                    || is_found_again(&queued.command)
+            }
+            ReplyTo::Waiter(place) => waiting.get(*place).is_none(),
+            ReplyTo::Engine => true,
+        })
+    }
+
     /// Queues commands that were blocked, in the order of their tickets.
-    pub(super) fn put_back(&mut self, queued: Vec<Queued>) {
+    fn put_back(&mut self, queued: Vec<Queued>) {
         for queued in queued {
             if let ReplyTo::Waiter(place) = &queued.reply_to {
                 self.waiting.unlock(*place);
@@ -291,4 +325,15 @@ fn admit(queued: &mut Queued, waiting: &mut WaitingLine) -> bool {
         *its = turn;
     }
     true
+}
+
+/// Whether the command is from a sweep, which finds the request again the next time.
+fn is_found_again(command: &Command) -> bool {
+    let Command::End { cause, .. } = command else {
+        return false;
+    };
+    matches!(
+        cause,
+        Cause::Expired | Cause::OwnerSilent { .. } | Cause::Stale { .. }
+    )
 }
