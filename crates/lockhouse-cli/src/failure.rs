@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use lockhouse::store::Kind;
 use lockhouse::{Code, Error, Refusal, SemaphoreName};
 use lockhouse_wire::Problem;
 use nix::sys::signal::Signal;
@@ -51,7 +50,7 @@ impl Failure {
     pub(crate) fn report(&self, output: Format) {
         match (self, output) {
             (Failure::Interrupted(_), _) => {}
-            (_, Format::Json) => complain(&json(&self.problem())),
+            (_, Format::Json) => complain(&json(&self.problem(), self)),
             (Failure::Lockhouse(error), Format::Table) => tell(error, hint(error)),
             (Failure::Hinted { error, hint }, Format::Table) => tell(error, Some(hint.clone())),
             (Failure::Other { message, .. }, Format::Table) => {
@@ -64,10 +63,13 @@ impl Failure {
     pub(crate) fn report_skip(&self, output: Format) {
         match output {
             Format::Table => complain(&format!("lockhouse: skipped: {self}")),
-            Format::Json => complain(&json(&Skipped {
-                problem: self.problem(),
-                skipped: true,
-            })),
+            Format::Json => {
+                let skipped = Skipped {
+                    problem: self.problem(),
+                    skipped: true,
+                };
+                complain(&json(&skipped, self));
+            }
         }
     }
 
@@ -99,8 +101,11 @@ struct Skipped {
     skipped: bool,
 }
 
-fn json(document: &impl Serialize) -> String {
-    serde_json::to_string(document).unwrap_or_default()
+/// `document`, or the failure in plain words if it cannot be written: a failure is never silent.
+fn json(document: &impl Serialize, failure: &Failure) -> String {
+    serde_json::to_string(document).unwrap_or_else(|error| {
+        format!("lockhouse: {failure} (its problem document cannot be written: {error})")
+    })
 }
 
 impl fmt::Display for Failure {
@@ -144,8 +149,7 @@ impl From<Error> for Failure {
 
 /// Whether the error remains until an operator corrects the URL, the database or this program.
 fn is_setting(error: &Error) -> bool {
-    matches!(error, Error::Store(error)
-        if matches!(error.kind(), Kind::Configuration | Kind::Schema))
+    matches!(error, Error::Store(error) if error.is_permanent())
 }
 
 /// A hint on what to do about the error, if there is one.
@@ -210,6 +214,23 @@ pub(crate) fn word(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_whose_document_cannot_be_written_is_told_in_words() {
+        struct Unwritable;
+
+        impl Serialize for Unwritable {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("no such form"))
+            }
+        }
+
+        let told = json(&Unwritable, &Failure::other("the disk is full"));
+        assert!(
+            told.contains("the disk is full") && told.contains("no such form"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn a_hint_can_be_pasted() {

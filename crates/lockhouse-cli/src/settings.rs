@@ -17,6 +17,7 @@ use toml::{Table, Value};
 
 use crate::args::{Cli, Task};
 use crate::setting::{From, Setting};
+use crate::upkeep::shown_check;
 use crate::verbs::Verb;
 
 /// The flags that are no settings: they control what to do with the settings or how to print, or
@@ -156,7 +157,7 @@ impl Known {
             Setting {
                 key: key.clone(),
                 values: raw
-                    .map(|value| lockhouse::without_credentials(&value.to_string_lossy()))
+                    .map(|value| shown(key, &value.to_string_lossy()))
                     .collect(),
                 from,
                 is_switch: is_switch(flag),
@@ -167,6 +168,14 @@ impl Known {
             }
         });
         settings.collect()
+    }
+}
+
+/// A value without the credentials of its URL.
+fn shown(key: &str, value: &str) -> String {
+    match key {
+        "check" => shown_check(value),
+        _ => lockhouse::without_credentials(value),
     }
 }
 

@@ -184,6 +184,29 @@ const BEGINS: [&str; 7] = [
     "=sqlite:",
 ];
 
+/// The pattern and the URL of a check, which may have a query after it. Either may contain an `=`.
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let at = BEGINS.iter().filter_map(|begin| text.find(begin)).min()?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// A check as `--check-config` shows it: without the credentials of its URL.
+pub(crate) fn shown_check(text: &str) -> String {
+    let Some((pattern, url)) = parts(text) else {
+        return lockhouse::without_credentials(text);
+    };
+    // It may be a URL.
+    if pattern.contains(':') && pattern.contains('@') {
+        return lockhouse::without_credentials(text);
+    }
+    let (url, query) = match url.split_once(' ') {
+        // A space in a password ends the URL, and the rest of the password begins the query.
+        Some((url, query)) if !query.contains('@') => (url, format!(" {query}")),
+        _ => (url, String::new()),
+    };
+    format!("{pattern}={}{query}", lockhouse::without_credentials(url))
+}
+
 impl Check {
     fn made(&self) -> Result<(OwnerPattern, Arc<dyn OwnerCheck>), Failure> {
         let check: Arc<dyn OwnerCheck> = match &self.query {
@@ -201,10 +224,8 @@ fn invalid(problem: &'static str) -> Failure {
 impl FromStr for Check {
     type Err = &'static str;
 
-    /// Either part may contain an `=`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let at = BEGINS.iter().filter_map(|begin| text.find(begin)).min();
-        let Some((pattern, url)) = at.map(|at| (&text[..at], &text[at + 1..])) else {
+        let Some((pattern, url)) = parts(text) else {
             return Err("takes PATTERN=URL, such as 'job-*=https://host/jobs/{owner}'");
         };
         if pattern.is_empty() {
@@ -252,6 +273,32 @@ mod tests {
     use super::*;
     use clap::Parser;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_check_is_shown_without_credentials() {
+        for (check, shown) in [
+            (
+                "job-*=mysql://app:s3cr3t@db/jobs?ssl-ca=a SELECT alive FROM jobs WHERE id = ?",
+                "job-*=mysql://db/jobs SELECT alive FROM jobs WHERE id = ?",
+            ),
+            (
+                "ann@host-*=https://app:s3cr3t@ci/{owner}?token=s3cr3t",
+                "ann@host-*=https://ci/{owner}",
+            ),
+            ("a=b=sqlite:/x@y.db SELECT ?", "a=b=sqlite:/x@y.db SELECT ?"),
+            (
+                "*=mysql://app:12 s3cr3t@db/x SELECT ?",
+                "*=mysql://db/x SELECT ",
+            ),
+            (
+                "a=mysqll://app:s3cr3t@db=mysql://db/x SELECT ?",
+                "db=mysql://db/x SELECT ",
+            ),
+            ("mysqll://app:s3cr3t@db/x", "db/x"),
+        ] {
+            assert_eq!(shown_check(check), shown, "{check}");
+        }
+    }
 
     proptest! {
         #[test]

@@ -76,6 +76,16 @@ fn check_config_prints_a_file_with_the_same_settings() {
 }
 
 #[test]
+fn check_config_shows_the_pattern_the_scheme_and_the_query_of_a_check() {
+    let house = House::on_a_store();
+    let shown = "job-*=mysql://db/jobs SELECT alive FROM jobs WHERE id = ?";
+    let text = format!("check = \"{}\"\n", shown.replace("://", "://app:s3cr3t@"));
+    let printed = checked(&house, &text, &[], &[]);
+    let line = format!("check = \"{shown}\" # file\n");
+    assert!(printed.stdout.contains(&line), "{printed:?}");
+}
+
+#[test]
 fn a_file_that_is_wrong_is_refused_with_what_is_wrong() {
     let house = House::on_a_store();
     for (text, problem) in [

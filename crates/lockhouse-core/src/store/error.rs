@@ -41,6 +41,7 @@ pub struct Error {
     source: Option<Box<dyn StdError + Send + Sync>>,
     decided: Vec<Outcome>,
     locked: Box<Footprint>,
+    is_permanent: bool,
 }
 
 impl Error {
@@ -52,12 +53,19 @@ impl Error {
             source: None,
             decided: Vec::new(),
             locked: Box::default(),
+            is_permanent: matches!(kind, Kind::Schema | Kind::Configuration),
         }
     }
 
     /// This error with `source` as its cause.
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        self
+    }
+
+    /// This error, which is [permanent](Error::is_permanent), whatever its kind.
+    pub fn permanent(mut self) -> Self {
+        self.is_permanent = true;
         self
     }
 
@@ -92,10 +100,19 @@ impl Error {
 
     /// Whether a retry can help.
     pub fn is_transient(&self) -> bool {
-        matches!(
+        let may_pass = matches!(
             self.kind,
             Kind::Conflict | Kind::Locked | Kind::Unavailable | Kind::Crowded | Kind::Unknown
-        )
+        );
+        may_pass && !self.is_permanent
+    }
+
+    /// Whether the error remains until an operator corrects the URL, the database, a certificate or
+    /// this program. Each retry before that fails in the same way. So are all errors of
+    /// [`Kind::Schema`] and [`Kind::Configuration`], and a server's certificate that cannot be
+    /// verified, which is [`Kind::Unavailable`].
+    pub fn is_permanent(&self) -> bool {
+        self.is_permanent
     }
 
     /// Whether the store answers but other calls keep it busy, so that a call with time left should
@@ -148,6 +165,15 @@ fn as_store_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_permanent_error_is_not_transient() {
+        let unavailable = || Error::new(Kind::Unavailable, "not verified");
+        assert!(unavailable().is_transient() && !unavailable().is_permanent());
+        let permanent = unavailable().permanent();
+        assert!(permanent.is_permanent() && !permanent.is_transient());
+        assert!(Error::new(Kind::Schema, "too new").is_permanent());
+    }
 
     #[test]
     fn an_error_is_busy_if_one_of_its_causes_is() {

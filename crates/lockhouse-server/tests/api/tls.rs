@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http2;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use lockhouse::{Code, ConnectOptions, Lockhouse};
+use lockhouse::{Code, ConnectOptions, Error, Lockhouse};
 use lockhouse_server::{Options, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
@@ -176,6 +176,8 @@ async fn a_client_verifies_the_server_by_its_ca_file() {
         .unwrap();
     let error = stranger.status("a").await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+    let is_permanent = matches!(&error, Error::Store(error) if error.is_permanent());
+    assert!(is_permanent && !error.is_transient(), "{error:?}");
 }
 
 /// P10. TLS goes by the same socket, whose end is looked for behind what it has not read.

@@ -231,14 +231,12 @@ impl Remote {
             }
             Ok(Err(error)) if error.is_connect() => {
                 let what = format!("{} can't be reached", self.address.shown());
-                let advice = tls::advice_on(&error);
-                let what = match advice {
-                    Some(advice) => format!("{what}: {advice}"),
-                    None => what,
-                };
-                return Err(Failure {
-                    is_final: advice.is_some(),
-                    ..Failure::of(Kind::Unavailable, what, Some(&error))
+                return Err(match tls::advice_on(&error) {
+                    Some(advice) => {
+                        let what = format!("{what}: {advice}");
+                        Failure::permanent(what, &error)
+                    }
+                    None => Failure::of(Kind::Unavailable, what, Some(&error)),
                 });
             }
             Ok(Err(error)) => {
@@ -353,6 +351,12 @@ impl Failure {
         Self::new(error)
     }
 
+    /// The server is unavailable until an operator changes something.
+    fn permanent(what: String, source: &reqwest::Error) -> Self {
+        let error = store::Error::new(Kind::Unavailable, what);
+        Self::new(error.caused_by(cause(source)).permanent())
+    }
+
     fn new(error: impl Into<Error>) -> Self {
         Self {
             error: error.into(),
@@ -375,9 +379,16 @@ impl Failure {
         }
     }
 
+    /// Whether the server said nothing about the call.
+    fn is_no_answer(&self) -> bool {
+        let is_unavailable =
+            matches!(&self.error, Error::Store(error) if error.kind() == Kind::Unavailable);
+        is_unavailable || self.is_transient()
+    }
+
     /// The error of the last try, where an earlier try may have been done.
     fn after(self, asked_before: bool) -> Error {
-        if !asked_before || !self.is_transient() || self.error.maybe_applied() {
+        if !asked_before || !self.is_no_answer() || self.error.maybe_applied() {
             return self.error;
         }
         let what = "the answer to a call was lost, and asking again failed";

@@ -83,8 +83,9 @@ fn a_server_is_verified_by_a_file_a_variable_or_the_machines_own_roots() {
         assert_eq!(shown.code, 0, "{variable}: {shown:?}");
     }
     let is_refused = |done: Done, advice: &str| {
-        assert_eq!(done.code, 69, "{done:?}");
+        assert_eq!(done.code, 64, "{done:?}");
         assert!(done.stderr.contains(advice), "{done:?}");
+        assert!(!done.stderr.contains("later"), "{done:?}");
     };
     is_refused(with(&house, &url, &["show", "a"], None), "--ca-file");
     let of_another_host = url.replace("127.0.0.1", "localhost");
