@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lockhouse::{
-    Ask, Code, EndReason, Error, Lockhouse, Lost, Owner, Permit, Released, Request, RequestBuilder,
+    Ask, Code, EndReason, Lockhouse, Lost, Owner, Permit, Released, Request, RequestBuilder,
     Session,
 };
 use nix::sys::signal::Signal;
@@ -20,6 +20,9 @@ use crate::hold::{self, ENDING, Ended, Hold, Signals, Waiter, or_signal};
 use crate::place::Place;
 use crate::want::{Wanted, patience};
 use crate::{notice, who};
+
+/// The pause before a session is tried to begin again.
+const RETRIED_AFTER: Duration = Duration::from_millis(500);
 
 /// How long releasing the permits may take.
 const RELEASED_WITHIN: Duration = Duration::from_secs(10);
@@ -211,8 +214,8 @@ impl Run {
     }
 }
 
-/// Begins a session for `owner`. While other processes keep the store busy, or a server cannot reach
-/// it, it retries for as long as `permit` is held.
+/// Begins a session for `owner`. While the store or the server is not available, it retries for as
+/// long as `permit` is held.
 async fn begin_session(
     lockhouse: &Lockhouse,
     owner: &str,
@@ -221,17 +224,11 @@ async fn begin_session(
 ) -> Result<Session, Failure> {
     loop {
         match lockhouse.session(owner, ttl).await {
-            Err(error) if may_pass(&error) && !permit.is_lost() => {}
+            Err(error) if error.is_transient() && !permit.is_lost() => {
+                tokio::time::sleep(RETRIED_AFTER).await;
+            }
             begun => return Ok(begun?),
         }
-    }
-}
-
-/// Whether the same call may succeed later. A server does not say why its store is unavailable.
-fn may_pass(error: &Error) -> bool {
-    match error {
-        Error::Store(error) => error.is_busy(),
-        error => error.code() == Code::StoreUnavailable,
     }
 }
 

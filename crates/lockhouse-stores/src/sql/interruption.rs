@@ -13,7 +13,7 @@ use std::time::Duration;
 use lockhouse_core::store::Error;
 use tokio::time::{Instant, timeout};
 
-use super::connection::{Answers, Failed, Interruption};
+use super::connection::{Answers, Connection, Failed, Interruption};
 use super::driver::Driver;
 use super::hosts::Hosts;
 use super::script::Script;
@@ -24,7 +24,7 @@ const GAP: Duration = Duration::from_millis(300);
 /// How long no script is interrupted after that was of no use.
 const PATIENT_FOR: Duration = Duration::from_secs(5);
 
-/// How long the interruption may take, and the connection for it.
+/// How long the look for lock waits and the interruption may take, and the connection for them.
 const INTERRUPT: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(3);
 
@@ -67,8 +67,21 @@ pub(super) async fn briefly<D: Driver>(
             break;
         }
     }
+    let prepared = tokio::select! {
+        biased;
+        answers = &mut run => return answers,
+        prepared = prepare(hosts) => prepared,
+    };
+    let connection = match prepared {
+        Ok(Some(connection)) if interruption.is_due(script) => connection,
+        Ok(_) => return run.await,
+        Err(error) => {
+            tracing::debug!(%error, "a script that waits for a lock is not interrupted");
+            return run.await;
+        }
+    };
     // Both are awaited, so that the interruption does not meet the connection's next script.
-    let (answers, interrupted) = tokio::join!(run, interrupt(interruption, hosts));
+    let (answers, interrupted) = tokio::join!(run, interrupt(interruption, connection));
     if let Err(error) = interrupted {
         tracing::debug!(%error, "a script that waits for a lock could not be interrupted");
     }
@@ -78,17 +91,29 @@ pub(super) async fn briefly<D: Driver>(
     })
 }
 
-/// Interrupts on a connection beside those of the pool, which may all be lent.
-async fn interrupt<D: Driver>(interruption: Interruption, hosts: &Hosts<D>) -> Result<(), Error> {
-    let failed = |failed: Failed| failed.trouble.before_commit::<D>("interrupting a script");
+/// A connection beside those of the pool, which may all be lent; none if no session waits for a lock.
+async fn prepare<D: Driver>(hosts: &Hosts<D>) -> Result<Option<Connection<D>>, Error> {
+    let failed = |failed: Failed| failed.trouble.before_commit::<D>("looking for lock waits");
     let mut connection = hosts.connect(CONNECT).await?;
-    let deadline = Instant::now() + INTERRUPT;
     let waits = Script::of(D::LOCK_WAITS);
+    let deadline = Instant::now() + INTERRUPT;
     let waits = connection.run(&waits, deadline).await.map_err(failed)?;
-    if D::has_lock_waits(waits.first().map_or(&[], Vec::as_slice))? {
-        let interrupt = Script::of(interruption.statement);
-        connection.run(&interrupt, deadline).await.map_err(failed)?;
+    let has_waits = D::has_lock_waits(waits.first().map_or(&[], Vec::as_slice))?;
+    if !has_waits {
+        connection.close().await;
+        return Ok(None);
     }
+    Ok(Some(connection))
+}
+
+async fn interrupt<D: Driver>(
+    interruption: Interruption,
+    mut connection: Connection<D>,
+) -> Result<(), Error> {
+    let failed = |failed: Failed| failed.trouble.before_commit::<D>("interrupting a script");
+    let interrupt = Script::of(interruption.statement);
+    let deadline = Instant::now() + INTERRUPT;
+    connection.run(&interrupt, deadline).await.map_err(failed)?;
     connection.close().await;
     Ok(())
 }

@@ -145,6 +145,7 @@ impl Blocked {
 
     /// Records that the rows `locked` are locked.
     pub(super) fn lock(&mut self, locked: &Footprint) {
+        self.forget_old();
         let now = Instant::now();
         for row in rows(locked) {
             // A poll would seldom find it free.
@@ -163,6 +164,11 @@ impl Blocked {
         }
     }
 
+    fn forget_old(&mut self) {
+        let is_new = |found: &mut Instant| found.elapsed() < IN_TURN_FOR;
+        self.in_turn.retain(|_, found| is_new(found));
+    }
+
     /// Records that the engine got `name` from the database's lock queue, so that others use it in
     /// turn. Returns the commands that wait for no other row.
     pub(super) fn unlock_in_turn(&mut self, name: SemaphoreName) -> Vec<Queued> {
@@ -170,6 +176,7 @@ impl Blocked {
             semaphores: [name.clone()].into(),
             ..Footprint::default()
         };
+        self.forget_old();
         self.in_turn.insert(name, Instant::now());
         self.unlock(&free, &Footprint::default())
     }
@@ -177,8 +184,7 @@ impl Blocked {
     /// The rows of `footprint` that may be found locked before they are waited for. A semaphore that
     /// others use in turn looks locked though nobody keeps it.
     pub(super) fn worth_a_look(&mut self, footprint: &Footprint) -> Footprint {
-        self.in_turn
-            .retain(|_, found| found.elapsed() < IN_TURN_FOR);
+        self.forget_old();
         let mut footprint = footprint.clone();
         let is_kept = |name: &SemaphoreName| !self.in_turn.contains_key(name);
         footprint.semaphores.retain(is_kept);
@@ -203,12 +209,19 @@ impl Blocked {
     }
 
     /// Removes and returns the first commands, at most `most`, that touch `name` alone and wait for no
-    /// other row.
+    /// other row. They overtake no command that touches other semaphores too and waits for this row
+    /// alone.
     pub(super) fn take_for(&mut self, name: &SemaphoreName, most: usize) -> Vec<Queued> {
         let row = Row::Semaphore(name.clone());
         let mut left = most;
         self.take_if(|queued, waits_for| {
-            let is_for_it = queued.touches == [name.clone()] && waits_for.iter().eq([&row]);
+            if !waits_for.iter().eq([&row]) {
+                return false;
+            }
+            let is_for_it = queued.touches == [name.clone()];
+            if !is_for_it && queued.touches.contains(name) {
+                left = 0;
+            }
             let goes = is_for_it && left > 0;
             left -= usize::from(goes);
             goes

@@ -130,8 +130,8 @@ impl Driver {
         self.poll_locked_rows();
     }
 
-    /// Sends the batch of `lane` to the store, and its answers to the callers. Returns whether any of
-    /// its commands was decided.
+    /// Sends the batch of `lane` to the store, and its answers to the callers. Returns whether any
+    /// command was decided that names a semaphore.
     pub(super) async fn run_lane(&self, lane: Lane) -> bool {
         let span = lane.span();
         let running = Running {
@@ -161,7 +161,10 @@ impl Running {
         let mut answers = self.decide(deadline).await;
         self.ask_again_for_the_late(&mut answers, begun, deadline)
             .await;
-        let is_decided = answers.iter().any(Result::is_ok);
+        let commands = self.lane.batch.commands.iter().zip(&answers);
+        let is_decided = commands
+            .into_iter()
+            .any(|(command, answer)| answer.is_ok() && command.semaphores().next().is_some());
         self.answer(answers);
         self.gather().await;
         is_decided

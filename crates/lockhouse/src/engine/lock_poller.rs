@@ -56,11 +56,17 @@ impl Driver {
             Err(error) => tracing::debug!(%error, "a locked gap could not be looked at"),
         }
     }
+}
 
-    /// Waits for `name` in the database's own lock queue.
-    async fn wait_for(self, name: SemaphoreName) {
-        let wait = LockWait { driver: self, name };
-        let (driver, name) = (&wait.driver, &wait.name);
+/// A wait for a semaphore in the database's own lock queue. Dropping it lets another begin.
+struct LockWait {
+    driver: Driver,
+    name: SemaphoreName,
+}
+
+impl LockWait {
+    async fn run(self) {
+        let Self { driver, name } = &self;
         let lane = driver.state().take_for(name.clone());
         if !driver.run_lane(lane).await {
             return;
@@ -68,12 +74,6 @@ impl Driver {
         driver.state().unlock_in_turn(name.clone());
         driver.fill_lanes();
     }
-}
-
-/// A wait for a semaphore in the database's own lock queue. Dropping it lets another begin.
-struct LockWait {
-    driver: Driver,
-    name: SemaphoreName,
 }
 
 impl Drop for LockWait {
@@ -95,10 +95,16 @@ impl LockPoller {
             driver.poll_rows().await;
             driver.give_up();
             waits.retain(|wait| !wait.is_finished());
-            while waits.len() < MOST_WAITS
-                && let Some(name) = driver.state().blocked.semaphore_to_wait_for()
-            {
-                waits.push(tokio::spawn(driver.clone().wait_for(name)));
+            while waits.len() < MOST_WAITS {
+                // The mutex is unlocked before the spawn: a runtime that ends drops the wait there,
+                // and that drop locks it.
+                let name = driver.state().blocked.semaphore_to_wait_for();
+                let Some(name) = name else {
+                    break;
+                };
+                let driver = driver.clone();
+                let wait = LockWait { driver, name };
+                waits.push(tokio::spawn(wait.run()));
             }
             if gaps.as_ref().is_none_or(JoinHandle::is_finished) {
                 let gap = driver.state().blocked.gap_to_wait_for();

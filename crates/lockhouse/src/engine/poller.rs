@@ -15,9 +15,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use lockhouse_core::store::Page;
+use lockhouse_core::store::{self, Page};
 use lockhouse_core::{Capacity, MAX_TEMPLATES, SemaphoreName, Template};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::driver::Driver;
 use super::waiting::{Observed, PollPlan, WaitersElsewhere};
@@ -30,6 +30,9 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// How many semaphores one query reads.
 const PIECE: usize = 500;
+
+/// How long the lists of other processes may be read.
+const READ_WITHIN: Duration = Duration::from_millis(300);
 
 /// The polling task. Dropping it lets another begin.
 struct Poller {
@@ -140,17 +143,21 @@ impl Engine {
         if names.is_empty() {
             return;
         }
-        let mut elsewhere = WaitersElsewhere::new(process);
-        for name in &names {
-            match retry::read(retry::deadline(), || self.store.shown(name)).await {
-                Ok(shown) => elsewhere.add(name, shown),
-                Err(error) => {
-                    tracing::warn!(%error, "lists of waiters could not be read, so new waiters have new places");
-                    return;
-                }
+        let read = async {
+            let mut elsewhere = WaitersElsewhere::new(process);
+            for name in &names {
+                elsewhere.add(name, self.store.shown(name).await?);
+            }
+            Ok::<_, store::Error>(elsewhere)
+        };
+        // Polls and entries in the lines do not wait for a slow read.
+        match timeout(READ_WITHIN, read).await {
+            Ok(Ok(elsewhere)) => self.driver.state().waiting.resume(new, &elsewhere),
+            failed => {
+                tracing::debug!(?failed, "lists of waiters could not be read, trying again");
+                self.driver.state().waiting.look_again(new);
             }
         }
-        self.driver.state().waiting.resume(new, &elsewhere);
         self.driver.call();
     }
 

@@ -117,7 +117,9 @@ impl State {
         taken.commands.extend(looks);
         // It keeps no semaphore busy: while it waits, all commands on this one are blocked.
         taken.semaphores.clear();
-        if taken.commands.is_empty() {
+        let looks_at_it = |queued: &Queued| matches!(&queued.command, Command::Stand { name: its, .. } if *its == name);
+        // A release of a request that is over does not need the semaphore.
+        if !taken.commands.iter().any(looks_at_it) {
             let look = Command::look(name);
             let queued = Queued::new(look, Vec::new(), Vec::new(), ReplyTo::Engine);
             taken.commands.push(queued);

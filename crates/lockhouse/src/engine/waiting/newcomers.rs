@@ -21,7 +21,7 @@ use super::waiter::WaiterState;
 const READ_AFTER: Duration = Duration::from_millis(250);
 const READ_EVERY: Duration = Duration::from_millis(500);
 
-/// How many semaphores' lists are read at once. Asks for the others are not looked for.
+/// How many semaphores' lists are read at once. Further asks are looked for the next time.
 const MOST_SEMAPHORES: usize = 16;
 
 /// A waiter whose place is better by less than this stays where it is.
@@ -50,8 +50,17 @@ impl Newcomers {
 #[derive(Debug)]
 pub(in crate::engine) struct WaitersElsewhere {
     process: ProcessId,
+    waiters: HashMap<(SemaphoreName, ExternalId), Vec<Elsewhere>>,
+}
+
+/// A waiter on the list of another process.
+#[derive(Debug)]
+struct Elsewhere {
+    count: Count,
+    owner: Option<Owner>,
+    /// How long it had waited when the list was read.
+    waited: Duration,
     read: Instant,
-    waited: HashMap<(SemaphoreName, ExternalId), Vec<(Count, Option<Owner>, Duration)>>,
 }
 
 impl WaitersElsewhere {
@@ -59,14 +68,13 @@ impl WaitersElsewhere {
     pub(in crate::engine) fn new(process: ProcessId) -> Self {
         Self {
             process,
-            read: Instant::now(),
-            waited: HashMap::new(),
+            waiters: HashMap::new(),
         }
     }
 
-    /// Adds the lists for `name`.
+    /// Adds the lists for `name`, which were read just now.
     pub(in crate::engine) fn add(&mut self, name: &SemaphoreName, shown: Shown) {
-        let now = shown.now;
+        let (now, read) = (shown.now, Instant::now());
         let others = shown.processes.into_iter();
         let others = others.filter(|(process, _)| *process != self.process);
         for waiter in others.flat_map(|(_, waiters)| waiters) {
@@ -78,8 +86,13 @@ impl WaitersElsewhere {
                 ..
             } = waiter;
             let waited = Duration::try_from(since.duration_until(now)).unwrap_or_default();
-            let of_id = self.waited.entry((name.clone(), external_id));
-            of_id.or_default().push((count, owner, waited));
+            let of_id = self.waiters.entry((name.clone(), external_id));
+            of_id.or_default().push(Elsewhere {
+                count,
+                owner,
+                waited,
+                read,
+            });
         }
     }
 
@@ -89,12 +102,12 @@ impl WaitersElsewhere {
         let permits = ask.permits().filter(|(name, _)| !missing(name));
         let waited = permits.map(|(name, count)| {
             let key = (name.clone(), ask.external_id.clone());
-            let same = self.waited.get(&key)?.iter();
-            let same = same.filter(|(its, owner, _)| *its == count && *owner == ask.owner);
-            same.map(|(_, _, waited)| *waited).max()
+            let same = self.waiters.get(&key)?.iter();
+            let same = same.filter(|waiter| waiter.count == count && waiter.owner == ask.owner);
+            same.map(|waiter| waiter.waited + waiter.read.elapsed())
+                .max()
         });
-        let least = waited.collect::<Option<Vec<_>>>()?.into_iter().min()?;
-        Some(least + self.read.elapsed())
+        waited.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 }
 
@@ -117,23 +130,36 @@ impl WaitingLine {
         while let Some((place, due)) = self.newcomers.places.front().copied()
             && due <= now
         {
-            self.newcomers.places.pop_front();
-            let Some(waiter) = self.waiters.get(&place) else {
-                continue;
-            };
-            let wanted = waiter.ask.permits().map(|(name, _)| name);
-            let wanted = wanted.filter(|name| !self.is_missing(name));
-            for name in wanted {
-                if names.len() < MOST_SEMAPHORES {
-                    names.insert(name.clone());
+            let wanted: Vec<_> = match self.waiters.get(&place) {
+                Some(waiter) => {
+                    let wanted = waiter.ask.permits().map(|(name, _)| name);
+                    wanted
+                        .filter(|name| !self.is_missing(name))
+                        .cloned()
+                        .collect()
                 }
+                None => Vec::new(),
+            };
+            let more = wanted.iter().filter(|name| !names.contains(*name)).count();
+            // One that waits for more of them has a turn of its own.
+            if !names.is_empty() && names.len() + more > MOST_SEMAPHORES {
+                break;
             }
-            places.push(place);
+            self.newcomers.places.pop_front();
+            if !wanted.is_empty() {
+                places.push(place);
+            }
+            names.extend(wanted);
         }
         if !names.is_empty() {
             self.newcomers.read = Some(now);
         }
         (places, names)
+    }
+
+    /// Looks for the waiters `new` once more, later.
+    pub(in crate::engine) fn look_again(&mut self, new: Vec<Place>) {
+        new.into_iter().for_each(|place| self.newcomers.add(place));
     }
 
     /// Moves those of the waiters `new` that waited at other processes to the places that they had
