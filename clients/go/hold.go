@@ -45,7 +45,7 @@ func newHold(what string, ttl time.Duration, sentAt time.Time, renew renewal) *h
 
 func giveUpAt(sentAt time.Time, ttl time.Duration) time.Time { return sentAt.Add(ttl - ttl/10) }
 
-// err is why it is lost, by the clock as it is now.
+// err is why it is lost, by the clock at the call.
 func (h *hold) err() error {
 	h.mu.Lock()
 	isOver := h.lost == nil && !time.Now().Before(h.until)

@@ -56,7 +56,7 @@ func (s *Session) TryAcquire(ctx context.Context, ask Ask) (context.Context, *Pe
 // Lost is closed when the session is lost, and with it all that it keeps; and at its goodbye.
 func (s *Session) Lost() <-chan struct{} { return s.hold.done }
 
-// Err is nil while the session goes on, and a LostError once it is lost, by the clock as it is now.
+// Err is nil while the session goes on, and a LostError once it is lost, by the clock at the call.
 func (s *Session) Err() error { return s.hold.err() }
 
 // Goodbye releases all that the owner holds, and ends the session. It returns how many requests it released. If the

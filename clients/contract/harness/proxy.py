@@ -53,7 +53,8 @@ class Proxy:
                 # Closing would not wake the thread that accepts.
                 self._listener.shutdown(socket.SHUT_RDWR)
                 self._listener.close()
-                # The thread that serves it closes it. Otherwise that thread could write to what has its number next.
+                # The thread that serves a connection closes it. If it were closed here, that
+                # thread could write to the next socket with the same number.
                 for connection in list(self._open):
                     _hang_up(connection)
             elif was == "refused" != link:

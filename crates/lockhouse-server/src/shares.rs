@@ -82,7 +82,7 @@ impl Shares {
     }
 
     /// A place for a call for so many `semaphores` among the waiting calls of the token called `name`,
-    /// unless it has all of its own.
+    /// unless that token already has its full share.
     pub(crate) fn may_wait(
         self: &Arc<Self>,
         name: Option<&str>,

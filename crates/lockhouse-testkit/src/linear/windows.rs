@@ -135,7 +135,7 @@ impl Spans {
     }
 }
 
-/// A counted semaphore, as what it was asked has left it.
+/// The state of a counted semaphore after some operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Held {
     capacity: i64,
@@ -146,7 +146,7 @@ struct Held {
 /// A call and its answer, on one semaphore.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Begins a window with what was held before it.
+    /// Begins a window with the state before it.
     Begin(Held),
     Capacity(i64),
     Granted {
@@ -162,7 +162,7 @@ enum Step {
         id: String,
         now: bool,
     },
-    /// Whatever there is, or was.
+    /// The answer says that the request is over, whatever came before.
     IsOver {
         id: String,
     },
@@ -171,7 +171,7 @@ enum Step {
 }
 
 impl Held {
-    /// Whether it would have answered like that, and what it then is.
+    /// The state after `step`; none if the semaphore would have answered otherwise.
     fn after(&self, step: &Step) -> Option<Self> {
         let mut after = self.clone();
         let used: i64 = self.live.values().sum();
@@ -198,7 +198,7 @@ impl Held {
         fits.then_some(after)
     }
 
-    /// The same, but of what is over only what the window speaks of: what was, grows with the history.
+    /// The same state, but of the ended ids only those in the window: the whole set grows with the history.
     fn of(&self, window: &[(&Operation, Step)]) -> Self {
         let ids = window.iter().filter_map(|(_, step)| step.id());
         let over = ids.filter(|id| self.over.contains(*id));
@@ -209,7 +209,7 @@ impl Held {
         }
     }
 
-    /// Whether it fits or not.
+    /// Applies `step` without a check whether it fits.
     fn take_on_trust(&mut self, step: &Step) {
         match step {
             Step::Capacity(capacity) => self.capacity = *capacity,

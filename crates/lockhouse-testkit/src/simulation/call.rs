@@ -18,7 +18,7 @@ pub(super) struct Call {
     /// The last commit before it.
     since: u64,
     jumps: u32,
-    /// Its number among those who wait.
+    /// Its number among the waiters.
     turn: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl Call {
             Err(error) => {
                 let is_no = !error.maybe_applied();
                 let is_new = grant.is_some_and(|grant| grant.granted > self.since);
-                // An error says nothing of what was before.
+                // An error says nothing about the state before the call.
                 let holds = matches!(error, Error::Refused(_)) && !self.was_over(grant);
                 let is_held = grant.is_some() && (is_new || holds);
                 ensure(!(is_no && is_clear && is_held), "P9", told)

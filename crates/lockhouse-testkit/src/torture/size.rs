@@ -34,7 +34,7 @@ pub struct Size {
     pub unfair: Option<Unfair>,
     /// Mends a fault only when all should have been at work again, to see that it is found out.
     pub mends_late: bool,
-    /// After so many rounds what was done is checked.
+    /// After how many rounds the history is checked.
     pub rounds: usize,
     /// Ends it when each fault has come once, and each check has decided something.
     pub once: bool,
@@ -49,8 +49,8 @@ impl Size {
     pub fn plan(&self) -> Plan {
         let plan = Plan::new(self.seed, &self.possible()).calm_up_to(self.calm);
         match self.store.as_str() {
-            // It measures how long a session does nothing by the time of day. So who freezes in the
-            // middle of a transaction keeps its locks for as long as the clock is set back then.
+            // PostgreSQL measures by the time of day how long a session does nothing. So a process that
+            // freezes in a transaction keeps its locks for as long as the clock is set back then.
             "postgres" => plan.apart(Fault::ClockDatabase),
             _ => plan,
         }

@@ -5,7 +5,7 @@
 pub enum Break {
     /// Now and then a semaphore grants one more than it has.
     GrantsOneTooMany,
-    /// Now and then one who releases again is told that it ended by this.
+    /// Now and then a caller that releases again is answered that this release ended the request.
     EndsTwice,
     /// Now and then a release is answered and not done.
     LosesRelease,

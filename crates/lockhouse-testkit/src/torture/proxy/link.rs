@@ -80,7 +80,7 @@ impl State {
         nth < self.dead_before
     }
 
-    /// Whether what comes from there is not read.
+    /// Whether the proxy reads nothing that comes from there.
     pub(super) fn holds_back(&self, nth: usize, direction: Direction) -> bool {
         self.is_dead(nth) || self.failure == Some(Failure::OneWay(direction))
     }
