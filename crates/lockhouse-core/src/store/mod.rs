@@ -6,6 +6,7 @@
 //! store and changes some of its calls.
 
 mod batch;
+mod connections;
 mod cursor;
 mod error;
 mod layer;
@@ -25,6 +26,7 @@ use async_trait::async_trait;
 use crate::{ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName};
 
 pub use batch::Batch;
+pub use connections::Connections;
 pub use cursor::{Cursor, Held};
 pub use error::{Error, Kind};
 pub use layer::{Call, Layer};
@@ -95,6 +97,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Whether the store answers and its schema is the one that this version needs.
     async fn ready(&self) -> Result<(), Error>;
+
+    /// The connections that its calls use, without asking the database.
+    fn connections(&self) -> Connections;
 }
 
 /// A store with all traits that Lockhouse needs.

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, MAX_TOKENS, Migration, NewToken,
-    Notification, Page, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList, Tokens,
-    Upkeep, Waiter, WaitingList, transact_at_once,
+    Batch, Connections, Cursor, Due, Error, Held, Holders, Listing, MAX_TOKENS, Migration,
+    NewToken, Notification, Page, Purge, SHOWN_FOR, Shown, ShownWaiter, Stale, Store, TokenList,
+    Tokens, Upkeep, Waiter, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, Digest, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount,
@@ -120,6 +120,11 @@ impl Store for Memory {
 
     async fn ready(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// This store has none.
+    fn connections(&self) -> Connections {
+        Connections::default()
     }
 }
 

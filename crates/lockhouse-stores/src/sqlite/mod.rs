@@ -31,9 +31,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
-    Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep, WaitingList,
-    transact_at_once,
+    self, Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification,
+    Page, Purge, Shown, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
@@ -132,6 +132,10 @@ impl Store for Sqlite {
 
     async fn ready(&self) -> Result<(), Error> {
         self.connections.read(|_| Ok(())).await
+    }
+
+    fn connections(&self) -> store::Connections {
+        self.connections.state()
     }
 }
 

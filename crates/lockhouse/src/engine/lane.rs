@@ -223,15 +223,22 @@ impl Lane {
             let again = batch(again, &HashSet::new());
             let many = late.len();
             let store = &*self.driver.store;
-            let new: Vec<_> =
-                match retry::transact(store, &again, self.made, deadline, OnLock::Retry).await {
-                    Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-                    Err(error) => {
-                        let lost = "a grant took longer than it lasts, and asking again failed";
-                        shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many)
-                            .collect()
-                    }
-                };
+            let new: Vec<_> = match retry::transact(
+                store,
+                &self.driver.shared.retries,
+                &again,
+                self.made,
+                deadline,
+                OnLock::Retry,
+            )
+            .await
+            {
+                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+                Err(error) => {
+                    let lost = "a grant took longer than it lasts, and asking again failed";
+                    shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many).collect()
+                }
+            };
             for ((answer, begun), new) in late.into_iter().zip(new) {
                 *begun = now;
                 *answer = as_granted(answer, new);
@@ -281,7 +288,15 @@ impl Lane {
                     true => retry::transact_once(store, &self.batch, self.made, deadline).await,
                     false => {
                         let on_lock = OnLock::Report;
-                        retry::transact(store, &self.batch, self.made, deadline, on_lock).await
+                        retry::transact(
+                            store,
+                            &self.driver.shared.retries,
+                            &self.batch,
+                            self.made,
+                            deadline,
+                            on_lock,
+                        )
+                        .await
                     }
                 }
             };
@@ -330,7 +345,15 @@ impl Lane {
             }
             let alone = batch(vec![command.clone()], &HashSet::new());
             let store = &*self.driver.store;
-            let outcome = retry::transact(store, &alone, self.made, deadline, OnLock::Report).await;
+            let outcome = retry::transact(
+                store,
+                &self.driver.shared.retries,
+                &alone,
+                self.made,
+                deadline,
+                OnLock::Report,
+            )
+            .await;
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
             if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
                 && turn.waits

@@ -19,7 +19,7 @@ use lockhouse_core::{NamePrefix, Request, Semaphore, SemaphoreName, State};
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Engine, retry};
+use super::{Engine, retries::Retries, retry};
 use crate::Error;
 
 /// Listings use at most two of a database's 16 connections.
@@ -39,13 +39,15 @@ const LONG: Duration = Duration::from_secs(2);
 /// The turns of the listings of one engine, first come, first served.
 #[derive(Clone, Debug)]
 pub(super) struct Listings {
+    retries: Arc<Retries>,
     turns: Arc<sync::Semaphore>,
     line: Arc<sync::Semaphore>,
 }
 
 impl Listings {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(retries: Arc<Retries>) -> Self {
         Self {
+            retries,
             turns: Arc::new(sync::Semaphore::new(AT_ONCE)),
             line: Arc::new(sync::Semaphore::new(AT_ONCE + IN_LINE)),
         }
@@ -72,11 +74,11 @@ impl Listings {
             return Err(Error::Overloaded);
         };
         let (answer, answered) = oneshot::channel();
-        let line = Arc::clone(&self.line);
+        let (line, retries) = (Arc::clone(&self.line), Arc::clone(&self.retries));
         tokio::spawn(async move {
             let begun = Instant::now();
             // The caller may have gone away.
-            let _ = answer.send(retry::read(deadline, call).await);
+            let _ = answer.send(retry::read(&retries, deadline, call).await);
             drop(place);
             // Other listings wait, beside those that have the other turns.
             if line.available_permits() <= IN_LINE {

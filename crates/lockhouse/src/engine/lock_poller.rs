@@ -107,7 +107,11 @@ impl Driver {
         if rows.is_empty() {
             return;
         }
-        match retry::read(retry::deadline(), || self.store.locked(&rows)).await {
+        match retry::read(&self.shared.retries, retry::deadline(), || {
+            self.store.locked(&rows)
+        })
+        .await
+        {
             Ok(locked) => self.unlock(&rows, &locked),
             Err(error) => tracing::warn!(%error, "locked rows could not be polled, trying again"),
         }

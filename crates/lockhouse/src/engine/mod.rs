@@ -32,6 +32,7 @@ mod poller;
 mod publisher;
 mod queue;
 mod reply_to;
+mod retries;
 mod retry;
 mod templates;
 mod tokens;
@@ -60,6 +61,7 @@ use lapsed::{Ending, Looked};
 use listings::Listings;
 use opportunistic_sweep::SweepTimer;
 use reply_to::Answer;
+use retries::Retries;
 use waiting::Wait;
 
 /// How often a refused call looks for lapsed requests. Other callers may take the permits that it
@@ -91,6 +93,7 @@ struct Shared {
     /// Wakes the poller when a call begins to wait.
     someone_new: Notify,
     upkeep: Mutex<Health>,
+    retries: Arc<Retries>,
 }
 
 /// The semaphores that a command touches, and the permits that it will free.
@@ -102,6 +105,7 @@ struct Touches {
 
 impl Engine {
     pub(crate) fn new(store: Arc<dyn FullStore>) -> Self {
+        let retries = Arc::<Retries>::default();
         let shared = Arc::new(Shared {
             grants: GrantCache::new(),
             looked: Looked::default(),
@@ -109,12 +113,13 @@ impl Engine {
             sweep_timer: SweepTimer::new(),
             someone_new: Notify::new(),
             upkeep: Mutex::default(),
+            retries: Arc::clone(&retries),
         });
         let driver = Driver::new(Arc::clone(&store), Arc::clone(&shared));
         Self {
             store,
             driver,
-            listings: Listings::new(),
+            listings: Listings::new(retries),
             shared,
         }
     }
@@ -131,6 +136,11 @@ impl Engine {
     /// Sets how many calls may wait for room. Further calls are refused as overloaded.
     pub(crate) fn limit_waiters(&self, most: usize) {
         self.driver.state().waiting.most = most;
+    }
+
+    /// How often calls to the store were tried again.
+    pub(crate) fn retries(&self) -> &Retries {
+        &self.shared.retries
     }
 
     /// The state of the upkeep in this process.
@@ -197,7 +207,10 @@ impl Engine {
         let (permits, is_held) = match self.shared.grants.get(external_id) {
             Some(request) => (request.permits, request.is_held),
             None => {
-                let read = retry::read(deadline, || self.store.request(external_id)).await?;
+                let read = retry::read(&self.shared.retries, deadline, || {
+                    self.store.request(external_id)
+                })
+                .await?;
                 let live = read.filter(Request::is_live);
                 (live.as_ref().map_or_else(Vec::new, permits), true)
             }
@@ -209,7 +222,10 @@ impl Engine {
     }
 
     async fn existing(&self, name: &SemaphoreName, deadline: Instant) -> Result<Semaphore, Error> {
-        let semaphore = retry::read(deadline, || self.store.semaphore(name)).await?;
+        let semaphore = retry::read(&self.shared.retries, deadline, || {
+            self.store.semaphore(name)
+        })
+        .await?;
         Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 
@@ -303,7 +319,10 @@ impl Engine {
     }
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
-        let request = retry::read(retry::deadline(), || self.store.request(external_id)).await?;
+        let request = retry::read(&self.shared.retries, retry::deadline(), || {
+            self.store.request(external_id)
+        })
+        .await?;
         let request = request.filter(|request| !request.is_reserved());
         let mut request = request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?;
         request.state = request.seen_state();
@@ -343,11 +362,17 @@ impl Engine {
             ready => return ready,
         }
         // A migration of a large table may take a while.
-        retry::read(retry::long_deadline(), || self.store.migrate()).await
+        retry::read(&self.shared.retries, retry::long_deadline(), || {
+            self.store.migrate()
+        })
+        .await
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
-        retry::read(retry::deadline(), || self.store.ready()).await
+        retry::read(&self.shared.retries, retry::deadline(), || {
+            self.store.ready()
+        })
+        .await
     }
 
     pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {

@@ -143,7 +143,10 @@ impl Engine {
 
     /// Reads the semaphores `names`. Returns those that have no row.
     async fn look_at(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
-        let seen = retry::read(retry::deadline(), || self.store.named(names)).await;
+        let seen = retry::read(&self.shared.retries, retry::deadline(), || {
+            self.store.named(names)
+        })
+        .await;
         let semaphores = match seen {
             Ok(semaphores) => semaphores,
             Err(error) => {

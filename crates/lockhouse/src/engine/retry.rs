@@ -16,6 +16,7 @@ use lockhouse_core::store::{Batch, Error, FullStore, Kind};
 use lockhouse_core::{Command, Outcome, Reply};
 use tokio::time::{Instant, timeout_at};
 
+use super::retries::Retries;
 use crate::again;
 
 /// A caller is promised an answer within 10 s.
@@ -51,6 +52,7 @@ const UP_TO_DATE_FOR: Duration = Duration::from_millis(5);
 /// Decides and saves `batch`, which was made at `made`, before `deadline`.
 pub(super) async fn transact(
     store: &dyn FullStore,
+    retries: &Retries,
     batch: &Batch,
     made: Instant,
     deadline: Instant,
@@ -81,6 +83,7 @@ pub(super) async fn transact(
             });
         }
         retry += 1;
+        retries.count(error.kind());
         tracing::debug!(%error, retry, "trying a batch again");
         last = Some(told(error));
     }
@@ -109,6 +112,7 @@ fn up_to_date(batch: &Batch, made: Instant) -> Cow<'_, Batch> {
 /// Reads before `deadline`, with retries. If the server had no free connection until then, the error stays
 /// [`Crowded`](Kind::Crowded), so that a caller with more time tries again.
 pub(super) async fn read<T, F>(
+    retries: &Retries,
     deadline: Instant,
     mut call: impl FnMut() -> F,
 ) -> Result<T, crate::Error>
@@ -134,6 +138,7 @@ where
             return Err(told(error).into());
         }
         retry += 1;
+        retries.count(error.kind());
         last = Some(told(error));
     }
 }
@@ -245,7 +250,8 @@ mod tests {
     async fn a_read_of_a_crowded_server_that_is_cut_off_says_that_it_is_crowded() {
         let kind_after = async |first: Kind| {
             let mut first = Some(first);
-            let read = read(deadline(), || {
+            let retries = Retries::default();
+            let read = read(&retries, deadline(), || {
                 let first = first.take();
                 async move {
                     match first {

@@ -17,7 +17,10 @@ impl Engine {
         let (token, secret) = draw(name.clone(), grants, expires_at)?;
         let deadline = retry::deadline();
         // The retry is safe: the same digest is the same token.
-        let made = retry::read(deadline, || self.store.add_token(&token)).await?;
+        let made = retry::read(&self.shared.retries, deadline, || {
+            self.store.add_token(&token)
+        })
+        .await?;
         let made = made.ok_or(Refusal::TokenExists(name))?;
         Ok((made, secret))
     }
@@ -28,16 +31,25 @@ impl Engine {
     }
 
     pub(crate) async fn token_list(&self) -> Result<TokenList, Error> {
-        retry::read(retry::deadline(), || self.store.tokens()).await
+        retry::read(&self.shared.retries, retry::deadline(), || {
+            self.store.tokens()
+        })
+        .await
     }
 
     pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
         let deadline = retry::deadline();
-        let revoked = retry::read(deadline, || self.store.revoke_token(name)).await?;
+        let revoked = retry::read(&self.shared.retries, deadline, || {
+            self.store.revoke_token(name)
+        })
+        .await?;
         revoked.map(drop).ok_or_else(|| no_such_token(name))
     }
 
     pub(crate) async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
-        retry::read(retry::deadline(), || self.store.owners_in_use(owners)).await
+        retry::read(&self.shared.retries, retry::deadline(), || {
+            self.store.owners_in_use(owners)
+        })
+        .await
     }
 }
