@@ -307,19 +307,42 @@ pub async fn overwrite_line(place: &Place, semaphore: &str, line: &str) {
 /// How many statements the server at `url` was sent so far. PostgreSQL counts the transactions of the database, as much as
 /// 10 s late; a statement outside a transaction is one.
 pub async fn statements(url: &str) -> u64 {
-    let sent: String = if is_postgres(url) {
-        let mut connection = PgConnection::connect(url).await.unwrap();
-        let done = "SELECT (xact_commit + xact_rollback)::text FROM pg_stat_database \
-            WHERE datname = current_database()";
-        let sent = sqlx::query_scalar(done).fetch_one(&mut connection);
-        sent.await.unwrap()
-    } else {
-        let mut connection = MySqlConnection::connect(&mysql_url(url)).await.unwrap();
-        let status = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'");
-        let row = status.fetch_one(&mut connection).await.unwrap();
-        row.get(1)
-    };
+    if !is_postgres(url) {
+        return mysql_counts(url).await.0;
+    }
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let done = "SELECT (xact_commit + xact_rollback)::text FROM pg_stat_database \
+        WHERE datname = current_database()";
+    let sent: String = sqlx::query_scalar(done)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
     sent.parse().unwrap()
+}
+
+/// The same without the ends of connections, which MySQL and MariaDB count as statements.
+pub async fn queries(url: &str) -> u64 {
+    if is_postgres(url) {
+        return statements(url).await;
+    }
+    let (statements, connections) = mysql_counts(url).await;
+    statements - connections
+}
+
+/// How many statements and connections the server has taken. It reads both on one connection, since a full server has one
+/// for administrators.
+async fn mysql_counts(url: &str) -> (u64, u64) {
+    let mut connection = MySqlConnection::connect(&mysql_url(url)).await.unwrap();
+    let status = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions','Connections')";
+    let rows = sqlx::query(status).fetch_all(&mut connection);
+    let rows = rows.await.unwrap();
+    connection.close().await.unwrap();
+    let count = |name: &str| {
+        let mut rows = rows.iter();
+        let row = rows.find(|row| row.get::<String, _>(0) == name);
+        row.unwrap().get::<String, _>(1).parse().unwrap()
+    };
+    (count("Questions"), count("Connections"))
 }
 
 fn mysql_url(url: &str) -> String {
