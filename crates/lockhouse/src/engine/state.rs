@@ -339,3 +339,6 @@ fn is_found_again(command: &Command) -> bool {
         Cause::Expired | Cause::OwnerSilent { .. } | Cause::Stale { .. }
     )
 }
+
+#[cfg(test)]
+mod tests;
