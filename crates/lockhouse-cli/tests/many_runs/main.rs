@@ -1,6 +1,6 @@
 //! Many commands at once, which take the whole machine: apart from the other tests, as those have bounds on time.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../cli/binary.rs"]
 mod binary;
