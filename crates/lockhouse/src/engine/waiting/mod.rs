@@ -16,6 +16,7 @@
 mod deregistrations;
 mod keys;
 mod lines;
+mod moving;
 mod newcomers;
 mod observations;
 mod registration;
