@@ -1,5 +1,5 @@
-//! What waiters may cost that ask for many semaphores, most of which a template has yet to create. A
-//! caller invents any number of such names.
+//! A caller can invent any number of names that a template has yet to create, and wait for all of them. These tests
+//! bound what such waiters cost.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
