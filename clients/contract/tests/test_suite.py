@@ -62,7 +62,8 @@ class Suite:
     def begin(self, *arguments: str, **settings: str) -> subprocess.Popen[str]:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         # By this name, what the script has begun is found again, whatever it is.
-        environment = os.environ | {"PATH": path, "SUITE": str(self.folder)} | settings
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(("LOCKHOUSE_", "CARGO_"))}
+        environment = ours | {"PATH": path, "SUITE": str(self.folder)} | settings
         # Interrupts reach it, also where this test was begun with them ignored.
         command = ["env", "--default-signal=INT", str(self.folder / "scripts" / "test"), *arguments]
         return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

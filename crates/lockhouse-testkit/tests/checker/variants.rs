@@ -1,9 +1,10 @@
 //! Each broken store is caught in one drill, with its promise named.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use lockhouse::{Lockhouse, Timestamp};
 use lockhouse_testkit::broken::{self, Broken, Sabotage, Variant};
 use lockhouse_testkit::drill::{Drill, SEMAPHORES};
@@ -71,8 +72,9 @@ fn by_a_clock_that_was_set(history: &[Operation], mut rows: Rows) -> Vec<Violati
 
 #[tokio::test]
 async fn every_broken_store_is_caught() {
-    let missed = join_all(broken::variants().map(missed)).await;
-    let missed: Vec<_> = missed.into_iter().flatten().collect();
+    // More drills at once slow each other's commits down, and of slow commits P11 decides nothing.
+    let missed = stream::iter(broken::variants().map(missed)).buffer_unordered(12);
+    let missed: Vec<_> = missed.filter_map(ready).collect().await;
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
 }
 

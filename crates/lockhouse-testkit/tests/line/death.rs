@@ -10,6 +10,9 @@ use crate::queue::{Doomed, Served, ask, hold, until_waiting};
 
 const A_MOMENT: Duration = Duration::from_millis(5);
 
+/// Free permits are left to a silent process for at least so long.
+const LEFT_TO_ONE: Duration = Duration::from_millis(700);
+
 on_each_store!(
     a_dead_process_is_passed_over,
     six_dead_of_twelve_are_passed_over,
@@ -54,9 +57,10 @@ async fn a_dead_process_is_passed_over(place: Place) {
 async fn six_dead_of_twelve_are_passed_over(place: Place) {
     let (_, pauses) = pause(&place, 12, 6).await;
     println!("paused for {pauses:?}");
-    let all: Duration = pauses.iter().sum();
-    assert!(all < Duration::from_millis(3_500), "{pauses:?}");
     assert!(pauses[0] < Duration::from_secs(3), "{pauses:?}");
+    // A process that is alive claims within its pause of 500 ms between polls, and a busy machine may add to it.
+    let later = pauses[1..].iter().max().unwrap();
+    assert!(*later < 2 * LEFT_TO_ONE, "{pauses:?}");
     place.clear().await;
 }
 
@@ -65,6 +69,6 @@ async fn dead_processes_delay_the_line_once(place: Place) {
     println!("paused for {pauses:?}");
     assert_eq!(served.ids(), ["2", "3", "4", "5"]);
     let later = pauses[1..].iter().max().unwrap();
-    assert!(*later < Duration::from_millis(600), "{pauses:?}");
+    assert!(*later < LEFT_TO_ONE, "{pauses:?}");
     place.clear().await;
 }
