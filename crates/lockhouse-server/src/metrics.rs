@@ -243,7 +243,7 @@ pub(crate) async fn get(
             metrics
                 .store
                 .iter()
-                .try_for_each(|store| store.encode(&mut text)),
+                .try_for_each(|store| store.encode(&mut text, &lockhouse.store_retries())),
         )
         .and(gauges::encode(&mut text, &lockhouse, &metrics.prefixes).await)
         .and_then(|()| encode_eof(&mut text))

@@ -1,16 +1,17 @@
-//! The metrics of the store: how long its calls take, which errors they end with, how large batches are, and why requests
-//! end.
+//! The metrics of the store: how long its calls take, which errors they end with, how large batches are, how often calls are tried
+//! again, which connections there are, and why requests end.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockhouse::store::{Batch, Call, Error, FullStore, Kind, Layer};
+use lockhouse::store::{Batch, Call, Connections, Error, FullStore, Kind, Layer};
 use lockhouse::{EndReason, Outcome, Reply};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tracing::{Instrument as _, Span};
@@ -57,7 +58,10 @@ const TRANSIENT: [Kind; 5] = [
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct StoreMetrics(Arc<Measures>);
+pub struct StoreMetrics {
+    store: Arc<dyn FullStore>,
+    measures: Arc<Measures>,
+}
 
 #[derive(Debug)]
 struct Measures {
@@ -87,6 +91,16 @@ struct Failed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Retried {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     reason: &'static str,
 }
@@ -96,15 +110,16 @@ impl StoreMetrics {
     pub fn around(store: Arc<dyn FullStore>) -> (Arc<dyn FullStore>, Self) {
         let measures = Arc::new(Measures::new());
         let measured = Measured {
-            store,
+            store: Arc::clone(&store),
             measures: Arc::clone(&measures),
         };
-        (Arc::new(measured), Self(measures))
+        (Arc::new(measured), Self { store, measures })
     }
 
-    /// Appends the metrics to `text`.
-    pub(crate) fn encode(&self, text: &mut String) -> std::fmt::Result {
-        encode_registry(text, &self.0.registry)
+    /// Appends the metrics to `text`. `retries` are those of the engine on the store.
+    pub(crate) fn encode(&self, text: &mut String, retries: &[(Kind, u64)]) -> std::fmt::Result {
+        encode_registry(text, &self.measures.registry)?;
+        encode_registry(text, &as_they_are_now(&self.store.connections(), retries))
     }
 }
 
@@ -210,6 +225,50 @@ impl Layer for Measured {
         self.measures.count_ends(&outcomes);
         Ok(outcomes)
     }
+}
+
+/// The metrics that are read when somebody asks for them.
+fn as_they_are_now(connections: &Connections, retries: &[(Kind, u64)]) -> Registry {
+    let mut registry = Registry::with_prefix("lockhouse");
+    let store = registry.sub_registry_with_prefix("store");
+    let tried_again = Family::<Retried, Counter>::default();
+    for (error, number) in retries {
+        let kind = kind(*error);
+        tried_again.get_or_create(&Retried { kind }).inc_by(*number);
+    }
+    store.register(
+        "retries",
+        "Calls to the store that were tried again, by the error before",
+        tried_again,
+    );
+    let open = Family::<InState, Gauge>::default();
+    for (state, number) in [("busy", connections.busy), ("idle", connections.idle)] {
+        open.get_or_create(&InState { state }).set(number as i64);
+    }
+    store.register("connections", "Connections to the database", open);
+    let gauge = |number: usize| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(number as i64);
+        gauge
+    };
+    store.register(
+        "connections_limit",
+        "The most connections to the database",
+        gauge(connections.most),
+    );
+    store.register(
+        "calls_queued",
+        "Calls to the store that wait for a free connection",
+        gauge(connections.queued),
+    );
+    let opened = Counter::<u64>::default();
+    opened.inc_by(connections.opened);
+    store.register(
+        "connections_opened",
+        "Connections to the database that were opened",
+        opened,
+    );
+    registry
 }
 
 /// The span of a call to the store that belongs to a call of the server.

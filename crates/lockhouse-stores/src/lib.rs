@@ -35,6 +35,8 @@ mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod turns;
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod walk;
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The calls of an operator on a store: its schema, its upkeep, its verification, its epoch, its
 //! limits.
 
-use lockhouse_core::{Epoch, Finding, Invalid};
+use lockhouse_core::{Epoch, Finding, Invalid, store};
 
 use crate::engine::Engine;
 use crate::upkeep::{Maintaining, Swept, Upkeep, UpkeepState};
@@ -73,6 +73,13 @@ impl Lockhouse {
     pub fn upkeep_state(&self) -> UpkeepState {
         self.engine()
             .map_or(UpkeepState::Off, |engine| engine.upkeep().state())
+    }
+
+    /// How often this process has tried a call to the store again, by the kind of the error that was the reason. A client
+    /// of a server has none: the server tries again.
+    pub fn store_retries(&self) -> Vec<(store::Kind, u64)> {
+        self.engine()
+            .map_or_else(Vec::new, |engine| engine.retries().collect())
     }
 
     /// Recounts all permits in one consistent read, and returns what does not match: P1, P2, P3, P7 and P10.

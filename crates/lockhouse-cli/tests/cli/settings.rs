@@ -277,6 +277,26 @@ fn each_change_and_each_refused_access_is_a_line_of_the_audit_log() {
 }
 
 #[test]
+fn a_call_whose_line_cannot_be_written_is_answered_and_the_loss_is_logged() {
+    let house = House::on_a_store();
+    let mut server = house.start(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--audit-log",
+        "/dev/full",
+    ]);
+    let line = server.line();
+    let (_, url) = line.rsplit_once(" on ").expect(&line);
+    let made = house.done(&["--url", url, "create", "a", "1"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    while !server
+        .log_line()
+        .contains("a line of the audit log is lost")
+    {}
+}
+
+#[test]
 fn an_audit_log_that_was_moved_away_is_begun_anew_on_sighup() {
     let house = House::on_a_store();
     let (server, url, admin) = audited(&house);

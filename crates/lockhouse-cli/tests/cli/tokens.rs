@@ -41,6 +41,23 @@ fn a_token_is_made_listed_and_revoked() {
     assert_eq!(malformed.code, 64, "{malformed:?}");
 }
 
+/// A copy of the database is of no use to a thief.
+#[test]
+fn the_store_has_no_token() {
+    let house = House::on_a_store();
+    let token = house.text(&["token", "create", "ci", "--grant", "hold:*"]);
+    let file = house.url().strip_prefix("sqlite:").unwrap().to_owned();
+    let files =
+        [file.clone(), format!("{file}-wal")].map(|file| fs::read(file).unwrap_or_default());
+    let holds = |text: &str| {
+        let has = |bytes: &Vec<u8>| bytes.windows(text.len()).any(|at| at == text.as_bytes());
+        files.iter().any(has)
+    };
+    assert!(holds("hold:*"), "the token's row is found");
+    // Without its beginning, which all tokens have, and its checksum.
+    assert!(!holds(&token.trim()[3..33]));
+}
+
 #[test]
 fn a_server_is_shown_the_token_of_a_file_or_of_the_environment() {
     let house = House::behind_a_server();

@@ -5,7 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Batch, Error, Listing, Migration, Notification, Templates, Tokens, Upkeep, WaitingList,
+    Batch, Connections, Error, Listing, Migration, Notification, Templates, Tokens, Upkeep,
+    WaitingList,
 };
 use crate::{ExternalId, Footprint, Outcome, Request, Semaphore, SemaphoreName};
 
@@ -67,6 +68,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Whether the store answers and its schema is the one that this version needs.
     async fn ready(&self) -> Result<(), Error>;
+
+    /// The connections that its calls use, without asking the database.
+    fn connections(&self) -> Connections;
 }
 
 /// A store with all traits that Lockhouse needs.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Batch, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, NewToken,
+    Batch, Connections, Cursor, Due, Error, FullStore, Held, Holders, Listing, Migration, NewToken,
     Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList,
     Tokens, Upkeep, WaitingList,
 };
@@ -16,7 +16,7 @@ use crate::{
     Request, Semaphore, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenName,
 };
 
-/// A call to a store, other than [`Store::transact`] and [`Notification::changed`].
+/// A call to a store, other than [`Store::transact`], [`Store::connections`] and [`Notification::changed`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Call<'a> {
@@ -239,6 +239,10 @@ impl<L: Layer> Store for L {
 
     async fn ready(&self) -> Result<(), Error> {
         self.around(Call::Ready, self.inner().ready()).await
+    }
+
+    fn connections(&self) -> Connections {
+        self.inner().connections()
     }
 }
 

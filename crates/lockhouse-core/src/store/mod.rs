@@ -6,6 +6,7 @@
 //! store and changes some of its calls.
 
 mod batch;
+mod connections;
 mod contract;
 mod cursor;
 mod error;
@@ -20,6 +21,7 @@ mod upkeep;
 mod waiting_list;
 
 pub use batch::Batch;
+pub use connections::Connections;
 pub use contract::{FullStore, Store};
 pub use cursor::{Cursor, Held};
 pub use error::{Error, Kind};

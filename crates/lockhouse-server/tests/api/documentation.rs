@@ -51,17 +51,47 @@ async fn metrics_md_has_every_metric() {
     server.put("/v1/semaphores/a", define).await.is(201);
     let metrics = server.get("/metrics").await;
     let text = String::from_utf8_lossy(&metrics.body).into_owned();
-    let served: BTreeSet<_> = text.lines().filter_map(family).collect();
-    let documented = rows(&page("metrics.md"));
-    let documented: BTreeSet<_> = documented
-        .into_iter()
-        .filter(|(name, _)| name.starts_with("lockhouse_"))
+    let served = text.lines().filter_map(family);
+    let served: BTreeSet<_> = served
+        .map(|(name, kind)| {
+            let labels = labels(&text, &name);
+            (name, kind, labels)
+        })
+        .collect();
+    let page = page("metrics.md");
+    let documented: BTreeSet<_> = page
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `lockhouse_")?.split('|');
+            let mut cell = || Some(cells.next()?.trim());
+            let (name, kind, labels) = (cell()?.strip_suffix('`')?, cell()?, cell()?);
+            let labels = labels.split(", ").map(|label| label.trim_matches('`'));
+            let labels = labels.filter(|label| !label.is_empty());
+            let name = format!("lockhouse_{name}");
+            Some((name, kind.to_owned(), labels.map(str::to_owned).collect()))
+        })
         .collect();
     assert!(served.len() > 4, "{served:?}");
     assert_eq!(
         documented, served,
         "docs/reference/metrics.md, and /metrics"
     );
+}
+
+/// The labels of the metric's samples, apart from the bounds of a histogram's buckets.
+fn labels(text: &str, name: &str) -> BTreeSet<String> {
+    let samples = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let rest = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|suffix| rest.strip_prefix(suffix))
+            .unwrap_or(rest);
+        rest.strip_prefix('{')?.rsplit_once('}')
+    });
+    let pairs = samples.flat_map(|(labels, _)| labels.split("\","));
+    let names = pairs.filter_map(|pair| pair.split_once('='));
+    let names = names.map(|(name, _)| name.to_owned());
+    names.filter(|name| name != "le").collect()
 }
 
 /// The name and type of `# TYPE lockhouse_http_requests_total counter`.

@@ -87,6 +87,9 @@ async fn the_store_is_measured() {
         r#"lockhouse_store_call_duration_seconds_count{call="transact"} 5"#,
         r#"lockhouse_store_batch_commands_count 5"#,
         r#"lockhouse_store_batch_commands_sum 5.0"#,
+        r#"lockhouse_store_retries_total{kind="conflict"} 0"#,
+        r#"lockhouse_store_connections_limit 0"#,
+        r#"lockhouse_store_calls_queued 0"#,
     ] {
         assert_has(&text, line);
     }

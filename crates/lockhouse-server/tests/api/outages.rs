@@ -10,6 +10,7 @@ use crate::server::{Server, until};
 use lockhouse::Lockhouse;
 use lockhouse_core::Outcome;
 use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
+use lockhouse_server::{Options, StoreMetrics};
 use lockhouse_stores::Memory;
 
 #[derive(Debug, Default)]
@@ -83,6 +84,24 @@ async fn an_unavailable_store_is_503_and_a_retry_succeeds() {
     })
     .await;
     server.put("/v1/requests/x", ASK).await.is(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_are_counted_by_the_error_before() {
+    let store = Arc::new(Unreliable::default());
+    let (measured, metrics) = StoreMetrics::around(store.clone());
+    let options = Options {
+        store_metrics: Some(metrics),
+        ..Options::default()
+    };
+    let server = Server::with(Lockhouse::with_store(measured), options).await;
+    store.has(Some(Kind::Conflict));
+    server.put("/v1/requests/x", ASK).await.is(503);
+    store.has(None);
+    let metrics = server.get("/metrics").await;
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    let line = r#"lockhouse_store_retries_total{kind="conflict"} 3"#;
+    assert!(text.lines().any(|found| found == line), "{text}");
 }
 
 /// Anybody may ask, as often as they like.

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
-    Purge, SHOWN_FOR, Shown, ShownAt, ShownWaiter, Stale, Store, TokenList, Tokens, Upkeep, Waiter,
-    WaitingList, transact_at_once,
+    Batch, Connections, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken,
+    Notification, Page, Purge, SHOWN_FOR, Shown, ShownAt, ShownWaiter, Stale, Store, TokenList,
+    Tokens, Upkeep, Waiter, WaitingList, transact_at_once,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, ProcessId, Recount, Request,
@@ -121,6 +121,11 @@ impl Store for Memory {
 
     async fn ready(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// This store has none.
+    fn connections(&self) -> Connections {
+        Connections::default()
     }
 }
 

@@ -6,10 +6,10 @@
 //! command was sent. A connection with any error is dropped, and the next call opens another. That
 //! also resolves the name again, which may stand for another server after a failover.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{self, Error, Kind};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult, ScriptInvocation,
@@ -32,6 +32,8 @@ pub(super) struct Connections {
     pub(super) display: String,
     open: Mutex<Open>,
     has_connected: AtomicBool,
+    /// How many connections were opened.
+    opened: AtomicU64,
 }
 
 #[derive(Default)]
@@ -49,6 +51,7 @@ impl Connections {
             display: location.display,
             open: Mutex::default(),
             has_connected: AtomicBool::new(false),
+            opened: AtomicU64::new(0),
         }
     }
 
@@ -118,6 +121,19 @@ impl Connections {
         }
     }
 
+    /// All calls share the one connection, so it is busy while it is open.
+    pub(super) fn state(&self) -> store::Connections {
+        let open = self.open.try_lock();
+        let is_open = open.is_ok_and(|open| open.connection.is_some());
+        store::Connections {
+            most: 1,
+            busy: is_open.into(),
+            idle: 0,
+            opened: self.opened.load(Relaxed),
+            queued: 0,
+        }
+    }
+
     /// The connection, and its number.
     async fn lend(&self) -> Result<(MultiplexedConnection, u64), Error> {
         let mut open = self.open.lock().await;
@@ -126,6 +142,7 @@ impl Connections {
         }
         let connection = self.connect().await?;
         open.number += 1;
+        self.opened.fetch_add(1, Relaxed);
         Ok((open.connection.insert(connection).clone(), open.number))
     }
 

@@ -31,7 +31,7 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use async_trait::async_trait;
-use lockhouse_core::store::{Batch, Error, Migration, Notification, Store, transact};
+use lockhouse_core::store::{Batch, Connections, Error, Migration, Notification, Store, transact};
 use lockhouse_core::{
     ExternalId, Footprint, Outcome, ProcessId, Request, Semaphore, SemaphoreName,
 };
@@ -76,6 +76,10 @@ impl Store for Redis {
 
     async fn ready(&self) -> Result<(), Error> {
         self.now().await.map(drop)
+    }
+
+    fn connections(&self) -> Connections {
+        self.connections.state()
     }
 }
 

@@ -13,14 +13,14 @@
 //!   the server's connections to others. A process that uses connections every few seconds, such as
 //!   one with waiters, keeps one.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{Connections, Error, Kind};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, Span};
 
 use super::connection::{Answers, Connection, Failed};
@@ -29,6 +29,7 @@ use super::error::TooLong;
 use super::hosts::Hosts;
 use super::interruption::{Patience, briefly};
 use super::script::Script;
+use crate::turns::Turns;
 
 /// How long to wait for a free connection, and then for the server to accept a new one. Several hosts share the latter.
 const LEND: Duration = Duration::from_secs(3);
@@ -64,14 +65,14 @@ pub(crate) struct Pool<D: Driver> {
     hosts: Arc<Hosts<D>>,
     /// For messages.
     display: String,
-    /// The most connections.
-    most: usize,
-    places: Arc<Semaphore>,
+    turns: Turns,
     idle: Mutex<Idle<D>>,
     /// Whether a first connection was made.
     has_connected: AtomicBool,
     /// Whether scripts are interrupted.
     patience: Patience,
+    /// How many connections were opened.
+    opened: AtomicU64,
 }
 
 struct Idle<D: Driver> {
@@ -112,8 +113,7 @@ impl<D: Driver> Pool<D> {
     /// A pool that has not connected yet.
     pub(crate) fn new(hosts: Arc<Hosts<D>>, most: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(most)),
-            most,
+            turns: Turns::new(most),
             display: hosts.display(),
             hosts,
             idle: Mutex::new(Idle {
@@ -123,6 +123,7 @@ impl<D: Driver> Pool<D> {
             }),
             has_connected: AtomicBool::new(false),
             patience: Patience::new(),
+            opened: AtomicU64::new(0),
         }
     }
 
@@ -139,9 +140,9 @@ impl<D: Driver> Pool<D> {
     /// A connection for a call that does `work` for at most so long.
     pub(crate) async fn lend(self: &Arc<Self>, work: Duration) -> Result<Lease<D>, Error> {
         let asked = Instant::now();
-        let place = timeout_at(asked + LEND, Arc::clone(&self.places).acquire_owned()).await;
-        let Ok(Ok(place)) = place else {
-            let busy = format!("all {} connections to {} are busy", self.most, self.display);
+        let Some(turn) = self.turns.take(asked + LEND).await else {
+            let (most, display) = (self.turns.most(), &self.display);
+            let busy = format!("all {most} connections to {display} are busy");
             return Err(Error::new(Kind::Unavailable, busy));
         };
         let connection = match self.reuse().await {
@@ -156,7 +157,7 @@ impl<D: Driver> Pool<D> {
             deadline: (Instant::now() + work).min(asked + CALL),
             finished: 0,
             is_patient: false,
-            _place: place,
+            _turn: turn,
         })
     }
 
@@ -194,7 +195,20 @@ impl<D: Driver> Pool<D> {
     }
 
     async fn connect(&self) -> Result<Connection<D>, Error> {
-        self.hosts.connect(CONNECT).await
+        let connection = self.hosts.connect(CONNECT).await?;
+        self.opened.fetch_add(1, Relaxed);
+        Ok(connection)
+    }
+
+    /// The connections for calls. The one that listens on PostgreSQL is not among them.
+    pub(crate) fn state(&self) -> Connections {
+        Connections {
+            most: self.turns.most(),
+            busy: self.turns.taken(),
+            idle: self.idle().connections.len(),
+            opened: self.opened.load(Relaxed),
+            queued: self.turns.queued(),
+        }
     }
 
     fn drop_idle(&self) {
@@ -282,7 +296,7 @@ pub struct Lease<D: Driver> {
     finished: usize,
     /// Whether its scripts are not interrupted.
     is_patient: bool,
-    _place: OwnedSemaphorePermit,
+    _turn: OwnedSemaphorePermit,
 }
 
 impl<D: Driver> Lease<D> {

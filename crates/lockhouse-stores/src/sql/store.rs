@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, NewToken, Notification,
-    Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
-    WaitingList,
+    Batch, Connections, Cursor, Due, Error, Held, Holders, Kind, Listing, Migration, NewToken,
+    Notification, Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList,
+    Tokens, Upkeep, WaitingList,
 };
 use lockhouse_core::{
     CapacityChange, ExternalId, Footprint, NamePrefix, Outcome, Owner, Pattern, ProcessId, Recount,
@@ -71,6 +71,10 @@ impl<D: Dialect> Store for Sql<D> {
             schema::ready(&store).await
         })
         .await
+    }
+
+    fn connections(&self) -> Connections {
+        self.0.pool.state()
     }
 }
 

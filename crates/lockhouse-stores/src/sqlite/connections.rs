@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::{self, Error, Kind};
 use rusqlite::{Connection, Transaction};
-use tokio::sync::Semaphore;
 use tokio::task;
 use tokio::time::timeout_at;
 
 use super::connection::{Access, begin_read, begin_write, open};
 use super::schema;
+use crate::turns::Turns;
 
 /// How long a call waits for its turn and the file's lock together: 5 s less what a sleep oversleeps.
 const LOCK_WAIT: Duration = Duration::from_millis(4_500);
@@ -39,11 +39,13 @@ pub(super) struct Connections {
     readers: Pool,
     /// How often the file could not be accessed.
     troubles: Arc<AtomicU64>,
+    /// How many connections were opened.
+    opened: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Pool {
-    turns: Arc<Semaphore>,
+    turns: Turns,
     /// Never more than the number of turns.
     idle: Arc<Mutex<Idle>>,
 }
@@ -57,6 +59,26 @@ impl Connections {
             writer: Pool::new(1),
             readers: Pool::new(READERS),
             troubles: Arc::default(),
+            opened: Arc::default(),
+        }
+    }
+
+    /// Those of the writer and of the readers together.
+    pub(super) fn state(&self) -> store::Connections {
+        let of = |pool: &Pool| store::Connections {
+            most: pool.turns.most(),
+            busy: pool.turns.taken(),
+            idle: lock(&pool.idle).len(),
+            opened: 0,
+            queued: pool.turns.queued(),
+        };
+        let (writer, readers) = (of(&self.writer), of(&self.readers));
+        store::Connections {
+            most: writer.most + readers.most,
+            busy: writer.busy + readers.busy,
+            idle: writer.idle + readers.idle,
+            opened: self.opened.load(SeqCst),
+            queued: writer.queued + readers.queued,
         }
     }
 
@@ -121,6 +143,7 @@ impl Connections {
         let idle = Arc::clone(&pool.idle);
         let all = [&self.writer, &self.readers].map(|pool| Arc::clone(&pool.idle));
         let troubles = Arc::clone(&self.troubles);
+        let count = Arc::clone(&self.opened);
         move |deadline| {
             let troubles_before = troubles.load(SeqCst);
             let taken = lock(&idle).pop();
@@ -128,7 +151,10 @@ impl Connections {
             let is = identity(&file);
             let opened = match taken {
                 Some((connection, was)) if was == is => Ok(connection),
-                _ => open(&file, access, deadline),
+                _ => {
+                    count.fetch_add(1, SeqCst);
+                    open(&file, access, deadline)
+                }
             };
             let result = opened.and_then(|connection| {
                 let begun = match access {
@@ -170,8 +196,7 @@ impl Connections {
     ) -> Result<T, Error> {
         let begun = Instant::now();
         let deadline = begun + self.lock_wait;
-        let turn = Arc::clone(&pool.turns).acquire_owned();
-        let Ok(Ok(turn)) = timeout_at(deadline.into(), turn).await else {
+        let Some(turn) = pool.turns.take(deadline.into()).await else {
             let problem = "other calls of this process kept SQLite busy for too long; try again";
             return Err(Error::new(Kind::Conflict, problem));
         };
@@ -199,7 +224,7 @@ impl Connections {
 impl Pool {
     fn new(turns: usize) -> Self {
         Self {
-            turns: Arc::new(Semaphore::new(turns)),
+            turns: Turns::new(turns),
             idle: Arc::default(),
         }
     }

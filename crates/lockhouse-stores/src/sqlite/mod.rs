@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockhouse_core::store::{
-    Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification, Page,
-    Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
+    self, Batch, Cursor, Due, Error, Held, Holders, Listing, Migration, NewToken, Notification,
+    Page, Purge, Shown, ShownAt, ShownWaiter, Stale, Store, Templates, TokenList, Tokens, Upkeep,
     WaitingList, transact_at_once,
 };
 use lockhouse_core::{
@@ -134,6 +134,10 @@ impl Store for Sqlite {
 
     async fn ready(&self) -> Result<(), Error> {
         self.connections.read(|_| Ok(())).await
+    }
+
+    fn connections(&self) -> store::Connections {
+        self.connections.state()
     }
 }
 

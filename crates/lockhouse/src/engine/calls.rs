@@ -87,7 +87,11 @@ impl Engine {
         let (permits, is_held) = match self.driver.grants.get(external_id) {
             Some(request) => (request.permits, request.is_held),
             None => {
-                let read = retry::read(deadline, || self.store.request(external_id)).await?;
+                let read = self
+                    .driver
+                    .retry
+                    .read(deadline, || self.store.request(external_id))
+                    .await?;
                 let live = read.filter(Request::is_live);
                 (live.as_ref().map_or_else(Vec::new, permits), true)
             }
@@ -173,7 +177,11 @@ impl Engine {
     }
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
-        let request = retry::read(retry::deadline(), || self.store.request(external_id)).await?;
+        let request = self
+            .driver
+            .retry
+            .read(retry::deadline(), || self.store.request(external_id))
+            .await?;
         let request = request.filter(|request| !request.is_reserved());
         let mut request = request.ok_or_else(|| Refusal::UnknownRequest(external_id.clone()))?;
         request.state = request.seen_state();
@@ -208,11 +216,17 @@ impl Engine {
             ready => return ready,
         }
         // A migration of a large table may take a while.
-        retry::read(retry::long_deadline(), || self.store.migrate()).await
+        self.driver
+            .retry
+            .read(retry::long_deadline(), || self.store.migrate())
+            .await
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
-        retry::read(retry::deadline(), || self.store.ready()).await
+        self.driver
+            .retry
+            .read(retry::deadline(), || self.store.ready())
+            .await
     }
 
     pub(crate) async fn goodbye(&self, owner: &Owner) -> Result<u64, Error> {

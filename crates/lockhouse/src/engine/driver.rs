@@ -31,7 +31,7 @@ use super::grant_cache::GrantCache;
 use super::lane::{self, Lacking, Lane, SetAside};
 use super::queue::{LaneKind, Touches};
 use super::reply_to::Answer;
-use super::retry::{self, OnLock};
+use super::retry::{self, OnLock, Retry};
 use super::state::State;
 use super::waiting::{Answered, Wait};
 use crate::Error;
@@ -49,6 +49,7 @@ const MOST_READ: usize = 16;
 pub(super) struct Driver {
     pub(super) store: Arc<dyn FullStore>,
     pub(super) grants: Arc<GrantCache>,
+    pub(super) retry: Arc<Retry>,
     state: Arc<Mutex<State>>,
 }
 
@@ -58,6 +59,7 @@ impl Driver {
         Self {
             store,
             grants: Arc::new(GrantCache::new()),
+            retry: Arc::default(),
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -265,16 +267,19 @@ impl Running {
             let again = lane::batch(again, &HashSet::new());
             let many = late.len();
             let store = &*self.driver.store;
-            let new: Vec<_> =
-                match retry::transact(store, &again, self.lane.made, deadline, OnLock::Retry).await
-                {
-                    Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-                    Err(error) => {
-                        let lost = "a grant took longer than it lasts, and asking again failed";
-                        lane::shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many)
-                            .collect()
-                    }
-                };
+            let new: Vec<_> = match self
+                .driver
+                .retry
+                .transact(store, &again, self.lane.made, deadline, OnLock::Retry)
+                .await
+            {
+                Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+                Err(error) => {
+                    let lost = "a grant took longer than it lasts, and asking again failed";
+                    lane::shared(StoreError::new(Kind::Unknown, lost).caused_by(error), many)
+                        .collect()
+                }
+            };
             for ((answer, begun), new) in late.into_iter().zip(new) {
                 *begun = now;
                 *answer = lane::as_granted(answer, new);
@@ -320,7 +325,9 @@ impl Running {
                     }
                     false => {
                         let on_lock = OnLock::Report;
-                        retry::transact(store, &self.lane.batch, self.lane.made, deadline, on_lock)
+                        self.driver
+                            .retry
+                            .transact(store, &self.lane.batch, self.lane.made, deadline, on_lock)
                             .await
                     }
                 }
@@ -372,8 +379,11 @@ impl Running {
             }
             let alone = lane::batch(vec![command.clone()], &HashSet::new());
             let store = &*self.driver.store;
-            let outcome =
-                retry::transact(store, &alone, self.lane.made, deadline, OnLock::Report).await;
+            let outcome = self
+                .driver
+                .retry
+                .transact(store, &alone, self.lane.made, deadline, OnLock::Report)
+                .await;
             let answer = outcome.map(|mut outcomes| outcomes.remove(0));
             if let (Command::Acquire { ask, turn }, Ok(Err(refusal))) = (&command, &answer)
                 && turn.waits

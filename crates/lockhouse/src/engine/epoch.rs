@@ -61,7 +61,10 @@ impl Engine {
         let raises = raises.map(|name| Command::RaiseFence { name, epoch });
         let batch = Batch::new(raises.collect());
         let (made, deadline) = (Instant::now(), retry::deadline());
-        let decided = retry::transact(&*self.store, &batch, made, deadline, OnLock::Retry);
+        let decided =
+            self.driver
+                .retry
+                .transact(&*self.store, &batch, made, deadline, OnLock::Retry);
         let outcomes = decided.await?;
         for outcome in outcomes {
             outcome?;
@@ -83,7 +86,11 @@ impl Pieces {
             limit: PIECE,
         };
         let deadline = retry::deadline();
-        let found = retry::read(deadline, || engine.store.semaphores_ever(&page)).await?;
+        let found = engine
+            .driver
+            .retry
+            .read(deadline, || engine.store.semaphores_ever(&page))
+            .await?;
         self.after = found.last().map(|semaphore| semaphore.name.clone());
         Ok(self.after.is_some().then_some(found))
     }

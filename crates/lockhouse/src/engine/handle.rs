@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockhouse_core::store::FullStore;
+use lockhouse_core::store::{FullStore, Kind};
 use lockhouse_core::{Refusal, Semaphore, SemaphoreName};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::driver::Driver;
 use super::listings::Listings;
-use super::retry;
 use super::singleflight::{Ending, Looked};
 use super::sweep_timer::SweepTimer;
 use crate::Error;
@@ -45,7 +44,7 @@ impl Engine {
         });
         let driver = Driver::new(Arc::clone(&store));
         Self {
-            listings: Listings::new(Arc::clone(&store)),
+            listings: Listings::new(Arc::clone(&store), Arc::clone(&driver.retry)),
             store,
             driver,
             shared,
@@ -55,6 +54,11 @@ impl Engine {
     /// Sets how many calls may wait for room. Further calls are refused as overloaded.
     pub(crate) fn limit_waiters(&self, most: usize) {
         self.driver.state().waiting.most = most;
+    }
+
+    /// How often calls to the store were tried again after each kind of error.
+    pub(crate) fn retries(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
+        self.driver.retry.counts()
     }
 
     /// The state of the upkeep in this process.
@@ -69,7 +73,11 @@ impl Engine {
         name: &SemaphoreName,
         deadline: Instant,
     ) -> Result<Semaphore, Error> {
-        let semaphore = retry::read(deadline, || self.store.semaphore(name)).await?;
+        let semaphore = self
+            .driver
+            .retry
+            .read(deadline, || self.store.semaphore(name))
+            .await?;
         Ok(semaphore.ok_or_else(|| Refusal::UnknownSemaphore(vec![name.clone()]))?)
     }
 

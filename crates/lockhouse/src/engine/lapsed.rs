@@ -105,7 +105,11 @@ impl Engine {
         }
         Ok(Found {
             is_over: false,
-            semaphores: retry::read(deadline, || self.store.named(names)).await?,
+            semaphores: self
+                .driver
+                .retry
+                .read(deadline, || self.store.named(names))
+                .await?,
         })
     }
 
@@ -116,7 +120,11 @@ impl Engine {
         let lapsed = Due::Lapsed { on: Some(names) };
         loop {
             let deadline = retry::deadline();
-            let due = retry::read(deadline, || self.store.due(lapsed, PIECE)).await?;
+            let due = self
+                .driver
+                .retry
+                .read(deadline, || self.store.due(lapsed, PIECE))
+                .await?;
             let found = due.len();
             let (due, ending) = self.shared.ending.begin(due);
             if due.is_empty() {
@@ -165,7 +173,11 @@ impl Engine {
         let mut total = Ended::default();
         loop {
             let deadline = deadline();
-            let due = retry::read(deadline, || self.store.due(which, PIECE)).await?;
+            let due = self
+                .driver
+                .retry
+                .read(deadline, || self.store.due(which, PIECE))
+                .await?;
             let found = due.len();
             let ended = self.end_each(due, &cause, deadline).await?;
             total += ended;

@@ -19,7 +19,7 @@ use lockhouse_core::{CapacityChange, NamePrefix, Request, Semaphore, SemaphoreNa
 use tokio::sync::{self, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::retry;
+use super::retry::Retry;
 use crate::Error;
 
 /// Listings use at most two of a database's 16 connections.
@@ -40,14 +40,16 @@ const LONG: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct Listings {
     store: Arc<dyn FullStore>,
+    retry: Arc<Retry>,
     turns: Arc<sync::Semaphore>,
     line: Arc<sync::Semaphore>,
 }
 
 impl Listings {
-    pub(super) fn new(store: Arc<dyn FullStore>) -> Self {
+    pub(super) fn new(store: Arc<dyn FullStore>, retry: Arc<Retry>) -> Self {
         Self {
             store,
+            retry,
             turns: Arc::new(sync::Semaphore::new(AT_ONCE)),
             line: Arc::new(sync::Semaphore::new(AT_ONCE + IN_LINE)),
         }
@@ -74,11 +76,11 @@ impl Listings {
             return Err(Error::Overloaded);
         };
         let (answer, answered) = oneshot::channel();
-        let line = Arc::clone(&self.line);
+        let (retry, line) = (Arc::clone(&self.retry), Arc::clone(&self.line));
         tokio::spawn(async move {
             let begun = Instant::now();
             // The caller may have gone away.
-            let _ = answer.send(retry::read(deadline, call).await);
+            let _ = answer.send(retry.read(deadline, call).await);
             drop(place);
             // Other listings wait, beside those that have the other turns.
             if line.available_permits() <= IN_LINE {

@@ -120,7 +120,11 @@ impl Driver {
         if rows.is_empty() {
             return;
         }
-        match retry::read(retry::deadline(), || self.store.locked(&rows)).await {
+        match self
+            .retry
+            .read(retry::deadline(), || self.store.locked(&rows))
+            .await
+        {
             Ok(locked) => self.unlock(&rows, &locked),
             Err(error) => tracing::warn!(%error, "locked rows could not be polled, trying again"),
         }

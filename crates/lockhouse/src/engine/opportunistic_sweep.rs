@@ -44,20 +44,28 @@ impl Engine {
 
     async fn forget_some_shown(&self, most: u32) -> Result<u64, Error> {
         let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, most);
-        retry::read(retry::deadline(), forget).await
+        self.driver.retry.read(retry::deadline(), forget).await
     }
 
     /// Ends some. Returns whether there may be more.
     async fn end_some(&self) -> Result<bool, Error> {
         let deadline = retry::deadline();
         let lapsed = Due::Lapsed { on: None };
-        let due = retry::read(deadline, || self.store.due(lapsed, SOME)).await?;
+        let due = self
+            .driver
+            .retry
+            .read(deadline, || self.store.due(lapsed, SOME))
+            .await?;
         let found = due.len();
         self.end_each(due, lapse, deadline).await?;
         let sessions = Purge::Sessions {
             age: Upkeep::default().sessions_after,
         };
-        let gone = retry::read(deadline, || self.store.purge(sessions, SOME)).await?;
+        let gone = self
+            .driver
+            .retry
+            .read(deadline, || self.store.purge(sessions, SOME))
+            .await?;
         let forgotten = self.forget_some_shown(SOME).await?;
         let is_more = |deleted| deleted == u64::from(SOME);
         Ok(found == SOME as usize || is_more(gone) || is_more(forgotten))

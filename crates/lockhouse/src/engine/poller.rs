@@ -177,7 +177,11 @@ impl Engine {
 
     /// Reads the semaphores `names`. Returns those that have no row.
     async fn look_at(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
-        let seen = retry::read(retry::deadline(), || self.store.named(names)).await;
+        let seen = self
+            .driver
+            .retry
+            .read(retry::deadline(), || self.store.named(names))
+            .await;
         let semaphores = match seen {
             Ok(semaphores) => semaphores,
             Err(error) => {

@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use lockhouse_core::store::{Batch, Error, FullStore, Kind};
@@ -48,41 +49,107 @@ pub(super) enum OnLock {
 /// try.
 const UP_TO_DATE_FOR: Duration = Duration::from_millis(5);
 
-/// Decides and saves `batch`, which was made at `made`, before `deadline`.
-pub(super) async fn transact(
-    store: &dyn FullStore,
-    batch: &Batch,
-    made: Instant,
-    deadline: Instant,
-    on_lock: OnLock,
-) -> Result<Vec<Outcome>, Error> {
-    let mut lost = Vec::new();
-    let mut last = None;
-    let mut retry = 0;
-    loop {
-        let batch = up_to_date(batch, made);
-        let tried = store.transact(&batch);
-        let error = match timeout_at(deadline, tried).await {
-            Ok(Ok(outcomes)) if lost.is_empty() => return Ok(outcomes),
-            Ok(Ok(outcomes)) => return Ok(as_asked_before(&batch, outcomes, &lost)),
-            Ok(Err(error)) => error,
-            Err(_) => return Err(too_late(Kind::Unknown, last)),
-        };
-        if error.maybe_applied() {
-            lost.push(error.decided().to_vec());
+/// The errors after which a call is tried again.
+const TRANSIENT: [Kind; 5] = [
+    Kind::Conflict,
+    Kind::Locked,
+    Kind::Unavailable,
+    Kind::Crowded,
+    Kind::Unknown,
+];
+
+/// Tries calls to the store again, and counts how often.
+#[derive(Debug, Default)]
+pub(crate) struct Retry {
+    counts: [AtomicU64; TRANSIENT.len()],
+}
+
+impl Retry {
+    /// Decides and saves `batch`, which was made at `made`, before `deadline`.
+    pub(super) async fn transact(
+        &self,
+        store: &dyn FullStore,
+        batch: &Batch,
+        made: Instant,
+        deadline: Instant,
+        on_lock: OnLock,
+    ) -> Result<Vec<Outcome>, Error> {
+        let mut lost = Vec::new();
+        let mut last = None;
+        let mut retry = 0;
+        loop {
+            let batch = up_to_date(batch, made);
+            let tried = store.transact(&batch);
+            let error = match timeout_at(deadline, tried).await {
+                Ok(Ok(outcomes)) if lost.is_empty() => return Ok(outcomes),
+                Ok(Ok(outcomes)) => return Ok(as_asked_before(&batch, outcomes, &lost)),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(too_late(Kind::Unknown, last)),
+            };
+            if error.maybe_applied() {
+                lost.push(error.decided().to_vec());
+            }
+            if error.kind() == Kind::Locked && on_lock == OnLock::Report && lost.is_empty() {
+                return Err(error);
+            }
+            if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
+                return Err(match lost.is_empty() {
+                    true => told(error),
+                    false => unknown(told(error)),
+                });
+            }
+            retry += 1;
+            self.count(error.kind());
+            tracing::debug!(%error, retry, "trying a batch again");
+            last = Some(told(error));
         }
-        if error.kind() == Kind::Locked && on_lock == OnLock::Report && lost.is_empty() {
-            return Err(error);
+    }
+
+    /// Reads before `deadline`, with retries. If the server had no free connection until then, the error stays
+    /// [`Crowded`](Kind::Crowded), so that a caller with more time tries again.
+    pub(super) async fn read<T, F>(
+        &self,
+        deadline: Instant,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T, crate::Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut last = None;
+        let mut retry = 0;
+        loop {
+            let error = match timeout_at(deadline, call()).await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    let is_crowded = |last: &Error| last.kind() == Kind::Crowded;
+                    let kind = match last.as_ref().is_some_and(is_crowded) {
+                        true => Kind::Crowded,
+                        false => Kind::Unavailable,
+                    };
+                    return Err(too_late(kind, last).into());
+                }
+            };
+            if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
+                return Err(told(error).into());
+            }
+            retry += 1;
+            self.count(error.kind());
+            last = Some(told(error));
         }
-        if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-            return Err(match lost.is_empty() {
-                true => told(error),
-                false => unknown(told(error)),
-            });
+    }
+
+    /// How often calls were tried again after each kind of error.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
+        let counts = self.counts.iter().map(|count| count.load(Relaxed));
+        TRANSIENT.into_iter().zip(counts)
+    }
+
+    fn count(&self, kind: Kind) {
+        let mut counts = TRANSIENT.into_iter().zip(&self.counts);
+        if let Some((_, count)) = counts.find(|(counted, _)| *counted == kind) {
+            count.fetch_add(1, Relaxed);
         }
-        retry += 1;
-        tracing::debug!(%error, retry, "trying a batch again");
-        last = Some(told(error));
     }
 }
 
@@ -103,38 +170,6 @@ fn up_to_date(batch: &Batch, made: Instant) -> Cow<'_, Batch> {
     match age > UP_TO_DATE_FOR {
         true => Cow::Owned(batch.after(age)),
         false => Cow::Borrowed(batch),
-    }
-}
-
-/// Reads before `deadline`, with retries. If the server had no free connection until then, the error stays
-/// [`Crowded`](Kind::Crowded), so that a caller with more time tries again.
-pub(super) async fn read<T, F>(
-    deadline: Instant,
-    mut call: impl FnMut() -> F,
-) -> Result<T, crate::Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    let mut last = None;
-    let mut retry = 0;
-    loop {
-        let error = match timeout_at(deadline, call()).await {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) => error,
-            Err(_) => {
-                let is_crowded = |last: &Error| last.kind() == Kind::Crowded;
-                let kind = match last.as_ref().is_some_and(is_crowded) {
-                    true => Kind::Crowded,
-                    false => Kind::Unavailable,
-                };
-                return Err(too_late(kind, last).into());
-            }
-        };
-        if !may_help(&error, retry) || !pause(&error, retry, deadline).await {
-            return Err(told(error).into());
-        }
-        retry += 1;
-        last = Some(told(error));
     }
 }
 
@@ -243,9 +278,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_read_of_a_crowded_server_that_is_cut_off_says_that_it_is_crowded() {
-        let kind_after = async |first: Kind| {
-            let mut first = Some(first);
-            let read = read(deadline(), || {
+        let kind_after = async |given: Kind| {
+            let mut first = Some(given);
+            let retry = Retry::default();
+            let read = retry.read(deadline(), || {
                 let first = first.take();
                 async move {
                     match first {
@@ -254,7 +290,10 @@ mod tests {
                     }
                 }
             });
-            match read.await {
+            let answer = read.await;
+            let counted = retry.counts().find(|(_, count)| *count > 0);
+            assert_eq!(counted, Some((given, 1)));
+            match answer {
                 Err(crate::Error::Store(error)) => error.kind(),
                 other => panic!("{other:?}"),
             }

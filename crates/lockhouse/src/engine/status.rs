@@ -84,7 +84,12 @@ impl Engine {
     async fn shown_at(&self, names: &[SemaphoreName], is_single: bool) -> Result<ShownAt, Error> {
         let deadline = retry::deadline();
         match is_single {
-            true => retry::read(deadline, || self.store.shown_at(names)).await,
+            true => {
+                self.driver
+                    .retry
+                    .read(deadline, || self.store.shown_at(names))
+                    .await
+            }
             false => self.listings.shown_at(names, deadline).await,
         }
     }

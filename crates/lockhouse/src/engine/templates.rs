@@ -50,7 +50,7 @@ impl Engine {
     ) -> Result<(Template, bool), Error> {
         self.check_room_for(&definition.pattern).await?;
         let define = || self.store.define_template(&definition);
-        let (template, created) = retry::read(retry::deadline(), define).await?;
+        let (template, created) = self.driver.retry.read(retry::deadline(), define).await?;
         let (engine, followed) = (self.clone(), template.clone());
         let (tell, is_followed) = oneshot::channel();
         tokio::spawn(async move {
@@ -89,11 +89,14 @@ impl Engine {
 
     pub(crate) async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
         let delete = || self.store.delete_template(pattern);
-        retry::read(retry::deadline(), delete).await
+        self.driver.retry.read(retry::deadline(), delete).await
     }
 
     pub(crate) async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
-        retry::read(retry::deadline(), || self.store.templates(page)).await
+        self.driver
+            .retry
+            .read(retry::deadline(), || self.store.templates(page))
+            .await
     }
 
     /// Resizes or deletes the semaphores of all templates, as their templates say.
@@ -124,7 +127,7 @@ impl Engine {
         loop {
             let deadline = retry::deadline();
             let find = || self.store.to_follow(template, PIECE);
-            let names = retry::read(deadline, find).await?;
+            let names = self.driver.retry.read(deadline, find).await?;
             // If the same semaphores are found again, they would be found for ever.
             if names == last {
                 return Ok(total);

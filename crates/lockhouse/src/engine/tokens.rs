@@ -20,7 +20,11 @@ impl Engine {
         let (token, secret) = draw(name.clone(), grants, expires_at)?;
         let deadline = retry::deadline();
         // The retry is safe: the same digest is the same token.
-        let made = retry::read(deadline, || self.store.add_token(&token)).await?;
+        let made = self
+            .driver
+            .retry
+            .read(deadline, || self.store.add_token(&token))
+            .await?;
         let made = made.ok_or(Refusal::TokenExists(name))?;
         Ok((made, secret))
     }
@@ -48,16 +52,26 @@ impl Engine {
     }
 
     async fn token_page(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
-        retry::read(retry::deadline(), || self.store.tokens(page)).await
+        self.driver
+            .retry
+            .read(retry::deadline(), || self.store.tokens(page))
+            .await
     }
 
     pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
         let deadline = retry::deadline();
-        let revoked = retry::read(deadline, || self.store.revoke_token(name)).await?;
+        let revoked = self
+            .driver
+            .retry
+            .read(deadline, || self.store.revoke_token(name))
+            .await?;
         revoked.map(drop).ok_or_else(|| no_such_token(name))
     }
 
     pub(crate) async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
-        retry::read(retry::deadline(), || self.store.owners_in_use(owners)).await
+        self.driver
+            .retry
+            .read(retry::deadline(), || self.store.owners_in_use(owners))
+            .await
     }
 }

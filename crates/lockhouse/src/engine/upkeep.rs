@@ -41,7 +41,11 @@ impl Engine {
         );
         loop {
             let deadline = retry::deadline();
-            let look = retry::read(deadline, || self.store.stale(age, &page)).await?;
+            let look = self
+                .driver
+                .retry
+                .read(deadline, || self.store.stale(age, &page))
+                .await?;
             total += self.end_each(look.requests, stale, deadline).await?.by_us;
             if look.looked_to.is_none() {
                 return Ok(total);
@@ -61,7 +65,10 @@ impl Engine {
 
     /// A page of the owners that hold permits.
     pub(crate) async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        retry::read(retry::deadline(), || self.store.owners(page)).await
+        self.driver
+            .retry
+            .read(retry::deadline(), || self.store.owners(page))
+            .await
     }
 
     /// Deletes old rows, at most `batch` in a transaction, with a `pause` after each. Returns how
@@ -76,7 +83,11 @@ impl Engine {
         loop {
             let begun = Instant::now();
             let deadline = retry::deadline();
-            let gone = retry::read(deadline, || self.store.purge(what, some)).await?;
+            let gone = self
+                .driver
+                .retry
+                .read(deadline, || self.store.purge(what, some))
+                .await?;
             total += gone;
             // A short count does not mean the end: another transaction may have some rows locked.
             if gone == 0 {
@@ -101,7 +112,11 @@ impl Engine {
                 continue;
             };
             let deadline = retry::long_deadline();
-            let was = retry::read(deadline, || self.store.repair(name)).await?;
+            let was = self
+                .driver
+                .retry
+                .read(deadline, || self.store.repair(name))
+                .await?;
             if let Some(was) = was {
                 let (in_use, fence) = (was.in_use, was.fence);
                 tracing::warn!(%name, in_use, fence, "a semaphore's counters were mended; these they were");

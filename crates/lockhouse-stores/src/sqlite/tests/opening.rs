@@ -172,3 +172,15 @@ async fn nothing_is_granted_on_a_file_that_was_removed_or_replaced() {
     run(&other, acquire("other", "a")).await.unwrap().unwrap();
     run(&store, acquire("r", "a")).await.unwrap().unwrap_err();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_counted() {
+    let (_place, store) = Place::migrated().await;
+    run(&store, define("a", 1)).await.unwrap().unwrap();
+    store.semaphore(&name("a")).await.unwrap().unwrap();
+    let open = store.connections();
+    let counted = (open.most, open.idle, open.opened, open.queued);
+    assert_eq!(counted, (5, 2, 2, 0), "{open:?}");
+    // A turn ends on the thread that did the call, shortly after its answer.
+    assert!(open.busy <= 1, "{open:?}");
+}
