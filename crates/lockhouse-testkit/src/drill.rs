@@ -305,7 +305,7 @@ impl Drill {
             two.template("key/*", 2, unused).await;
             let _ = two.lockhouse().sweep(&Upkeep::default()).await;
         }
-        // What is left at the end of the drill is for the check to see.
+        // The check sees the rows at the end of the drill.
         two.template("key/*", 2, LONG).await;
         one.acquire(ask("key-5", &["key/idle"]), now).await;
         two.acquire(ask("key-6", &["key/held"]), now).await;
