@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::{Error, Kind};
 
+use super::sql::Text;
 use crate::sql::rows::TextRow;
 
 /// For a group with several writers.
@@ -63,10 +64,19 @@ impl Node {
         number.map_err(|_| unclear())
     }
 
-    /// The server's number of the session.
-    pub(super) fn session_id(&self) -> Result<u64, Error> {
-        let number = self.get("pseudo_thread_id").parse();
-        number.map_err(|_| unclear())
+    /// The statement that interrupts the session from another one. Behind a proxy that may be a session of another node, where the
+    /// number is another session's. There the statement fails: no session has the number 0.
+    pub(super) fn interruption(&self) -> Result<String, Error> {
+        let number = |name| self.get(name).parse::<u64>().map_err(|_| unclear());
+        let (id, port, server) = (
+            number("pseudo_thread_id")?,
+            number("port")?,
+            number("server_id")?,
+        );
+        let host = Text(self.get("hostname"));
+        Ok(format!(
+            "KILL QUERY IF(@@hostname={host} AND @@port={port} AND @@server_id={server},{id},0)"
+        ))
     }
 
     /// Whether any session waits for a row lock.

@@ -39,7 +39,7 @@ const SESSION: &str = "SET NAMES utf8mb4, autocommit=1, time_zone='+00:00', \
     /*!50709 , max_execution_time=0, transaction_isolation='READ-COMMITTED' */ \
     /*M! , max_statement_time=0, sql_if_exists=0, tx_isolation='READ-COMMITTED' */;\
     SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet','pseudo_thread_id',\
-    'group_replication_group_name','group_replication_single_primary_mode','read_only',\
+    'hostname','port','server_id','group_replication_group_name','group_replication_single_primary_mode','read_only',\
     'wsrep_on','wsrep_provider','innodb_flush_log_at_trx_commit','sync_binlog','log_bin')";
 
 impl Driver for MySqlServer {
@@ -62,10 +62,7 @@ impl Driver for MySqlServer {
     }
 
     fn interrupt(session: &[MySqlRow]) -> Result<Option<String>, Error> {
-        Ok(Some(format!(
-            "KILL QUERY {}",
-            Node::of(session)?.session_id()?
-        )))
+        Ok(Some(Node::of(session)?.interruption()?))
     }
 
     fn has_lock_waits(answer: &[MySqlRow]) -> Result<bool, Error> {

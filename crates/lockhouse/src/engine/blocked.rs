@@ -208,10 +208,15 @@ impl Blocked {
         self.take_if(|_, waits_for| waits_for.is_empty())
     }
 
-    /// Removes and returns the first commands, at most `most`, that touch `name` alone and wait for no
-    /// other row. They overtake no command that touches other semaphores too and waits for this row
-    /// alone.
-    pub(super) fn take_for(&mut self, name: &SemaphoreName, most: usize) -> Vec<Queued> {
+    /// Removes and returns the first commands, at most `most`, that touch `name` alone, wait for no
+    /// other row, and `may_wait`. They overtake no command that touches other semaphores too and waits
+    /// for this row alone.
+    pub(super) fn take_for(
+        &mut self,
+        name: &SemaphoreName,
+        most: usize,
+        may_wait: impl Fn(&Queued) -> bool,
+    ) -> Vec<Queued> {
         let row = Row::Semaphore(name.clone());
         let mut left = most;
         self.take_if(|queued, waits_for| {
@@ -222,7 +227,7 @@ impl Blocked {
             if !is_for_it && queued.touches.contains(name) {
                 left = 0;
             }
-            let goes = is_for_it && left > 0;
+            let goes = is_for_it && left > 0 && may_wait(queued);
             left -= usize::from(goes);
             goes
         })

@@ -13,16 +13,28 @@ use super::retry;
 
 const POLLED_EVERY: Duration = Duration::from_millis(50);
 
-/// How many semaphores are waited for in the database's own lock queue at once.
+/// How many semaphores are waited for in the database's own lock queue at once, and which part of the store's connections
+/// that takes at most.
 const MOST_WAITS: usize = 3;
+const CONNECTIONS_A_WAIT: usize = 4;
 
 /// The polling task. Dropping it lets another begin.
-struct LockPoller(Driver);
+struct LockPoller {
+    driver: Driver,
+    has_ended: bool,
+}
 
 impl Drop for LockPoller {
     fn drop(&mut self) {
-        self.0.state().has_lock_poller = false;
+        if !self.has_ended {
+            self.driver.state().has_lock_poller = false;
+        }
     }
+}
+
+/// How many waits in the database's own lock queue leave most of these connections to others.
+fn most_waits(connections: usize) -> usize {
+    (connections / CONNECTIONS_A_WAIT).clamp(1, MOST_WAITS)
 }
 
 impl Driver {
@@ -34,7 +46,10 @@ impl Driver {
         }
         state.has_lock_poller = true;
         drop(state);
-        let poller = LockPoller(self.clone());
+        let poller = LockPoller {
+            driver: self.clone(),
+            has_ended: false,
+        };
         tokio::spawn(async move { poller.run().await });
     }
 
@@ -83,19 +98,21 @@ impl Drop for LockWait {
 }
 
 impl LockPoller {
-    async fn run(self) {
-        let driver = &self.0;
+    async fn run(mut self) {
+        let driver = &self.driver;
+        let most_waits = most_waits(driver.store.connections().most);
         let (mut waits, mut gaps): (Vec<JoinHandle<()>>, Option<JoinHandle<()>>) = (vec![], None);
         loop {
             // Processes that poll the same rows do not poll them in step.
             sleep(POLLED_EVERY.mul_f64(0.8 + 0.4 * fastrand::f64())).await;
-            if driver.state().blocked.is_empty() {
+            if driver.state().ends_lock_poller() {
+                self.has_ended = true;
                 return;
             }
             driver.poll_rows().await;
             driver.give_up();
             waits.retain(|wait| !wait.is_finished());
-            while waits.len() < MOST_WAITS {
+            while waits.len() < most_waits {
                 // The mutex is unlocked before the spawn: a runtime that ends drops the wait there,
                 // and that drop locks it.
                 let name = driver.state().blocked.semaphore_to_wait_for();
@@ -139,5 +156,16 @@ impl Driver {
                 Response::Caller(caller.answer, Answer::Decided(Err(error))).send();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_locks_leave_most_connections_to_others() {
+        let waits = [2, 4, 8, 16, 1_000].map(most_waits);
+        assert_eq!(waits, [1, 1, 2, 3, 3]);
     }
 }

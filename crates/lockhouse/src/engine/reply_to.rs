@@ -27,6 +27,14 @@ impl ReplyTo {
         }
     }
 
+    /// When the call must have its answer.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            ReplyTo::Caller(caller) => Some(caller.deadline),
+            ReplyTo::Waiter(_) | ReplyTo::Engine => None,
+        }
+    }
+
     /// Whether it waits for room.
     pub(super) fn waits(&self) -> bool {
         match self {

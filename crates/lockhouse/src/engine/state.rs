@@ -22,6 +22,9 @@ const MOST: usize = 50_000;
 /// How long before its deadline a call gets the error that its row is locked.
 const MARGIN: Duration = Duration::from_millis(200);
 
+/// A batch is in the database's own lock queue for at most so long.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
 /// Queued and blocked commands, and waiters. One mutex guards all of them, since they move from one
 /// to the other.
 #[derive(Debug)]
@@ -99,7 +102,10 @@ impl State {
     /// A batch of the blocked commands that touch the locked semaphore `name` alone and wait for no
     /// other row. Without any, it looks at the semaphore.
     pub(super) fn take_for(&mut self, name: SemaphoreName) -> Lane {
-        let mut commands = self.blocked.take_for(&name, self.queue.batch());
+        // A call whose deadline came meanwhile would not learn that its row is locked.
+        let in_time = Instant::now() + MARGIN + LOCK_WAIT;
+        let may_wait = |queued: &Queued| queued.reply_to.deadline().is_none_or(|at| at > in_time);
+        let mut commands = self.blocked.take_for(&name, self.queue.batch(), may_wait);
         for queued in &commands {
             if let ReplyTo::Waiter(place) = &queued.reply_to {
                 self.waiting.unlock(*place);
@@ -206,6 +212,12 @@ impl State {
         let free = self.blocked.unlock_in_turn(name);
         self.put_back(free);
         self.call();
+    }
+
+    /// Whether the task that polls locked rows is to end, since none is known. Another may then begin.
+    pub(super) fn ends_lock_poller(&mut self) -> bool {
+        self.has_lock_poller = !self.blocked.is_empty();
+        !self.has_lock_poller
     }
 
     /// Takes out the blocked commands whose deadline has come, and those that nobody waits for.

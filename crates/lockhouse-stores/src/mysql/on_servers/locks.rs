@@ -8,6 +8,7 @@ use lockhouse_core::{
 };
 
 use super::{MARIADB, MYSQL, SEMAPHORES, column, database, lend, remove, run, server};
+use crate::mysql::cluster::Node;
 use crate::mysql::sql::Text;
 use crate::mysql::{MySql, MySqlServer, load, purge, save};
 use crate::sql::load::script;
@@ -164,4 +165,49 @@ fn purged(asked: usize) -> String {
         format!("{};{}", lock.text(), purge::delete(what, deleted).text())
     });
     statements.join(";")
+}
+
+#[tokio::test]
+async fn mysql_interrupts_no_session_of_another_node() {
+    interrupts_no_session_of_another_node(MYSQL).await;
+}
+
+#[tokio::test]
+async fn mariadb_interrupts_no_session_of_another_node() {
+    interrupts_no_session_of_another_node(MARIADB).await;
+}
+
+/// A proxy may connect the session that interrupts to another node, where the number is another session's.
+async fn interrupts_no_session_of_another_node(variable: &str) {
+    let Some(base) = server(variable) else { return };
+    let (database, store) = database(&base).await;
+    let (mut sleeper, mut other) = (lend(&store, variable).await, lend(&store, variable).await);
+    let session = run(
+        &mut sleeper,
+        "SHOW VARIABLES WHERE Variable_name IN ('pseudo_thread_id','hostname','port','server_id')",
+    );
+    let interrupt = Node::of(&session.await).unwrap().interruption().unwrap();
+    for elsewhere in ["hostname", "port", "server_id"] {
+        let elsewhere = interrupt.replace(&format!("@@{elsewhere}="), &format!("@@{elsewhere}<>"));
+        assert_ne!(elsewhere, interrupt);
+        let sleep = run(&mut sleeper, "SELECT SLEEP(0.3) AS interrupted");
+        let (slept, refused) = tokio::join!(sleep, async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            other.run(&Script::of(&elsewhere), "a test").await
+        });
+        assert_eq!(column(&slept[0], "interrupted"), "0");
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("thread id"), "{refused}");
+    }
+    let sleep = Script::of("SELECT SLEEP(5) AS interrupted");
+    let (slept, interrupted) = tokio::join!(sleeper.run(&sleep, "a test"), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        other.run(&Script::of(&interrupt), "a test").await
+    });
+    interrupted.unwrap();
+    // MySQL answers 1, MariaDB with an error.
+    if let Ok(slept) = slept {
+        assert_eq!(column(&slept[0][0], "interrupted"), "1");
+    }
+    remove(&base, &database).await;
 }
