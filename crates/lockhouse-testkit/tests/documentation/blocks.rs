@@ -50,6 +50,11 @@ const NOT_RUN: &[(&str, usize, &str)] = &[
         "names the reader's cluster",
     ),
     ("docs/proof.md", 3, "the tests themselves, and long runs"),
+    (
+        "docs/runs/bounds.md",
+        1,
+        "tests, and one with a size that few machines allow",
+    ),
     ("docs/runs/clients.md", 1, "takes ten minutes"),
 ];
 
