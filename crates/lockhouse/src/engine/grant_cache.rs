@@ -162,7 +162,7 @@ impl Requests {
         Some(request)
     }
 
-    /// Cleans up after `request` was removed.
+    /// Subtracts the memory of `request`, which was removed, and forgets when it expires.
     fn forget(&mut self, external_id: &ExternalId, request: &Request) {
         self.bytes -= bytes(external_id, request);
         self.expect_no_more(external_id, request);
