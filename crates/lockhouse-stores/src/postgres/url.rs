@@ -23,7 +23,7 @@ const DRIVER_PARAMETERS: [&str; 5] = [
     "application_name",
 ];
 
-/// As the driver spells what says how much is verified, whom to trust, and which other files there are.
+/// The parameters for verification, trusted authorities and files, in all spellings that the driver takes.
 const MODE: [&str; 2] = ["sslmode", "ssl-mode"];
 const CA: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 const CERTIFICATE: [&str; 2] = ["sslcert", "ssl-cert"];

@@ -22,7 +22,7 @@ static SAVE_IF_ROOM: LazyLock<Script> =
 
 const SCRIPT: &str = include_str!("scripts/save.lua");
 
-/// How often a change of a list is tried while other processes change it.
+/// How many times a change of a list is tried while other processes change it.
 const TRIES: usize = 100;
 
 /// Commands, each preceded by the number of its words.
