@@ -79,7 +79,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The log says of calls that failed at this rate: callers may have as many fail as they like.
+/// The rate at which failed calls are logged. Callers can make any number of calls fail.
 static LOGGED: OneRate = OneRate::new(Rate {
     burst: 100,
     every: Duration::from_millis(100),

@@ -1,7 +1,7 @@
 //! `/healthz`: the process lives. `/readyz`: its store answers too, and how the upkeep goes.
 //!
-//! `/readyz` takes no token, so its calls cost the store nothing that grows with them: one check is under way at a time, and
-//! its result answers all calls of a second.
+//! `/readyz` takes no token, so the number of its calls must not burden the store. One check is under way at a time, and its
+//! result answers all calls within a second.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -57,12 +57,12 @@ impl Readiness {
         found.map_err(Failure::of)
     }
 
-    /// The check that is under way, or has just ended; else a new one.
+    /// The check that is under way or has just ended, or else a new one.
     fn current(&self) -> Check {
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         let usable = last.as_ref().filter(|check| match &*check.borrow() {
             Some(checked) => checked.at.elapsed() < FRESH,
-            // One without its task has panicked.
+            // A check whose task has ended without a result has panicked.
             None => check.has_changed().is_ok(),
         });
         if let Some(check) = usable {
@@ -75,7 +75,7 @@ impl Readiness {
             let found = lockhouse.ready().await;
             let found = found.map_err(|error| Problem::from(&error));
             let at = Instant::now();
-            // All who asked may have hung up.
+            // All callers may have hung up.
             let _ = report.send(Some(Checked { found, at }));
         });
         last.insert(check).clone()

@@ -57,9 +57,8 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// How the server may lose answered commits, for the log. `None` if it cannot.
     fn risk(session: &[RowOf<Self>]) -> Result<Option<String>, Error>;
 
-    /// Further settings on a cluster node, in one more round trip. `None` on any other server. A session
-    /// with further settings gets its scripts
-    /// [guarded](Script::guarded).
+    /// Further settings on a cluster node, in one more round trip. `None` on any other server. A session with further
+    /// settings gets its scripts [guarded](super::Script::guarded).
     fn settings(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
         let _ = session;
         Ok(None)
