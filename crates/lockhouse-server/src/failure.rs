@@ -24,7 +24,7 @@ impl Failure {
         Self(Box::new(Problem::malformed(&Invalid::new(field, problem))))
     }
 
-    /// The same problem with another status than its code's own.
+    /// The same problem under `status` instead of the usual status of its code.
     pub(crate) fn under(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self

@@ -21,7 +21,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D
     }
 }
 
-/// The same for a member that may be missing or null.
+/// A whole number, as its nearest `i64`, or `None` for a member that is missing or null.
 pub(super) fn perhaps_whole<'de, D>(deserializer: D) -> Result<Option<i64>, D::Error>
 where
     D: Deserializer<'de>,

@@ -67,8 +67,8 @@ impl Known {
         }
     }
 
-    /// The [list](Self::list) without waiting for the store. `None` if the store has not answered for 8 s. The next read
-    /// begins soon.
+    /// The [list](Self::list) without waiting for the store. `None` if the store has not answered for 8 s. If the list is
+    /// older than 2 s, a read begins in the background.
     pub(crate) fn recent(&self) -> Option<Arc<List>> {
         let list = self.believed()?;
         let age = list.asked_at.elapsed();

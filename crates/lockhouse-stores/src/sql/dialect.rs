@@ -123,8 +123,8 @@ pub trait Dialect: Driver {
     /// The live requests of `owner`, with their permits.
     fn owned_by(owner: &Owner, limit: u32) -> Script;
 
-    /// Of the live requests without a TTL that were created after `after` and not after `cutoff`,
-    /// oldest first: when the one after the first `skipped` was created.
+    /// When a request was created: of the live requests without a TTL that were created after `after` and not after
+    /// `cutoff`, oldest first, the one after the first `skipped`.
     fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script;
 
     /// The live requests without a TTL that were created after `after` and not after `to`, and that no session keeps at

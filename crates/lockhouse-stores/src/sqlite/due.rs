@@ -63,7 +63,8 @@ pub(super) const SILENT_ON: &str = "
 pub(super) const MANY_LAPSED_SESSIONS: &str = "
     SELECT expires_at FROM lockhouse_owner_session WHERE expires_at <= ?1 LIMIT 1 OFFSET ?2";
 
-/// Of the oldest ?3 requests without a TTL: when the last of them was created.
+/// When a request was created: of the requests without a TTL that were created after ?1 and not after ?2, oldest first,
+/// the one after the first ?3.
 pub(super) const LAST_OF_AGE: &str = "
     SELECT created_at FROM lockhouse_permit_request
     WHERE state = 'ACQUIRED' AND due_bucket = 1 AND expires_at IS NULL AND created_at > ?1 AND created_at <= ?2

@@ -25,7 +25,7 @@ pub(super) const IN: &str = "
     WHERE state = 'ACQUIRED' AND only_semaphore_id = ?1 AND id > ?3
     ORDER BY id LIMIT ?2";
 
-/// The same for one owner.
+/// [`FROM`] and [`IN`], for the live requests of one owner.
 pub(super) const OWNED_FROM: &str = "
     SELECT only_semaphore_id, id, 1
     FROM lockhouse_permit_request INDEXED BY lockhouse_permit_request_live_by_owner
