@@ -34,7 +34,7 @@ struct Checked {
     at: Instant,
 }
 
-/// None while it is under way.
+/// The result of a check that many calls wait for. `None` while the check is under way.
 type Check = watch::Receiver<Option<Checked>>;
 
 impl Readiness {

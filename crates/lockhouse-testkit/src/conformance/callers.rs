@@ -1,4 +1,4 @@
-//! Callers share transactions, and must not feel it.
+//! Callers share transactions, and no caller notices that in its answers.
 
 use std::future::poll_fn;
 use std::task::Poll;

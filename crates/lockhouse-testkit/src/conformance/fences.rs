@@ -1,4 +1,4 @@
-//! P7: per semaphore, grant order is strictly increasing fence order.
+//! P7: on one semaphore, each grant has a greater fence than the one before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

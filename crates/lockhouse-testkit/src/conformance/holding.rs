@@ -1,4 +1,5 @@
-//! Holding for longer than a moment, and coming back too late. Each has happened somewhere else.
+//! Holds that last longer than a call, and holders that come back too late. Each rule is from a defect of another lock
+//! service.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! P5: an id stands for one ask and one grant.
+//! P5: one id has one ask and at most one grant.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Listings come by pages: semaphores in byte order, requests in an order of the store's own.
+//! Listings by pages: semaphores in byte order, requests in an order that the store chooses.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The words of tokio's semaphore, mutexes, and readers and writers.
+//! The methods of tokio's semaphore, of mutexes, and of readers-writer locks.
 
 use futures_util::future::join;
 use lockhouse::{Capacity, Code, Lockhouse, Refusal};

@@ -1,4 +1,4 @@
-//! Owners' sessions: one heartbeat keeps all, silence and goodbye free all.
+//! Owners' sessions: one heartbeat keeps all requests of the owner; silence or a goodbye ends all of them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ends by time, by force, or by a condition.
+//! Ends of requests by time, by force, or by a condition.
 
 use std::time::{Duration, Instant};
 

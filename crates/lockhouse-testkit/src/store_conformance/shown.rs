@@ -1,4 +1,4 @@
-//! [`WaitingList`](lockhouse_core::store::WaitingList): the lists of waiters that processes show.
+//! [`WaitingList`](lockhouse_core::store::WaitingList): the lists of waiters that processes publish.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The words that the rules speak.
+//! Short functions that make names, asks, commands and batches for the rules.
 
 use std::sync::Arc;
 use std::time::Duration;
