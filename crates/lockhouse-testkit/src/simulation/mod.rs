@@ -5,7 +5,7 @@
 //! the store's delays) use the thread's generator, which the seed sets. So a run can be repeated. A run that fails is
 //! repeated with fewer and fewer steps, until every step that is left is needed for the failure.
 //!
-//! At every commit the simulation compares the store's answers and rows with a [book](ledger) of its own rules, and compares
+//! At every commit the simulation compares the store's answers and rows with a book that it keeps (`ledger`). It compares
 //! each caller's answer with the same book. It also checks that all calls are answered in time and served in turn, and that
 //! nothing stays held at the end.
 
