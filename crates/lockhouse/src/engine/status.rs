@@ -18,7 +18,7 @@ const ALIVE_FOR: Duration = Duration::from_secs(8);
 const ALIVE_IN_A_CROWD_FOR: Duration = Duration::from_secs(30);
 const FEW: usize = 16;
 
-/// For how many semaphores one call reads when the lists were written.
+/// The most semaphores for which one call reads the times of the lists.
 const PIECE: usize = 500;
 
 impl Engine {

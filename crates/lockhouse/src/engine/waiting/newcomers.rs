@@ -14,7 +14,7 @@ use lockhouse_core::store::{Shown, Waiter as ListedWaiter};
 use lockhouse_core::{Ask, Count, ExternalId, Owner, Place, ProcessId, SemaphoreName};
 use tokio::time::Instant;
 
-/// After what wait a new waiter is looked for on the lists, and the least time between two reads of the lists.
+/// How long a new waiter waits before it is looked for on the lists, and the least time between two reads of the lists.
 const READ_AFTER: Duration = Duration::from_millis(250);
 const READ_EVERY: Duration = Duration::from_millis(500);
 
