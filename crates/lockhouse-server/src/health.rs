@@ -86,7 +86,7 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// A server whose upkeep fails is ready all the same: calls end what is in their way themselves.
+/// A server whose upkeep fails is ready nevertheless: calls end the lapsed requests that are in their way.
 pub(crate) async fn readyz(
     State(lockhouse): State<Lockhouse>,
     State(readiness): State<Readiness>,

@@ -91,7 +91,7 @@ pub(super) async fn briefly<D: Driver>(
     })
 }
 
-/// A connection beside those of the pool, which may all be lent; none if no session waits for a lock.
+/// Opens a connection outside the pool, whose connections may all be lent. `None` if no session waits for a lock.
 async fn prepare<D: Driver>(hosts: &Hosts<D>) -> Result<Option<Connection<D>>, Error> {
     let failed = |failed: Failed| failed.trouble.before_commit::<D>("looking for lock waits");
     let mut connection = hosts.connect(CONNECT).await?;

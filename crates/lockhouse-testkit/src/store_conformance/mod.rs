@@ -25,7 +25,7 @@ pub use tokens::*;
 
 use crate::conformance::rules_in;
 
-/// Stamps out the suite on one store, as a module of tests.
+/// Makes a module of tests: each rule of the suite on one store.
 #[macro_export]
 macro_rules! store_conformance {
     ($name:ident, $place:expr) => {

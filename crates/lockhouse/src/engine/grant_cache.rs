@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// About how much memory it may take: that of 100,000 requests on one semaphore each.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
-/// About what a request takes beside its texts, and a permit of it.
+/// About how many bytes a request takes beside its texts, and the same of each of its permits.
 const REQUEST_BYTES: usize = 192;
 const PERMIT_BYTES: usize = 128;
 
