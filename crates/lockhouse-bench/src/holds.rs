@@ -1,4 +1,4 @@
-//! When the only permit was held, and for how long it was idle when it went from one process to another.
+//! Records when the only permit was held, and how long it was idle between holds of different processes.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! How fast Lockhouse is on a database, and what it is held against.
+//! Measures how fast Lockhouse is on a database, and compares it with other systems.
 //!
-//! [`load`] has a number of clients acquire and release as fast as they are answered, through a
-//! [`Contender`](contender::Contender): Lockhouse itself, or a yardstick. The result is a
+//! In [`load`] a number of clients acquire and release as fast as they get answers, through a
+//! [`Contender`](contender::Contender): Lockhouse itself, or a system to compare it with. The result is a
 //! [`Measured`](measured::Measured).
 
 pub mod contender;

@@ -1,10 +1,9 @@
-//! The closed loop.
+//! The closed loop: each client acquires and releases again as soon as it has its answers.
 //!
-//! All clients are connected before any begins. They all run from the first warm-up pair to the
-//! last, and what counts is what was released within the time that is measured; a pair that was
-//! begun before it counts too, as one that is cut off at its end does not. The warm-up takes until every
-//! client has had its first pair, so that what is done once a connection, such as to prepare statements, is
-//! not in what is measured. Errors count from the beginning to the end.
+//! All clients connect before the first one begins, and all run until the end. A pair of an acquire and a release counts if
+//! its release is within the measured time. So a pair that began before that time counts, and a pair that its end cuts off
+//! does not. The warm-up lasts until every client has done its first pair. So the work that a connection needs once, such as
+//! preparing statements, is not measured. Errors count from the beginning to the end.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! `lockhouse-bench`: how fast Lockhouse is on a database, beside the yardsticks.
+//! `lockhouse-bench`: measures how fast Lockhouse is on a database, beside the systems that it is compared with.
 
 mod verbs;
 

@@ -16,7 +16,7 @@ use crate::format::Format;
 pub(crate) enum Failure {
     /// An error of the library, a store or a server.
     Lockhouse(Error),
-    /// The same, with a better hint from this verb.
+    /// An error of the library, a store or a server, with a better hint from this verb.
     Hinted { error: Error, hint: String },
     /// A signal ended the command. Nothing stays held.
     Interrupted(Signal),

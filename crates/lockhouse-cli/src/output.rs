@@ -20,7 +20,7 @@ impl Format {
         line(&self.said(json, text)?)
     }
 
-    /// The same, but a reader that went away is an error.
+    /// Prints a result as [`print`](Self::print) does, but fails if the reader went away.
     pub(crate) fn deliver<J: Serialize>(
         self,
         json: impl FnOnce() -> J,

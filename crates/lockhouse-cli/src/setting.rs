@@ -10,7 +10,7 @@ pub(crate) struct Setting {
     pub(crate) key: String,
     /// Its values, most often one. Without credentials.
     pub(crate) values: Vec<String>,
-    /// Where it is from.
+    /// The source of its values.
     pub(crate) from: From,
     /// Whether it is a switch, which its flag alone turns on.
     pub(crate) is_switch: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Setting {
     pub(crate) meaning: String,
 }
 
-/// Where a setting is from.
+/// The source of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum From {

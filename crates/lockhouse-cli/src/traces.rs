@@ -1,6 +1,6 @@
 //! Traces of a server's calls, for a collector that takes OTLP over HTTP (ADR 33).
 //!
-//! The library sends spans from a thread of its own, by a client of the server's runtime.
+//! The OpenTelemetry library sends spans from a separate thread, by a client on the server's runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +26,11 @@ use crate::failure::Failure;
 /// How long the collector may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The way of spans to a collector.
+/// Sends spans to a collector.
 pub(crate) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// To the collector at `url`, by a client of `runtime`.
+    /// Sends to the collector at `url`, by a client on `runtime`.
     pub(crate) fn to(url: &str, runtime: Handle) -> Result<Self, Failure> {
         let client = HyperClient::with_default_connector(PATIENCE, None);
         let exporter = SpanExporter::builder()
@@ -62,7 +62,7 @@ impl Traces {
         layer.with_filter(filter_fn(is_traced).with_max_level_hint(LevelFilter::DEBUG))
     }
 
-    /// Sends what is left.
+    /// Sends the spans that were not sent yet.
     pub(crate) fn end(&self) {
         if let Err(error) = self.0.shutdown_with_timeout(PATIENCE) {
             tracing::warn!(%error, "the last traces were not sent");
@@ -70,7 +70,7 @@ impl Traces {
     }
 }
 
-/// Spans of Lockhouse, without the lines of the log.
+/// Whether a span or an event is sent: spans of Lockhouse are, and lines of the log are not.
 fn is_traced(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target().starts_with("lockhouse")
 }
@@ -86,7 +86,7 @@ pub(crate) fn collector(text: &str) -> Result<String, String> {
     }
 }
 
-/// Sends by a runtime, whichever thread asks.
+/// An HTTP client that runs on `runtime`, whichever thread calls it.
 #[derive(Debug)]
 struct Client {
     client: Arc<HyperClient>,

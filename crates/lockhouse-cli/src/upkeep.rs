@@ -169,7 +169,7 @@ impl Ages {
 struct Check {
     pattern: OwnerPattern,
     url: String,
-    /// Of a database.
+    /// The query, if the check asks a database.
     query: Option<String>,
 }
 

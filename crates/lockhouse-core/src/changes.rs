@@ -36,7 +36,7 @@ pub struct Decision {
 pub struct Changes {
     /// Semaphores to write as they are here. A semaphore that was not loaded has no row yet.
     pub semaphores: Vec<Semaphore>,
-    /// Requests to insert, with their permits. Some may have ended already.
+    /// Requests to insert, with their permits. A later command of the batch may have ended some of them.
     pub granted: Vec<Request>,
     /// Requests that were renewed.
     pub renewed: Vec<Renewed>,
@@ -49,7 +49,7 @@ pub struct Changes {
     pub heartbeats: Vec<OwnerSession>,
     /// Owners whose sessions to delete, whether they have a row or not.
     pub goodbyes: Vec<Owner>,
-    /// Nothing to write: the semaphores that waiters at other processes may want to read.
+    /// Semaphores about which to [notify](crate::store::Notification) waiters at other processes. They are not saved.
     pub freed: Vec<Freed>,
 }
 
@@ -65,7 +65,7 @@ impl Changes {
 pub struct Freed {
     /// The semaphore.
     pub semaphore: SemaphoreName,
-    /// The process that the free permits are left to, if its [line](crate::Line) has one.
+    /// The process that the free permits are left to, if one stands in the semaphore's [line](crate::Line).
     pub left_to: Option<ProcessId>,
 }
 

@@ -74,7 +74,7 @@ pub enum Command {
         /// The epoch.
         epoch: Epoch,
     },
-    /// Delete an owner's session. Other commands end its requests before.
+    /// Delete an owner's session. It ends no requests: [`Command::End`] ends each of them before.
     Goodbye {
         /// The owner.
         owner: Owner,
@@ -124,15 +124,15 @@ impl Definition {
     }
 }
 
-/// The record of a process about its waiters for a semaphore. Asks that were refused earlier in the
-/// same batch count as waiters too.
+/// The waiters of a process for a semaphore, as [`Command::Stand`] records them in the semaphore's line. Asks that were
+/// refused earlier in the same batch count as waiters too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stand {
     /// The process.
     pub process: ProcessId,
     /// Its waiters. `None` if it has none.
     pub standing: Option<Standing>,
-    /// When the entry is saved.
+    /// When the entry in the line is saved.
     pub saved: Saved,
 }
 
@@ -149,8 +149,8 @@ pub enum Saved {
     Excused,
 }
 
-/// Why a request is to end. [`decide`](crate::decide()) checks the cause again under the locks,
-/// except the first and the last.
+/// Why a request is to end. [`decide`](crate::decide()) checks the cause again under the locks, except
+/// [`Released`](Cause::Released) and [`Forced`](Cause::Forced), which always hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Its holder releases it, or another caller that knows its id.
@@ -207,7 +207,8 @@ impl Cause {
         }
     }
 
-    /// Whether the cause is that of a sweep, for which an expiry found on the way counts too.
+    /// Whether the cause is that of a sweep. If the command first ended the request for another reason, since its TTL had
+    /// passed, the sweep counts that as its own.
     pub(crate) fn finds_what_is_due(&self) -> bool {
         !matches!(self, Cause::Released { .. } | Cause::Forced { .. })
     }
@@ -386,7 +387,7 @@ pub enum Reply {
     },
     /// The owner has no session.
     Gone {
-        /// Whether this command ended it.
+        /// Whether this command ended its session. If not, it had none before.
         now: bool,
     },
 }

@@ -59,7 +59,7 @@ impl Error {
         }
     }
 
-    /// Whether the call may have been done in spite of the error. The same call again, with the same id, tells (P9).
+    /// Whether the call may have been done in spite of the error. Repeat it with the same id to find out (P9).
     pub fn maybe_applied(&self) -> bool {
         matches!(self, Error::Store(error) if error.maybe_applied())
     }

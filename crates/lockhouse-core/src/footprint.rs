@@ -11,7 +11,7 @@ use crate::{Command, Epoch, ExternalId, Gap, Loaded, Owner, Semaphore, Semaphore
 /// A command that ends a request touches the semaphores of the request, which are known only once
 /// the request is loaded. So a store loads, calls [`Footprint::grow`], and begins again with the
 /// larger footprint if a row was missing. A request's permits never change, so one more load is
-/// mostly enough.
+/// usually enough.
 ///
 /// Only the rows tell whether a definition creates its semaphore. If it does, it also touches the
 /// row of the store's [`Epoch`]. The same is true of an ask that names a semaphore which does not
@@ -38,7 +38,7 @@ pub struct Footprint {
     pub requests: BTreeSet<ExternalId>,
     /// Owners whose sessions to lock last.
     pub owners: BTreeSet<Owner>,
-    /// Gaps between rows in which another transaction keeps anybody from making one.
+    /// Gaps between rows that another transaction keeps locked, so that nobody can insert a row there.
     /// Only [errors](crate::store::Error::locked) name them: a batch locks no gap.
     pub gaps: BTreeSet<Gap>,
     /// Whether to read the row of the store's [`Epoch`] too, after the locks are held. A batch
@@ -83,7 +83,7 @@ impl Footprint {
         locked.chain(self.epoch.then(Epoch::semaphore))
     }
 
-    /// Whether both lock a row in common. Gaps are no rows.
+    /// Whether both lock the same row. Gaps do not count.
     pub fn overlaps(&self, other: &Self) -> bool {
         !self.semaphores.is_disjoint(&other.semaphores)
             || !self.requests.is_disjoint(&other.requests)

@@ -1,4 +1,4 @@
-//! Locked gaps: where another transaction keeps anybody from making a row.
+//! Locked gaps: ranges of keys in which another transaction prevents all inserts.
 
 use std::mem;
 
@@ -26,14 +26,14 @@ impl Key {
     }
 }
 
-/// A gap between two rows of one kind, in which no row can be made now.
+/// A gap between two rows of one kind, into which no row can be inserted now.
 ///
 /// InnoDB locks gaps: at REPEATABLE READ, a locking read of a key that does not exist locks the gap
 /// that the key would be in, and nobody can insert a row there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gap {
     refused: Key,
-    /// The keys at its ends. `None` if it is no wider than the refused key.
+    /// The keys at its ends, where `None` is the end of the index. Without ends the gap has only the refused key.
     between: Option<[Option<String>; 2]>,
 }
 
@@ -55,12 +55,12 @@ impl Gap {
         }
     }
 
-    /// A key in it, for which no row could be made.
+    /// A key in the gap, whose row could not be inserted.
     pub fn refused(&self) -> &Key {
         &self.refused
     }
 
-    /// Whether `key` is in it.
+    /// Whether `key` is in the gap.
     pub fn has(&self, key: &Key) -> bool {
         let Some([after, before]) = &self.between else {
             return self.refused == *key;

@@ -1,4 +1,4 @@
-//! The SQL that a caller's database speaks.
+//! The SQL that a caller's database speaks. The SQL of the stores is apart: `lockhouse-stores/src/sql/dialect.rs`.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
 //! Names, ids and owners: short text that is checked when it is made.
 //!
 //! All three share one rule: 1 to 255 bytes of UTF-8, no control characters, no white space at
-//! either end. They are compared byte by byte, so `Job-1` and `job-1` differ.
+//! either end. They are compared byte by byte, so `Job-1` and `job-1` differ. A [`Note`] may be
+//! longer, and have line breaks.
 
 use std::borrow::Borrow;
 use std::fmt;

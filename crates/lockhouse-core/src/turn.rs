@@ -91,8 +91,8 @@ struct Refused {
 }
 
 impl StillWaiting {
-    /// Adds a refused ask. If it lacks some `keys`, it waits for those only, and holds up nobody on
-    /// its other semaphores.
+    /// Adds a refused ask. `keys` are its keyed semaphores that lack room for it, or where others come first. If there are
+    /// any, it waits for those only, and holds up nobody on its other semaphores.
     pub(crate) fn add(&mut self, ask: &Ask, turn: &Turn, keys: &[SemaphoreName]) {
         let seniority = turn.claim(ask).seniority;
         let permits = ask.permits();

@@ -40,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! It is a layer of axum's too:
+//! It also works as a layer of axum:
 //!
 //! ```
 //! use axum::{Router, routing::put};

@@ -1,7 +1,7 @@
 //! A stale writer and a resource, with a fence gate and without.
 //!
-//! A holder is granted a permit, and pauses past its TTL. Another is granted the permit, and writes. Then the first one goes
-//! on and writes too. This is played at capacity 1, and at capacity 4 on a slot.
+//! A holder is granted a permit, and pauses until its TTL has passed. Another holder is granted the permit, and writes. Then
+//! the first one continues and writes too. The scene runs at capacity 1, and at capacity 4 on a slot.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Puts strategies and Lockhouse through the same scenes, and says what broke, and how often.
+//! Runs the same scenes with each strategy and with Lockhouse, and reports which promises broke, and how often.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,12 @@
-//! How locks that are written by hand break, and the checker that sees it.
+//! Shows how hand-written locks break, and has the checker that finds it.
 //!
-//! [`history`] has what clients record and the checker that holds it against Lockhouse's promises;
-//! [`strategy`] has the locks that people write in SQL, a file each, and [`redis`] those on Redis; [`lab`] puts them through the same
-//! scenes as Lockhouse, on any database. [`gate`] shows what a stale writer does, with a fence gate and without.
+//! - [`history`] has the records of clients, and the checker that compares them with Lockhouse's promises.
+//! - [`strategy`] has the locks that people write in SQL, one file each, and [`redis`] those on Redis.
+//! - [`lab`] runs the same scenes with them and with Lockhouse, on any database.
+//! - [`gate`] shows the effect of a stale writer, with a fence gate and without.
 //!
-//! The program `lockhouse-lab` and the tests share it, so a reader sees what the tests see. Nothing of it is in the
-//! operator's `lockhouse`.
+//! The program `lockhouse-lab` and the tests share this code, so both show the same. The operator's `lockhouse` has none of
+//! it.
 
 pub mod gate;
 pub mod history;

@@ -1,4 +1,4 @@
-//! `lockhouse-lab`: how locks that are written by hand break on a database, and Lockhouse beside them.
+//! `lockhouse-lab`: shows how hand-written locks break on a database, and that Lockhouse does not.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! The scenes that every strategy goes through, and Lockhouse with them.
+//! The scenes that run with every strategy and with Lockhouse.
 //!
-//! Each is what happens to a lock sooner or later: a crowd, a holder that dies, one that is late, an
-//! answer that is lost, a clock that is fast. Nothing in a scene is left to chance that it could
-//! wait for. The checker decides what the scene shows about the strategy.
+//! Each scene is an event that every lock meets sooner or later: a crowd, a holder that dies, a late holder, a lost answer, a
+//! fast clock. Wherever it can, a scene waits for an event instead of a timer. The checker decides which promises the strategy
+//! broke.
 
 use std::sync::Arc;
 use std::time::Duration;

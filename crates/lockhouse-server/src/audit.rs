@@ -38,7 +38,7 @@ struct Inner {
     /// `None` for the standard output.
     path: Option<PathBuf>,
     to: Mutex<Box<dyn Write + Send>>,
-    /// Of lines about refused access, by the name of the token.
+    /// The rates of lines about refused access, by the name of the token.
     refused: Rates<Option<String>>,
 }
 
@@ -48,10 +48,10 @@ const REFUSED: Rate = Rate {
     every: Duration::from_secs(1),
 };
 
-/// So many tokens have a rate of their own: those that were refused last.
+/// For how many tokens a rate is kept: those that were refused last.
 const TOKENS: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not 0");
 
-/// The most of a text that the caller made up, in bytes. A name with all its bytes percent-encoded has 765.
+/// The longest text of a caller in a line, in bytes. A name with all its bytes percent-encoded has 765.
 const MOST_TEXT: usize = 1024;
 
 impl AuditLog {
@@ -168,7 +168,7 @@ async fn audited(log: AuditLog, request: Request, next: Next) -> Response {
             line["left_out"] = left_out.into();
         }
     }
-    // Behind a proxy, what the proxy says.
+    // Behind a proxy, this is the address that the proxy names.
     let peer = said.get::<Peer>().copied().unwrap_or(peer);
     line["status"] = response.status().as_u16().into();
     line["by"] = by.into();
@@ -181,7 +181,7 @@ async fn audited(log: AuditLog, request: Request, next: Next) -> Response {
     response
 }
 
-/// `text`, or as much of its begin as a line takes.
+/// `text`, cut to the length that a line may have of it.
 fn cut(text: &str) -> Cow<'_, str> {
     match text.len() <= MOST_TEXT {
         true => text.into(),

@@ -84,7 +84,7 @@ pub(crate) async fn serve(connection: Arc<Connection>, offer: Offer) {
     match encrypted {
         Ok(Ok(stream)) => {
             let names = tls::names(&stream);
-            // Large, and there are many connections without TLS.
+            // Boxed, since the future is large, and many connections have no TLS.
             Box::pin(serve_on(stream, &connection, names, router, stopping)).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
@@ -161,7 +161,7 @@ async fn serve_on(
     }
 }
 
-/// Resolves when no call has been under way for `so_long`.
+/// Resolves when no call has been under way for the time `so_long`.
 async fn quiet(mut calls: watch::Receiver<usize>, so_long: Duration) {
     loop {
         // The connection, which still exists, holds the sender.
@@ -183,7 +183,7 @@ impl Caller {
         Some(MayWait { _place: place })
     }
 
-    /// Its call was let in.
+    /// Records that its call was authorized.
     pub(crate) fn is_known(&self) {
         if let Some(connection) = &self.connection {
             connection.is_known();

@@ -40,18 +40,18 @@ use crate::socket;
 /// How many long answers may be on their way at once. Each takes about 1 MiB.
 const MOST_LONG_ANSWERS: usize = 128;
 
-/// How long a connection is kept that waits for its first call, or whose call was not read yet.
+/// How long a connection is kept before its first call, and how long one that has unread bytes.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// One of so many connections may be new before those that are known stay.
+/// No known connection is evicted while one of this many connections is new, or more.
 const NEW_OF: usize = 4;
 
-/// One of so many connections may be a new one of one address before these make room at once, and at
-/// least so many may.
+/// If one address has more than one of this many connections as new ones, these are evicted without their second. One
+/// address may always have `NO_CROWD` new ones.
 const CROWD_OF: usize = 16;
 const NO_CROWD: usize = 8;
 
-/// How many connections of a class are looked at for one that nothing unread came by.
+/// How many connections of a class are checked for one without unread bytes.
 const LOOKED_AT: usize = 16;
 
 /// The counts for metrics.
@@ -79,12 +79,12 @@ struct State {
     next: u64,
     strangers: Line,
     new: Line,
-    /// The new ones by address.
+    /// The new connections by address.
     crowds: Crowds,
     known: Line,
 }
 
-/// Idle connections, the one that has been so for longest first.
+/// Idle connections, the one that has been idle for longest first.
 type Line = BTreeMap<u64, Idle>;
 
 /// A connection without a call.
@@ -93,7 +93,7 @@ struct Idle {
     stream: Arc<TcpStream>,
     /// The network of its caller.
     from: IpAddr,
-    /// Ends it.
+    /// Ends the connection.
     end: Arc<Notify>,
     since: Instant,
 }
@@ -114,9 +114,9 @@ pub(crate) struct Connection {
     end: Arc<Notify>,
     /// How many calls are under way. Changed under the lock of the state.
     calls: watch::Sender<usize>,
-    /// Its line and its key there, the last time that it was idle.
+    /// Its class and its key in the line of that class, when it was last idle.
     idle_as: Mutex<(Class, u64)>,
-    /// Whether a call by it was let in.
+    /// Whether one of its calls was authorized.
     is_known: AtomicBool,
     connections: Arc<Connections>,
 }
@@ -137,7 +137,7 @@ impl Connections {
         })
     }
 
-    /// Resolves when there is room for one more.
+    /// Resolves when there is room for one more connection. Evicts idle ones to make room.
     pub(crate) async fn room(&self) {
         loop {
             {
@@ -233,7 +233,7 @@ impl State {
         Some(idle)
     }
 
-    /// Takes out the one that is to make room, of `most` that there may be.
+    /// Removes the idle connection that is to make room. There may be `most` connections in all.
     fn evict(&mut self, most: usize) -> Option<Idle> {
         let now = Instant::now();
         let had_time = self.new.first_key_value();
@@ -257,14 +257,14 @@ impl State {
         self.remove(goes)
     }
 
-    /// The first of its class that nothing unread came by.
+    /// The connection of `class` that has been idle for longest and has no unread bytes.
     fn quiet(&self, class: Class) -> Option<u64> {
         let mut first = self.line(class).iter().take(LOOKED_AT);
         let quiet = first.find(|(_, idle)| !socket::has_unread(&idle.stream));
         quiet.map(|(number, _)| *number)
     }
 
-    /// The same among the new ones of the address that has the most, if it has too many of `most`.
+    /// The same among the new connections of the address that has the most of them, if it has too many.
     fn quiet_in_a_crowd(&self, most: usize) -> Option<u64> {
         let few = (most / CROWD_OF).max(NO_CROWD);
         let mut first = self.crowds.largest(few).take(LOOKED_AT);
@@ -311,12 +311,12 @@ impl Connection {
         places.try_acquire_owned().ok()
     }
 
-    /// A call by it was let in.
+    /// Records that one of its calls was authorized.
     pub(crate) fn is_known(&self) {
         self.is_known.store(true, Ordering::Relaxed);
     }
 
-    /// Ends it, with all its calls.
+    /// Ends the connection, with all its calls.
     pub(crate) fn end(&self) {
         self.end.notify_one();
     }

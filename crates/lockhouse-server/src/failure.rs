@@ -24,7 +24,7 @@ impl Failure {
         Self(Box::new(Problem::malformed(&Invalid::new(field, problem))))
     }
 
-    /// The same problem with another status than its code's own.
+    /// The same problem under `status` instead of the usual status of its code.
     pub(crate) fn under(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self
@@ -79,7 +79,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The log says of calls that failed at this rate: callers may have as many fail as they like.
+/// The rate at which failed calls are logged. Callers can make any number of calls fail.
 static LOGGED: OneRate = OneRate::new(Rate {
     burst: 100,
     every: Duration::from_millis(100),

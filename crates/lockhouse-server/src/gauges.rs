@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// How many semaphores of a prefix are shown, or compared to find the busiest.
 const MOST: u32 = 1_000;
 
-/// How many are shown where no prefix is chosen.
+/// How many semaphores are shown if the operator chose no prefix.
 const BUSIEST: usize = 20;
 
 /// How long the store may take. A scrape has 10 s, and must be answered even if the store does not

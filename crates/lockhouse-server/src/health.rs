@@ -1,7 +1,7 @@
 //! `/healthz`: the process lives. `/readyz`: its store answers too, and how the upkeep goes.
 //!
-//! `/readyz` takes no token, so its calls cost the store nothing that grows with them: one check is under way at a time, and
-//! its result answers all calls of a second.
+//! `/readyz` takes no token, so the number of its calls must not burden the store. One check is under way at a time, and its
+//! result answers all calls within a second.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ struct Checked {
     at: Instant,
 }
 
-/// None while it is under way.
+/// The result of a check that many calls wait for. `None` while the check is under way.
 type Check = watch::Receiver<Option<Checked>>;
 
 impl Readiness {
@@ -57,12 +57,12 @@ impl Readiness {
         found.map_err(Failure::of)
     }
 
-    /// The check that is under way, or has just ended; else a new one.
+    /// The check that is under way or has just ended, or else a new one.
     fn current(&self) -> Check {
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         let usable = last.as_ref().filter(|check| match &*check.borrow() {
             Some(checked) => checked.at.elapsed() < FRESH,
-            // One without its task has panicked.
+            // A check whose task has ended without a result has panicked.
             None => check.has_changed().is_ok(),
         });
         if let Some(check) = usable {
@@ -75,7 +75,7 @@ impl Readiness {
             let found = lockhouse.ready().await;
             let found = found.map_err(|error| Problem::from(&error));
             let at = Instant::now();
-            // All who asked may have hung up.
+            // All callers may have hung up.
             let _ = report.send(Some(Checked { found, at }));
         });
         last.insert(check).clone()
@@ -86,7 +86,7 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// A server whose upkeep fails is ready all the same: calls end what is in their way themselves.
+/// A server whose upkeep fails is ready nevertheless: calls end the lapsed requests that are in their way.
 pub(crate) async fn readyz(
     State(lockhouse): State<Lockhouse>,
     State(readiness): State<Readiness>,

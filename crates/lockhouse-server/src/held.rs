@@ -26,8 +26,8 @@ pub(crate) struct Listing {
     paging: Paging<At>,
 }
 
-/// Where a page begins. Several tokens may have owners of one name, whose requests follow each
-/// other; then it also says whose come next.
+/// Where a page begins. If several tokens have owners of one name, their requests follow each other, and this also has the
+/// owner whose requests come next.
 #[derive(Debug, Default)]
 pub(crate) struct At {
     owner: Option<Owner>,
@@ -95,7 +95,7 @@ pub(crate) async fn list(
             owners.into_iter().map(Some).collect()
         }
     };
-    // Whether a semaphore exists is for those who may read it.
+    // Only a caller that may read the semaphore learns whether it exists.
     let is_hidden = on
         .as_ref()
         .is_some_and(|name| !principal.may(Verb::Read, name.as_str()));

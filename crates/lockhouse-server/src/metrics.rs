@@ -57,7 +57,7 @@ pub(crate) struct Metrics {
     upkeep_failing: Gauge,
     connections: Counts,
     shares: shares::Counts,
-    /// Of the semaphores that have gauges.
+    /// The prefixes of the semaphores that have gauges.
     prefixes: Arc<[String]>,
     store: Option<StoreMetrics>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Paging<K> {
 pub(crate) struct Limit(pub(crate) u32);
 
 impl<K> Paging<K> {
-    /// Whether there may be more after a page of `rows` rows.
+    /// Whether more rows may follow a page of `rows` rows.
     pub(crate) fn is_full(&self, rows: usize) -> bool {
         rows >= self.limit as usize
     }

@@ -1,4 +1,4 @@
-//! Rates that strangers are held to: how many things of a kind may come at once, and how often one more.
+//! Rate limits: how many events may come at once, and after what interval one more may come.
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;
@@ -10,9 +10,9 @@ use lru::LruCache;
 /// The events that may come: a burst, and then one each interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// So many at once.
+    /// How many may come at once.
     pub(crate) burst: u32,
-    /// One more so often.
+    /// The interval after which one more may come.
     pub(crate) every: Duration,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Rate {
 struct Used {
     left: u32,
     since: Instant,
-    /// How many came that were too many, since the last that was not.
+    /// How many events were over the limit since the last one that was within it.
     left_out: u64,
 }
 
@@ -48,7 +48,7 @@ impl Rate {
         }
     }
 
-    /// Counts one more, and says how many were left out before it; none if it is left out itself.
+    /// Counts one more event. Returns how many were over the limit just before it, or `None` if it is over the limit itself.
     fn take(self, used: &mut Used, now: Instant) -> Option<u64> {
         let passed = now.saturating_duration_since(used.since);
         let more = passed.as_millis() / self.every.as_millis().max(1);
@@ -74,7 +74,8 @@ impl<K: Eq + Hash> Rates<K> {
         }
     }
 
-    /// Counts one more of `key`, and says how many were left out before it; none if it is left out itself.
+    /// Counts one more event of `key`. Returns how many of its events were over the limit just before it, or `None` if it is
+    /// over the limit itself.
     pub(crate) fn take(&self, key: K) -> Option<u64> {
         self.take_at(key, Instant::now())
     }
@@ -99,7 +100,7 @@ impl OneRate {
         }
     }
 
-    /// Counts one more, and says how many were left out before it; none if it is left out itself.
+    /// Counts one more event. Returns how many were over the limit just before it, or `None` if it is over the limit itself.
     pub(crate) fn take(&self) -> Option<u64> {
         let now = Instant::now();
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);

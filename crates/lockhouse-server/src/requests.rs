@@ -56,7 +56,8 @@ pub(crate) async fn put(
     let (request, now) = tokio::select! {
         acquired = acquire => acquired?,
         refused = access.is_lost(&principal) => {
-            // The wait was dropped, perhaps in the very moment of its grant. The store may hang: the caller does not wait for it.
+            // The dropped wait may have been granted in that moment. The caller does not wait for the release, since the
+            // store may hang.
             tokio::spawn(async move { lockhouse.release_as(ask.external_id, ask.owner).await });
             return Err(refused);
         }
@@ -69,12 +70,12 @@ pub(crate) async fn put(
     Ok((status, Json(wire::Request::from(&request))))
 }
 
-/// How a call may wait.
+/// How long a call may wait for room.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
-    /// It does not wait, as it asked for.
+    /// The caller asked for no wait.
     None,
-    /// It may not wait, as there is no place.
+    /// The caller asked to wait, but its token or the server has no place for another waiting call.
     Refused,
     Until(Duration),
 }
@@ -101,7 +102,7 @@ async fn acquire(
         () = stopping.begun() => {}
         () = caller.end_when_it_hangs_up() => {}
     }
-    // The wait was dropped, perhaps in the very moment of its grant: one more look finds that.
+    // The dropped wait may have been granted in that moment. The same ask without a wait finds such a grant.
     match lockhouse.acquire(ask, Duration::ZERO).await {
         Err(error) if error.code() == Code::Exhausted => {
             let what =

@@ -22,10 +22,10 @@ use tokio::time::sleep;
 /// How many calls of a token may queue; each takes some memory.
 const MOST_QUEUED: usize = 1024;
 
-/// For how many semaphores a waiting call may ask and count once.
+/// A waiting call counts once for each group of up to this many semaphores that it asks for.
 const SEMAPHORES: usize = 2;
 
-/// How long a waiting call counts as under way.
+/// How long a call that waits for room counts as under way.
 const BEGINS: Duration = Duration::from_millis(100);
 
 /// The counts for metrics.
@@ -37,11 +37,11 @@ pub(crate) struct Counts {
 
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Of each token.
+    /// How many waiting calls each token may have.
     waits: usize,
-    /// Of all tokens.
+    /// How many calls of all tokens together may be under way.
     calls: usize,
-    /// Only of tokens that have some.
+    /// The calls of each token that has some.
     of: Mutex<HashMap<Name, Share>>,
     counts: Counts,
 }
@@ -81,8 +81,8 @@ impl Shares {
         })
     }
 
-    /// A place for a call for so many `semaphores` among the waiting calls of the token called `name`,
-    /// unless that token already has its full share.
+    /// A place among the waiting calls of the token called `name`, for a call that asks for this many `semaphores`. `None` if
+    /// the token already has its full share.
     pub(crate) fn may_wait(
         self: &Arc<Self>,
         name: Option<&str>,
@@ -164,7 +164,7 @@ impl Shares {
         if let Some(share) = of.get_mut(name) {
             share.under_way -= 1;
         }
-        // Of callers that hung up in this moment. They are dropped without the lock, and end in their turn.
+        // The places of callers that hung up in this moment. Dropping one takes the lock, and gives it to the next call.
         let mut not_taken = Vec::new();
         while !self.are_all_taken(&of) {
             let queues = of

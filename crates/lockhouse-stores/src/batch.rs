@@ -1,4 +1,4 @@
 //! The size of a batch.
 
-/// The most commands in a batch on these stores, which lock one row after the other.
+/// The most commands in a batch on the SQL stores and in memory. It bounds how much one transaction locks.
 pub(crate) const MAX_BATCH: usize = 512;

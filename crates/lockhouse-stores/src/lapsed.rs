@@ -6,8 +6,8 @@
 //! and [`SEVERAL`]; a sweep reads the 257 buckets that expire.
 //!
 //! **Sessions.** A look goes through the lapsed sessions, and asks the index of owners for requests
-//! of each on the semaphore. If many lapsed sessions have not been swept, [`Looks`] prevents doing
-//! that with every refusal.
+//! of each on the semaphore. If there are many lapsed sessions that no sweep has ended yet, that is too much for
+//! every refusal. [`Looks`] lets later looks skip the sessions that an earlier look went through.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,8 +1,11 @@
 //! The stores of Lockhouse, one folder each. [`open`] opens one by its URL.
 //!
 //! Every store locks and loads a footprint, calls [`decide`](lockhouse_core::decide()) and saves
-//! the changes. No store has rules of the semaphore in it. A new store needs a folder, a feature, a
-//! line in [`open`], and a line in the conformance suite.
+//! the changes. No store has rules of the semaphore in it.
+//!
+//! A new store needs a folder, a feature, and a line in [`open`]. For its tests it needs a place in
+//! `lockhouse-testkit/src/place.rs` and two lines in `lockhouse-testkit/tests/conformance.rs`. The page "Stores" in
+//! `docs/how-it-works` has the steps. A store on another SQL server needs only a `Driver` and a `Dialect`, in `sql`.
 
 mod batch;
 pub mod caller;

@@ -1,4 +1,4 @@
-//! The error of a URL that makes no sense, or of a server that is set up wrongly.
+//! The error of a URL that is malformed, or of a server that is set up wrongly.
 
 use lockhouse_core::store::{Error, Kind};
 

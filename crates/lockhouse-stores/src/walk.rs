@@ -10,8 +10,8 @@
 
 use lockhouse_core::store::{Cursor, Page};
 
-/// How many requests of several semaphores a page reads at most, to see whether they hold the
-/// wanted one.
+/// The most requests of several semaphores that a page reads, to see whether they hold the wanted
+/// semaphore.
 const LOOKED_AT: usize = 1_000;
 
 /// The requests that hold several semaphores.

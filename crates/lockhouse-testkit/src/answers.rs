@@ -1,6 +1,5 @@
-//! Answers that no caller may be given, whatever goes wrong: a call is done, refused by a rule that its
-//! caller knows, or its fate is unknown. `internal` is a defect, in Lockhouse or in what a store makes
-//! of its database's errors.
+//! Answers that no caller may get, whatever fails. A call succeeds, is refused by a rule that its caller knows, or has an
+//! unknown outcome. The code `internal` shows a defect: in Lockhouse, or in how a store maps its database's errors.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
-//! Clocks that tell processes the wrong time, and may jump while they run.
+//! Clocks that show processes a wrong time, and may jump while the processes run.
 //!
-//! A process sees a clock of ours by libfaketime, which stands between it and the C library. Only
-//! the time of day is changed: timers go on by the true monotonic clock, as they do on a machine
-//! whose clock is set.
+//! libfaketime, which is loaded between a process and the C library, shows it such a clock. Only the time of day is
+//! changed. Timers go on by the true monotonic clock, as they do on a machine whose clock is set.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! SQL of the tests' own on a place's database, past the store.
+//! SQL that tests run on a place's database, past the store.
 
 use lockhouse_core::SqlDialect;
 use sqlx::{Connection, MySqlConnection, PgConnection};

@@ -1,7 +1,7 @@
-//! A short life of some semaphores in which all happens that a promise is about.
+//! A short run on a few semaphores in which everything happens that a promise is about.
 //!
-//! Nothing in it is left to chance that it could wait for: it is the same on a store that keeps its
-//! promises and on one that is broken, and it shows the break in the one run.
+//! Wherever it can, the drill waits for an event instead of a timer. So it does the same on a store that keeps its promises
+//! and on a broken one, and one run shows the break.
 
 mod line;
 

@@ -1,8 +1,13 @@
-//! Stamps one test a store.
+//! Makes one test for each store.
 
-/// For each `async fn test(place: Place)` named, a test on each store whose rows can be looked at:
-/// `test::sqlite`, and so on. After `sql`, only on those that take SQL; after `servers`, only on those with a server, and so a clock, of
-/// their own; after `row locks`, only on those that lock rows.
+/// For each named `async fn test(place: Place)`, makes a test on SQLite, MySQL, MariaDB, PostgreSQL and Redis:
+/// `test::sqlite`, and so on.
+///
+/// - After `sql:` only on stores that take SQL.
+/// - After `servers:` only on stores with a server, which has its own clock.
+/// - After `row locks:` only on stores that lock rows.
+///
+/// A new store is added to each list that it belongs to.
 #[macro_export]
 macro_rules! on_each_store {
     ($($test:ident),+ $(,)?) => {$(

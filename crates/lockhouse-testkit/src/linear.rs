@@ -1,15 +1,14 @@
-//! Linearizability of short windows: whether there is an order of the calls, each at a moment between
-//! its beginning and its answer, in which a counted semaphore that does one thing after the other
-//! would have answered the same.
+//! Checks short windows of a history for linearizability. A window is linearizable if its calls have an order in which a
+//! sequential counting semaphore would have given the same answers. Each call takes effect between its beginning and its
+//! answer.
 //!
-//! The promises say what must not happen; this says that all that did happen fits one story. It
-//! costs more than linear time, so it is for windows: stretches of the history of one semaphore
-//! between two moments at which nobody is waiting for an answer. At such a moment what is held is
-//! known, and the next window begins with it.
+//! The promises exclude bad events. This check shows that all events together fit one order. It takes more than linear time,
+//! so it is done window by window. A window is a part of the history of one semaphore between two moments at which no call
+//! waits for an answer. At such a moment the held permits are known, and the next window begins with them.
 //!
-//! A call on several semaphores counts on each of them by itself. A window in which an answer was
-//! lost, a time to live ran, or the capacity changed is passed over, and what is held is taken from
-//! the answers all the same: there its rows and the [checker](fn@crate::history::check) say more.
+//! A call on several semaphores counts on each of them separately. A window is skipped if an answer was lost, a TTL
+//! ran, or the capacity changed in it. The held permits are then taken from the answers. For such windows the rows and the
+//! [checker](fn@crate::history::check) say more.
 
 mod lost;
 mod windows;

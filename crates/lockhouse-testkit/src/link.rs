@@ -1,4 +1,4 @@
-//! A link between a client and a server that can fail, and be mended.
+//! A network link between a client and a server that a test can break and repair.
 
 use std::net::SocketAddr;
 

@@ -1,10 +1,12 @@
-//! Places to keep permits for one test each: a store of its own, and any number of clients on it.
+//! Places: each is a fresh store for one test, and any number of clients on it.
+//!
+//! A new store gets a function here that makes its place, such as [`mysql`], and a name in [`by_name`].
 //!
 //! The real servers are named by `LOCKHOUSE_TEST_MYSQL_URL`, `LOCKHOUSE_TEST_MARIADB_URL`,
 //! `LOCKHOUSE_TEST_MARIADB11_URL`, `LOCKHOUSE_TEST_POSTGRES_URL`,
-//! `LOCKHOUSE_TEST_POSTGRES18_URL`, `LOCKHOUSE_TEST_REDIS_URL` and `LOCKHOUSE_TEST_VALKEY_URL`, as `scripts/services env` prints them. Where one is missing its
-//! tests say so and pass, unless `LOCKHOUSE_TEST_FULL` is set: then they fail, so that a full run
-//! leaves nothing out.
+//! `LOCKHOUSE_TEST_POSTGRES18_URL`, `LOCKHOUSE_TEST_REDIS_URL` and `LOCKHOUSE_TEST_VALKEY_URL`, as `scripts/services env`
+//! prints them. If a variable is missing, its tests say so and pass. If `LOCKHOUSE_TEST_FULL` is set, they fail instead, so
+//! that a full run leaves nothing out.
 
 use std::any::Any;
 use std::future::pending;
@@ -28,7 +30,7 @@ type Connect = Box<dyn Fn() -> BoxFuture<'static, Lockhouse> + Send + Sync>;
 pub struct Place {
     url: Option<String>,
     connect: Connect,
-    /// Where no URL names it.
+    /// The store itself, if it is in memory, where no URL names it.
     memory: Option<Arc<Memory>>,
     database: Option<Database>,
     _kept: Box<dyn Any + Send + Sync>,
@@ -41,8 +43,8 @@ struct Database {
 }
 
 impl Place {
-    /// Another client. Each has an engine of its own, as another process would, except on a
-    /// server, where each has connections of its own.
+    /// Another client. Each client has a separate engine, as another process would. On a server's place each has
+    /// separate connections to the server.
     pub async fn client(&self) -> Lockhouse {
         (self.connect)().await
     }
@@ -75,7 +77,7 @@ impl Place {
         }
     }
 
-    /// Another client, to whose engine, or to whose server's, the store's grants come so late.
+    /// Another client whose engine, or whose server's engine, gets the store's grants late by this time.
     pub async fn late_client(&self, late_by: Duration) -> Lockhouse {
         let store = self.store().await;
         let lockhouse = Lockhouse::with_store(Watched::late(store, late_by));
@@ -86,14 +88,14 @@ impl Place {
         Lockhouse::connect(&url).await.unwrap()
     }
 
-    /// Where other processes find the same store; there is no such place for `memory`.
+    /// The URL by which other processes find the same store. A store in memory has none.
     pub fn url(&self) -> &str {
         self.url
             .as_deref()
             .expect("this place can't be had by a URL")
     }
 
-    /// Removes what the test left on a real server. A test that fails leaves it, to be looked at.
+    /// Removes the test's database or namespace from a real server. A test that fails keeps it, for inspection.
     pub async fn clear(self) {
         let Some(Database { server, name }) = self.database else {
             return;
@@ -119,7 +121,7 @@ impl Place {
     }
 }
 
-/// The stores whose rows can be looked at, as a command line names them.
+/// The stores whose rows tests read by SQL, as a command line names them.
 pub const STORES: [&str; 6] = [
     "sqlite",
     "mysql",
@@ -190,7 +192,7 @@ pub async fn mysql() -> Option<Place> {
     database("LOCKHOUSE_TEST_MYSQL_URL").await
 }
 
-/// A database on the real MariaDB of the machine's release.
+/// A database on the real MariaDB of the machine's Debian release.
 pub async fn mariadb() -> Option<Place> {
     database("LOCKHOUSE_TEST_MARIADB_URL").await
 }
@@ -200,7 +202,7 @@ pub async fn mariadb11() -> Option<Place> {
     database("LOCKHOUSE_TEST_MARIADB11_URL").await
 }
 
-/// A database on the real PostgreSQL of the machine's release.
+/// A database on the real PostgreSQL of the machine's Debian release.
 pub async fn postgres() -> Option<Place> {
     database("LOCKHOUSE_TEST_POSTGRES_URL").await
 }
@@ -306,8 +308,8 @@ pub async fn overwrite_line(place: &Place, semaphore: &str, line: &str) {
     run_on(place, &overwrite).await;
 }
 
-/// How many statements the server at `url` was sent so far. PostgreSQL counts the transactions of the database, as much as
-/// 10 s late; a statement outside a transaction is one.
+/// How many statements the server at `url` has got so far. On PostgreSQL it is the number of transactions in the database,
+/// which the server may report 10 s late. There a statement outside a transaction counts as one.
 pub async fn statements(url: &str) -> u64 {
     if !is_postgres(url) {
         return mysql_status(url, "Questions").await;
@@ -322,7 +324,7 @@ pub async fn statements(url: &str) -> u64 {
     sent.parse().unwrap()
 }
 
-/// The same without the ends of connections, which MySQL and MariaDB count as statements.
+/// [`statements`] without the ends of connections, which MySQL and MariaDB count as statements.
 pub async fn queries(url: &str) -> u64 {
     match is_postgres(url) {
         true => statements(url).await,
@@ -341,11 +343,11 @@ fn mysql_url(url: &str) -> String {
     url.replacen("mariadb://", "mysql://", 1)
 }
 
-/// Runs `statement` on a connection of its own.
+/// Runs `statement` on a separate connection.
 pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
     if is_postgres(server) {
         let mut connection = PgConnection::connect(server).await?;
-        // Where the server's own limits are short, which a test may have set. Dropping a database may wait for autovacuum.
+        // A test may have set the server's own limits short. Dropping a database may wait for autovacuum.
         let unlimited = "SET lock_timeout=0; SET statement_timeout=0; \
             SELECT set_config('transaction_timeout','0',false) \
             WHERE current_setting('transaction_timeout',true) IS NOT NULL";
@@ -354,7 +356,7 @@ pub(crate) async fn try_run(server: &str, statement: &str) -> Result<(), sqlx::E
         connection.close().await
     } else {
         let mut connection = MySqlConnection::connect(server).await?;
-        // Where the server's own limit is short, which a test may have set.
+        // A test may have set the server's own limit short.
         connection
             .execute("SET SESSION /*M! max_statement_time=0, */ lock_wait_timeout=60")
             .await?;

@@ -1,7 +1,7 @@
 //! A database server for one test, whose global settings the test may change.
 //!
-//! `scripts/services` starts it beside those that all tests share, and stops it again. Where the
-//! shared one is missing, so is this: a run without servers leaves both out.
+//! `scripts/services` starts it beside the servers that all tests share, and stops it. A run without the shared server
+//! leaves this one out too.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Redis, past the store: what its rows are, and what else a test does there.
+//! Access to Redis past the store: reads its rows, and runs commands for tests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A PostgreSQL with two standbys for one test, which may lose the primary and promote a standby.
+//! A PostgreSQL with two standbys for one test. The test may kill the primary and promote a standby.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A database's own rows, read in one snapshot: what is true, whatever the clients believe.
+//! A database's own rows, read in one snapshot. They are the truth with which answers to clients are compared.
 
 pub use lockhouse_lab::history::rows::{CapacityChangeRow, PermitRow, Rows, SemaphoreRow};
 use rusqlite::OpenFlags;

@@ -1,4 +1,4 @@
-//! A process that a test stops, and lets go on.
+//! A process that a test stops and continues.
 
 use std::fs;
 use std::process::Stdio;

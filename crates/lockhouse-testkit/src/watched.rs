@@ -1,4 +1,4 @@
-//! A store that takes note of what it is asked to do, and how long that takes; or is late with it.
+//! A layer over a store that records its calls and how long they take, or delays its answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
 
-/// The nearest `i64`.
+/// A whole number, as its nearest `i64`.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let number = Number::deserialize(deserializer)?;
     if let Some(whole) = number.as_i64() {
@@ -21,7 +21,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D
     }
 }
 
-/// The same for a member that may be missing or null.
+/// A whole number, as its nearest `i64`, or `None` for a member that is missing or null.
 pub(super) fn perhaps_whole<'de, D>(deserializer: D) -> Result<Option<i64>, D::Error>
 where
     D: Deserializer<'de>,

@@ -96,7 +96,7 @@ pub struct Request {
     pub created_at: Timestamp,
     /// When it ended, once it has.
     pub released_at: Option<Timestamp>,
-    /// When its holder finished it in a transaction of its own. From then on it is `released`.
+    /// When its holder finished it in the holder's own transaction. From then on it is `released`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// The caller that ended it, if known.

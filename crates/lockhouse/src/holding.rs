@@ -206,8 +206,8 @@ impl fmt::Display for Held {
     }
 }
 
-/// Renews until the hold is lost. A call on a dead connection may hang, so if it is not answered
-/// soon, another call is sent beside it. The first good answer counts, from when its call was sent.
+/// Renews until the hold is lost. A call on a dead connection may hang. So if a call has no answer soon, another call is
+/// sent while the first is under way. The first good answer counts, and the TTL runs from when its call was sent.
 async fn renew(
     lockhouse: Lockhouse,
     held: Held,

@@ -46,7 +46,7 @@ use crate::{Error, Lockhouse, Lost, Released, who};
 pub struct Permit {
     lockhouse: Lockhouse,
     request: Request,
-    /// Renews the request, if it has a TTL.
+    /// Renews the request. `None` if it has no TTL.
     own: Option<Holding>,
     /// The session that keeps the request, if one does.
     session: Option<Arc<Holding>>,
@@ -54,7 +54,7 @@ pub struct Permit {
     /// Whether the library generated the id.
     is_anonymous: bool,
     held: bool,
-    /// Set once its release begins.
+    /// Set once its release begins. Later asks of this client that do not wait come after the release.
     under_way: Option<UnderWay>,
 }
 

@@ -213,8 +213,8 @@ impl RequestBuilder {
         ))
     }
 
-    /// The request, and a time by this process's clock that is no later than the start of its TTL.
-    /// A grant that is older than the call, or whose answer took long, is renewed first (P8).
+    /// The request, and a time by this process's clock that is no later than the start of its TTL. A request that was
+    /// granted before this call, or whose answer took more than a sixth of the TTL, is renewed first (P8).
     async fn fresh(
         &self,
         request: Request,

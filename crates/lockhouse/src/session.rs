@@ -90,7 +90,7 @@ impl Session {
         self.lockhouse.request().kept_by(self.keeper.clone())
     }
 
-    /// The same under an id that the caller picks: see [`Lockhouse::request_with_id`].
+    /// A request under an id that the caller picks, for permits that this session keeps; see [`Lockhouse::request_with_id`].
     pub fn request_with_id(&self, external_id: impl AsRef<str>) -> RequestBuilder {
         let request = self.lockhouse.request_with_id(external_id);
         request.kept_by(self.keeper.clone())

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::liveness::{OwnerCheck, Verdict};
 
-/// An answer that takes longer counts as "unknown".
+/// How long a check may take. An answer that takes longer counts as "unknown".
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The owners that one check found gone in the last round, and in this one.
@@ -22,8 +22,8 @@ pub(crate) struct Suspects {
 }
 
 impl Suspects {
-    /// Begins a round of checks, in the `turn` that this process has. Only owners that were found
-    /// gone in the round before, in the same turn, remain suspects.
+    /// Begins a round of checks. `turn` is the request by which this process does the upkeep. Owners that were found gone
+    /// in the round before remain suspects, unless that round was in another turn.
     pub(crate) fn begin_round(&mut self, turn: &ExternalId) {
         self.last_round = std::mem::take(&mut self.this_round);
         if self.turn.as_ref() != Some(turn) {

@@ -42,29 +42,29 @@ use turn::Turn;
 #[derive(Clone, Debug)]
 pub struct Upkeep {
     /// How often requests that expired, or whose owner's session lapsed, are ended. They also end at once when a caller
-    /// finds their semaphore full. 5 min.
+    /// finds their semaphore full. By default 5 min.
     pub sweep_every: Duration,
-    /// How often owners are [checked](Upkeep::checks). 5 min.
+    /// How often owners are [checked](Upkeep::checks). By default 5 min.
     pub check_every: Duration,
-    /// The checks of owners. The first check whose pattern fits an owner is asked about it. None.
+    /// The checks of owners. The first check whose pattern fits an owner is asked about it. By default none.
     pub checks: Vec<(OwnerPattern, Arc<dyn OwnerCheck>)>,
-    /// The age at which a request without a TTL is ended as stale, unless its owner has a session. 24 h.
+    /// The age at which a request without a TTL is ended as stale, unless its owner has a session. By default 24 h.
     pub stale_after: Duration,
-    /// How often ended requests are deleted. 4 h.
+    /// How often old ended requests are deleted. By default 4 h.
     pub purge_every: Duration,
     /// How long the lapsed session of an owner that holds nothing is kept before a sweep deletes it. Until then,
-    /// requests that are granted to that owner end at the next sweep, unless a heartbeat comes first. 1 min.
+    /// requests that are granted to that owner end at the next sweep, unless a heartbeat comes first. By default 1 min.
     pub sessions_after: Duration,
-    /// How long ended requests are kept. After that their ids are unknown. 7 days.
+    /// How long ended requests are kept. After that their ids are unknown. By default 7 days.
     pub purge_after: Duration,
     /// The most requests that one transaction deletes. The batch size adapts, from 50 on, so that a transaction takes a
-    /// few milliseconds. 800.
+    /// few milliseconds. By default 800.
     pub purge_batch: u32,
-    /// The pause between two such transactions. 25 ms.
+    /// The pause between two such transactions. By default 25 ms.
     pub purge_pause: Duration,
-    /// How often capacity changes are deleted. 24 h.
+    /// How often old capacity changes are deleted. By default 24 h.
     pub history_every: Duration,
-    /// How long capacity changes are kept. 30 days.
+    /// How long capacity changes are kept. By default 30 days.
     pub history_after: Duration,
 }
 
@@ -257,7 +257,8 @@ impl Upkeep {
         Ok(purged)
     }
 
-    /// Deletes lapsed sessions of owners that hold nothing, so that they do not accumulate.
+    /// Deletes lapsed sessions of owners that hold nothing, and the lists of waiters of processes that died, so that they do
+    /// not accumulate. Returns how many sessions it deleted.
     async fn purge_sessions(&self, engine: &Engine) -> Result<u64, Error> {
         let sessions = Purge::Sessions {
             age: self.sessions_after,
@@ -292,7 +293,7 @@ async fn every<F: Future<Output = ()>>(
     }
 }
 
-/// Logs and records the result of a task.
+/// Logs how many rows a task changed, and records its [result](note).
 fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     match &result {
         Ok(0) => tracing::debug!("no {what}"),
@@ -302,7 +303,7 @@ fn said(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     note(engine, what, result);
 }
 
-/// Records the result of a task that logs by itself.
+/// Records the result of a task, and logs only its failure. The engine has logged how many requests it ended.
 fn note(engine: &Engine, what: &'static str, result: Result<u64, Error>) {
     if let Err(error) = &result {
         tracing::warn!(%error, "upkeep failed, it is tried again at its next turn");

@@ -1,6 +1,5 @@
-//! PostgreSQL's session locks, `pg_advisory_lock` and `pg_advisory_unlock`: nothing is written, and
-//! a lock is gone with its connection. Each client has a connection, which it keeps while it holds,
-//! and a lock of its own, so nobody waits.
+//! PostgreSQL's session locks, `pg_advisory_lock` and `pg_advisory_unlock`. Nothing is written, and a lock ends with its
+//! connection. Each client has a connection, which it keeps while it holds, and a separate lock, so no client waits.
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};

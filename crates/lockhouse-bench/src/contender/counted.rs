@@ -1,4 +1,4 @@
-//! A store that counts what is asked of it, and passes everything on.
+//! A layer over a store that counts the calls and passes them on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! Lockhouse with a template's semaphores: each client is a customer with two permits of their own, and ten are for all.
+//! Lockhouse with a template's semaphores. Each client is a customer with two permits, and all customers share ten.
 //!
-//! Beside the clients there may be one more customer, who always has many waiters: in the engine of the clients, or in
-//! another one, as if in another process.
+//! Beside the clients there may be one more customer, which always has many waiters: in the engine of the clients, or in
+//! another engine, as in another process.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
-//! etcd's lock service: a lock is a key on the client's lease, and every lock and unlock is agreed
-//! on and written to the disk. Each client has a connection and a lease. Where there is room for everybody, each
-//! has its own lock, so nobody waits; where one at a time may hold, all want the same lock, and etcd serves them in the
-//! order in which they came.
+//! etcd's lock service. A lock is a key on the client's lease. etcd agrees on every lock and unlock, and writes it to the
+//! disk. Each client has a connection and a lease. If the load has room for all clients, each has its own lock, so none
+//! waits. If one client at a time may hold, all want the same lock, and etcd serves them in the order of arrival.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,5 @@
-//! The least that a durable acquire can cost: one autocommitted UPDATE of one row; and another for
-//! the release. Each client has a connection, and a row of its own, so nobody waits for anybody's
-//! lock.
+//! The least that a durable acquire can cost: one autocommitted UPDATE of one row, and another for the release. Each client
+//! has a connection and a separate row, so no client waits for another one's lock.
 
 use async_trait::async_trait;
 use sqlx::{Connection, Executor, MySqlConnection, PgConnection};

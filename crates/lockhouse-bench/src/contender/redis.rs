@@ -1,4 +1,4 @@
-//! The usual locks on Redis, a connection a client.
+//! The usual locks on Redis. Each client has a connection.
 //!
 //! - A key: `SET key token NX PX ttl`, and a script that deletes the key if it still has the token. Each client has its
 //!   own key, so nobody waits.

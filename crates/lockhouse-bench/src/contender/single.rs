@@ -1,9 +1,8 @@
 //! SQLite, one commit at a time: an acquire is a transaction, and a release is another.
 //!
-//! The file has one writer, so all clients share a connection, on a thread of its own, and are
-//! served first come, first served, which is quicker than to have them all wait for the file's lock.
-//! It is as durable as Lockhouse's own store, and does the least that will do: a counter on the
-//! semaphore's row, a row for the request and one for each permit.
+//! The file has one writer. So all clients share a connection on a separate thread, which serves them in the order of
+//! arrival. That is faster than if all of them waited for the file's lock. It is as durable as Lockhouse's own store, and
+//! writes the least that is needed: a counter in the semaphore's row, a row for the request, and one for each permit.
 
 use std::path::PathBuf;
 use std::sync::mpsc;

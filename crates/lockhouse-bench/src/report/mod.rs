@@ -1,4 +1,4 @@
-//! Pages of what a suite has found: tables in Markdown, and a plot.
+//! The pages with the results of a suite: tables in Markdown, and a plot.
 
 mod plot;
 mod tables;

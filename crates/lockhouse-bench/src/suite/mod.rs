@@ -1,5 +1,5 @@
-//! The whole comparison: contests of Lockhouse with its yardsticks, what one server takes, and the
-//! targets that all of it is held against.
+//! The whole comparison: contests between Lockhouse and other systems, the resources of one server, and the targets with
+//! which the results are compared.
 
 mod contests;
 mod footprint;

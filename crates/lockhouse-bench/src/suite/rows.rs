@@ -1,4 +1,4 @@
-//! The targets, and how they stand.
+//! The rows of the targets, each with its result.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub struct Row {
     pub what: String,
     /// The ratio. `None` if it was not measured.
     pub value: Option<f64>,
-    /// After the value.
+    /// The unit that is printed after the value.
     pub unit: String,
     /// Whether it may not be less than the target, or not more.
     pub more_is_better: bool,
@@ -17,11 +17,11 @@ pub struct Row {
     pub at_least: f64,
     /// The target, if it differs.
     pub aim: Option<f64>,
-    /// How it stands.
+    /// Whether the target is reached.
     pub verdict: Verdict,
 }
 
-/// How a target stands.
+/// Whether a target is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

@@ -1,13 +1,13 @@
-//! How much of everything.
+//! The sizes of the suite: rounds, times and numbers of rows.
 
 use crate::shape::Shape;
 
-/// How much is held and has ended before, and on how many semaphores.
+/// How many requests are held before a contest, how many have ended, and on how many semaphores.
 pub(super) const HELD: u32 = 100_000;
 pub(super) const ENDED: u32 = 1_000_000;
 const SEMAPHORES: usize = 10_000;
 
-/// How much of everything.
+/// The sizes of a suite.
 #[derive(Clone, Debug)]
 pub struct Scale {
     /// Rounds of each contest.
@@ -16,7 +16,7 @@ pub struct Scale {
     pub time_ms: u64,
     /// The warm-up of each, in milliseconds.
     pub warm_up_ms: u64,
-    /// Whether it is only to show that everything runs: everything is small, and nothing is judged.
+    /// Whether the suite only shows that everything runs: all sizes are small, and no target is checked.
     pub quick: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A `lockhouse serve` of the benchmark's own.
+//! A `lockhouse serve` that the benchmark starts.
 
 use std::path::Path;
 use std::process::Stdio;

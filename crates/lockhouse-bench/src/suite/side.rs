@@ -1,4 +1,4 @@
-//! One side of a contest: who, where, under what load.
+//! One side of a contest: a contender, its database, and its load.
 
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ pub(super) struct Side {
     pub(super) place: Place,
     pub(super) shape: Shape,
     pub(super) engines: usize,
-    /// Over HTTP, through so many server processes; 0 where the engines are in this one.
+    /// The number of server processes that clients call over HTTP; 0 if the engines are in this process.
     pub(super) servers: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The targets, and how near we are. All are relations within one run, as times are the machine's: of
-//! each round's two sides, which had the machine one right after the other, and then the median of those.
+//! The targets, and whether the results reach them. A target is a ratio within one run, since times depend on the machine. It
+//! is the median over the rounds of the ratio between two sides, which ran directly one after the other.
 
 use super::report::Report;
 use super::rows::{Row, Verdict};

@@ -40,7 +40,7 @@ pub fn decide(loaded: Loaded, commands: &[Command]) -> Decision {
     }
 }
 
-/// The state after the commands so far, and the parts that they changed.
+/// The rows after the commands so far, and the keys of those that they changed.
 struct Scene {
     now: Timestamp,
     /// Each semaphore as it was before the first command.
@@ -50,6 +50,7 @@ struct Scene {
     owners: BTreeMap<Owner, OwnerSession>,
     templates: Vec<Template>,
     written: BTreeSet<SemaphoreName>,
+    /// Semaphores on which the first process [cannot use](Saved::Excused) the free permits yet.
     excused: BTreeSet<SemaphoreName>,
     granted: BTreeSet<ExternalId>,
     renewed: BTreeSet<ExternalId>,
@@ -57,6 +58,7 @@ struct Scene {
     capacity_changes: Vec<CapacityChange>,
     heard: BTreeSet<Owner>,
     gone: BTreeSet<Owner>,
+    /// The asks that were refused so far and go on waiting.
     waiting: StillWaiting,
 }
 

@@ -19,7 +19,7 @@ impl Scene {
         }
     }
 
-    /// The semaphore `name` that a template would create now.
+    /// The semaphore `name` that a template would create now; `deleted` is its row, if it has one.
     pub(super) fn made(
         &self,
         name: &SemaphoreName,
@@ -36,7 +36,7 @@ impl Scene {
         })
     }
 
-    /// Creates the semaphores of `ask` that do not exist. There is a template for each.
+    /// Creates the semaphores of `ask` that do not exist. Each has a template, or [`acquire`](Self::acquire) had refused it.
     pub(super) fn create_missing(&mut self, ask: &Ask) {
         if self.templates.is_empty() {
             return;

@@ -36,7 +36,9 @@ use crate::{Capacity, Count, Timestamp};
 use time::Clock;
 pub use time::{LineTime, Seniority};
 
-/// By how much a later ask of one process may be granted ahead of another process's waiters.
+/// By how much a later ask of one process may be granted ahead of another process's waiters (P11).
+///
+/// [`Line::admission`] applies it, by the [`Claim`] of the ask: an ask that does not wait has no window.
 pub const WINDOW: Duration = Duration::from_millis(250);
 
 /// The most entries of a line.
@@ -95,7 +97,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Both together.
+    /// The waiters of both: the first is the one with the greater seniority.
     pub(crate) fn and(self, other: Self) -> Self {
         let first = match other.seniority > self.seniority {
             true => other,
@@ -108,7 +110,7 @@ impl Standing {
     }
 }
 
-/// The first waiter of a process.
+/// The entry of a process in a line: its first waiter, and how many wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The place of the waiter.
@@ -160,9 +162,10 @@ impl Line {
         self.entries.is_empty()
     }
 
-    /// Whether the line has a live entry when the store's clock shows `now`. The line's own time
-    /// would not do: after a pause of days it stands still, since the line takes such a pause for a
-    /// clock that was set ahead.
+    /// Whether the line has a live entry when the store's clock shows `now`.
+    ///
+    /// It does not use the line's own time. That takes a pause of days for a clock that was set ahead, and so
+    /// stands still: an entry of a dead process would count as live for ever.
     pub(crate) fn is_waited_in(&self, now: Timestamp) -> bool {
         let shown = self.clock.shown(now);
         self.entries.iter().any(|entry| entry.is_live(shown))
@@ -203,8 +206,8 @@ impl Line {
         self.waiting_at(|entry| entry.process != process && entry.is_live(at))
     }
 
-    /// The same at `now`, by the store's clock. Of the entries that were not written within the last
-    /// `time`, it counts those of processes that are `alive`.
+    /// [`waiting_elsewhere`](Self::waiting_elsewhere) at `now`, by the store's clock. It counts the entries that were
+    /// written within the last `time`, and older ones only of processes for which `is_alive` is true.
     pub fn waiting_elsewhere_at(
         &self,
         process: ProcessId,
@@ -222,7 +225,7 @@ impl Line {
         counted.fold(0, |sum, entry| sum.saturating_add(entry.waiting))
     }
 
-    /// The first live entry whose ask fits into `capacity`.
+    /// The first live entry whose waiter asks for no more than `capacity`.
     pub fn first(&self, capacity: Capacity, at: LineTime) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.counts(capacity, at))
@@ -328,14 +331,14 @@ impl Entry {
         at.since(self.heard) <= HEARD_FOR
     }
 
-    /// Whether the entry holds up others: it is live and fits into the capacity.
+    /// Whether the entry holds up others: it is live, and its waiter asks for no more than the capacity.
     fn counts(&self, capacity: Capacity, at: LineTime) -> bool {
         self.count <= capacity.value() && self.is_live(at)
     }
 }
 
 impl Claim {
-    /// Entries before this place come first.
+    /// The place before which entries of other processes come first: that of the ask, less the [`WINDOW`] if it waits.
     fn before(&self, at: LineTime) -> LineTime {
         let place = at.place(self.seniority);
         match self.waits {

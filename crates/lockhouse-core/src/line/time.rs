@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{Priority, Timestamp};
 
-/// The waiting time that one step of priority is worth.
+/// The waiting time that one step of priority is worth, in microseconds. [`Priority`] has the same.
 const STEP_US: i64 = 10_000_000;
 
 /// A clock that shows at least this much less than before was set back. Smaller steps are normal

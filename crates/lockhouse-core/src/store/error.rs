@@ -63,13 +63,13 @@ impl Error {
         self
     }
 
-    /// This error, which is [permanent](Error::is_permanent), whatever its kind.
+    /// Marks this error as [permanent](Error::is_permanent), whatever its kind.
     pub fn permanent(mut self) -> Self {
         self.is_permanent = true;
         self
     }
 
-    /// This error, for a batch that had these `outcomes` before the commit was sent.
+    /// Adds the `outcomes` that were decided for the batch before its commit was sent.
     pub fn after_deciding(mut self, outcomes: Vec<Outcome>) -> Self {
         self.decided = outcomes;
         self
@@ -81,7 +81,7 @@ impl Error {
         &self.decided
     }
 
-    /// This error, for a batch that needs `rows`, which another transaction keeps locked.
+    /// Adds the `rows` that the batch needs and that another transaction keeps locked.
     pub fn while_locked(mut self, rows: Footprint) -> Self {
         self.locked = Box::new(rows);
         self
@@ -108,9 +108,9 @@ impl Error {
     }
 
     /// Whether the error remains until an operator corrects the URL, the database, a certificate or
-    /// this program. Each retry before that fails in the same way. So are all errors of
-    /// [`Kind::Schema`] and [`Kind::Configuration`], and a server's certificate that cannot be
-    /// verified, which is [`Kind::Unavailable`].
+    /// this program. Each retry before that fails in the same way. All errors of [`Kind::Schema`] and
+    /// [`Kind::Configuration`] are permanent. So is the error of a server's certificate that cannot be
+    /// verified, whose kind is [`Kind::Unavailable`].
     pub fn is_permanent(&self) -> bool {
         self.is_permanent
     }
@@ -156,7 +156,7 @@ impl StdError for Error {
     }
 }
 
-/// All calls of one batch share its error.
+/// The store's error that `cause` is. It may be in an [`Arc`], since all calls of one batch share its error.
 fn as_store_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let shared = || cause.downcast_ref::<Arc<Error>>().map(Arc::as_ref);
     cause.downcast_ref().or_else(shared)

@@ -27,8 +27,8 @@ use std::task::{Context, Poll, Waker};
 use super::{Batch, Error, Kind};
 use crate::{Changes, Command, ExternalId, Footprint, Loaded, Outcome, decide};
 
-/// How often a batch is tried. A store that locks needs three or four rounds at worst. An
-/// optimistic store needs more under contention, and pauses between them.
+/// How many rounds of load and save a batch gets. A store that locks needs three or four at worst.
+/// An optimistic store needs more under contention, and pauses between them.
 const ROUNDS: usize = 24;
 
 /// The load and the save of a batch, which a store implements.

@@ -25,7 +25,7 @@ pub enum Due<'a> {
 pub struct Stale {
     /// Requests that no session keeps, in any order.
     pub requests: Vec<Request>,
-    /// Requests that were created later were not read. `None` if none are left to read.
+    /// How far the read came: requests that were created later were not read. `None` if it read all.
     pub looked_to: Option<Timestamp>,
 }
 
@@ -62,7 +62,7 @@ pub enum Purge {
 /// - Finding due requests changes nothing and waits for no lock. The result may be out of date:
 ///   [`transact`](super::Store::transact), which ends the requests, checks again.
 /// - A request that is due and stays so is found, by repeated calls if there are more than `limit`.
-/// - Each call ends within 10 s, except `recount` and `repair`, which read all rows and may take up
+/// - Each call ends within 10 s, except `recount` and `repair`, which may read whole tables and take up
 ///   to ten minutes.
 /// - No call changes live rows, except `repair`.
 #[async_trait]

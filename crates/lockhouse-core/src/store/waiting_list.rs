@@ -73,7 +73,7 @@ pub struct Shown {
     pub processes: Vec<(ProcessId, Vec<Waiter>)>,
 }
 
-/// When processes wrote their lists of waiters.
+/// When processes last wrote their lists of waiters.
 #[derive(Clone, Debug)]
 pub struct ShownAt {
     /// The store's clock at the time of the read.

@@ -1,8 +1,8 @@
-//! Whether a database's rows keep P1, P2, P3, P7 and P8.
+//! Checks whether a database's rows keep P1, P2, P3, P7 and P8.
 //!
-//! A grant's and an end's times are the store's clock, read under the semaphore's lock, and fences
-//! are handed out under the same lock. So the permits of a semaphore, in the order of their fences,
-//! are its history, and P1 can be checked at every grant that ever was, not just now.
+//! The times of a grant and of an end are by the store's clock, read under the semaphore's lock. Fences are handed out under
+//! the same lock. So the permits of a semaphore in the order of their fences are its history, and P1 can be checked at every
+//! past grant.
 
 mod slots;
 

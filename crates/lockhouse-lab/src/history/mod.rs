@@ -1,7 +1,7 @@
 //! Histories: what clients asked, when, and how they were answered.
 //!
-//! A [`Recorder`] notes each call as it is begun and as it is answered. [`check()`] holds the
-//! history against the promises, together with the rows that are left, where there are rows.
+//! A [`Recorder`] notes the beginning and the answer of each call. [`check()`] checks the history against the promises,
+//! together with the rows that are left, if there are rows.
 
 pub mod audit;
 mod check;

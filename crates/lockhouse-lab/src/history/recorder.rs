@@ -1,4 +1,4 @@
-//! Takes note of calls.
+//! Records calls and their answers.
 
 use std::fmt;
 use std::future::Future;

@@ -1,8 +1,8 @@
-//! The rows that say who holds what, and who held it.
+//! The rows of a store: its semaphores, all permits that it ever granted, and its capacity changes.
 
 use lockhouse::{Code, Error, Lockhouse, Timestamp};
 
-/// All of them, as of one moment.
+/// All rows, as of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Every semaphore.

@@ -1,4 +1,4 @@
-//! A client of a lock, and the gate that holds it.
+//! A client of a lock, and the gate that delays it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

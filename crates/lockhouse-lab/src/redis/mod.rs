@@ -1,7 +1,7 @@
 //! The locks that articles show on Redis, and the scenes that break them.
 //!
-//! Each lock is written as it is usually shown. [`Gate`] only holds a client at the point where it is weak, so that a
-//! race that takes months in production is seen at once. Redlock has a client for each of five servers.
+//! Each lock is written as articles show it. A [`Gate`] only delays a client at the weak point of the lock, so that a race
+//! that takes months to show in production shows at once. Redlock has a client for each of five servers.
 
 mod client;
 mod del;

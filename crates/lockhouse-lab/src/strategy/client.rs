@@ -1,4 +1,4 @@
-//! A client: its connection, its clock, and what it was told.
+//! A client of a strategy: its connection, its clock, and its last fence.
 
 use std::collections::HashMap;
 use std::sync::Arc;

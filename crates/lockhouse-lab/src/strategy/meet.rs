@@ -1,4 +1,4 @@
-//! Where those who race wait for each other.
+//! A point in a strategy at which racing clients wait for each other.
 
 use std::time::Duration;
 

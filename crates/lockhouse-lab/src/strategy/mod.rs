@@ -1,7 +1,7 @@
-//! The locks that people write by hand, each as short as it is found in the wild.
+//! Locks that people write by hand, each as short as in production code.
 //!
-//! Each has its race where it has it in the wild; a [`Meet`] only holds who gets there until the
-//! others are there too, so that it is seen in seconds rather than in months.
+//! Each has its race at the same point as there. A [`Meet`] only delays the clients at that point until all of them are there,
+//! so that the race shows in seconds instead of months.
 
 mod callers_order;
 mod client;

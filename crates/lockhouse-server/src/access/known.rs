@@ -67,7 +67,8 @@ impl Known {
         }
     }
 
-    /// The same without waiting for the store; none if it has not answered for so long. Has it read again soon.
+    /// The [list](Self::list) without waiting for the store. `None` if the store has not answered for 8 s. If the list is
+    /// older than 2 s, a read begins in the background.
     pub(crate) fn recent(&self) -> Option<Arc<List>> {
         let list = self.believed()?;
         let age = list.asked_at.elapsed();
@@ -87,7 +88,7 @@ impl Known {
         let called_at = Instant::now();
         let asked_at = self.believed().map(|list| list.asked_at);
         if let Some(asked_at) = asked_at {
-            // Others may ask for more unknown tokens: all of them have one look in so long.
+            // Other callers may send unknown tokens too: all of them together get one read in this time.
             tokio::time::sleep_until(asked_at + AGAIN).await;
         }
         self.read(called_at.elapsed()).await

@@ -85,8 +85,8 @@ impl Access {
         }
     }
 
-    /// A place for a call for so many `semaphores` among the waiting calls of `principal`, unless it has
-    /// all that are its own.
+    /// A place among the waiting calls of `principal`, for a call that asks for this many `semaphores`. `None` if its token
+    /// already has its full share.
     pub(crate) fn may_wait(&self, principal: &Principal, semaphores: usize) -> Option<Wait> {
         self.shares.may_wait(principal.name(), semaphores)
     }
@@ -245,7 +245,7 @@ impl Access {
         Ok(owners)
     }
 
-    /// Those of [`owners_called`](Access::owners_called) that are not `principal`'s own.
+    /// The owners of [`owners_called`](Access::owners_called) that are not `principal`'s own.
     pub(crate) async fn others(
         &self,
         lockhouse: &Lockhouse,

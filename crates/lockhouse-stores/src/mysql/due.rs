@@ -38,7 +38,7 @@ pub(super) fn lapsed(now: Timestamp, limit: u32) -> String {
     )
 }
 
-/// The SELECT of those that a `look` needs: by request and by session, each for one semaphore and
+/// The SELECT of the lapsed requests that a `look` needs: by request and by session, each for one semaphore and
 /// for several.
 pub(super) fn lapsed_on(look: &Look<'_>, now: Timestamp, limit: u32) -> String {
     let now = Time(now);

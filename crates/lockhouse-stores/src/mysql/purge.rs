@@ -10,7 +10,7 @@ use crate::sql::Script;
 /// long.
 const JOINED: usize = 100;
 
-/// Finds the keys of the oldest, and locks nothing.
+/// Finds the keys of the oldest rows, and locks nothing.
 pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     let cutoff = Time(cutoff);
     Script::of(match what {

@@ -33,8 +33,8 @@ pub(super) const VERSION: u32 = MIGRATIONS.len() as u32;
 pub(super) const HAS_SCHEMA: &str = "SELECT COUNT(*) FROM information_schema.tables \
     WHERE table_schema=DATABASE() AND table_name='lockhouse_schema_version'";
 
-/// How often a migration is retried when other transactions block it, and the longest pause in
-/// between.
+/// How many times a migration is tried while other transactions block it, and the longest pause in
+/// between, in milliseconds.
 const ATTEMPTS: u32 = 30;
 const PAUSE_MS: u64 = 1000;
 

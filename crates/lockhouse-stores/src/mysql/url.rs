@@ -62,7 +62,7 @@ pub(super) fn options(url: &Url) -> Result<MySqlConnectOptions, Error> {
     })?;
     let has_ca = names_a(url, &CA);
     let options = match options.get_ssl_mode() {
-        // Anybody has a certificate of a public CA, for a host of their own.
+        // Anybody can get a certificate of a public CA for some host.
         MySqlSslMode::VerifyCa if !has_ca => {
             return Err(configuration(
                 "ssl-mode=verify_ca needs ssl-ca; name the CA that signed the server's \

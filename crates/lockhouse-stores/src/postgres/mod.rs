@@ -11,8 +11,8 @@
 //! ```
 //!
 //! There is one more round trip in between if a request's permits are not cached, and one to look
-//! up the ids of refused asks. Ids are taken for new until then. If one was not new, the unique key
-//! refuses it, and the batch begins again.
+//! up the ids of refused asks. Until then the id of an ask is taken for new, so the "known ones" are the requests that
+//! other commands name. If an id was not new, the unique key refuses it, and the batch begins again.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then owners' sessions.
 //!   Batches on different semaphores do not wait for each other, and no order of names deadlocks.

@@ -37,8 +37,8 @@ const CHANNEL: &str = "lockhouse";
 /// use. The second key is the slot.
 const LOCKS: u32 = 0x6c6f_636b;
 
-/// How long the listener keeps a slot after its last waiter, and its connection after the last
-/// waiter of all: short waits tend to come again.
+/// How long the listener keeps a slot after the last waiter of the slot, and its connection after the last
+/// waiter of this process. Short waits tend to come again.
 const KEPT: Duration = Duration::from_secs(5);
 
 /// How often the listener checks its connection, and releases slots that have no waiters.

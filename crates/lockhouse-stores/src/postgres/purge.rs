@@ -6,7 +6,7 @@ use lockhouse_core::{Epoch, Timestamp};
 use super::sql::{BEGIN, Text, Time};
 use crate::sql::{Script, list};
 
-/// Finds the keys of the oldest, and locks nothing.
+/// Finds the keys of the oldest rows, and locks nothing.
 pub(super) fn find(what: Purge, cutoff: Timestamp, limit: u32) -> Script {
     let cutoff = Time(cutoff);
     Script::of(match what {

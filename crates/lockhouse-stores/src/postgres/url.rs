@@ -23,7 +23,7 @@ const DRIVER_PARAMETERS: [&str; 5] = [
     "application_name",
 ];
 
-/// As the driver spells what says how much is verified, whom to trust, and which other files there are.
+/// The parameters for verification, trusted authorities and files, in all spellings that the driver takes.
 const MODE: [&str; 2] = ["sslmode", "ssl-mode"];
 const CA: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 const CERTIFICATE: [&str; 2] = ["sslcert", "ssl-cert"];
@@ -100,7 +100,7 @@ pub(super) fn options(url: &Url) -> Result<PgConnectOptions, Error> {
     let (has_mode, has_ca) = (names_a(url, &MODE), names_a(url, &CA));
     let ca_of_the_environment = !has_ca && is_set("PGSSLROOTCERT");
     let options = match options.get_ssl_mode() {
-        // Anybody has a certificate of a public CA, for a host of their own.
+        // Anybody can get a certificate of a public CA for some host.
         PgSslMode::VerifyCa if !has_ca && !ca_of_the_environment => {
             return Err(configuration(
                 "sslmode=verify-ca needs sslrootcert; name the CA that signed the server's \

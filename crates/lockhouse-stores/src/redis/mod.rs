@@ -6,7 +6,7 @@
 //! the second finds its rows changed and begins again.
 //!
 //! - `keys` names the keys, `rows` reads them, and `writes` changes them.
-//! - `transaction` is the two ends of a batch; `listing`, `upkeep`, `purge`, `recount`, `templates`, `tokens`
+//! - `transaction` has the load and the save of a batch; `listing`, `upkeep`, `purge`, `recount`, `templates`, `tokens`
 //!   and `waiting_list` are the other calls.
 //! - `connection` runs scripts, and `error` maps their failures.
 

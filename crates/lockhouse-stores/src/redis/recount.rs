@@ -22,13 +22,13 @@ use super::writes::Writes;
 static SCAN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/scan.lua")));
 static HELD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/held.lua")));
 
-/// How many rows a recount reads at once.
+/// How many rows a recount reads in one script.
 const PIECE: u32 = 1_000;
 
 /// How many torn requests it names at most.
 const TORN: usize = 1_000;
 
-/// How often a repair is tried while the semaphore is in use.
+/// How many times a repair is tried while other processes change the semaphore.
 const TRIES: usize = 100;
 
 const CONTEXT: &str = "repairing a semaphore";
@@ -123,7 +123,7 @@ impl Redis {
         Ok((fences, torn.into_iter().collect()))
     }
 
-    /// Calls `each` for every member of a set and its row, for some more than once.
+    /// Calls `each` for every member of a set and its row, and for some of them more than once.
     async fn scan(
         &self,
         set: &str,

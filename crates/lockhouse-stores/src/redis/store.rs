@@ -14,9 +14,8 @@ use crate::lapsed::Looks;
 ///
 /// - **Clock**: the server's, read by the script that reads the rows. A batch that takes more than
 ///   2 s from that read to its write begins again.
-/// - **Lock**: none. A batch whose rows were changed by another begins again, and gives up after 5
-///   s with [`Kind::Conflict`](lockhouse_core::store::Kind::Conflict). Of the batches that meet,
-///   one always succeeds.
+/// - **Lock**: none. A batch whose rows were changed by another begins again. After 24 tries, or 5 s, it gives up
+///   with [`Kind::Conflict`](lockhouse_core::store::Kind::Conflict). Of the batches that meet, one always succeeds.
 /// - **Durability**: with `appendonly yes` and `appendfsync always` a commit is on the server's disk when it is answered. A
 ///   replica that takes over may lack the last commits; see the documentation of the stores.
 /// - **Cancellation**: a call whose future is dropped may still take effect.

@@ -15,13 +15,13 @@ use super::Redis;
 use super::rows::{self, Row};
 use super::writes::Writes;
 
-/// How long a batch may be retried. Its last command may take until the answer's timeout after
+/// How long a batch may begin again. Its last command may take until the answer's timeout after
 /// that.
 const WORK: Duration = Duration::from_secs(5);
 
 /// How old the read rows may be at the write. If the server stood still for longer after the
-/// command was sent, it refuses the command: the caller has been told by then that the outcome is
-/// unknown.
+/// command was sent, it refuses the command: the caller may have got the answer that the outcome is
+/// unknown, and may have given up.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// The pause before the next try, times the number of conflicts so far.
@@ -52,7 +52,7 @@ impl<'a> RedisTransaction<'a> {
     /// The commands that write `changes`.
     fn writes(&self, changes: &Changes) -> Writes {
         let keys = &self.store.keys;
-        // A grant that comes with a release or a renewal is not worth refusing that.
+        // A release or a renewal must be saved even if the memory is full, also with a grant in its batch.
         let only_grows = !changes.granted.is_empty()
             && changes.ended.is_empty()
             && changes.renewed.is_empty()

@@ -22,7 +22,7 @@ static SAVE_IF_ROOM: LazyLock<Script> =
 
 const SCRIPT: &str = include_str!("scripts/save.lua");
 
-/// How often a change of a list is tried while other processes change it.
+/// How many times a change of a list is tried while other processes change it.
 const TRIES: usize = 100;
 
 /// Commands, each preceded by the number of its words.
@@ -36,7 +36,7 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// None yet. `need_memory` says whether a server whose memory is full may refuse them.
+    /// No writes yet. `need_memory` says whether a server whose memory is full may refuse them.
     pub(super) fn new(need_memory: bool) -> Self {
         Self {
             need_memory,
@@ -53,8 +53,8 @@ impl Writes {
         self.add(["SET", &key, &rows::json(row)]);
     }
 
-    /// Replaces the index entries `were` of a row by the entries `are`. An entry with a number gets
-    /// the next one.
+    /// Replaces the index entries `were` of a row by the entries `are`. A new entry that is sorted by the number of a grant or
+    /// change gets the next number.
     pub(super) fn index(&mut self, were: &[Entry], are: &[Entry]) {
         for Entry { key, member, .. } in were {
             let is_left = |is: &Entry| is.key == *key && is.member == *member;

@@ -71,8 +71,8 @@ pub trait Dialect: Driver {
     /// The version of the schema that this code needs.
     const SCHEMA: u32;
 
-    /// Selects the number that the session has [noted](Self::noted) last. Empty where the server
-    /// locks no gaps between rows, so that no INSERT waits for another row.
+    /// Selects the number that the session has [noted](Self::noted) last. Empty if the server locks no gaps between rows,
+    /// so that no INSERT waits for another transaction's lock of a gap.
     const NOTED: &'static str;
 
     /// Counts the tables called `lockhouse_schema_version` that the session finds: 0 or 1.
@@ -123,12 +123,12 @@ pub trait Dialect: Driver {
     /// The live requests of `owner`, with their permits.
     fn owned_by(owner: &Owner, limit: u32) -> Script;
 
-    /// Of the live requests without a TTL that were created after `after` and not after `cutoff`,
-    /// oldest first: when the one after the first `skipped` was created.
+    /// When a request was created: of the live requests without a TTL that were created after `after` and not after
+    /// `cutoff`, oldest first, the one after the first `skipped`.
     fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> Script;
 
-    /// Those of them that were created by `to` and that no session keeps at `now`, with their
-    /// permits.
+    /// The live requests without a TTL that were created after `after` and not after `to`, and that no session keeps at
+    /// `now`, with their permits.
     fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> Script;
 
     /// Owners of live requests.
@@ -144,7 +144,7 @@ pub trait Dialect: Driver {
     /// Deletes the locked rows `ids`, which are literals, and commits.
     fn delete_past(what: Purge, ids: &[String]) -> Script;
 
-    /// Writes rows of `lockhouse_waiting`: semaphore, process, waiters, time.
+    /// Inserts or replaces `rows` of `lockhouse_waiting`: semaphore, process, waiters, time.
     fn show(rows: &str) -> String;
 
     /// Writes a row of `lockhouse_token`, unless one of its name exists: name, digest, grants, and

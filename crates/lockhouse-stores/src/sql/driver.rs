@@ -1,4 +1,7 @@
 //! How to connect to the kinds of servers.
+//!
+//! A new kind of server implements [`Driver`], and [`Dialect`](super::Dialect) for its SQL. [`Sql`](super::Sql) of the
+//! type that implements both is the store.
 
 use std::fmt;
 
@@ -31,6 +34,9 @@ pub struct ReadOnly {
 }
 
 /// How to connect to a kind of server, and the meaning of its errors.
+///
+/// The argument `session` is the answer to the last statement of [`SESSION`](Self::SESSION), which a connection executes
+/// when it opens.
 pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// The driver's name for it.
     type Database: sqlx::Database<Row: TextRow>;
@@ -44,25 +50,22 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// The server's name for its limit on the length of a script.
     const LONGEST_SCRIPT_IS: &'static str;
 
-    /// How many bytes a script may have, from the answer of the last statement of
-    /// [`SESSION`](Self::SESSION). A longer script would break the connection, as if the server had
+    /// How many bytes a script may have. A longer script would break the connection, as if the server had
     /// gone.
     fn longest_script(session: &[RowOf<Self>]) -> Result<usize, Error>;
 
-    /// How the server may lose answered commits, from the same answer, for the log. `None` if it
-    /// cannot.
+    /// How the server may lose answered commits, for the log. `None` if it cannot.
     fn risk(session: &[RowOf<Self>]) -> Result<Option<String>, Error>;
 
-    /// Further settings on a cluster node, in one more round trip, from the answer of the last
-    /// statement of [`SESSION`](Self::SESSION). Such a session gets its scripts
-    /// [guarded](Script::guarded).
+    /// Further settings on a cluster node, in one more round trip. `None` on any other server. A session with further
+    /// settings gets its scripts [guarded](super::Script::guarded).
     fn settings(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
         let _ = session;
         Ok(None)
     }
 
-    /// The statement by which another session interrupts what this one executes, from the same
-    /// answer. `None` if the server itself ends a statement that waits for a lock for too long.
+    /// The statement by which another session interrupts the statement that this one executes. `None` if the server
+    /// itself ends a statement that waits for a lock for too long.
     fn interrupt(session: &[RowOf<Self>]) -> Result<Option<String>, Error> {
         let _ = session;
         Ok(None)
@@ -84,14 +87,14 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
         false
     }
 
-    /// Checks that the server may be used, from that answer and from the answer of the last of the
-    /// [`settings`](Self::settings), if there are any and the user may read it.
+    /// Checks that the server may be used. `settled` is the answer to the last of the [`settings`](Self::settings), if there
+    /// are any and the user may read it.
     fn check(session: &[RowOf<Self>], settled: Option<&[RowOf<Self>]>) -> Result<(), Error> {
         let _ = (session, settled);
         Ok(())
     }
 
-    /// Why the server refuses writes in this session, from the same answer, if it is known to.
+    /// Why the server refuses writes in this session. `None` if it is not known to refuse them.
     fn read_only(session: &[RowOf<Self>]) -> Result<Option<ReadOnly>, Error> {
         let _ = session;
         Ok(None)
@@ -112,6 +115,6 @@ pub trait Driver: fmt::Debug + Send + Sync + Sized + 'static {
     /// Whether a server's error at a COMMIT means that it rolled back.
     fn is_rolled_back(error: &dyn DatabaseError) -> bool;
 
-    /// Advice for the operator.
+    /// Advice for the operator on a server's error.
     fn advice(error: &dyn DatabaseError) -> Option<&'static str>;
 }

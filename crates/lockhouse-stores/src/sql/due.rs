@@ -20,7 +20,7 @@ const CONTEXT: &str = "finding due requests";
 pub(crate) enum Wanted {
     /// All requests whose TTL has passed, or whose owner's session has lapsed.
     Lapsed,
-    /// Those of them that hold permits of one of these semaphores.
+    /// The same, but only requests that hold permits of one of these semaphores.
     LapsedOn(Vec<SemaphoreName>),
     /// All requests of this owner.
     OwnedBy(Owner),

@@ -1,4 +1,4 @@
-//! Gaps between rows in which another transaction keeps anybody from making one.
+//! Locked gaps: gaps between rows, into which another transaction prevents all inserts.
 //!
 //! MySQL and MariaDB lock such a gap for a transaction at REPEATABLE READ that reads a key which
 //! does not exist with `FOR SHARE` or `FOR UPDATE`. An INSERT into the gap waits, and no SELECT can
@@ -24,8 +24,8 @@ use super::values;
 
 const CONTEXT: &str = "looking for a locked gap";
 
-/// The key of the row at which the last run of `script` failed, if it was at an INSERT and the
-/// server says at which row. `ids` and `sessions` are what the script inserts.
+/// The key of the row at which the last run of `script` failed, if it failed at an INSERT and the
+/// server tells the row. `ids` and `sessions` are the requests and sessions that the script inserts.
 pub(crate) async fn refused<D: Dialect>(
     lease: &mut Lease<D>,
     script: &Script,
@@ -52,8 +52,8 @@ async fn noted<D: Dialect>(lease: &mut Lease<D>) -> Option<u64> {
     rows::number(answers.first()?.first()?).ok()
 }
 
-/// The gap in which `refused` would be. If another transaction has inserted `refused` itself and not
-/// committed yet, it is the only key that cannot be made.
+/// The gap into which a row of `refused` could not be inserted. If another transaction has inserted that very row and
+/// not committed yet, the gap is only this key.
 pub(crate) async fn around<D: Dialect>(
     lease: &mut Lease<D>,
     refused: Key,
@@ -81,11 +81,11 @@ pub(crate) async fn around<D: Dialect>(
     })
 }
 
-/// Whether nobody can make a row in `gap`. It waits for up to two seconds to find out.
+/// Whether no row can be inserted into `gap`. It waits for up to two seconds to find out.
 pub(crate) async fn is_locked<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result<bool, Error> {
     let is_locked = try_insert(store, gap).await?;
     if !is_locked {
-        // Perhaps it never was, and the INSERT was only slow.
+        // Perhaps it was never locked, and the INSERT was only slow.
         store.pool.be_patient();
     }
     Ok(is_locked)
@@ -100,7 +100,7 @@ async fn try_insert<D: Dialect>(store: &Inner<D>, gap: &Gap) -> Result<bool, Err
     match lease.run(&script, CONTEXT).await {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == Kind::Locked => Ok(true),
-        // Somebody has made it.
+        // Another transaction has inserted the row, so the gap is free.
         Err(error) if servers_word(&error).is_some_and(|error| error.is_unique_violation()) => {
             Ok(false)
         }

@@ -17,7 +17,7 @@ use super::driver::Driver;
 use super::host::Host;
 use super::peer;
 
-/// After this long without an answer of a host, it is checked which kind of server it is.
+/// After this long without an answer of a host, a [probe](super::peer) checks which kind of server it is.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// A database on several hosts.

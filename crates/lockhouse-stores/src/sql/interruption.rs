@@ -21,10 +21,10 @@ use super::script::Script;
 /// How long a script may wait for a locked gap.
 const GAP: Duration = Duration::from_millis(300);
 
-/// How long no script is interrupted after that was of no use.
+/// How long no script is interrupted after an interruption that was of no use.
 const PATIENT_FOR: Duration = Duration::from_secs(5);
 
-/// How long the look for lock waits and the interruption may take, and the connection for them.
+/// How long the look for lock waits may take, and the same for the interruption; and how long connecting for them may take.
 const INTERRUPT: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(3);
 
@@ -91,7 +91,7 @@ pub(super) async fn briefly<D: Driver>(
     })
 }
 
-/// A connection beside those of the pool, which may all be lent; none if no session waits for a lock.
+/// Opens a connection outside the pool, whose connections may all be lent. `None` if no session waits for a lock.
 async fn prepare<D: Driver>(hosts: &Hosts<D>) -> Result<Option<Connection<D>>, Error> {
     let failed = |failed: Failed| failed.trouble.before_commit::<D>("looking for lock waits");
     let mut connection = hosts.connect(CONNECT).await?;

@@ -11,7 +11,7 @@ use lru::LruCache;
 /// About how much memory it may take.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// About what a request takes, and beside its text a permit of it.
+/// About how many bytes a request takes, and each of its permits beside the name of its semaphore.
 const REQUEST_BYTES: usize = 96;
 const PERMIT_BYTES: usize = 96;
 

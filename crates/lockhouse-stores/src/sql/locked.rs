@@ -23,7 +23,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 const CONTEXT: &str = "looking for locked rows";
 
-/// Those of `rows` that are locked at both looks, and those of its gaps that are locked.
+/// The rows among `rows` that are locked at both looks, and the gaps among them that are locked.
 pub(crate) async fn locked<D: Dialect>(
     store: &Inner<D>,
     rows: &Footprint,

@@ -65,8 +65,8 @@ async fn find_lock_delete<D: Dialect>(
     Ok(locked.len() as u64)
 }
 
-/// The permits of ended requests refer to their semaphores by id, so those requests are deleted
-/// first.
+/// Deletes rows of deleted semaphores, unless a request is kept that ended more than `age` ago. The permits of such a request
+/// refer to their semaphores by id, so the request must be deleted first.
 async fn purge_semaphores<D: Dialect>(
     lease: &mut Lease<D>,
     what: Purge,

@@ -145,7 +145,7 @@ pub(crate) async fn to_follow<D: Dialect>(
     Ok(names)
 }
 
-/// Smaller, larger, and idle ones.
+/// Three SELECTs of semaphores of a template: smaller ones, larger ones, and idle ones.
 pub(crate) fn find<D: Dialect>(
     template: &Template,
     idle_since: lockhouse_core::Timestamp,

@@ -14,7 +14,7 @@ use super::error::{self, cannot};
 /// 1.9 s with it and 65 ms with this.
 pub(super) const POLL: Duration = Duration::from_millis(1);
 
-/// How often it polls at that rate. With hundreds of writing processes, polling alone would keep
+/// How many times it polls at that rate. With hundreds of writing processes, polling alone would keep
 /// the machine busy and slow down the process that has the lock: of 300 at once on two cores, 26
 /// were served in 200 s. So the pause then grows by a fifth with each poll, up to a bound, with
 /// jitter.

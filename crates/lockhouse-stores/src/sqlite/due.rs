@@ -42,7 +42,7 @@ pub(super) const SILENT: &str = "
         AND (request.expires_at IS NULL OR request.expires_at > ?1)
     ORDER BY session.expires_at LIMIT ?2";
 
-/// The same on the semaphores of ?2; the id 0 stands for requests of several semaphores that hold
+/// Requests of silent owners on the semaphores of ?2; the id 0 stands for requests of several semaphores that hold
 /// one of ?2. Skips sessions that lapsed by ?3, except those by whose silence a request has ended.
 pub(super) const SILENT_ON: &str = "
     SELECT request.external_id
@@ -63,13 +63,14 @@ pub(super) const SILENT_ON: &str = "
 pub(super) const MANY_LAPSED_SESSIONS: &str = "
     SELECT expires_at FROM lockhouse_owner_session WHERE expires_at <= ?1 LIMIT 1 OFFSET ?2";
 
-/// Of the oldest ?3 requests without a TTL: when the last of them was created.
+/// When a request was created: of the requests without a TTL that were created after ?1 and not after ?2, oldest first,
+/// the one after the first ?3.
 pub(super) const LAST_OF_AGE: &str = "
     SELECT created_at FROM lockhouse_permit_request
     WHERE state = 'ACQUIRED' AND due_bucket = 1 AND expires_at IS NULL AND created_at > ?1 AND created_at <= ?2
     ORDER BY created_at LIMIT 1 OFFSET ?3";
 
-/// Those among them that no session keeps.
+/// The requests without a TTL that were created after ?1 and not after ?2, and that no session keeps at ?3.
 pub(super) const STALE: &str = "
     SELECT external_id FROM lockhouse_permit_request AS request
     WHERE state = 'ACQUIRED' AND due_bucket = 1 AND expires_at IS NULL AND ttl_ms IS NULL
@@ -107,7 +108,7 @@ pub(super) fn lapsed(connection: &Connection, limit: u32) -> Result<Vec<Request>
     requests(connection, &ids)
 }
 
-/// Those of them that hold permits of `on`.
+/// The [`lapsed`] requests that hold permits of one of the semaphores `on`.
 pub(super) fn lapsed_on(
     connection: &Connection,
     looks: &Looks,
@@ -161,7 +162,7 @@ pub(super) fn stale(
     })
 }
 
-/// Those of `owner`.
+/// The live requests of `owner`.
 pub(super) fn owned_by(
     connection: &Connection,
     owner: &Owner,

@@ -16,8 +16,8 @@ pub(super) fn cannot(doing: &'static str) -> impl Fn(Driver) -> Error {
     }
 }
 
-/// The same for a commit. A recovery of the file may still find a frame that was written but not
-/// synced. So the outcome is unknown, except after codes that come before the write.
+/// Turns the driver's error at a commit into the store's. A recovery of the file may still find a frame that was written
+/// but not synced. So the outcome is unknown, except after codes that come before the write.
 pub(super) fn commit(source: Driver) -> Error {
     match code(&source) {
         Some(

@@ -30,7 +30,7 @@ const RECOUNT: &str = "
     ) AS tally ON tally.semaphore_id = semaphore.id
     ORDER BY name";
 
-/// `+`: sort the few rows that are found, and read both tables in their own order.
+/// The `+` makes SQLite read both tables in their own order, and sort the few rows that it finds.
 const LIST_TORN: &str = "
     SELECT external_id FROM lockhouse_permit_request AS request
     WHERE (state = 'RELEASED') <> (end_reason IS NOT NULL)

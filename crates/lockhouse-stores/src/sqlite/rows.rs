@@ -1,4 +1,6 @@
 //! Parses rows to the core's types. A malformed row is an error, never a panic.
+//!
+//! "Of `a, b`" in the comment of a function lists the columns that its row must have, in this order.
 
 use lockhouse_core::store::{Cursor, Error, Waiter};
 use lockhouse_core::{
@@ -149,7 +151,7 @@ pub(super) fn token(row: &Row<'_>) -> Result<(Digest, Token), Error> {
     Ok((cells.text(1, |text| text.parse())?, token))
 }
 
-/// Of `process, written_at`: when a process showed its waiters.
+/// Of `process, written_at`: when a process last wrote its list of waiters.
 pub(super) fn shown_at(row: &Row<'_>) -> Result<(ProcessId, Timestamp), Error> {
     let cells = Cells {
         row,
@@ -159,7 +161,7 @@ pub(super) fn shown_at(row: &Row<'_>) -> Result<(ProcessId, Timestamp), Error> {
     Ok((cells.text(0, |text: String| text.parse())?, written))
 }
 
-/// Of `process, waiters, written_at`: what a process shows.
+/// Of `process, waiters, written_at`: the list of waiters of a process.
 pub(super) fn shown(row: &Row<'_>) -> Result<(ProcessId, Vec<Waiter>), Error> {
     let cells = Cells {
         row,
@@ -194,7 +196,7 @@ pub(super) fn external_id(row: &Row<'_>) -> Result<ExternalId, Error> {
     cells.text(0, ExternalId::parse)
 }
 
-/// When a request was made.
+/// Of a request's `created_at`.
 pub(super) fn moment(row: &Row<'_>) -> Result<Timestamp, Error> {
     let cells = Cells {
         row,

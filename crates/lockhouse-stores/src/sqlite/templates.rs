@@ -52,7 +52,8 @@ pub(super) const STATEMENTS: &[&str] = &[
     LIST_IDLE,
 ];
 
-/// All of them: at most [`MAX_TEMPLATES`](lockhouse_core::MAX_TEMPLATES), or a few more.
+/// All templates: at most [`MAX_TEMPLATES`](lockhouse_core::MAX_TEMPLATES), or a few more if several processes
+/// created the last ones at once.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Template>, Error> {
     list(connection, SELECT_ALL, (), rows::template)
 }
@@ -78,7 +79,7 @@ pub(super) fn define(
     Ok((template, before.is_none()))
 }
 
-/// Whether there was one.
+/// Deletes the template of `pattern`. Returns whether there was one.
 pub(super) fn delete(connection: &Connection, pattern: &Pattern) -> Result<bool, Error> {
     let deleted = connection
         .prepare_cached(DELETE_TEMPLATE)

@@ -9,14 +9,14 @@ use super::read::list;
 use super::{load, rows};
 use crate::walk::{Entry, Range, Stretch, Walk};
 
-/// From the group ?1 on.
+/// Live requests from the group ?1 on.
 pub(super) const FROM: &str = "
     SELECT only_semaphore_id, id, 1
     FROM lockhouse_permit_request INDEXED BY lockhouse_permit_request_live
     WHERE state = 'ACQUIRED' AND only_semaphore_id >= ?1
     ORDER BY only_semaphore_id, id LIMIT ?2";
 
-/// In the group ?1, after ?3: requests that hold permits of the semaphore ?4, or all.
+/// Live requests in the group ?1, after ?3: those that hold permits of the semaphore ?4, or all.
 pub(super) const IN: &str = "
     SELECT only_semaphore_id, id, ?4 IS NULL OR EXISTS (
         SELECT 1 FROM lockhouse_permit AS permit
@@ -25,7 +25,7 @@ pub(super) const IN: &str = "
     WHERE state = 'ACQUIRED' AND only_semaphore_id = ?1 AND id > ?3
     ORDER BY id LIMIT ?2";
 
-/// The same for one owner.
+/// [`FROM`] and [`IN`], for the live requests of one owner.
 pub(super) const OWNED_FROM: &str = "
     SELECT only_semaphore_id, id, 1
     FROM lockhouse_permit_request INDEXED BY lockhouse_permit_request_live_by_owner

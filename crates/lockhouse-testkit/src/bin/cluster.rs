@@ -2,10 +2,10 @@
 //!
 //! `cluster TOPOLOGY [seconds=60] [clients=4] [seed=1]`
 //!
-//! It kills nodes, so it takes those in `LOCKHOUSE_SERVICES_DIR` and no others; `lockhouse` must have
-//! been built beside it. `scripts/cluster-run` does all of that. Fails if a promise is broken, if a
-//! transaction of a caller ends a request twice or by halves (`cluster::callers`), or if what is known to break on several
-//! writers does not (`cluster::lab`).
+//! It kills nodes, so it uses only the nodes in `LOCKHOUSE_SERVICES_DIR`. The `lockhouse` binary must have been built beside
+//! it. `scripts/cluster-run` prepares both. The run fails if a promise is broken, or if a caller's transaction ends a
+//! request twice or in part (`cluster::callers`). It also fails if a lock that is known to break on several writers does not
+//! (`cluster::lab`).
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! `hammer URL TASKS MILLISECONDS SEED`: tasks that acquire and release on three overlapping
 //! semaphores as fast as they can, in every way that a client may.
 //!
-//! Prints how many grants there were. Fails on an answer that can't be right; what is transient
-//! is counted and gone past. A URL that begins with `unlocked+` has the store without its locks.
+//! Prints how many grants there were. Fails on an answer that cannot be right, and only counts transient errors. A URL that
+//! begins with `unlocked+` uses the store without its locks.
 
 use std::time::Duration;
 

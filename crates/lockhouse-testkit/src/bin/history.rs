@@ -1,9 +1,9 @@
-//! Holds what clients of any language were told against the promises, and against the rows that are left.
+//! Checks the answers that clients of any language got against the promises, and against the rows that are left.
 //!
 //! `history FOLDER URL`
 //!
-//! FOLDER has the notes of the clients, in files; URL is that of their store, which nobody uses any more. Prints a line
-//! for each breach, and a last one that says how much there was to look at. Exits with 1 if a promise was broken.
+//! FOLDER has the files with the clients' notes. URL is the URL of their store, which no client may use any more. Prints a
+//! line for each broken promise, and a last line that says how much it checked. Exits with 1 if a promise was broken.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,11 +1,10 @@
-//! Holds a permit for a test, in a process of its own that can be stopped or killed.
+//! Holds a permit for a test, in a separate process that the test can stop or kill.
 //!
-//! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS` says `held` once it is, and then, to each line on
-//! stdin, `held` or `lost`: what a job that looks before its next step sees. Meanwhile another
-//! thread renews the hold.
+//! `holder URL SEMAPHORE EXTERNAL_ID TTL_MS` prints `held` once it holds the permit. Then it answers each line on stdin with
+//! `held` or `lost`, as a job sees it that checks its hold before its next step. Meanwhile another thread renews the hold.
 //!
 //! `holder pay URL held|finish EXTERNAL_ID` begins a transaction, writes a row of the table `payment`,
-//! runs the statement, and says `done`. When it reads a line, it commits and says `committed`.
+//! runs the statement, and prints `done`. When it reads a line, it commits and prints `committed`.
 
 use std::future::Future;
 use std::io::{BufRead as _, stdin};

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p lockhouse-testkit --bin life -- RUN… [STORE…] [OPTION=NUMBER…]`
 //!
-//! CONTRIBUTING.md says what it is for. Fails if a promise is broken or a target is missed.
+//! CONTRIBUTING.md describes the runs. A run fails if a promise is broken or a target is missed.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

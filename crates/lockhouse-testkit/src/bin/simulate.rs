@@ -3,8 +3,8 @@
 //! `cargo run --release -p lockhouse-testkit --bin simulate -- [seeds=N] [from=SEED] [threads=N] [failures=N]`
 //! `cargo run --release -p lockhouse-testkit --bin simulate -- seed=SEED [keep=STEP,STEP…]`
 //!
-//! docs/proof.md says what it is for. A run that breaks a promise is made short and printed; after as many
-//! as it was told it ends, with 1.
+//! docs/proof.md describes the simulation. A run that breaks a promise is shortened and printed. After `failures` such runs
+//! the program exits with 1.
 
 use std::io::Write;
 use std::process::ExitCode;

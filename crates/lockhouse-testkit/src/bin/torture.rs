@@ -1,5 +1,5 @@
-//! `torture --store STORE …`: clients and servers on a database of their own, under faults. Mostly run
-//! by `scripts/torture`, which brings what it needs.
+//! `torture --store STORE …`: clients and servers on a private database, under faults. Usually `scripts/torture` runs it,
+//! and prepares everything that it needs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
-//! `waiting URL [sharing]`: how long handing over takes, what waiting costs the database, and how fast a line
-//! is served, by one engine and by several, as several servers would. URL is an empty database's. With `sharing`, only the last.
+//! `waiting URL [sharing]`: measures how long a handover takes, how much waiting costs the database, and how fast a line is
+//! served by one engine and by several, which stand for several servers. URL names an empty database. With `sharing` it
+//! measures only the last.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! P5, P6 and P9: grants that are made twice, by halves or not at all.
+//! P5, P6 and P9: stores that grant twice, grant a part of an ask, or lose a grant.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! P1 and P2: room that is not there, and counters that drift.
+//! P1 and P2: stores that grant more than the capacity, or whose counters drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! P3 and P4: ends that are not.
+//! P3 and P4: stores in which the end of a request is not final.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! P7: fences that do not rise.
+//! P7: stores whose fences do not rise.
 
 use super::variant::{Variant, after, before, granted_now};
 use crate::history::Promise;

@@ -1,8 +1,8 @@
-//! Stores that are broken on purpose: what a slip in the rules, or a store that does not keep its
-//! contract, would do. Each is a patch of a few lines over the store in memory, and each must be
-//! caught by the checker in one [drill](crate::drill), with its promise named.
+//! Stores that are broken on purpose, to check the checker. Each behaves as if the rules had a mistake, or as if the store
+//! broke its contract. Each is a patch of a few lines over the store in memory. In one [drill](crate::drill) the checker
+//! must find each break, and name its promise.
 //!
-//! The locks that people write by hand, which are broken without our help, are in `lockhouse-lab`.
+//! Hand-written locks, and how each breaks, are in `lockhouse-lab`.
 
 mod asking;
 mod counting;

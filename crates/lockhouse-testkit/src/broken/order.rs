@@ -1,4 +1,4 @@
-//! P11: the line of all processes.
+//! P11: stores that serve the line of all processes out of order.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A store that decides wrongly, or without its lock, on the rows of the store in memory.
+//! A store on the rows of the store in memory that decides wrongly, or decides without its lock.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Templates and slots: P1, P2, P5, P7 and P9.
+//! P1, P2, P5, P7 and P9: stores that break the rules of templates and slots.
 
 use lockhouse_core::{
     Command, Decision, Grant, Loaded, Origin, Reply, Semaphore, Slots, Template, decide,

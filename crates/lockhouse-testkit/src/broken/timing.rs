@@ -1,4 +1,4 @@
-//! P8 and P10: other clocks, and times that never come.
+//! P8 and P10: stores that use a wrong clock or a wrong TTL, or that end nothing in time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! A store of any kind, as it would be without its locks.
+//! A store of any kind that behaves as if it had no locks.
 //!
-//! A transaction without locks loses the commits of others between its read and its write. So the
-//! semaphores' rows are read before a batch, without locks; and after it they are written as that
-//! read and the batch alone would have left them.
+//! Without locks, a transaction loses the commits of others between its read and its write. So this layer reads the
+//! semaphores' rows before a batch, without locks. After the batch it writes the rows as they would be if only the batch had
+//! changed them since that read.
 
 use std::sync::Arc;
 use std::time::Duration;

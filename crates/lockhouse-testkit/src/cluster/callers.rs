@@ -1,8 +1,8 @@
-//! *held* and *finish* on a cluster: a caller's transaction at the node that Lockhouse uses, and at another, against a
-//! release, a renewal, and an expiry that somebody waits for, at Lockhouse's node.
+//! *held* and *finish* on a cluster. A caller's transaction runs at the node that Lockhouse uses, or at another node. At the
+//! same time Lockhouse releases the request, renews it, or finds its expiry for a waiter.
 //!
-//! The caller writes a row of its own in the same transaction. That row is there if and only if the request ended by
-//! the caller's commit.
+//! The caller also writes a row in a table of its application, in the same transaction. That row exists if and only if the
+//! caller's commit ended the request.
 
 use std::fmt;
 use std::time::Duration;

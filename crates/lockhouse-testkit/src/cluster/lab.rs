@@ -1,4 +1,4 @@
-//! The lab on a cluster: what is right on one server and wrong on several must break, and Lockhouse
+//! The lab on a cluster. Locks that are right on one server and wrong on several writers must break there, and Lockhouse
 //! must not.
 
 use std::time::{Duration, Instant};

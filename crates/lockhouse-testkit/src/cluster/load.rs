@@ -1,7 +1,6 @@
 //! Clients of all the servers, on the same few semaphores.
 //!
-//! A call to one server is repeated at another: every answer must be the one true answer, from
-//! whichever node (P5, P9).
+//! Each client repeats a call to one server at another. Both must give the same answer (P5, P9).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! Runs on clusters of three nodes: a server for each, load on the same semaphores through all of
-//! them, nodes and servers that are killed and come back, writers that are changed; and the promises held against the history of
-//! what clients were told, and against the rows of every node.
+//! Runs on clusters of three nodes. Each node has a server, and clients put load on the same semaphores through all servers.
+//! Meanwhile the run kills and restarts nodes and servers, and changes the writer. At the end it checks the promises
+//! against the answers that clients got, and against the rows of every node.
 //!
 //! `scripts/cluster-run` starts a cluster for it.
 

@@ -1,5 +1,5 @@
-//! A proxy for a group with a primary: one address that leads to the writer. MySQL Router, HAProxy
-//! or an address that moves do the same.
+//! A proxy for a group with a primary: one address that leads to the writer, as MySQL Router, HAProxy or a virtual address
+//! does.
 
 use std::net::SocketAddr;
 use std::time::Duration;

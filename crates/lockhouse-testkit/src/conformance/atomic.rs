@@ -73,7 +73,7 @@ pub async fn any_order_of_names_is_free_of_deadlock(place: &Place) {
     }
 }
 
-/// An error that names one at a time makes a guessing game.
+/// An error that named one unknown semaphore at a time would need many tries.
 pub async fn all_unknown_semaphores_are_named(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("known", 1).await.unwrap();

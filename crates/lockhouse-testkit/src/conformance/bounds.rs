@@ -7,7 +7,7 @@ use lockhouse::{Code, Error};
 use super::steps::{grant, in_use};
 use crate::place::Place;
 
-/// Through the client's own calls.
+/// The client checks each bound, and its error names the field.
 pub async fn every_bound_is_checked_with_its_field(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -150,7 +150,7 @@ pub async fn every_bound_is_checked_with_its_field(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 0);
 }
 
-/// Nothing narrower lies behind the bounds.
+/// Every value within the bounds is accepted, also by the store.
 pub async fn the_largest_numbers_and_longest_names_fit(place: &Place) {
     let lockhouse = place.client().await;
     let most = i32::MAX as u32;

@@ -1,4 +1,4 @@
-//! Callers share transactions, and must not feel it.
+//! Callers share transactions, and no caller notices that in its answers.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -10,7 +10,7 @@ use lockhouse::{Code, EndReason, Lost};
 use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
-/// Good and bad calls at once, on the same semaphores, so that they share batches.
+/// Good and bad calls run at once on the same semaphores, so that they share batches.
 pub async fn an_error_of_one_caller_affects_no_other(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1000).await.unwrap();
@@ -56,8 +56,7 @@ pub async fn an_error_of_one_caller_affects_no_other(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 50);
 }
 
-/// P9, P10: calls dropped at any moment; what was granted can be found by its id, and the rest of
-/// the callers go on.
+/// P9, P10: calls are dropped at any moment. Their grants can be found by their ids, and the other callers get answers.
 pub async fn a_caller_who_goes_away_breaks_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 500).await.unwrap();
@@ -79,7 +78,7 @@ pub async fn a_caller_who_goes_away_breaks_nothing(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 0);
 }
 
-/// More than a batch, and more than the lanes.
+/// These are more calls than a batch takes, and more semaphores than there are lanes.
 pub async fn a_thousand_calls_at_once_are_all_answered(place: &Place) {
     let lockhouse = place.client().await;
     let names = ["a", "b", "c", "d"];
@@ -142,7 +141,7 @@ pub async fn a_dropped_permit_comes_before_a_later_try_acquire(place: &Place) {
     }
 }
 
-/// The same of a release that has begun, and one that its caller gives up on.
+/// The same holds for a release that has begun, also if its caller drops the call.
 pub async fn a_release_under_way_comes_before_a_later_try_acquire(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -163,7 +162,7 @@ pub async fn a_release_under_way_comes_before_a_later_try_acquire(place: &Place)
     }
 }
 
-/// P10: releasing and giving up on the answer still releases.
+/// P10: a caller that begins a release and drops the call still releases.
 pub async fn a_release_that_is_given_up_on_releases(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 20).await.unwrap();
@@ -178,7 +177,7 @@ pub async fn a_release_that_is_given_up_on_releases(place: &Place) {
     eventually("all are back", async || in_use(&lockhouse, "s").await == 0).await;
 }
 
-/// P10: as long as its holder lives, and no longer.
+/// P10: a permit is held as long as its holder lives, and no longer.
 pub async fn a_held_permit_renews_itself(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -198,7 +197,7 @@ pub async fn a_held_permit_renews_itself(place: &Place) {
     assert!(permit.release().await.unwrap().now);
 }
 
-/// P4: its holder is told.
+/// P4: the holder learns that its permit was ended.
 pub async fn a_permit_ended_by_another_is_lost(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();

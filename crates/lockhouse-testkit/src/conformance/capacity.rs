@@ -1,4 +1,4 @@
-//! P1 and P2: never more than the capacity, and the count is that of what is live.
+//! P1 and P2: no more permits are live than the capacity, and the counter is the sum of the live permits.
 
 use std::time::Duration;
 

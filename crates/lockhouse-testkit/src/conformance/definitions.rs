@@ -17,7 +17,7 @@ pub async fn defining_again_with_the_same_capacity_changes_nothing(place: &Place
     assert!(lockhouse.history("s", 10).await.unwrap().is_empty());
 }
 
-/// Every resize, and nothing else, is in the audit.
+/// The history has a row for every resize, and no other rows.
 pub async fn a_resize_leaves_an_audit_row(place: &Place) {
     let lockhouse = place.client().await;
     let created = lockhouse.define("s", 4).await.unwrap().semaphore;
@@ -43,7 +43,7 @@ pub async fn a_resize_leaves_an_audit_row(place: &Place) {
     assert_eq!(change.changed_at, resized.updated_at);
 }
 
-/// `resize` is not `create`.
+/// A resize does not create a semaphore.
 pub async fn a_resize_of_an_unknown_semaphore_is_refused(place: &Place) {
     let lockhouse = place.client().await;
     let refused = refusal(lockhouse.define("s", 4).must_exist().await);
@@ -66,7 +66,7 @@ pub async fn a_resize_of_an_unknown_semaphore_is_refused(place: &Place) {
     );
 }
 
-/// Deleting what is held would lose the count.
+/// Deleting a semaphore with held permits would lose their count.
 pub async fn deletion_is_refused_while_held(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 4).await.unwrap();
@@ -84,7 +84,7 @@ pub async fn deletion_is_refused_while_held(place: &Place) {
     lockhouse.delete("s").await.unwrap();
 }
 
-/// For every call.
+/// Every call finds it unknown.
 pub async fn a_deleted_semaphore_is_unknown(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 4).await.unwrap();
@@ -111,7 +111,7 @@ pub async fn a_deleted_semaphore_is_unknown(place: &Place) {
     );
 }
 
-/// With a new capacity, nothing held, and the fence of before.
+/// A semaphore that is defined again has the new capacity and no held permits, and its fence goes on.
 pub async fn a_semaphore_comes_back_empty(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 4).await.unwrap();
@@ -128,7 +128,7 @@ pub async fn a_semaphore_comes_back_empty(place: &Place) {
     assert_eq!(lockhouse.semaphores(None, 10).await.unwrap().len(), 1);
 }
 
-/// Nothing is special in a name.
+/// No character in a name has a special meaning.
 pub async fn names_of_every_script_and_sign(place: &Place) {
     let lockhouse = place.client().await;
     let names = [
@@ -177,7 +177,7 @@ pub async fn names_of_every_script_and_sign(place: &Place) {
     }
 }
 
-/// FACTS of databases: two who insert the same missing row deadlock unless care is taken.
+/// On some databases two transactions deadlock that insert the same missing row. The store must prevent that.
 pub async fn many_definitions_of_one_name_at_once_create_it_once(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     let defines = (0..20).map(|i| if i % 2 == 0 { &one } else { &two }.define("s", 5).send());

@@ -1,4 +1,4 @@
-//! P7: per semaphore, grant order is strictly increasing fence order.
+//! P7: on one semaphore, each grant has a greater fence than the one before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -71,7 +71,7 @@ async fn next_fence(lockhouse: &Lockhouse, id: &str, semaphore: &str) -> u64 {
     request.permits[0].fence
 }
 
-/// Raises them; none through a server, which says where to do that instead.
+/// Raises the epoch. `None` through a server, which answers that this must be done at its database.
 async fn raise(lockhouse: &Lockhouse, to: Option<Epoch>) -> Option<Raised> {
     match lockhouse.raise_epoch(to).await {
         Ok(raised) => Some(raised),
@@ -82,7 +82,7 @@ async fn raise(lockhouse: &Lockhouse, to: Option<Epoch>) -> Option<Raised> {
     }
 }
 
-/// P7: those of deleted semaphores, and of names that were never there as far as the store knows.
+/// P7: also above the fences of deleted semaphores, and of names that the store does not know.
 pub async fn a_new_epoch_is_above_all_fences_of_before(place: &Place) {
     let (lockhouse, other) = (place.client().await, place.client().await);
     for name in ["deleted", "kept"] {
@@ -109,7 +109,7 @@ pub async fn a_new_epoch_is_above_all_fences_of_before(place: &Place) {
     assert!(lockhouse.verify().await.unwrap().is_empty());
 }
 
-/// P7: again is as good as once, and never back.
+/// P7: raising twice does the same as raising once, and never lowers a fence.
 pub async fn an_epoch_is_only_raised(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 9).await.unwrap();
@@ -135,7 +135,7 @@ pub async fn an_epoch_is_only_raised(place: &Place) {
     assert_eq!(last, Epoch::LAST.fence() + 1, "it goes on granting");
 }
 
-/// P7: while others create, delete and grant. All semaphores that exist when it is done are raised.
+/// P7: other clients create, delete and grant meanwhile. After the raise, all existing semaphores have the new epoch.
 pub async fn an_epoch_misses_nothing_that_is_made_meanwhile(place: &Place) {
     const MAKERS: u64 = 4;
     let lockhouse = place.client().await;

@@ -1,4 +1,5 @@
-//! Holding for longer than a moment, and coming back too late. Each has happened somewhere else.
+//! Holds that last longer than a call, and holders that come back too late. Each rule is from a defect of another lock
+//! service.
 
 use std::time::{Duration, Instant};
 
@@ -40,9 +41,8 @@ pub async fn a_permit_that_was_waited_for_longer_than_its_ttl_is_fresh(place: &P
     assert!(permit.release().await.unwrap().now);
 }
 
-/// As in solid_queue 761: a worker that was given up finished after all and released again, and a
-/// limit of 1 ran 11; and in redisson 7329 and prefect 21794, where what was released and had expired
-/// was counted twice.
+/// As in solid_queue 761: a worker that had been given up finished and released again, so a limit of 1 ran 11 jobs. And as
+/// in redisson 7329 and prefect 21794: a permit that expired and was released was counted twice.
 pub async fn a_holder_that_was_given_up_releases_nothing_when_it_comes_back(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -127,7 +127,7 @@ pub async fn a_holder_is_known_to_whoever_starts_after_it(place: &Place) {
         .unwrap();
 }
 
-/// P10: what was dropped is given back by then.
+/// P10: when `close` returns, the dropped permits are released.
 pub async fn a_client_that_closes_leaves_nothing_dropped_behind(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 30).await.unwrap();
@@ -138,7 +138,7 @@ pub async fn a_client_that_closes_leaves_nothing_dropped_behind(place: &Place) {
     assert_eq!(in_use(&two, "s").await, 0);
 }
 
-/// P8: whoever holds it under the same id goes by the TTL that it had.
+/// P8: another holder with the same id relies on the longer TTL.
 pub async fn a_repeated_ask_with_a_shorter_ttl_shortens_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();

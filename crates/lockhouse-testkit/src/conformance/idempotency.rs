@@ -1,4 +1,4 @@
-//! P5: an id stands for one ask and one grant.
+//! P5: one id has one ask and at most one grant.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lockhouse::{Code, EndReason, Refusal};
 use super::steps::{ask, grant, in_use, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
-/// P5: order, TTL and wait don't count.
+/// P5: the order of the permits, the TTL and the wait do not count.
 pub async fn the_same_ask_gives_the_same_grant(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 2).await.unwrap();
@@ -32,7 +32,7 @@ pub async fn the_same_ask_gives_the_same_grant(place: &Place) {
     assert_eq!(in_use(&one, "t").await, 2);
 }
 
-/// P5: any number of times, from any number of clients at once.
+/// P5: also if many clients send it many times at once.
 pub async fn the_same_ask_from_many_at_once_is_granted_once(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 50).await.unwrap();
@@ -100,7 +100,7 @@ pub async fn after_its_end_an_id_is_never_granted_again(place: &Place) {
     assert_eq!(in_use(&one, "s").await, 0);
 }
 
-/// P5: the same id may try again, with another ask too.
+/// P5: a later call may use the same id, also with another ask.
 pub async fn a_refused_ask_leaves_no_trace(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
@@ -115,7 +115,7 @@ pub async fn a_refused_ask_leaves_no_trace(place: &Place) {
     grant(&lockhouse, "b", &[("s", 2)]).await.unwrap();
 }
 
-/// Default collations would say otherwise.
+/// The databases' default collations compare otherwise.
 pub async fn ids_are_compared_byte_by_byte(place: &Place) {
     let lockhouse = place.client().await;
     let alike = [

@@ -1,4 +1,4 @@
-//! Listings come by pages: semaphores in byte order, requests in an order of the store's own.
+//! Listings by pages: semaphores in byte order, requests in an order that the store chooses.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lockhouse::{ExternalId, Owner, Refusal, SemaphoreName};
 use super::steps::{ask, grant, name, owned_by, refusal, with_ttl};
 use crate::place::Place;
 
-/// Bytes, not letters.
+/// The order is that of bytes, not of letters.
 pub async fn semaphores_are_listed_in_byte_order_by_pages(place: &Place) {
     let lockhouse = place.client().await;
     let mut names = [
@@ -36,7 +36,7 @@ pub async fn semaphores_are_listed_in_byte_order_by_pages(place: &Place) {
     }
 }
 
-/// By bytes, whatever characters the prefix ends with.
+/// Prefixes are compared by bytes, also if they end with a character that has no next one.
 pub async fn semaphores_are_listed_by_prefix(place: &Place) {
     let lockhouse = place.client().await;
     let mut names = [
@@ -107,7 +107,7 @@ pub async fn semaphores_are_listed_by_prefix(place: &Place) {
     assert!(listed.unwrap().is_empty());
 }
 
-/// Of one semaphore, or of all; live ones only.
+/// The live requests on one semaphore, or on all.
 pub async fn holders_are_listed_by_pages(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 20).await.unwrap();
@@ -149,7 +149,7 @@ pub async fn holders_are_listed_by_pages(place: &Place) {
     }
 }
 
-/// While others come, are renewed and go.
+/// Meanwhile other requests are granted, renewed and ended.
 pub async fn a_request_held_throughout_a_walk_is_listed_once(place: &Place) {
     let lockhouse = place.client().await;
     for semaphore in ["s", "t", "u"] {
@@ -228,7 +228,7 @@ pub async fn a_request_held_throughout_a_walk_is_listed_once(place: &Place) {
     }
 }
 
-/// Those that hold permits of others too come first, then each lists the oldest first.
+/// Requests that also hold permits of other semaphores come first. Within both parts the oldest comes first.
 pub async fn holders_of_a_semaphore_are_found_among_many_of_several(place: &Place) {
     let lockhouse = place.client().await;
     for semaphore in ["all", "a", "b"] {
@@ -340,7 +340,7 @@ pub async fn live_requests_are_listed_by_owner(place: &Place) {
     assert_eq!(refusal(refused), unknown);
 }
 
-/// Newest first, and no more than asked for.
+/// The newest change comes first, and there are no more than the limit.
 pub async fn history_is_newest_first(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("other", 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! The words of tokio's semaphore, mutexes, and readers and writers.
+//! The methods of tokio's semaphore, of mutexes, and of readers-writer locks.
 
 use futures_util::future::join;
 use lockhouse::{Capacity, Code, Lockhouse, Refusal};
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::steps::{SOON, eventually, in_use, name, refusal};
 use crate::place::Place;
 
-/// Each does what its namesake in tokio does.
+/// Each method does the same as tokio's method of that name.
 pub async fn a_handle_has_the_words_of_tokio(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
@@ -39,7 +39,7 @@ pub async fn a_handle_has_the_words_of_tokio(place: &Place) {
     assert_eq!(refusal(nowhere).code(), Code::UnknownSemaphore);
 }
 
-/// P9: relative changes from the same value at once each count.
+/// P9: several relative changes at once from the same capacity all count.
 pub async fn permits_added_at_once_all_count(place: &Place) {
     let lockhouse = place.client().await;
     let other = place.client().await;
@@ -57,7 +57,7 @@ pub async fn permits_added_at_once_all_count(place: &Place) {
     assert_eq!(s.available_permits().await.unwrap(), 8);
 }
 
-/// Made by whoever comes first; one at a time, in the order of coming.
+/// The first user creates it. One caller at a time has the lock, in the order of arrival.
 pub async fn a_mutex_is_for_one_at_a_time(place: &Place) {
     let lockhouse = place.client().await;
     let other = place.client().await;
@@ -76,7 +76,7 @@ pub async fn a_mutex_is_for_one_at_a_time(place: &Place) {
     next.release().await.unwrap();
 }
 
-/// Many make one and the same at once.
+/// Many first users at once create one semaphore.
 pub async fn a_mutex_is_made_once_by_many_at_once(place: &Place) {
     let lockhouse = place.client().await;
     let one_each = (0..20).map(|_| {
@@ -90,7 +90,7 @@ pub async fn a_mutex_is_made_once_by_many_at_once(place: &Place) {
     assert_eq!((semaphore.capacity.value(), semaphore.in_use), (1, 0));
 }
 
-/// Of two who first use one name for two kinds of lock, one is told; neither resizes the other's.
+/// If two callers first use one name for two kinds of lock, one gets an error. Neither resizes the semaphore of the other.
 pub async fn a_name_is_a_mutex_or_a_readers_writer_lock(place: &Place) {
     for nth in 0..10 {
         let (one, two) = (place.client().await, place.client().await);
@@ -112,7 +112,7 @@ pub async fn a_name_is_a_mutex_or_a_readers_writer_lock(place: &Place) {
     }
 }
 
-/// Rather than let in more than one, or fewer than all.
+/// It would let in more than one caller, or fewer than all readers.
 pub async fn a_semaphore_of_another_capacity_is_no_lock(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 5).await.unwrap();
@@ -130,7 +130,7 @@ pub async fn a_semaphore_of_another_capacity_is_no_lock(place: &Place) {
     assert_eq!((status.capacity.value(), status.in_use), (5, 0));
 }
 
-/// Closed means paused, for locks too; one that opens with another capacity is no lock.
+/// A closed lock is paused. If it opens with another capacity, waiting callers get an error.
 pub async fn a_lock_waits_while_its_semaphore_is_closed(place: &Place) {
     let (lockhouse, other) = (place.client().await, place.client().await);
     for (capacity, is_lock) in [(1, true), (2, false)] {
@@ -153,7 +153,7 @@ pub async fn a_lock_waits_while_its_semaphore_is_closed(place: &Place) {
     }
 }
 
-/// And who writes is alone.
+/// Readers hold the lock together. A writer holds it alone.
 pub async fn readers_share_and_a_writer_is_alone(place: &Place) {
     let (lockhouse, other) = (place.client().await, place.client().await);
     let (here, there) = (lockhouse.rwlock("rw"), other.rwlock("rw"));
@@ -174,7 +174,7 @@ pub async fn readers_share_and_a_writer_is_alone(place: &Place) {
     assert_eq!(refused.code(), Code::ExceedsCapacity);
 }
 
-/// P11: who comes after a writer that waits stands behind it.
+/// P11: a reader that comes after a waiting writer is served after it.
 pub async fn a_writer_is_not_starved_by_readers(place: &Place) {
     let lockhouse = place.client().await;
     let rwlock = lockhouse.rwlock("rw");

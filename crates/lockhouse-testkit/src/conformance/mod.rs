@@ -1,6 +1,6 @@
-//! The rules for every store and every way to it, one function each.
+//! The rules that a client must find kept on every store, embedded or through a server. Each rule is one function.
 //!
-//! [`conformance!`](crate::conformance!) stamps out a test for each of them on one kind of place:
+//! [`conformance!`](crate::conformance!) makes a test of each rule on one kind of place:
 //!
 //! ```text
 //! lockhouse_testkit::conformance!(sqlite, lockhouse_testkit::place::sqlite());

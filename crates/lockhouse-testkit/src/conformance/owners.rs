@@ -1,4 +1,4 @@
-//! Owners' sessions: one heartbeat keeps all, silence and goodbye free all.
+//! Owners' sessions: one heartbeat keeps all requests of the owner; silence or a goodbye ends all of them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::place::Place;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// P10: whoever wants the permits of a silent owner has them.
+/// P10: a caller that wants the permits of a silent owner gets them.
 pub async fn silence_frees_all_that_an_owner_holds(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
@@ -35,7 +35,7 @@ pub async fn silence_frees_all_that_an_owner_holds(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 3);
 }
 
-/// One heartbeat, whatever their number; and another owner's silence is none of its business.
+/// One heartbeat keeps any number of requests. Another owner's silence does not matter.
 pub async fn a_heartbeat_keeps_all_that_an_owner_holds(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 20).await.unwrap();
@@ -61,7 +61,7 @@ pub async fn a_heartbeat_keeps_all_that_an_owner_holds(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 20);
 }
 
-/// Its holds are released, and its name may come back.
+/// The requests are released, and the owner may begin a session again.
 pub async fn a_goodbye_frees_all_that_an_owner_holds(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 5).await.unwrap();
@@ -82,7 +82,7 @@ pub async fn a_goodbye_frees_all_that_an_owner_holds(place: &Place) {
     assert_eq!(lockhouse.goodbye("job").await.unwrap(), 1);
 }
 
-/// One that beats by itself, for longer than its TTL.
+/// A session that sends its heartbeats itself, for longer than its TTL.
 pub async fn a_session_keeps_what_its_owner_holds_until_its_goodbye(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 2).await.unwrap();
@@ -131,7 +131,7 @@ pub async fn a_session_that_is_dropped_frees_what_it_kept(place: &Place) {
     assert_eq!(ended.end_reason(), Some(EndReason::OwnerDead));
 }
 
-/// Another caller may hold its permits now.
+/// Another caller may hold its permits then.
 pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     let session = one.session("job", Duration::from_secs(2)).await.unwrap();
@@ -141,7 +141,7 @@ pub async fn a_session_that_another_ends_is_lost(place: &Place) {
     assert!(session.is_lost());
 }
 
-/// P10: what it would be granted would be lost already.
+/// P10: a grant to it would be lost at once.
 pub async fn a_waiter_whose_session_ends_is_granted_nothing(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("a", 1).await.unwrap();
@@ -164,7 +164,7 @@ pub async fn a_waiter_whose_session_ends_is_granted_nothing(place: &Place) {
     next.await.unwrap().release().await.unwrap();
 }
 
-/// P9, P10: whoever holds by it is told, however often they ask.
+/// P9, P10: every renewal of an ended session is refused, however often it is repeated.
 pub async fn a_session_that_has_ended_is_not_gone_on_with(place: &Place) {
     let lockhouse = place.client().await;
     let beat_on = async || lockhouse.renew_session("job", MINUTE).await;
@@ -184,8 +184,8 @@ pub async fn a_session_that_has_ended_is_not_gone_on_with(place: &Place) {
     ended().await;
 }
 
-/// Age is no reason to end what a session keeps, and it hides nothing behind it from the sweep.
-/// A server sweeps by itself.
+/// The sweep ends no request that a session keeps, however old, and finds the stale requests behind such requests. A server
+/// does the sweep itself.
 pub async fn requests_of_a_session_are_never_stale(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 701).await.unwrap();
@@ -216,7 +216,7 @@ pub async fn requests_of_a_session_are_never_stale(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 700);
 }
 
-/// Sessions are for those who have one: an owner without is never silent.
+/// An owner without a session is never silent.
 pub async fn an_owner_without_a_session_keeps_what_it_holds(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -230,7 +230,7 @@ pub async fn an_owner_without_a_session_keeps_what_it_holds(place: &Place) {
     assert!(lockhouse.find("a").await.unwrap().is_live());
 }
 
-/// More than are ended in one piece.
+/// The owner has more requests than one piece ends.
 pub async fn an_owner_of_many_is_freed_in_pieces(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1200).await.unwrap();

@@ -1,4 +1,4 @@
-//! Slots: each is of one live permit.
+//! Slots: exactly one live permit holds each taken slot.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The steps that many rules take.
+//! Steps that many rules share.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
-/// The semaphore is created in the commit that grants, and says what made it.
+/// The commit that grants creates the semaphore, whose status names the template.
 pub async fn a_template_creates_a_semaphore_on_its_first_grant(place: &Place) {
     let lockhouse = place.client().await;
     let (template, created) = lockhouse.template("customer/*", 2).send().await.unwrap();
@@ -48,7 +48,7 @@ pub async fn a_refused_ask_creates_no_semaphore(place: &Place) {
     assert_eq!(unknown.code(), Code::UnknownSemaphore);
 }
 
-/// Two processes that are the first at once end with one row, and no error.
+/// Two processes that are first at the same time create one row, and get no error.
 pub async fn a_semaphore_of_a_template_is_created_once_by_many_at_once(place: &Place) {
     let one = place.client().await;
     one.template("customer/*", 5).await.unwrap();
@@ -74,7 +74,7 @@ pub async fn a_semaphore_of_a_template_is_created_once_by_many_at_once(place: &P
     }
 }
 
-/// `*` is for all names; the longest prefix wins.
+/// `*` matches all names. Of several templates that match, the one with the longest prefix applies.
 pub async fn the_template_with_the_longest_prefix_creates_the_semaphore(place: &Place) {
     let lockhouse = place.client().await;
     for (pattern, capacity) in [("*", 1), ("customer/*", 2), ("customer/big-*", 3)] {
@@ -87,7 +87,7 @@ pub async fn the_template_with_the_longest_prefix_creates_the_semaphore(place: &
     }
 }
 
-/// Templates are listed by pages, changed, and deleted; what they made stays.
+/// Templates are listed by pages, changed and deleted. Their semaphores stay.
 pub async fn templates_are_listed_and_deleted(place: &Place) {
     let lockhouse = place.client().await;
     for pattern in ["b/*", "a/*", "c/*"] {
@@ -122,7 +122,7 @@ pub async fn templates_are_listed_and_deleted(place: &Place) {
     assert_eq!(unknown.code(), Code::UnknownSemaphore);
 }
 
-/// In batches, with a line in the history of each; those that were resized by hand stay as they are.
+/// It does so in batches, with a row in the history of each. Semaphores that were resized by hand keep their capacity.
 pub async fn a_template_that_is_resized_resizes_its_semaphores(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.template("customer/*", 1).await.unwrap();
@@ -164,7 +164,7 @@ pub async fn a_template_that_is_resized_resizes_its_semaphores(place: &Place) {
         .unwrap();
 }
 
-/// P7: what comes back begins above every fence that was handed out.
+/// P7: if its name is used again, its fences begin above every fence that was handed out.
 pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
     let lockhouse = place.client().await;
     let idle = Duration::from_millis(1);
@@ -230,8 +230,7 @@ pub async fn locks_work_on_names_of_a_template(place: &Place) {
     other.release().await.unwrap();
 }
 
-/// P11: one who waits for a semaphore of a template is granted on it when permits come back, also where it has no row
-/// yet.
+/// P11: a waiter for a semaphore of a template is granted when permits return, also if the semaphore has no row yet.
 pub async fn a_waiter_for_a_semaphore_of_a_template_is_granted(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.template("customer/*", 1).await.unwrap();
@@ -251,7 +250,8 @@ pub async fn a_waiter_for_a_semaphore_of_a_template_is_granted(place: &Place) {
     assert_eq!(in_use(&lockhouse, "customer/new").await, 1);
 }
 
-/// P11: a waiter that lacks room on a semaphore of a template keeps its place, and reserves nothing on its others.
+/// P11: a waiter that lacks room on a semaphore of a template keeps its place, and reserves nothing on its other
+/// semaphores.
 pub async fn a_saturated_key_holds_up_nobody_on_others(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.template("customer/*", 2).await.unwrap();

@@ -36,7 +36,7 @@ fn named<'a>(tokens: &'a [Token], name: &str) -> &'a Token {
     tokens.find(|token| token.name.as_str() == name).unwrap()
 }
 
-/// A token has its name, its grants and its times until another of the name is made.
+/// A token keeps its name, its grants and its times until another token of its name is created.
 pub async fn tokens_are_made_listed_and_revoked(place: &Place) {
     let (lockhouse, secret) = administrator(place).await;
     let grants: [TokenGrant; 2] = [
@@ -89,7 +89,7 @@ pub async fn tokens_are_made_listed_and_revoked(place: &Place) {
     }
 }
 
-/// A token that has expired makes room for another of its name.
+/// A new token may have the name of one that has expired.
 pub async fn an_expired_token_can_be_replaced(place: &Place) {
     let (lockhouse, _) = administrator(place).await;
     let grants = [TokenGrant::on_all(Verb::Read)];

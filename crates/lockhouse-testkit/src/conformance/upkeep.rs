@@ -1,4 +1,4 @@
-//! Ends by time, by force, or by a condition.
+//! Ends of requests by time, by force, or by a condition.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use lockhouse::{EndReason, Refusal};
 use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal, with_ttl};
 use crate::place::Place;
 
-/// P10: within its TTL plus a second, once somebody wants them.
+/// P10: the permits return within the TTL plus a second, if a caller wants them.
 pub async fn a_dead_holders_permits_are_there_for_whoever_wants_them(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
@@ -34,7 +34,7 @@ pub async fn a_dead_holders_permits_are_there_for_whoever_wants_them(place: &Pla
     assert_eq!(in_use(&lockhouse, "t").await, 0, "all of it came back");
 }
 
-/// Nothing is held by what has lapsed.
+/// Lapsed permits count as free.
 pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -48,8 +48,8 @@ pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) 
     assert_eq!(ended.end_reason(), Some(EndReason::Expired));
 }
 
-/// P8: a grant that expired before the store answered is no grant. As in node-redlock 296, and in
-/// etcd 11456 and 9921: what was granted had expired already.
+/// P8: a grant that expired before the store answered is not reported as a grant. As in node-redlock 296, and in etcd 11456
+/// and 9921: callers got grants that had expired already.
 pub async fn a_grant_is_never_returned_that_had_expired(place: &Place) {
     let late = place.late_client(Duration::from_millis(300)).await;
     late.define("s", 100).await.unwrap();
@@ -67,7 +67,7 @@ pub async fn a_grant_is_never_returned_that_had_expired(place: &Place) {
     assert!(now && request.is_live());
 }
 
-/// Anybody's hold, with who did it.
+/// Force ends any owner's hold, and the request keeps the name of the caller.
 pub async fn force_ends_a_hold_and_says_who(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
@@ -86,7 +86,7 @@ pub async fn force_ends_a_hold_and_says_who(place: &Place) {
     grant(&one, "b", &[("s", 1)]).await.unwrap();
 }
 
-/// P3: the holder, a stranger, or the owner who says goodbye; nobody where time ended it.
+/// P3: the request has the name of the holder, of another caller, or of the owner that said goodbye; none if time ended it.
 pub async fn a_release_says_who_released(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 9).await.unwrap();
@@ -136,7 +136,7 @@ pub async fn a_release_says_who_released(place: &Place) {
     assert_eq!(by("expired").await, None);
 }
 
-/// P10, P12: where nobody does the upkeep, what nobody asks for does not stay for ever either.
+/// P10, P12: lapsed requests also end where no process does the upkeep and no caller wants their permits.
 pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("full", 1).await.unwrap();
@@ -157,7 +157,7 @@ pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Pla
     assert_eq!(ended.end_reason(), Some(EndReason::Expired));
 }
 
-/// Of two who change it from the same value, one is told to look again.
+/// Of two callers that resize from the same capacity, one is refused and must read it again.
 pub async fn a_conditional_resize_that_lost_is_refused(place: &Place) {
     let lockhouse = place.client().await;
     let missing = refusal(lockhouse.define("s", 1).expected(0).await);
@@ -180,8 +180,8 @@ pub async fn a_conditional_resize_that_lost_is_refused(place: &Place) {
     assert_eq!(lockhouse.history("s", 10).await.unwrap().len(), 1);
 }
 
-/// One round ends what is due, deletes what is past, and leaves the rest; and the rows add up. A
-/// server sees to that itself, so there this only sees that its client is told so.
+/// One round ends the due requests, deletes the old rows, and leaves the rest. Afterwards the rows are consistent. A server
+/// does its own upkeep, so there the client must get an error that says so.
 pub async fn upkeep_ends_what_is_due_and_nothing_else(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 10).await.unwrap();

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::steps::{SOON, ask, eventually, grant, in_use, name, refusal};
 use crate::place::Place;
 
-/// Through the same client, and through another.
+/// The release comes through the same client, and through another one.
 pub async fn a_waiter_is_granted_when_permits_are_released(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
@@ -31,7 +31,7 @@ pub async fn a_waiter_is_granted_when_permits_are_released(place: &Place) {
     assert_eq!(in_use(&one, "s").await, 1);
 }
 
-/// A resize makes room too.
+/// A resize makes room, as a release does.
 pub async fn a_waiter_is_granted_when_the_capacity_grows(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -49,7 +49,7 @@ pub async fn a_waiter_is_granted_when_the_capacity_grows(place: &Place) {
     assert_eq!(in_use(&lockhouse, "s").await, 2);
 }
 
-/// P5, P10: the same id may try again.
+/// P5, P10: a later call may use the same id.
 pub async fn a_wait_ends_in_time_and_holds_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -69,7 +69,7 @@ pub async fn a_wait_ends_in_time_and_holds_nothing(place: &Place) {
     grant(&lockhouse, "b", &[("s", 1)]).await.unwrap();
 }
 
-/// On each semaphore that it waits for.
+/// A waiter counts on each semaphore that it waits for.
 pub async fn waiters_are_counted(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -98,7 +98,7 @@ pub async fn waiters_are_counted(place: &Place) {
     );
 }
 
-/// P10: a request that its caller gave up on is not granted, or ends by itself.
+/// P10: an ask whose caller has given up is not granted, or its grant ends by itself.
 pub async fn giving_up_a_wait_leaves_nothing(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -124,7 +124,7 @@ pub async fn giving_up_a_wait_leaves_nothing(place: &Place) {
     grant(&lockhouse, "b", &[("s", 1)]).await.unwrap();
 }
 
-/// However many wait, each release serves the next, and nobody is told that the store is down.
+/// Each release serves the next waiter, however many wait, and no waiter gets the error that the store is down.
 pub async fn a_crowd_that_waits_is_served(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
@@ -139,7 +139,7 @@ pub async fn a_crowd_that_waits_is_served(place: &Place) {
 
 type Call = JoinHandle<Result<(Request, bool), Error>>;
 
-/// A call that waits, as one of `place` on the first semaphore that it names.
+/// A call of `place` that waits in the line of the first semaphore that it names.
 async fn in_line(lockhouse: &Lockhouse, ask: Ask, place: u32) -> Call {
     let on = ask.permits().next().unwrap().0.clone();
     let waiting = tokio::spawn({
@@ -175,7 +175,7 @@ pub async fn the_first_waiter_is_served_first(place: &Place) {
     }
 }
 
-/// P11: nor by those who ask for another of its semaphores, or only once.
+/// P11: neither do asks for another of its semaphores, nor asks without a wait.
 pub async fn small_asks_do_not_overtake_a_large_one(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 3).await.unwrap();
@@ -199,7 +199,7 @@ pub async fn small_asks_do_not_overtake_a_large_one(place: &Place) {
     assert_eq!(fence(small).await, 3);
 }
 
-/// P11: within one priority first come, first served.
+/// P11: within one priority, waiters are served in the order of arrival.
 pub async fn a_higher_priority_comes_first(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
@@ -220,7 +220,7 @@ pub async fn a_higher_priority_comes_first(place: &Place) {
     low.await.unwrap().unwrap();
 }
 
-/// A closed semaphore is paused: asks that wait are granted when it opens, through any client.
+/// A closed semaphore is paused. Asks that wait are granted when it opens, through any client.
 pub async fn asks_wait_while_the_semaphore_is_closed(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
@@ -244,7 +244,7 @@ pub async fn asks_wait_while_the_semaphore_is_closed(place: &Place) {
     new.await.unwrap().unwrap();
 }
 
-/// P11: a waiter that lacks a closed semaphore reserves nothing on the others that it wants.
+/// P11: a waiter for a closed semaphore reserves nothing on its other semaphores.
 pub async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("closed", 0).await.unwrap();
@@ -258,7 +258,7 @@ pub async fn a_waiter_on_a_closed_semaphore_holds_up_nobody_on_others(place: &Pl
     both.await.unwrap().unwrap();
 }
 
-/// Through whichever client it is deleted.
+/// Any client may delete the semaphore.
 pub async fn a_waiter_is_refused_when_its_semaphore_is_deleted(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("held", 1).await.unwrap();
@@ -272,8 +272,8 @@ pub async fn a_waiter_is_refused_when_its_semaphore_is_deleted(place: &Place) {
     }
 }
 
-/// P10, as in curator 835, 982 and 855: an interrupted acquire left an orphan, and no lease ever
-/// again. Callers that give up at any moment, while permits come and go.
+/// P10, as in curator 835, 982 and 855: an interrupted acquire left an orphan, and no lease was granted any more. Here
+/// callers give up at any moment, while permits are granted and released.
 pub async fn interrupted_waits_leave_no_orphan(place: &Place) {
     let lockhouse = place.client().await;
     lockhouse.define("s", 2).await.unwrap();
@@ -308,8 +308,8 @@ pub async fn interrupted_waits_leave_no_orphan(place: &Place) {
     all.release().await.unwrap();
 }
 
-/// As in redisson 6664 and 5762, and prefect 23183: a waiter slept on though permits were free.
-/// They come back in the very moment in which somebody begins to wait, through either client.
+/// As in redisson 6664 and 5762, and prefect 23183: a waiter slept though permits were free. Here permits return at the
+/// very moment at which a call begins to wait, through either client.
 pub async fn no_waiter_sleeps_while_there_is_room(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 2).await.unwrap();
@@ -335,8 +335,8 @@ pub async fn no_waiter_sleeps_while_there_is_room(place: &Place) {
     }
 }
 
-/// As in consul 1006: handover took up to 5 s. Through another client too, which only finds out by
-/// looking.
+/// As in consul 1006: a handover took up to 5 s. The release also comes through another client, which the waiter finds out
+/// by polling.
 pub async fn handing_over_takes_no_seconds(place: &Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();

@@ -1,4 +1,4 @@
-//! Waiters at several clients, each with an engine of its own (P11).
+//! Waiters at several clients, each with a separate engine (P11).
 
 use std::time::Duration;
 

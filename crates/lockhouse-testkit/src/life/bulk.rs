@@ -1,4 +1,4 @@
-//! Very many rows at once, as the store would have written them.
+//! Writes very many rows at once, with the same content as if the store had written them.
 
 use crate::database::Database;
 

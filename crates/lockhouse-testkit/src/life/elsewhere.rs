@@ -1,8 +1,8 @@
-//! A refusal costs the same whatever has lapsed on another semaphore and was not swept (P12).
+//! The cost of a refusal does not depend on how many requests have lapsed on another semaphore and were not swept (P12).
 //!
-//! One semaphore is full. A caller asks for it again and again and is refused, in two stores in turn: one that
-//! is otherwise empty, and one with very many requests on another semaphore that have expired, or whose owners
-//! fell silent. Other load on the machine disturbs both.
+//! One semaphore is full. A caller asks for it repeatedly and is refused, in two stores in turn. One store is otherwise
+//! empty. The other has very many requests on another semaphore that have expired, or whose owners fell silent. Other load
+//! on the machine affects both stores.
 
 use std::time::Duration;
 

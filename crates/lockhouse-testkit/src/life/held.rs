@@ -1,8 +1,8 @@
-//! A sweep finds what is due among very many that are held, and scans nothing (P12).
+//! A sweep finds the due requests among very many held ones without a scan (P12).
 //!
-//! A third of them has a time to live that goes on, a third is kept by sessions of their owners, for
-//! longer than staleness allows, and a third is young. Among them are some that have expired, and
-//! some that are stale. Beside it, in the same run, all rows are counted: what a scan would cost.
+//! A third of the requests has a TTL that has not passed. Sessions of their owners keep another third, for longer than the
+//! staleness limit. The last third is young. Some further requests have expired, and some are stale. For comparison, the
+//! same run counts all rows, which costs as much as a scan.
 
 use std::time::Duration;
 

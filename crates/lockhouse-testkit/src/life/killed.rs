@@ -1,7 +1,7 @@
-//! Holders are killed all at once while others wait for what they hold (P1, P10).
+//! All holders are killed at once while others wait for their permits (P1, P10).
 //!
-//! Every time is the store's own, from its rows: when the killed holders' requests expired, and
-//! when those who waited were granted theirs.
+//! Every time is by the store's clock, from its rows: the expiry of the killed holders' requests, and the grants of the
+//! waiters.
 
 use std::path::Path;
 use std::time::Duration;

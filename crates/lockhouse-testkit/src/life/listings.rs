@@ -1,7 +1,7 @@
-//! A page of a listing costs what the page holds, however many requests are live.
+//! The cost of a page of a listing depends on the page's rows, and not on how many requests are live.
 //!
-//! One semaphore is held by very many requests, another by one. A client of a server reads pages, and, to compare, the state
-//! of a semaphore, which is one row.
+//! Very many requests hold one semaphore, and one request holds another. A client of a server reads pages, and for
+//! comparison the state of a semaphore, which is one row.
 
 use std::future::pending;
 

@@ -1,9 +1,8 @@
-//! The whole life of permits, at the sizes that operators meet: holders that are killed, an owner
-//! of thousands that falls silent, a million rows of the past, a million held, and a long run of everything at once.
+//! Long runs over the whole life of permits, at the sizes that operators meet: killed holders, an owner of thousands of
+//! requests that falls silent, a million ended requests, a million held ones, and a mix of everything.
 //!
-//! Each run checks what must be true, and panics where it is not; what it measured it reports
-//! beside its target. `bin/life.rs` does them by hand at full size, `tests/life.rs` each time at a
-//! small one.
+//! Each run checks what must be true, and panics otherwise. It reports each measurement beside its target. `bin/life.rs`
+//! does the runs at full size, when somebody starts it. `tests/life.rs` does them at a small size with the other tests.
 
 mod bulk;
 pub mod elsewhere;

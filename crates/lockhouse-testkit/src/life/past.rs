@@ -1,7 +1,7 @@
-//! The past is purged while clients acquire and release, who should hardly notice (P12).
+//! The upkeep purges ended requests while clients acquire and release, and hardly slows them down (P12).
 //!
-//! Rounds with the upkeep's purge and rounds without it take turns in one run, so that a machine
-//! that is slower for a while is so for both; the medians over the rounds are compared.
+//! Rounds with the purge and rounds without it alternate in one run, so that a machine which is slow for a while affects
+//! both. The run compares the medians over the rounds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Processes of the runs: each is the `life` program once more, doing one small thing.
+//! The processes of the runs. Each is the `life` program again, with one small task.
 
 use std::io::BufRead as _;
 use std::path::Path;

@@ -1,8 +1,7 @@
-//! One owner holds thousands of permits by one heartbeat, and falls silent (P3, P10, P12).
+//! One owner keeps thousands of permits by one heartbeat, and falls silent (P3, P10, P12).
 //!
-//! Triggers in the database count the rows that a heartbeat writes. Meanwhile another caller
-//! acquires and releases on another semaphore, and must hardly notice that thousands of permits are
-//! freed.
+//! Triggers in the database count the rows that a heartbeat writes. Meanwhile another caller acquires and releases on
+//! another semaphore. The end of thousands of requests must hardly slow it down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

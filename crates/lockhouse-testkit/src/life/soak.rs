@@ -1,6 +1,6 @@
-//! Everything at once, for as long as you like: processes acquire and release, renew and abandon,
-//! keep owners alive and let them fall silent, resize, delete, force and purge; now and then one is
-//! killed. All the while the rows are read, and must keep P1, P2, P3, P7 and P8.
+//! All operations at once, for any time: processes acquire and release, renew and abandon, send heartbeats and stop sending
+//! them, resize, delete, force and purge. Now and then the run kills one. Meanwhile it reads the rows, which must keep P1, P2,
+//! P3, P7 and P8.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Windows of a history in which answers were lost, of what is held without a time to live.
+//! Windows of a history in which answers were lost, for semaphores whose permits have no TTL.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The windows of a history, and whether the calls of each have an order.
+//! Splits a history into windows, and checks whether the calls of each window have an order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

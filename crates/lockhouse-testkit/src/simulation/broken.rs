@@ -1,4 +1,4 @@
-//! Stores that are broken on purpose, in ways that the checks must find.
+//! Stores that are broken on purpose. The checks of the simulation must find each break.
 
 mod breaks;
 mod keys;

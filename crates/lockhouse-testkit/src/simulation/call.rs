@@ -1,7 +1,7 @@
-//! Compares the answers to callers with the book: no answer may be false.
+//! Compares the answers to callers with the book (the [ledger](super::ledger)): no answer may be false.
 //!
-//! A call that went away, or was told that its fate is unknown, may still take effect: of its
-//! request less can be said from then on. So too of a request on which several calls are under way.
+//! A call that was dropped, or whose outcome is unknown, may still take effect. From then on the check accepts more states
+//! of its request. The same holds for a request on which several calls are under way.
 
 use std::sync::Arc;
 

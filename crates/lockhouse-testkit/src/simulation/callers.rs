@@ -1,4 +1,4 @@
-//! The callers.
+//! The callers of a run.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Drawing a run from its seed.
+//! Draws the plan of a run from its seed.
 
 use fastrand::Rng;
 use lockhouse::store::Kind;

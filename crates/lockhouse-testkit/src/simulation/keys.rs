@@ -1,4 +1,4 @@
-//! Keys: semaphores of a template, as a waiter stands in the lines of those only while it lacks one (P11).
+//! Keys: semaphores of a template. A waiter that lacks a key stands only in the lines of the keys that it lacks (P11).
 
 use lockhouse::{Ask, Count, SemaphoreName, Timestamp};
 

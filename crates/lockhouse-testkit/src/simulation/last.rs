@@ -1,5 +1,4 @@
-//! The end of a run: no fault befalls anybody any more, and time passes. Then whoever wants permits
-//! must get them, and nothing may be left.
+//! The end of a run: no more faults, and time passes. All waiters must then get their permits, and nothing may stay held.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The book: the state that the store must have, kept in commit order from its answers.
+//! The book, or ledger: the state that the store must have, kept in commit order from its answers.
 //!
-//! Every outcome is held against the book before it is entered, one command after the other, and the
-//! rows against the book after every commit.
+//! Each outcome is compared with the book before it is entered, one command after the other. After every commit the rows
+//! are compared with the book.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,14 +1,13 @@
-//! The engine over a store in memory, under virtual time: a seed is a run that can be repeated.
+//! Simulation: runs the engine over a store in memory under virtual time. The same seed gives the same run.
 //!
-//! Everything that happens is drawn from the seed beforehand: several servers on one store, callers
-//! of all kinds, and what goes wrong between servers and store. The run itself is one thread on
-//! paused time: whatever draws at random (the engine's jitter, the store's delays) draws from the
-//! thread's generator, which is set by the seed. So a seed gives the same run every time, and a run
-//! that fails is repeated with fewer and fewer of its steps, until only those are left that it takes.
+//! The plan of a run is drawn from the seed before it begins: several servers on one store, callers of all kinds, and the
+//! faults between servers and store. The run is one thread with paused time. All random draws in it (the engine's jitter,
+//! the store's delays) use the thread's generator, which the seed sets. So a run can be repeated. A run that fails is
+//! repeated with fewer and fewer steps, until every step that is left is needed for the failure.
 //!
-//! It checks the store's answers and rows at every commit against a book that is kept by hand, and
-//! the answer to every caller against the same book. It also checks that all calls are answered in
-//! time and served in turn, and that nothing is left in the end.
+//! At every commit the simulation compares the store's answers and rows with a book that it keeps (`ledger`). It compares
+//! each caller's answer with the same book. It also checks that all calls are answered in time and served in turn, and that
+//! nothing stays held at the end.
 
 mod answers;
 mod broken;

@@ -1,6 +1,6 @@
 //! The plan of a run: all events and their times are drawn before it begins.
 //!
-//! So a run can be repeated with some of its steps left out, and a run that fails can be made short.
+//! So a run can be repeated without some of its steps, and a run that fails can be shortened.
 
 use std::fmt;
 

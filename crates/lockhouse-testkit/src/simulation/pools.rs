@@ -1,4 +1,4 @@
-//! The book of semaphores: what each of them has and holds, and the template that creates some of them.
+//! The part of the book about semaphores: their capacity and permits, and the template that creates some of them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Making a run that fails short: steps are left out, as long as it still fails in the same way.
+//! Shortens a run that fails: leaves out steps as long as it still fails in the same way.
 
 use super::plan::Plan;
 

@@ -1,4 +1,4 @@
-//! One server's way to the store: slow, and at times broken.
+//! The connection of one server to the store, which is slow and sometimes fails.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The waiters of each server, and the order in which they were served (P10, P11).
 //!
-//! A waiter that lacks one of its keys, which are semaphores of a template, stands in the lines of those only (`keys`).
+//! A waiter that lacks some of its keys, which are semaphores of a template, stands only in the lines of those (`keys`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

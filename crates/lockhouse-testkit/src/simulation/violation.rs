@@ -1,4 +1,4 @@
-//! A promise that was broken, and how it is found.
+//! A broken promise, and how the run reports it.
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

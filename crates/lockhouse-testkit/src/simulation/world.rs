@@ -1,5 +1,4 @@
-//! The state that all servers of a run share: the store's rows, its clock and its locks, and the
-//! book of decisions.
+//! The state that all servers of a run share: the store's rows, its clock, its locks, and the book.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

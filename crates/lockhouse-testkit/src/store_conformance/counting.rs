@@ -8,7 +8,7 @@ use lockhouse_core::Recounted;
 use super::words::*;
 use crate::place::Place;
 
-/// `a` with two live permits and one that came back, `b` with one, one without any, and one that was deleted.
+/// `a` with two live permits and one that ended, `b` with one live permit, a semaphore without any, and a deleted one.
 async fn held(place: &Place) -> Store {
     let store = place.store().await;
     let commands = [
@@ -60,7 +60,7 @@ pub async fn a_recount_is_what_the_permits_add_up_to(place: &Place) {
     }
 }
 
-/// P2: no count falls between two batches.
+/// P2: a recount is never from between two batches.
 pub async fn a_recount_sees_one_moment_beside_other_calls(place: &Place) {
     let store = held(place).await;
     let callers = (0..4).map(|caller| {

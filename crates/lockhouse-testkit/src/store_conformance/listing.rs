@@ -6,7 +6,7 @@ use lockhouse_core::store::{Holders, Page};
 use super::words::*;
 use crate::place::Place;
 
-/// Those that are deleted have no place among those that exist, and keep theirs among all.
+/// Deleted semaphores are not listed among those that exist, and stay listed among all.
 pub async fn deleted_semaphores_are_listed_among_all_that_ever_were(place: &Place) {
     let store = place.store().await;
     let names = ["Z", "a", "a b", "b", "é"];
@@ -35,7 +35,7 @@ pub async fn deleted_semaphores_are_listed_among_all_that_ever_were(place: &Plac
     assert_eq!(ever, expected);
 }
 
-/// Each request that matches is on exactly one page, whole, and no other is on any.
+/// Each request that matches is on exactly one page, with all its permits. No other request is on any page.
 pub async fn live_requests_are_listed_by_pages_and_filters(place: &Place) {
     let store = place.store().await;
     let mut commands = vec![define("a", 99), define("b", 99), define("none", 9)];

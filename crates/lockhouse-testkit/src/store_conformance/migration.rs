@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::words::*;
 use crate::place::Place;
 
-/// From several processes.
+/// Several processes migrate.
 pub async fn many_migrations_at_once_leave_one_schema(place: &Place) {
     let stores: Vec<_> = (0..4).map(|_| place.unmigrated_store()).collect();
     let migrations = stores.iter().cloned();
@@ -40,7 +40,7 @@ pub async fn a_migration_keeps_what_is_there(place: &Place) {
     );
 }
 
-/// It names nothing that was not asked for. A store without notifications never answers.
+/// A notification names only semaphores that the call asked for. A store without notifications never answers.
 pub async fn a_notification_that_is_dropped_leaves_the_store_usable(place: &Place) {
     let (store, other) = (place.store().await, place.store().await);
     run(&store, [define("a", 1), acquire("x0", &["a"])]).await;

@@ -1,8 +1,8 @@
-//! The rules of every store for direct calls of its traits, one function a rule. [`conformance`](mod@crate::conformance) sees them
-//! through a client only, and a client never calls twice or out of turn.
+//! The rules of every store for direct calls of its traits, one function for each rule. The rules of
+//! [`conformance`](mod@crate::conformance) use a store only through a client, which never calls twice or out of turn.
 //!
-//! [`store_conformance!`](crate::store_conformance!) stamps out a test for each rule on one store. Rules make rows old by
-//! short times to live, and by ages that begin between two calls, so that they need no access to the rows.
+//! [`store_conformance!`](crate::store_conformance!) makes a test of each rule on one store. The rules need no access to the
+//! rows: they make rows old by short TTLs, and by ages that begin between two calls.
 
 mod counting;
 mod listing;
@@ -25,7 +25,7 @@ pub use tokens::*;
 
 use crate::conformance::rules_in;
 
-/// Stamps out the suite on one store, as a module of tests.
+/// Makes a module of tests: each rule of the suite on one store.
 #[macro_export]
 macro_rules! store_conformance {
     ($name:ident, $place:expr) => {

@@ -6,7 +6,7 @@ use lockhouse_core::{Cause, EndReason, Owner, Reply};
 use super::words::*;
 use crate::place::Place;
 
-/// By pages; neither ended requests nor sessions count.
+/// The listing is by pages. Ended requests and sessions do not count.
 pub async fn owners_of_live_requests_are_listed_once_in_byte_order(place: &Place) {
     let store = place.store().await;
     let mut owners = ["b", "B", "ä", "a", "a b", "🚀", "~", "é", "ZZ"];
@@ -38,7 +38,7 @@ pub async fn owners_of_live_requests_are_listed_once_in_byte_order(place: &Place
     assert!(store.owners(&first(0)).await.unwrap().is_empty());
 }
 
-/// P10: an owner that was heard again keeps what it holds.
+/// P10: an owner that has sent a heartbeat meanwhile keeps its requests.
 pub async fn a_session_is_checked_again_before_its_owners_request_ends(place: &Place) {
     let store = place.store().await;
     run(

@@ -13,7 +13,7 @@ const ALL_REQUESTS: Purge = Purge::Requests {
     age: Duration::ZERO,
 };
 
-/// `count` requests `r0`… on `a` and `b` that ended one after the other, the first earliest, and `live`.
+/// `count` requests `r0`… on `a` and `b` that ended one after the other, the first one earliest; and `live`.
 async fn ended(place: &Place, count: usize) -> Store {
     let store = place.store().await;
     let live = acquire("live", &["a", "b"]);
@@ -36,7 +36,7 @@ async fn is_right(store: &Store) {
     assert!(findings.is_empty(), "{findings:?}");
 }
 
-/// P2: with their permits; live ones stay, as do those that ended since.
+/// P2: their permits are deleted with them. Live requests stay, and so do those that ended later.
 pub async fn requests_that_ended_before_an_age_are_purged(place: &Place) {
     let store = ended(place, 3).await;
     let between = Between::calls().await;
@@ -108,7 +108,7 @@ pub async fn capacity_changes_before_an_age_are_purged(place: &Place) {
     assert_eq!(left().await, [6, 5]);
 }
 
-/// P10: a session is what ends the requests of its silent owner.
+/// P10: the requests of a silent owner end only because of its session, so the session must stay.
 pub async fn lapsed_sessions_are_purged_unless_their_owner_holds_something(place: &Place) {
     let store = place.store().await;
     let owners = ["held", "holds", "never held", "goes on"];

@@ -1,4 +1,4 @@
-//! [`WaitingList`](lockhouse_core::store::WaitingList): the lists of waiters that processes show.
+//! [`WaitingList`](lockhouse_core::store::WaitingList): the lists of waiters that processes publish.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn waiter(external_id: &str, waited: Duration) -> ShownWaiter {
     }
 }
 
-/// The ids that each process shows for `semaphore`.
+/// The ids that each process publishes for `semaphore`.
 async fn shown(store: &Store, semaphore: &str) -> Vec<(ProcessId, String)> {
     let shown = store.shown(&name(semaphore)).await.unwrap();
     let ids = |waiters: Vec<Waiter>| {
@@ -34,7 +34,7 @@ async fn shown(store: &Store, semaphore: &str) -> Vec<(ProcessId, String)> {
     all
 }
 
-/// P11: in the order in which the process shows them, with the time of their arrival by the store's clock.
+/// P11: the waiters are in the order in which the process published them, with their times of arrival by the store's clock.
 pub async fn a_process_shows_replaces_and_deletes_its_waiters(place: &Place) {
     let store = place.store().await;
     run(&store, [define("a", 1), define("b", 1)]).await;

@@ -11,7 +11,8 @@ use crate::place::Place;
 
 const LAPSED: Due<'_> = Due::Lapsed { on: None };
 
-/// On `a`, on `b` and on both: live requests, and such as have expired, whose owner is silent, or both; `c` has none.
+/// Requests on `a`, on `b` and on both: live ones, expired ones, ones of a silent owner, and ones that are both. `c` has
+/// none.
 async fn various(place: &Place) -> Store {
     let store = place.store().await;
     let mut commands = vec![define("a", 999), define("b", 999), define("c", 999)];
@@ -51,7 +52,7 @@ fn lapsed_of(those: &[&str]) -> Vec<String> {
     ids
 }
 
-/// P10: each once, whole, with all its permits.
+/// P10: each is found once, with all its permits.
 pub async fn lapsed_requests_are_found_by_their_time_and_their_owners_session(place: &Place) {
     let store = various(place).await;
     let due = store.due(LAPSED, ALL).await.unwrap();
@@ -138,7 +139,8 @@ pub async fn live_requests_of_an_owner_are_found(place: &Place) {
     assert_eq!(owned("no session").await, "a-endless b-endless");
 }
 
-/// Those of a silent owner and of one without a session are; those that a session keeps, or that have a time to live, are not.
+/// Requests of a silent owner and of an owner without a session are stale. Requests that a session keeps, or that have a
+/// TTL, are not.
 pub async fn the_oldest_requests_without_a_ttl_are_stale(place: &Place) {
     let store = various(place).await;
     let between = Between::calls().await;
@@ -164,7 +166,7 @@ pub async fn the_oldest_requests_without_a_ttl_are_stale(place: &Place) {
     }
 }
 
-/// Those of one moment are looked at together, and those that a session keeps are passed.
+/// Requests of one moment are read together. Requests that a session keeps are skipped.
 pub async fn stale_requests_are_found_piece_by_piece(place: &Place) {
     let store = place.store().await;
     let mut commands = vec![define("a", 999), heartbeat("heard", 600_000)];

@@ -22,7 +22,7 @@ async fn listed(store: &dyn FullStore, after: Option<&TokenName>, limit: u32) ->
     store.tokens(&Page { after, limit }).await.unwrap()
 }
 
-/// Revoked and expired ones stay listed until then. Asked again, as its answer was lost, a call says the same.
+/// Revoked and expired tokens stay listed until then. A call that is repeated after a lost answer gets the same answer.
 pub async fn a_token_is_replaced_only_after_its_end(place: &Place) {
     let store = place.store().await;
     let made = store.add_token(&token("b", 1)).await.unwrap().unwrap();
@@ -62,7 +62,7 @@ pub async fn a_token_is_replaced_only_after_its_end(place: &Place) {
     assert_eq!(digests().await, [(3, false), (4, false)]);
 }
 
-/// In byte order of their names, a revoked one like the others.
+/// They are in byte order of their names, revoked ones included.
 pub async fn tokens_are_listed_page_by_page(place: &Place) {
     let store = place.store().await;
     let names = ["B", "a", "a b", "b", "é"];

@@ -1,4 +1,4 @@
-//! The words that the rules speak.
+//! Short functions that make names, asks, commands and batches for the rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep};
 
 pub(super) type Store = Arc<dyn FullStore>;
 
-/// More than any rule keeps.
+/// A page limit above the number of rows of any rule.
 pub(super) const ALL: u32 = 999;
 
-/// Longer than any rule takes.
+/// An age or a TTL longer than any rule takes.
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
 pub(super) fn name(text: &str) -> SemaphoreName {
@@ -40,12 +40,12 @@ pub(super) fn delete(semaphore: &str) -> Command {
     Command::Delete { name }
 }
 
-/// An ask for one permit on each of `semaphores`, without an owner and without a time to live.
+/// An ask for one permit on each of `semaphores`, without an owner and without a TTL.
 pub(super) fn acquire(external_id: &str, semaphores: &[&str]) -> Command {
     acquire_for(external_id, semaphores, None, None)
 }
 
-/// The same for an owner and for a time, if they are given.
+/// An [`acquire`] with an owner and a TTL, if they are given.
 pub(super) fn acquire_for(
     external_id: &str,
     semaphores: &[&str],
@@ -82,7 +82,7 @@ pub(super) fn goodbye(of: &str) -> Command {
     Command::Goodbye { owner: owner(of) }
 }
 
-/// The outcomes of one batch, which is tried until the store says what became of it, as an engine does.
+/// The outcomes of one batch. Repeats the batch until its outcome is known, as an engine does.
 pub(super) async fn outcomes(store: &Store, commands: Vec<Command>) -> Vec<Outcome> {
     let batch = Batch::new(commands);
     loop {
@@ -97,7 +97,7 @@ pub(super) async fn outcome(store: &Store, command: Command) -> Outcome {
     outcomes(store, vec![command]).await.remove(0)
 }
 
-/// Runs commands in one batch, of which none may be refused.
+/// Runs commands in one batch. None of them may be refused.
 pub(super) async fn run(store: &Store, commands: impl IntoIterator<Item = Command>) {
     for outcome in outcomes(store, commands.into_iter().collect()).await {
         outcome.unwrap();
@@ -112,7 +112,7 @@ pub(super) async fn granted(store: &Store, command: Command) -> Request {
     }
 }
 
-/// Whether `command` ended the request that it is about.
+/// Whether `command` ended the request that it names.
 pub(super) async fn ends(store: &Store, command: Command) -> bool {
     match outcome(store, command).await.unwrap() {
         Reply::Ended { now, .. } => now,
@@ -139,8 +139,8 @@ pub(super) fn first<K>(limit: u32) -> Page<K> {
     Page { after: None, limit }
 }
 
-/// A moment between two calls, from which ages are counted: a second after what came before, and a second before what
-/// comes next. So an age that is handed to a store up to a second late still lies between them.
+/// A moment between two calls, from which ages are counted. It is a second after the call before it, and a second before
+/// the next one. So an age that reaches a store up to a second late still lies between the two.
 pub(super) struct Between(Instant);
 
 impl Between {

@@ -1,7 +1,6 @@
-//! A client process: tasks that do at random all that a client may, and note it.
+//! A client process. Its tasks make all kinds of calls at random, and note each call.
 //!
-//! It is told on stdin which segment it is in, ends when stdin does, and says every 100 ms how it
-//! gets on.
+//! It reads on stdin which segment it is in, and ends when stdin ends. It prints its progress every 100 ms.
 
 use std::io::BufRead as _;
 use std::path::PathBuf;

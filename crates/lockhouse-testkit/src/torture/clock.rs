@@ -1,9 +1,9 @@
 //! Clocks of processes, which can be set while they run, as an operator would.
 //!
-//! A process sees the time of day through a library that is loaded before all others
-//! (`clock/preloaded.c`, a page of C, compiled when a run begins, with that of [`files`](super::files)) and
-//! adds what a file says, which it has mapped. libfaketime, which other tests use, makes MySQL a hundred times slower: it has waits by
-//! the monotonic clock end at once, of which InnoDB's threads have many.
+//! A library that is loaded before all others (`clock/preloaded.c`, compiled when a run begins, with that of
+//! [`files`](super::files)) shows a process its time of day. It adds an offset from a file, which it has mapped. Other tests
+//! use libfaketime, which makes MySQL a hundred times slower: with it, waits by the monotonic clock end at once, and InnoDB's
+//! threads have many of those.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Statements of a run's own, past every proxy: SQL, or commands of Redis.
+//! Statements that the run itself sends, past every proxy: SQL, or commands of Redis.
 
 use std::time::Duration;
 

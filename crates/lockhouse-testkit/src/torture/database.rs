@@ -1,8 +1,7 @@
-//! The database server of a run: private to it, so that killing it harms nobody.
+//! The private database server of a run, which the run may kill.
 //!
-//! `scripts/services` lays it out and starts it first. From then on it is run from here, by the same
-//! command line: under a clock that can be set, with fewer connections, and as a child whose end is
-//! seen at once.
+//! `scripts/services` installs it and starts it the first time. After that this module starts it by the same command line:
+//! under a clock that can be set, with fewer connections, and as a child process, whose end is noticed at once.
 
 mod running;
 

@@ -1,4 +1,4 @@
-//! The faults, by name, and which of them a store can have.
+//! The faults by name, and the faults that each store can have.
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
-//! Files that fail a process: those of SQLite, whose COMMIT is a write and a sync by the process itself.
+//! Makes the files of an SQLite store fail for a process. SQLite's COMMIT is a write and a sync by the process itself.
 //!
-//! It sees them through the library that has its clock (`files/preloaded.c`).
+//! A library that is loaded before all others does that (`files/preloaded.c`), together with that of
+//! [`clock`](super::clock).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

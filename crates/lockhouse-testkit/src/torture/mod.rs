@@ -1,20 +1,19 @@
-//! Torture: clients and servers as processes of their own on one database, under every fault that one
-//! machine can stage, and checkers that decide over all that they did.
+//! Torture: clients and servers as separate processes on one database, under every fault that one machine can stage.
+//! Checkers then decide whether the run kept the promises.
 //!
-//! By hand, for as long as you like, on a server that is started for the run alone:
+//! A run takes any time, on a server that is started for it alone:
 //!
 //! ```sh
 //! scripts/torture --store mysql --faults all --minutes 30 --seed 7
 //! scripts/torture --store mysql --faults all --minutes 30 --seed 7 --plan   # what it would do
 //! ```
 //!
-//! Two servers, two clients with an engine of their own and two by HTTP, each with eight tasks, do at
-//! random all that a client may (`life`), and write down every call before it is sent (`notes`).
-//! Meanwhile the rounds of a [`plan`] begin faults and mend them ([`faults`], `stage`). After each,
-//! every server and every client that lives has to have calls answered within 10 s, one of each kind
-//! and of every semaphore (`work`, `probe`). After some rounds the segment is over: its rows are read, and the
-//! [checker](fn@crate::history::check_moved) decides over all of it, and the
-//! [windows](crate::linear) over what they can (`verdict`).
+//! There are two servers, two clients with an embedded engine, and two clients by HTTP. The eight tasks of each client make
+//! all kinds of calls at random (`life`), and note every call before it is sent (`notes`). Meanwhile the rounds of a
+//! [`plan`] begin faults and end them ([`faults`], `stage`). After each round, every server and every live client must get
+//! answers within 10 s: to a call of each kind, and to a call on every semaphore (`work`, `probe`). A segment ends after some
+//! rounds. Then its rows are read, the [checker](fn@crate::history::check_moved) checks all of it, and
+//! [`linear`](crate::linear) checks its windows where that is possible (`verdict`).
 //!
 //! The same seed gives the same plan. The clients' actions are drawn from it too, but their timing
 //! depends on the machine.

@@ -1,8 +1,8 @@
-//! The notes that a client process takes of its calls, in a file of its own.
+//! The notes that a client process takes of its calls, in a separate file.
 //!
-//! A line is written, by one write(2), before a call is sent, and another when it was answered. So
-//! whatever becomes of the process, the calls that it had begun are there, and those that were never
-//! answered are unknown. Words are parted by spaces, which no name here has:
+//! It writes a line by one write(2) before it sends a call, and another line after the answer. So the file has every call
+//! that was begun, even if the process was killed. Calls without an answer have an unknown outcome. Words are separated by
+//! spaces, which no name here has:
 //!
 //! ```text
 //! B 0 7 1200 A id ttl owner waits semaphore:count…

@@ -1,4 +1,4 @@
-//! The parts that processes of a run do, one each.
+//! The parts of a run. Each process does one of them.
 
 use std::io::BufRead as _;
 use std::time::Duration;

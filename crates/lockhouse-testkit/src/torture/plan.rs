@@ -1,9 +1,8 @@
-//! The plan of faults: which, when, where and for how long. It is drawn from a seed, and the same
-//! for the same seed.
+//! The plan of faults: which, when, where and for how long. The same seed gives the same plan.
 //!
-//! A plan is rounds without an end. First comes each fault alone, in a drawn order; from then on every
-//! other round is a mix of two or three. A disk is full less often than all else, as MySQL takes a minute
-//! to see that it is not any more.
+//! A plan is an endless sequence of rounds. First each fault comes alone, in a drawn order. After that every other round is a
+//! mix of two or three. A full disk comes less often than other faults, since MySQL takes a minute to notice that there is
+//! room again.
 
 use std::collections::VecDeque;
 use std::fmt;

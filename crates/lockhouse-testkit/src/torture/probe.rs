@@ -1,6 +1,6 @@
-//! Calls that show who is at work: a heartbeat, and of every semaphore one permit that is given back at
-//! once. Nobody waits, and that there is no room is an answer too; but who keeps a semaphore locked
-//! keeps all of these calls from an answer.
+//! Calls that show whether a process works: a heartbeat, and an ask for one permit of every semaphore, which is released at
+//! once. The asks do not wait, and a refusal for lack of room counts as an answer. If something keeps a semaphore locked, the
+//! calls on it get no answer.
 
 use std::time::Duration;
 

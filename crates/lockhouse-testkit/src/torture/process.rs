@@ -1,5 +1,4 @@
-//! Processes that are started, killed, stopped and gone on with: the `torture` program once more,
-//! doing one part.
+//! Starts, kills, stops and continues processes. Each is the `torture` program again, with one part.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -1,9 +1,7 @@
-//! A run is segments: stretches of some rounds, each with semaphores, ids and owners of its own, which
-//! begin with its prefix.
+//! A run consists of segments of some rounds each. The semaphores, ids and owners of a segment begin with its prefix.
 //!
-//! Nobody asks for anything of a segment before it begins or after it ends, so its history and its rows
-//! are whole, and are checked while the next one runs. Connections, engines and servers go through
-//! all of them.
+//! No client uses the names of a segment before it begins or after it ends. So its history and its rows are complete, and are
+//! checked while the next segment runs. Connections, engines and servers last through all segments.
 
 use std::path::{Path, PathBuf};
 

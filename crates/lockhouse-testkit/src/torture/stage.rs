@@ -1,4 +1,4 @@
-//! How each fault is begun, and how it is mended.
+//! Begins each fault, and ends it.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,6 +1,6 @@
-//! Whether all are at work again: after a fault was mended, every server and every client that lives
-//! must have a call answered of each kind, soon and without anybody's help: a heartbeat, and an ask for
-//! every semaphore (`probe`), so that who keeps one locked is seen.
+//! Checks that all processes work again after a fault. Every server and every live client must soon get an answer to each
+//! kind of call, without help: to a heartbeat, and to an ask for every semaphore (`probe`). So a semaphore that something
+//! keeps locked is found.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,10 @@
-//! How much a client has to give back.
+//! Counts the releases and goodbyes of a client that are under way or failed.
 
 use lockhouse_core::Owner;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
+    /// How many releases and goodbyes are under way.
     pub(super) under_way: usize,
     pub(super) failed: usize,
     /// Owners whose goodbye is under way.

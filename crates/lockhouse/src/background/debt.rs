@@ -29,12 +29,12 @@ pub(crate) struct Dropped {
     /// caller's own id may be asked for again by another process, so its release is tried only
     /// once.
     pub(crate) is_anonymous: bool,
-    /// When its TTL has ended it, if it has one.
+    /// When to stop retrying, since the TTL is about to end it or has ended it. `None` if it has no TTL.
     pub(crate) ends_at: Option<Instant>,
     /// Tells later asks that the release is under way, until the first try is over.
     pub(crate) under_way: Option<UnderWay>,
-    /// Whether a server may read the ask only after the release, since they are sent on different
-    /// connections.
+    /// Whether a server may read the ask after the release, since the two are sent on different
+    /// connections. Then it is released again later.
     pub(crate) may_come_yet: bool,
 }
 
@@ -94,7 +94,7 @@ impl Debt {
         }
     }
 
-    /// Nobody waits for it any more.
+    /// Records that the first try failed. From then on [`settle`](super::Background::settle) does not wait for it.
     fn is_overdue(&mut self) {
         if !self.is_overdue {
             self.is_overdue = true;
@@ -118,7 +118,7 @@ impl Drop for Debt {
     }
 }
 
-/// Whether it is, or was nobody's.
+/// Releases the request. Returns false if the store did not answer, and true if the request is over, whoever ended it.
 async fn is_given_back(backend: &Backend, external_id: &ExternalId, by: &Option<Owner>) -> bool {
     let release = Command::End {
         external_id: external_id.clone(),

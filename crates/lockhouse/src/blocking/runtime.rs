@@ -12,8 +12,8 @@ use crate::background::PATIENCE;
 /// How long a drop waits on a thread of a runtime, whose tasks wait with it.
 const PATIENCE_IN_A_RUNTIME: Duration = Duration::from_secs(2);
 
-/// A thread that runs what goes on in the background. Ends when it is dropped, and all that was
-/// dropped before is given back.
+/// A thread that runs the background work of a blocking client. Dropping this ends the thread, after all permits that were
+/// dropped before have been given back.
 #[derive(Debug)]
 pub(super) struct Runtime {
     pub(super) handle: Handle,

@@ -34,7 +34,7 @@ impl Driver {
         }
     }
 
-    /// The same for an ask with a wait. Its answer may be a handle on its place in the line.
+    /// Has an ask with a `wait` decided, as [`submit`](Self::submit) does. The answer may be a handle on its place in the line.
     pub(super) async fn ask(
         &self,
         command: Command,

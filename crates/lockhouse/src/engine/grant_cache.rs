@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// About how much memory it may take: that of 100,000 requests on one semaphore each.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
-/// About what a request takes beside its texts, and a permit of it.
+/// About how many bytes a request takes beside its texts, and the same of each of its permits.
 const REQUEST_BYTES: usize = 192;
 const PERMIT_BYTES: usize = 128;
 
@@ -162,7 +162,7 @@ impl Requests {
         Some(request)
     }
 
-    /// Cleans up after `request` was removed.
+    /// Subtracts the memory of `request`, which was removed, and forgets when it expires.
     fn forget(&mut self, external_id: &ExternalId, request: &Request) {
         self.bytes -= bytes(external_id, request);
         self.expect_no_more(external_id, request);

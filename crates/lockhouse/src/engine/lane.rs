@@ -32,7 +32,7 @@ pub(super) struct Lane {
     pub(super) batch: Batch,
     /// When the batch was made: its waiting times are as of then.
     pub(super) made: Instant,
-    /// The rest of each command, in the order of the batch. Empty once they are answered.
+    /// The other parts of each queued command, in the order of the batch. Empty once they are answered.
     asked: Vec<Asked>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct SetAside {
     pub(super) freed: HashSet<SemaphoreName>,
 }
 
-/// The parts of a queued command beside the command itself, which is in the batch.
+/// The parts of a [`Queued`] command that stay in the lane while the command itself is in the batch.
 #[derive(Debug)]
 struct Asked {
     ticket: Ticket,
@@ -307,7 +307,7 @@ pub(super) fn may_have_expired(answer: &Answered, took: Duration) -> bool {
     }
 }
 
-/// The `new` answer, with the `first` answer's word on whether this call granted it.
+/// The `new` answer. Whether this call granted the request is as in the `first` answer.
 pub(super) fn as_granted(first: &Answered, mut new: Answered) -> Answered {
     if let (Ok(Ok(Reply::Granted { now: was, .. })), Ok(Ok(Reply::Granted { now, .. }))) =
         (first, &mut new)

@@ -12,8 +12,13 @@
 //! |---|---|
 //! | lane | one transaction under way; a semaphore is in one lane at a time |
 //! | batch | the commands of one lane |
+//! | turn | the place of an ask among the asks for the same semaphores, as `decide` gets it |
 //! | waiter | a call that found no room and stands in the waiting line |
+//! | parked, called | a waiter that stands in line; a waiter that was queued again, since there may be room for it |
+//! | entry | the first waiter of this process in the line that the store keeps for a semaphore |
+//! | stand | a command of the engine itself: it reads a semaphore, and may save this process's entry |
 //! | blocked | a command that needs a row which another transaction keeps locked |
+//! | look | a read for changes: of rows by the poller, of lapsed requests for a refused call |
 //! | singleflight | several callers that need the same look for lapsed requests share one |
 //! | grant cache | what this process knows of requests that were asked for here |
 //! | poller | the task that reads what other processes changed, for all waiters |

@@ -47,7 +47,8 @@ impl Engine {
         self.driver.retry.read(retry::deadline(), forget).await
     }
 
-    /// Ends some. Returns whether there may be more.
+    /// Ends some lapsed requests, and deletes some lapsed sessions and lists of dead processes. Returns whether there may
+    /// be more.
     async fn end_some(&self) -> Result<bool, Error> {
         let deadline = retry::deadline();
         let lapsed = Due::Lapsed { on: None };

@@ -23,7 +23,8 @@ use super::driver::Driver;
 use super::waiting::{Observed, PollPlan, WaitersElsewhere};
 use super::{Engine, retry};
 
-/// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum.
+/// After a poll the poller pauses for this multiple of the poll's duration, up to a maximum. The second applies once a
+/// notification has come.
 const RESTS: u32 = 64;
 const RESTS_WHERE_IT_RINGS: u32 = 8;
 const LONGEST_REST: Duration = Duration::from_millis(500);
@@ -34,7 +35,7 @@ const PIECE: usize = 500;
 /// How long the lists of other processes may be read.
 const READ_WITHIN: Duration = Duration::from_millis(300);
 
-/// The polling task. Dropping it lets another begin.
+/// The polling task, and when it may poll next. Dropping it lets another begin.
 struct Poller {
     driver: Driver,
     is_on: bool,

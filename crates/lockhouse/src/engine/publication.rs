@@ -17,10 +17,10 @@ const SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// How many waiters of a process are listed for each semaphore.
 const MOST: usize = 200;
 
-/// The same on the last list of a process that stops.
+/// How many waiters the last lists of a process that stops have for each semaphore.
 const MOST_HANDED_OVER: usize = 2_000;
 
-/// The list that this process has published, and when the next is due.
+/// The lists that this process has published, and when the next ones are due.
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
     due: Option<Instant>,
@@ -85,8 +85,8 @@ impl Publisher {
         self.is_busy.then_some(publication)
     }
 
-    /// The lists to delete after a write during which the last waiter left. The poller, which would do
-    /// so, has ended by then.
+    /// Records that a write has ended. If the last waiter left meanwhile, returns the lists to delete: the poller, which
+    /// would delete them, has ended.
     pub(super) fn after_last(
         &mut self,
         waiting: &WaitingLine,
@@ -117,14 +117,14 @@ impl WaitingLine {
         self.listed(waiters, MOST, |name| !self.is_missing(name))
     }
 
-    /// The same however long they have waited, and more of them.
+    /// All waiters of each semaphore, however long they have waited, in order and up to [`MOST_HANDED_OVER`].
     fn to_hand_over(&self) -> BTreeMap<SemaphoreName, Vec<ShownWaiter>> {
         let is_there = |name: &SemaphoreName| !self.is_missing(name);
         self.listed(self.waiters(), MOST_HANDED_OVER, is_there)
     }
 
-    /// The first of the `waiters` on each semaphore that is `wanted`, at most so many. Several calls under one id are one
-    /// waiter.
+    /// For each semaphore that is `wanted`: the first of its `waiters`, at most `most`. Several calls under one id are
+    /// one waiter.
     fn listed<'a>(
         &'a self,
         waiters: impl Iterator<Item = (&'a Place, &'a Waiter)>,

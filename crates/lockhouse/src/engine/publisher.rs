@@ -17,7 +17,7 @@ use super::state::State;
 use super::{Engine, retry};
 use crate::Error;
 
-/// How often the lists are deleted again, if that fails, after the last waiter has left.
+/// How many times the lists are deleted at most after the last waiter has left, if the store cannot delete them.
 const AT_MOST: u32 = 30;
 
 /// How long the write of the last list may take.
@@ -46,7 +46,7 @@ impl Drop for Writing {
 }
 
 impl Engine {
-    /// Writes the list of waiters, if that is due.
+    /// Writes the lists of waiters in the background, if they are due.
     pub(super) fn publish_waiters(&self) {
         let (publication, process) = {
             let State {
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Returns false if the store could not write it.
+    /// Writes the lists of `publication`. Returns false if the store could not.
     async fn write(&self, process: ProcessId, publication: Publication) -> bool {
         let Publication { waiting, gone } = publication;
         let written = self.store.show(process, &waiting, &gone).await;

@@ -1,4 +1,5 @@
-//! Looks for lapsed requests, and their ends, that are under way: no two callers do the same at once.
+//! Keeps track of the looks for lapsed requests, and of the ends, that are under way, so that no two callers do the same
+//! work at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -12,13 +12,13 @@ use lockhouse_core::{Line, Semaphore, SemaphoreName};
 use super::{Engine, retry};
 use crate::{Error, SemaphoreStatus};
 
-/// A process whose entry and list were not written for so long does not count as waiting. Where few
-/// processes wait, each writes its list every 5 s, and else every 13 s.
+/// A process that wrote neither its entry nor its list for this long does not count as waiting. A process writes its list
+/// every 5 s, and up to 13 s apart in a line of many processes.
 const ALIVE_FOR: Duration = Duration::from_secs(8);
 const ALIVE_IN_A_CROWD_FOR: Duration = Duration::from_secs(30);
 const FEW: usize = 16;
 
-/// Of how many semaphores the lists are looked at together.
+/// The most semaphores for which one call reads the times of the lists.
 const PIECE: usize = 500;
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
         all.collect()
     }
 
-    /// The same of one.
+    /// The [status](Self::statuses) of one semaphore.
     pub(super) async fn status(&self, semaphore: Semaphore) -> Result<SemaphoreStatus, Error> {
         let status = self.statuses(vec![semaphore]).await.pop();
         status.ok_or_else(|| Error::Internal("a semaphore has no status".into()))

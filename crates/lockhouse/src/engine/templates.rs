@@ -23,8 +23,7 @@ const PIECE: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A batch that read a template before it changed may create a semaphore with the old capacity. So
-/// the semaphores are resized once more after this time. The next sweep finds those of slower
-/// batches.
+/// the semaphores are resized once more after this time. If a batch takes longer, the next sweep resizes its semaphores.
 const BATCHES_END_WITHIN: Duration = Duration::from_secs(1);
 
 /// How many semaphores of templates were changed.

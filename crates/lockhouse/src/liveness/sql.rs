@@ -1,7 +1,7 @@
 //! A check by SQL: `SELECT state = 'running' FROM jobs WHERE id = ?`.
 //!
 //! Each check has one connection, sends one query at a time, reads only, and has a timeout of 5 s on the client's and on
-//! the server's side. So a database that is slow, locked or gone costs only its own verdicts.
+//! the server's side. So if a database is slow, locked or gone, only its own checks have no verdict.
 
 mod asking;
 #[cfg(feature = "mysql")]

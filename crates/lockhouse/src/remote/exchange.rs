@@ -171,8 +171,8 @@ impl Remote {
         client.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops using the existing connections: on one of them the answers are out of step, and the
-    /// client cannot tell which one. They close when the calls on them have ended.
+    /// Stops using the existing connections: on one of them each answer is that of another call, and
+    /// the client cannot tell on which. They close when the calls on them have ended.
     fn leave_connections(&self) {
         let ca_file = self.options.ca_file.as_deref();
         if let Ok(new) = client(self.address.base(), ca_file) {

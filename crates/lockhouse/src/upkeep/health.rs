@@ -30,7 +30,7 @@ impl fmt::Display for UpkeepState {
     }
 }
 
-/// The turn, and the tasks whose last run failed.
+/// The state of the turn, and the tasks whose last run failed, each with its error.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     turn: UpkeepState,

@@ -1,11 +1,10 @@
-//! The usual way to build it on a database, as articles have it: every acquire and every release
-//! talks to the database by itself.
+//! The usual semaphore on a database, as articles describe it. Every acquire and every release has its own transactions.
 //!
-//! An acquire looks for its id; begins a transaction; locks the semaphores in the order of their
-//! names; sums up the live permits of each, by an index on semaphore and state; inserts the request
-//! and its permits; and commits. A release looks for its id, and marks the request and its permits
-//! by an update each, both committed by themselves. Deadlocks and lock timeouts are tried again:
-//! three attempts in all. Each client has a connection, on which every statement stays prepared.
+//! An acquire looks for its id and begins a transaction. It locks the semaphores in the order of their names, and sums the
+//! live permits of each by an index on semaphore and state. Then it inserts the request and its permits, and commits. A
+//! release looks for its id, and marks the request and its permits by two updates, each with a separate commit. Both are
+//! tried again after a deadlock or a lock timeout: three attempts in all. Each client has a connection, on which every
+//! statement stays prepared.
 
 mod mysql;
 mod postgres;

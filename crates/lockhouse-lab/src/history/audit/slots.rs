@@ -1,4 +1,4 @@
-//! P1 for slots: each is of one live permit, from 0 to the capacity − 1.
+//! P1 for slots: exactly one live permit holds each taken slot, and slots go from 0 to the capacity − 1.
 
 use std::collections::HashMap;
 

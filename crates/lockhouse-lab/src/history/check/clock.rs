@@ -1,4 +1,4 @@
-//! P8: one clock, and it is the store's.
+//! P8: the store's clock is the only clock.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! How far the store's clock is ahead of the monotonic one, as the grants tell: each was made at some
-//! moment of its call.
+//! Estimates how far the store's clock is ahead of the monotonic clock, from the grants: each was made at some moment during
+//! its call.
 
 use super::facts::Facts;
 use super::scene::Scene;

@@ -1,4 +1,4 @@
-//! P3 and P4: a request ends once, and that is its end.
+//! P3 and P4: a request ends once, and its end is final.
 
 use lockhouse::Upkeep;
 

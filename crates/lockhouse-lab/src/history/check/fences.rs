@@ -1,4 +1,4 @@
-//! P7: fences rise in the order of time, and are what was told.
+//! P7: fences rise in the order of time, and callers got the fences that the rows have.
 
 use std::collections::BTreeMap;
 

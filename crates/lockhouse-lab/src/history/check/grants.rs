@@ -1,4 +1,4 @@
-//! P5 and P6: an ask is granted once, and whole.
+//! P5 and P6: an ask is granted at most once, and in full.
 
 use super::facts::Facts;
 use super::scene::Scene;

@@ -1,4 +1,4 @@
-//! P1, by what clients were told: what is surely held at once is no more than there is.
+//! P1, from the answers to clients: the permits that are surely held at one time are never more than the capacity.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! When a waiter surely lacks room on a keyed semaphore, and so reserves nothing on its other semaphores (P11).
+//! Finds when a waiter surely lacks room on a keyed semaphore, and so reserves nothing on its other semaphores (P11).
 
 use std::collections::HashMap;
 

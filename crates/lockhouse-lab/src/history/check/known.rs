@@ -1,6 +1,6 @@
-//! P9: a semaphore that is there is not unknown, and what fits into it is not too much.
+//! P9: no call finds an existing semaphore unknown, or an ask too large that fits into its capacity.
 //!
-//! A change that was not answered may be done at any time from its beginning on.
+//! A change without an answer may take effect at any time after its beginning.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! P9: what was answered is there, and what is there was asked for.
+//! P9: the rows have everything that was answered, and nothing that no call asked for.
 
 use super::facts::Facts;
 use super::scene::Scene;

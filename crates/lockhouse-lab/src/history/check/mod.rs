@@ -1,13 +1,15 @@
-//! Decides each promise from a history and the rows that it left.
+//! Checks each promise against a history and the rows that it left.
 //!
-//! Only what follows surely is said: a call that was never answered may have been done at any time
-//! from its beginning on, or never. A request is *surely held* from the first answer that says it was
-//! granted until the first call that may end it is begun, or until the earliest moment at which its
-//! time may have passed: its time to live after the call was begun. It is *possibly held* from when
-//! the first call that may have got it was begun, until an answer says that it is over, or until the
-//! latest moment at which its time can have passed: its time to live after the call was answered.
-//! These use nothing but the monotonic clock of the machine that the clients are on; the store's
-//! clock is that of the rows. [`SLACK_US`](slack::SLACK_US) is granted to the difference in pace of the two.
+//! The checks report only certain breaks. A call without an answer may have taken effect at any time after its beginning, or
+//! never.
+//!
+//! - A request is *surely held* from the first answer that says it was granted. That ends when the first call begins that may
+//!   end it, or at the earliest moment at which its TTL may have passed: one TTL after the beginning of the call.
+//! - A request is *possibly held* from the beginning of the first call that may have got it. That ends with an answer that
+//!   says it is over, or at the latest moment at which its TTL can have passed: one TTL after the answer to the call.
+//!
+//! These times are by the monotonic clock of the clients' machine. The times in the rows are by the store's clock. The checks
+//! allow [`SLACK_US`](slack::SLACK_US) for the difference in pace of the two.
 //!
 //! | | by the rows | by the history, and by both |
 //! |---|---|---|
@@ -23,18 +25,18 @@
 //! | P10 | | nobody is refused for lack of room while the permits that are possibly held leave enough of it, a second after the time of what nobody ended, or its owner's |
 //! | P11 | | [`overtaken`] decides it apart: nobody is granted what a waiter that came long before was granted later. And nobody is refused for lack of room while all waiters for it lack a keyed semaphore |
 //!
-//! A semaphore of a template may be deleted while nobody holds of it. While permits of it are held,
-//! its definition is checked.
+//! A semaphore of a template may be deleted while none of its permits is held. While some are held, its definition is
+//! checked.
 //!
 //! P12 is not decided here. P10 is not decided for semaphores whose capacity changed, nor while
 //! they have waiters: a waiter comes first even if there is room, unless it surely lacks a keyed
 //! semaphore (P11). The requests of a session count as held until the session may have lapsed.
-//! Purged rows count as lost, so the history must be younger than the purge. Staleness is judged by
-//! the upkeep's default age.
+//! Purged rows count as lost, so the history must be younger than the purge's age. Staleness is checked by the upkeep's
+//! default age.
 //!
-//! All of it is linear in operations and rows, but for sorting them; the heartbeats of an owner are gone
-//! through for each of its requests, the capacities of a semaphore for each who was told that it is too
-//! small, and the moves of a clock for each row.
+//! The cost is linear in the operations and rows, apart from sorting them and from three scans: of an owner's heartbeats for
+//! each of its requests, of a semaphore's capacities for each refusal as too large, and of the moves of a clock for each
+//! row.
 
 mod clock;
 mod distance;

@@ -5,12 +5,12 @@
 //! semaphore, so the first fitted. The first was overtaken if it was granted later, or if it was refused for lack of room
 //! after the second was answered.
 //!
-//! P11 allows 500 ms and one commit. The slowest call on that semaphore that is one commit, of those between the two, says
-//! how long a commit took then.
+//! P11 allows 500 ms and one commit. As the time of a commit the check takes the slowest call between the two asks, on that
+//! semaphore, that is one commit.
 //!
-//! A process that does not claim in time what is left to it may be passed over. During a fault, or where commits are slow,
-//! that can be any process. So nothing is decided of a grant at such a time, and a waiter that waited through it counts as
-//! one that came at its end.
+//! A process that does not claim in time the permits that are left to it may be passed over. During a fault, or while commits
+//! are slow, that can be any process. So grants at such a time are not checked, and a waiter that waited through it counts as
+//! if it had arrived at its end.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! P10: nobody is refused for lack of room while there must be room. P11: waiters that lack a keyed semaphore take no room.
+//! P10: no caller is refused for lack of room while there must be room. P11: waiters that lack a keyed semaphore take no room.
 //!
-//! For each semaphore: what is possibly held in a span of time is at most what began before its end,
-//! less what was over before its beginning. Where that leaves room for an ask that was refused, the
-//! permits are with nobody.
+//! For each semaphore, the permits that are possibly held in a span of time are at most those of the holds that began before
+//! its end, less those of the holds that were over before its beginning. If that leaves room for an ask that was refused,
+//! permits have leaked.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

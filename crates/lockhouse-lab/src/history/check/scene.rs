@@ -1,4 +1,4 @@
-//! The history as the checks go through it.
+//! The history in order and by requests, as the checks use it.
 
 use std::collections::BTreeMap;
 

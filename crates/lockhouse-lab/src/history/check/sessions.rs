@@ -1,7 +1,7 @@
 //! Sessions: an owner's heartbeats keep its requests.
 //!
-//! A session goes on for as long as the last heartbeat said. One that was not answered may be heard at
-//! any time from its beginning on, or never.
+//! A session lasts for the TTL of the last heartbeat. A heartbeat without an answer may take effect at any time after its
+//! beginning, or never.
 
 use super::slack::SLACK_US;
 use crate::history::{Answer, Call, NEVER, Operation};

@@ -1,4 +1,4 @@
-//! P9: a semaphore is what it was last made.
+//! P9: a semaphore has the capacity of its last definition.
 
 use std::collections::BTreeMap;
 

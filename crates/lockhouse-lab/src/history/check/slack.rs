@@ -1,4 +1,4 @@
-//! How exact the clocks are.
+//! The tolerance for inexact clocks.
 
 /// How much the monotonic clock and the store's may drift apart in the life of a request.
 pub(crate) const SLACK_US: u64 = 20_000;

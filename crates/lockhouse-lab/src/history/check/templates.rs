@@ -1,8 +1,7 @@
-//! P5, P9: templates. A semaphore that a template makes is created by a grant, and by nothing else; and it is never unknown
-//! once the template was set.
+//! P5, P9: templates. Only a grant creates a semaphore of a template, and no call finds it unknown once the template was set.
 //!
-//! Such a semaphore may be deleted at any time that nobody holds of it, and be created again with the capacity that the
-//! template has by then. No call of a history deletes a template.
+//! Such a semaphore may be deleted at any time while none of its permits is held. A later grant creates it again with the
+//! template's capacity at that time. No call of a history deletes a template.
 
 use std::collections::HashSet;
 

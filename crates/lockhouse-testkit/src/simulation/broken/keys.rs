@@ -1,4 +1,4 @@
-//! Broken slots and purged names, which show without a client.
+//! Stores that break slots, or names that were purged. The checks find these breaks without a client.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Calls and answers as words.
+//! Writes and reads calls and answers as the words of a note.
 
 use std::fmt::Write as _;
 use std::str::SplitWhitespace;

@@ -1,4 +1,4 @@
-//! One connection as bytes go by.
+//! Carries one connection byte by byte.
 
 use std::time::Duration;
 

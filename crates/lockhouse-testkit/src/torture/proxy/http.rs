@@ -1,4 +1,4 @@
-//! One connection as HTTP requests and their replies go by, one after the other.
+//! Carries one connection as HTTP requests and their replies, one after the other.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A proxy before one server that can do to a connection all that a network and its boxes do.
+//! A proxy in front of one server. It can fail a connection in every way that a network and its devices can.
 //!
 //! One task carries each connection, in both directions. At each read, the active [`Failure`]
 //! decides what happens to the data, and so does a [trap](Proxy::set_trap), which waits for a

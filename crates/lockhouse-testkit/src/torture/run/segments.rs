@@ -1,4 +1,4 @@
-//! Segments: how one ends, the next begins, and the last is judged.
+//! Ends a segment, begins the next one, and checks the one that ended.
 
 use std::collections::HashSet;
 use std::fs;

@@ -16,7 +16,8 @@ use super::semaphore_line::SemaphoreLine;
 /// About how much memory a line takes beside its name.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// How often missing semaphores are read: at most so often, and more seldom the more there are.
+/// The least time between two reads of the missing semaphores: the longer of `MISSING_EVERY` and of `MISSING_EACH` for each
+/// of them.
 const MISSING_EVERY: Duration = Duration::from_millis(400);
 const MISSING_EACH: Duration = Duration::from_micros(200);
 

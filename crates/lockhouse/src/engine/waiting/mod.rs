@@ -106,7 +106,7 @@ impl WaitingLine {
         self.waiters.is_empty() && self.deregistrations.is_empty()
     }
 
-    /// Has the poller read the semaphores `names` soon, or all semaphores if `names` is empty.
+    /// Makes the poller read the semaphores `names` soon, or all semaphores if `names` is empty.
     pub(super) fn look_soon(&mut self, names: &BTreeSet<SemaphoreName>) {
         for (name, line) in self.lines.there_mut() {
             if names.is_empty() || names.contains(name) {

@@ -10,7 +10,7 @@ use super::WaitingLine;
 use super::newcomers::WaitersElsewhere;
 use super::waiter::WaiterState;
 
-/// How many semaphores' lists are read at once. Further asks are looked for the next time.
+/// For how many semaphores the lists are read in one round. A waiter that asks for more of them has a round to itself.
 const MOST_SEMAPHORES: usize = 16;
 
 /// A waiter whose place is better by less than this stays where it is.
@@ -46,7 +46,7 @@ impl WaitingLine {
                 None => Vec::new(),
             };
             let more = wanted.iter().filter(|name| !names.contains(*name)).count();
-            // One that waits for more of them has a turn of its own.
+            // A waiter whose semaphores do not fit into this round is looked for in the next one.
             if !names.is_empty() && names.len() + more > MOST_SEMAPHORES {
                 break;
             }
@@ -83,7 +83,7 @@ impl WaitingLine {
                 WaiterState::Parked | WaiterState::Unsatisfiable if is_better => {
                     self.move_to_the_place_of(place, waited);
                 }
-                // It is being asked for, at the place that it has.
+                // The store is being asked for it at its present place. It moves after that, if it is refused.
                 _ if is_better => self.newcomers.add(place),
                 _ => {}
             }

@@ -14,7 +14,7 @@ use lockhouse_core::store::{Shown, Waiter as ListedWaiter};
 use lockhouse_core::{Ask, Count, ExternalId, Owner, Place, ProcessId, SemaphoreName};
 use tokio::time::Instant;
 
-/// When a new waiter is looked for on the lists, and how often they are read at most.
+/// How long a new waiter waits before it is looked for on the lists, and the least time between two reads of the lists.
 const READ_AFTER: Duration = Duration::from_millis(250);
 const READ_EVERY: Duration = Duration::from_millis(500);
 
@@ -88,8 +88,8 @@ impl WaitersElsewhere {
         }
     }
 
-    /// How long the caller of `ask` has waited at other processes. It must be on the lists of all
-    /// of its semaphores but those that are `missing`, as those have none.
+    /// How long the caller of `ask` has waited at other processes. `None` unless it is on the lists of all its
+    /// semaphores, except those that are `missing` in the store, which have no list.
     pub(super) fn waited(
         &self,
         ask: &Ask,

@@ -21,7 +21,7 @@ impl WaitingLine {
         }
     }
 
-    /// Records that such a command was decided, or is not going to be.
+    /// Records that a command that was [expected](Self::expect) to free `permits` was decided, or will not be.
     pub(in crate::engine) fn expect_no_more(&mut self, permits: &[(SemaphoreName, Count)]) {
         for (name, count) in permits {
             self.on_line(name, |line| line.expect_no_more(count.value()));
@@ -135,7 +135,7 @@ impl WaitingLine {
         }
     }
 
-    /// Whether no row of the semaphore was found so far.
+    /// Whether the semaphore had no row when it was last read.
     pub(in crate::engine) fn is_missing(&self, name: &SemaphoreName) -> bool {
         self.lines.is_missing(name)
     }

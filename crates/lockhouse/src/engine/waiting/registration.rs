@@ -15,7 +15,8 @@ use lockhouse_core::{
 };
 use tokio::time::Instant;
 
-/// A waiter that is served sooner is not registered, unless a batch writes the row anyway.
+/// A waiter that is served sooner is not registered, unless a batch writes the row anyway. Until its entry is saved,
+/// later waiters of other processes may overtake it, so this time and a commit stay below the 500 ms of P11.
 const REGISTERS_AFTER: Duration = Duration::from_millis(250);
 
 /// How often an entry is refreshed. Other processes ignore it after 60 s.
@@ -26,16 +27,17 @@ pub(in crate::engine) const REFRESHED_EVERY: Duration = Duration::from_secs(20);
 const MANY: usize = 50;
 const CORRECTED_EVERY: Duration = Duration::from_secs(10);
 
-/// How often a changed number of waiters is saved.
+/// The least time between two batches that save only a changed number of waiters.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
 /// How often the process at the head says that it cannot use the free permits. After 700 ms without
 /// that it would be passed over.
 const EXCUSED_EVERY: Duration = Duration::from_millis(350);
 
-/// How often an entry is sent at most; and where the line is full, so that it may be left out. Where it does not get
-/// there, as many processes want the row, the pause is twice as long each time: up to 400 ms, and the longer the more of
-/// them have entries.
+/// The least time between two batches that are sent for an entry alone, and the same in a full line, which may leave the
+/// entry out. If such a batch fails, since many processes want the row, the pause doubles each time, up to
+/// [`MOST_DOUBLINGS`] times. It grows to as many times [`SENT_EVERY`] as there are entries, and at least to
+/// [`MOST_TIMES_WHERE_FEW`] times.
 const SENT_EVERY: Duration = Duration::from_millis(100);
 const SENT_EVERY_WHERE_FULL: Duration = Duration::from_secs(2);
 const MOST_DOUBLINGS: u32 = 5;
@@ -78,8 +80,8 @@ pub(in crate::engine) struct Registration {
     read: Option<(LineTime, Instant)>,
     /// When a batch was last sent for the entry alone.
     sent: Option<Instant>,
-    /// How often it was sent since a batch last succeeded, and the pause after the last try, unless
-    /// that was the first.
+    /// How many such batches were sent since a batch last succeeded, and the pause after the last one. After the first
+    /// one the pause does not count.
     tries: u32,
     pause: Duration,
     /// Whether the row may have an entry of this process. A row that was read without one may be
@@ -119,8 +121,8 @@ impl Registration {
         self.may_be_there
     }
 
-    /// Records that the row may have an entry: a batch is about to save one, or an old one may
-    /// still be there.
+    /// Records that the row may have an entry of this process: a batch is about to save one, or the removal of an old
+    /// one may not have been saved.
     pub(in crate::engine) fn go_along(&mut self) {
         self.may_be_there = true;
     }

@@ -22,14 +22,15 @@ const LOOKS: u32 = 16;
 /// server sees the result, it must be less than a second.
 const LAPSED_EVERY: Duration = Duration::from_millis(400);
 
-/// A process with two or more others ahead polls after a quarter of the time until its turn, and at least so often: after
-/// `BEHIND`, and `BEHIND_EACH` more for each of them. A line that stood still may move a step every few milliseconds. So each
-/// of those knows of it before it would be passed over, which is after 700 ms.
+/// A process with two or more others ahead polls after a quarter of the time until its turn, but no later than after
+/// `BEHIND` plus `BEHIND_EACH` for each of them. A line that stood still may begin to move a step every few milliseconds. With
+/// this bound, each process notices that before its turn has come and gone: it would be passed over after 700 ms.
 const BEHIND: Duration = Duration::from_millis(400);
 const BEHIND_EACH: Duration = Duration::from_millis(12);
 
-/// With more others ahead a process needs no notification yet, and no connection for it. It polls at least so often for each
-/// of them, and in all: hundreds of processes are to cost few queries.
+/// A process with more than `NEAR` others ahead needs no notification yet, and so no connection for it. It polls no later
+/// than after `FAR_BEHIND_EACH` for each of them, and no later than after `SLOWEST_FAR_BEHIND` in all. So hundreds of
+/// processes cost few queries.
 const NEAR: usize = 16;
 const FAR_BEHIND_EACH: Duration = Duration::from_millis(120);
 const SLOWEST_FAR_BEHIND: Duration = Duration::from_secs(12);

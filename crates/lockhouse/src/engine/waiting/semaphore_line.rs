@@ -20,13 +20,13 @@ pub(in crate::engine) struct SemaphoreLine {
     free: Option<u64>,
     /// How many permits the queued commands will free.
     coming: u64,
-    /// How many permits the called waiters want that are not answered yet: together, and each.
+    /// How many permits the called waiters ask for that have no answer yet: the sum, and the count of each.
     called: u64,
     called_each: BTreeMap<Place, u32>,
     capacity: Option<u32>,
     /// Waiters that are not called.
     pub(in crate::engine) parked: BTreeSet<Place>,
-    /// Waiters that lack another key, and block nobody here meanwhile.
+    /// Waiters that lack another [key](super::keys), and block nobody here meanwhile.
     pub(in crate::engine) held_back: BTreeSet<Place>,
     /// Whether a template created the semaphore.
     pub(super) is_keyed: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use tokio::time::timeout;
 
-/// How long a connection may take, and how long an answer.
+/// How long connecting may take, and how long an answer may take.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
