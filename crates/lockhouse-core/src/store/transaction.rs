@@ -124,7 +124,7 @@ pub fn transact_at_once<T: Transaction>(
     match pin!(transact(transaction, batch)).poll(&mut context) {
         Poll::Ready(outcomes) => outcomes,
         Poll::Pending => {
-            let problem = "internal error: a store that never waits did";
+            let problem = "internal error: a store that never waits has waited";
             Err(Error::new(Kind::Rejected, problem))
         }
     }

@@ -7,7 +7,6 @@
 //! - **Lockhouse uses only members.** A node of Group Replication that has started but not joined
 //!   yet is a separate server, and takes writes that no other node will see. A node that is not the
 //!   primary would answer reads wrongly, and fail at writes.
-//!
 //! - **A transaction that has ended writes nothing.** A node may abort a transaction in favour of
 //!   another node's between two statements, and execute the next statement without an error. So
 //!   autocommit is off, and a savepoint shows whether it is still the same transaction.

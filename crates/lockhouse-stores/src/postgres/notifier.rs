@@ -235,7 +235,7 @@ impl Listening {
         while !self.ends() {
             let begun = Instant::now();
             if let Err(error) = self.listen(&hosts.current().driver).await {
-                tracing::warn!(%error, "not told of what others give back, looking instead");
+                tracing::warn!(%error, "no notifications of releases at other processes: they are polled instead");
                 if begun.elapsed() > AGAIN_AT_MOST {
                     pause = AGAIN;
                 }

@@ -301,7 +301,10 @@ pub(crate) fn text(row: &impl TextRow) -> Result<Option<&str>, Error> {
 pub(crate) fn clock(rows: &[impl TextRow]) -> Result<Timestamp, Error> {
     match rows {
         [row] => moment(row),
-        _ => Err(Error::new(Kind::Rejected, "the server told no time")),
+        _ => Err(Error::new(
+            Kind::Rejected,
+            "the database did not answer with its time",
+        )),
     }
 }
 

@@ -2,13 +2,20 @@
 
 use std::time::Duration;
 
-use lockhouse::Lockhouse;
+use futures_util::future::join_all;
+use lockhouse::{Lockhouse, Upkeep};
 use lockhouse_core::store::{Page, Purge};
 use lockhouse_testkit::on_each_store;
 use lockhouse_testkit::place::Place;
 use tokio::time::{Instant, sleep};
 
-on_each_store! { deleted_names_do_not_stay_and_their_fences_do_not_come_back }
+on_each_store! {
+    deleted_names_do_not_stay_and_their_fences_do_not_come_back,
+    unused_semaphores_are_deleted_however_many_are_waited_for,
+}
+
+/// More than the upkeep reads at a time.
+const WAITED_FOR: usize = 250;
 
 /// A database server's store purges no semaphore before the epoch's row is 10 s old.
 const SOON: Duration = Duration::from_secs(60);
@@ -66,6 +73,46 @@ async fn deleted_names_do_not_stay_and_their_fences_do_not_come_back(place: Plac
         assert!(permit.fence(name) > last_fence, "{name}");
         permit.release().await.unwrap();
     }
+    drop(lockhouse);
+    place.clear().await;
+}
+
+/// Each waiter has room on its own semaphore, which nobody has used for long, and waits for one that all share.
+async fn unused_semaphores_are_deleted_however_many_are_waited_for(place: Place) {
+    let lockhouse = place.client().await;
+    lockhouse.define("all", 1).await.unwrap();
+    let unused = Duration::from_millis(1);
+    lockhouse.template("t/*", 1).idle(unused).await.unwrap();
+    let names: Vec<_> = (0..=WAITED_FOR).map(|i| format!("t/{i:03}")).collect();
+    let made = names.iter().map(async |name| {
+        let permit = lockhouse.semaphore(name).acquire().await.unwrap();
+        permit.release().await.unwrap();
+    });
+    join_all(made).await;
+    let held = lockhouse.semaphore("all").acquire().await.unwrap();
+    let waiters = names[..WAITED_FOR].iter().map(|name| {
+        let ask = lockhouse.request().permits(name, 1).permits("all", 1);
+        tokio::spawn(async move { ask.acquire().await.map(drop) })
+    });
+    let waiters: Vec<_> = waiters.collect();
+    let last = &names[WAITED_FOR - 1];
+    let is_entered = async || {
+        let status = lockhouse.status(last).await.unwrap();
+        !status.semaphore.line.entries().is_empty()
+    };
+    let begun = Instant::now();
+    while !is_entered().await {
+        assert!(begun.elapsed() < SOON);
+        sleep(Duration::from_millis(50)).await;
+    }
+    // The last use is kept to the second.
+    sleep(Duration::from_millis(1_100)).await;
+    lockhouse.sweep(&Upkeep::default()).await.unwrap();
+    let unused = lockhouse.status(&names[WAITED_FOR]).await;
+    assert!(unused.is_err(), "{unused:?}");
+    assert!(lockhouse.status(last).await.is_ok());
+    waiters.iter().for_each(|waiter| waiter.abort());
+    held.release().await.unwrap();
     drop(lockhouse);
     place.clear().await;
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_release_without_an_answer_is_waited_for_a_second() {
+    async fn a_release_without_an_answer_is_waited_for_briefly() {
         let returning = Arc::new(Returning::default());
         let a = name("a");
         let _unanswered = returning.begin([a.clone()]);

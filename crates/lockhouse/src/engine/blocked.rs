@@ -2,8 +2,8 @@
 //!
 //! When a lock wait of a batch times out, the batch drops the commands that need a locked row and
 //! goes on with the others. Later commands that need such a row are blocked at once. A blocked
-//! command stands in no line, so nobody waits behind it. It keeps its sequence number, so that it
-//! is back in its order once its rows are free.
+//! command stands in no line, so nobody waits behind it. It keeps its ticket, so that it is
+//! back in its order once its rows are free.
 //!
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
 //! miss a row that many processes use in turn and that is seldom free. So the engine also waits for

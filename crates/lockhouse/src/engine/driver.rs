@@ -353,7 +353,7 @@ impl Running {
                     }
                 }
                 Kind::Rejected if many > 1 => {
-                    tracing::warn!(%error, many, "a batch was turned down, trying one by one");
+                    tracing::warn!(%error, many, "the database rejected a batch: its commands are tried one by one");
                     return self.decide_one_by_one(deadline).await;
                 }
                 _ => return lane::shared(error, many).collect(),

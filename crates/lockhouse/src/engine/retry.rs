@@ -1,8 +1,8 @@
 //! Retries calls to the store, where that can help.
 //!
 //! A transient failure is retried up to three times, with growing and jittered backoff, so that
-//! calls which collided do not collide again. A server without a free connection is tried until the
-//! deadline. All of it ends 9.5 s after it began.
+//! calls which collided do not collide again. A locked row and a server without a free connection are
+//! tried until the deadline. All of it ends 9.5 s after it began.
 //!
 //! When the answer to a commit was lost, the same batch is sent again. Every command is safe to
 //! repeat, and the store's locks make the second try wait for the first if that is still under way.

@@ -1,5 +1,6 @@
 //! Templates: resizes and deletes their semaphores, in batches.
 
+use std::collections::HashSet;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -122,26 +123,26 @@ impl Engine {
     /// Resizes or deletes the semaphores of `template`, batch by batch.
     async fn follow(&self, template: &Template) -> Result<Followed, Error> {
         let mut total = Followed::default();
-        let mut last = Vec::new();
+        let mut unchanged = HashSet::new();
         loop {
             let deadline = retry::deadline();
-            let find = || self.store.to_follow(template, PIECE);
-            let names = self.driver.retry.read(deadline, find).await?;
-            // If the same semaphores are found again, they would be found for ever.
-            if names == last {
+            let limit = PIECE + unchanged.len() as u32;
+            let find = || self.store.to_follow(template, limit);
+            let mut names = self.driver.retry.read(deadline, find).await?;
+            // These are in use again, waited for, or locked. They would be found for ever, and hide others.
+            names.retain(|name| !unchanged.contains(name));
+            if names.is_empty() {
                 return Ok(total);
             }
-            last.clone_from(&names);
-            let mut followed = Followed::default();
-            let follows = names.into_iter().map(|name| self.follow_one(name));
-            for one in join_all(follows).await {
-                followed += one?;
+            let follows = names.iter().map(|name| self.follow_one(name.clone()));
+            let followed = join_all(follows).await;
+            for (name, followed) in names.into_iter().zip(followed) {
+                let followed = followed?;
+                if followed == Followed::default() {
+                    unchanged.insert(name);
+                }
+                total += followed;
             }
-            // The semaphores that stay unchanged are in use again, or locked.
-            if followed == Followed::default() {
-                return Ok(total);
-            }
-            total += followed;
         }
     }
 

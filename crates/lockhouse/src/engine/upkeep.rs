@@ -119,7 +119,7 @@ impl Engine {
                 .await?;
             if let Some(was) = was {
                 let (in_use, fence) = (was.in_use, was.fence);
-                tracing::warn!(%name, in_use, fence, "a semaphore's counters were mended; these they were");
+                tracing::warn!(%name, in_use, fence, "a semaphore's counters were wrong and are mended; these are the wrong ones");
                 mended.push(was);
                 let names = [name.clone()].into();
                 self.driver.state().waiting.look_soon(&names);

@@ -110,7 +110,7 @@ impl OwnerCheck for SqlCheck {
         if self.failing.swap(true, Relaxed) {
             tracing::debug!(check = ?self, %owner, %trouble, "a check does not know");
         } else {
-            tracing::warn!(check = ?self, %owner, %trouble, "a check does not know; nobody is freed by it");
+            tracing::warn!(check = ?self, %owner, %trouble, "a check could not tell whether the owner is alive: its permits stay held");
         }
         Verdict::Unknown
     }
