@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockhouse::{Code, Lockhouse};
+use lockhouse::{Code, Error, Lockhouse, Refusal};
 use tokio::time::{sleep, timeout};
 
-use crate::house::{Caller, LONG, ask, grant, house, idle};
+use crate::house::{Caller, LONG, ask, grant, house, idle, name};
 
 /// Closed means paused: asks that wait go on waiting, and asks that do not wait are refused.
 #[tokio::test(start_paused = true)]
@@ -60,6 +60,22 @@ async fn a_wait_on_a_closed_semaphore_ends_as_exhausted() {
     let refused = lockhouse.acquire(asked, Duration::from_secs(5)).await;
     assert_eq!(refused.unwrap_err().code(), Code::Exhausted);
     assert_eq!(lockhouse.status("a").await.unwrap().waiting, 0);
+}
+
+/// An operator who reads the answer would open a semaphore that is open.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_wait_names_what_is_lacking_then() {
+    let (lockhouse, _) = house(&[("a", 1), ("b", 0)]).await;
+    let both = ask("both", &[("a", 1), ("b", 1)]);
+    let both = Caller::waits(&lockhouse, both, Duration::from_secs(5)).await;
+    grant(&lockhouse, ask("other", &[("a", 1)])).await.unwrap();
+    lockhouse.define("b", 1).await.unwrap();
+    let refused = both.answer().await.unwrap_err();
+    let lacking = Refusal::Exhausted(vec![name("a")]);
+    assert!(
+        matches!(&refused, Error::Refused(refusal) if *refusal == lacking),
+        "{refused:?}"
+    );
 }
 
 /// P11: what it lacks comes from an operator, and may never come.

@@ -216,13 +216,25 @@ impl WaitingLine {
     }
 
     /// Takes a waiter that gives up out of its lines, and keeps its place for a while. A waiter in
-    /// a lane stays until it is answered there. `place` is the one that it had at first.
+    /// a lane stays until it is answered there. `place` is the one that it had at first. What it lacks may
+    /// have changed since it was refused.
     pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
         let place = self.present_place(place);
-        if self.waiters.get(&place)?.state == WaiterState::InLane {
+        let waiter = self.waiters.get(&place)?;
+        if waiter.state == WaiterState::InLane {
             return None;
         }
-        let waiter = self.remove(place)?;
+        let lacks = self.lacks(&waiter.ask);
+        let mut waiter = self.remove(place)?;
+        let is_outdated = match &waiter.refused {
+            Refusal::Exhausted(names) | Refusal::Closed(names) => {
+                !names.iter().all(|name| lacks.contains(name))
+            }
+            _ => false,
+        };
+        if is_outdated && !lacks.is_empty() {
+            waiter.refused = Refusal::Exhausted(lacks);
+        }
         self.keep(&waiter.ticket, &waiter.ask);
         Some(waiter)
     }
