@@ -105,7 +105,7 @@ async fn a_permit_left_to_another_process_is_claimed_soon(place: Place) {
     let (one, two) = (place.client().await, place.client().await);
     one.define("s", 1).await.unwrap();
     hold(&one, "0", &[("s", 1)]).await;
-    let mut took = Vec::new();
+    let (mut took, mut commits) = (Vec::new(), Vec::new());
     for turn in 0..30 {
         let (from, to) = if turn % 2 == 0 {
             (&one, &two)
@@ -122,10 +122,17 @@ async fn a_permit_left_to_another_process_is_claimed_soon(place: Place) {
         sleep(REGISTERED).await;
         let released = Instant::now();
         from.release(turn.to_string()).await.unwrap();
+        commits.push(released.elapsed());
         took.push(waits.await.unwrap() - released);
     }
-    let p50 = p50(took);
-    println!("claimed within {p50:?} (p50)");
-    assert!(p50 < Duration::from_millis(200), "{p50:?}");
+    let (claimed, commit) = (p50(took), p50(commits));
+    println!("claimed within {claimed:?}, a commit takes {commit:?} (p50)");
+    let soon = Duration::from_millis(match place.url().split(':').next() {
+        Some("mysql") => 60,
+        Some("postgres" | "postgresql") => 10,
+        _ => 200,
+    });
+    // On a busy machine commits take longer, and a claim some of them.
+    assert!(claimed < soon.max(commit * 6), "{claimed:?}, {commit:?}");
     place.clear().await;
 }
