@@ -13,7 +13,8 @@ use crate::table;
 /// List semaphores: all, or those whose names begin with a prefix
 ///
 /// Prints one line for each semaphore, in byte order of the names: its capacity, how many permits are held, how
-/// many could be granted now, how many callers wait, and the fence of its last grant.
+/// many could be granted now, how many callers wait, and its last fence, of a grant or of a change
+/// of the capacity.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
