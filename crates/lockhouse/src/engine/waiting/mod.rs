@@ -216,8 +216,8 @@ impl WaitingLine {
     }
 
     /// Takes a waiter that gives up out of its lines, and keeps its place for a while. A waiter in
-    /// a lane stays until it is answered there. `place` is the one that it had at first. What it lacks may
-    /// have changed since it was refused.
+    /// a lane stays until it is answered there. `place` is the one that it had at first. Its
+    /// answer names the semaphores that it lacks now, not those that it lacked when it was refused.
     pub(super) fn leave(&mut self, place: Place) -> Option<Waiter> {
         let place = self.present_place(place);
         let waiter = self.waiters.get(&place)?;
