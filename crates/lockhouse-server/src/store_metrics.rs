@@ -27,15 +27,6 @@ const BATCH_SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.
 /// The call that decides and saves a batch.
 const TRANSACT: &str = "transact";
 
-/// The errors that batches meet on a store in use.
-const TRANSIENT: [Kind; 5] = [
-    Kind::Conflict,
-    Kind::Locked,
-    Kind::Unavailable,
-    Kind::Crowded,
-    Kind::Unknown,
-];
-
 /// Counts and times the calls to a store, for `/metrics`.
 ///
 /// ```
@@ -129,7 +120,7 @@ impl Measures {
         let errors = Family::<Failed, Counter>::default();
         let ends = Family::<Ended, Counter>::default();
         // These counters exist from the start. Prometheus has no rate for a counter that appears with its first event.
-        for kind in TRANSIENT.map(kind) {
+        for kind in Kind::TRANSIENT.map(kind) {
             let call = TRANSACT;
             let _ = errors.get_or_create(&Failed { call, kind });
         }

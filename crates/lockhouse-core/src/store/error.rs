@@ -44,6 +44,18 @@ pub struct Error {
     is_permanent: bool,
 }
 
+impl Kind {
+    /// The kinds of errors after which a retry can help, unless the error is
+    /// [permanent](Error::is_permanent).
+    pub const TRANSIENT: [Self; 5] = [
+        Self::Conflict,
+        Self::Locked,
+        Self::Unavailable,
+        Self::Crowded,
+        Self::Unknown,
+    ];
+}
+
 impl Error {
     /// An error of `kind`. `context` says what failed.
     pub fn new(kind: Kind, context: impl Into<String>) -> Self {
@@ -100,11 +112,7 @@ impl Error {
 
     /// Whether a retry can help.
     pub fn is_transient(&self) -> bool {
-        let may_pass = matches!(
-            self.kind,
-            Kind::Conflict | Kind::Locked | Kind::Unavailable | Kind::Crowded | Kind::Unknown
-        );
-        may_pass && !self.is_permanent
+        Kind::TRANSIENT.contains(&self.kind) && !self.is_permanent
     }
 
     /// Whether the error remains until an operator corrects the URL, the database, a certificate or

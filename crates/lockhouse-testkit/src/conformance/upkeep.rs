@@ -157,7 +157,7 @@ pub async fn a_client_that_acquires_sweeps_what_has_lapsed_elsewhere(place: &Pla
     assert_eq!(ended.end_reason(), Some(EndReason::Expired));
 }
 
-/// Of two callers that resize from the same capacity, one is refused and must read it again.
+/// Two callers resize from the same capacity. The store refuses one of them, which must read the capacity again.
 pub async fn a_conditional_resize_that_lost_is_refused(place: &Place) {
     let lockhouse = place.client().await;
     let missing = refusal(lockhouse.define("s", 1).expected(0).await);

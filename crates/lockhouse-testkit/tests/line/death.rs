@@ -19,7 +19,7 @@ on_each_store!(
     dead_processes_delay_the_line_once,
 );
 
-/// What was seen when the waiters of dead processes were first in the line.
+/// The grants to waiters behind those of dead processes.
 struct Seen {
     served: Served,
     /// How long each waiter that is alive was granted after the one before it, or after the release.

@@ -88,7 +88,6 @@ impl Engine {
             Some(request) => (request.permits, request.is_held),
             None => {
                 let read = self
-                    .driver
                     .retry
                     .read(deadline, || self.store.request(external_id))
                     .await?;
@@ -178,7 +177,6 @@ impl Engine {
 
     pub(crate) async fn request(&self, external_id: &ExternalId) -> Result<Request, Error> {
         let request = self
-            .driver
             .retry
             .read(retry::deadline(), || self.store.request(external_id))
             .await?;
@@ -216,15 +214,13 @@ impl Engine {
             ready => return ready,
         }
         // A migration of a large table may take a while.
-        self.driver
-            .retry
+        self.retry
             .read(retry::long_deadline(), || self.store.migrate())
             .await
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
-        self.driver
-            .retry
+        self.retry
             .read(retry::deadline(), || self.store.ready())
             .await
     }

@@ -54,12 +54,12 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(store: Arc<dyn FullStore>) -> Self {
+    pub(super) fn new(store: Arc<dyn FullStore>, retry: Arc<Retry>) -> Self {
         let state = State::new(store.max_batch());
         Self {
             store,
             grants: Arc::new(GrantCache::new()),
-            retry: Arc::default(),
+            retry,
             state: Arc::new(Mutex::new(state)),
         }
     }

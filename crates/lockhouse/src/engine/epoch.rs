@@ -61,10 +61,9 @@ impl Engine {
         let raises = raises.map(|name| Command::RaiseFence { name, epoch });
         let batch = Batch::new(raises.collect());
         let (made, deadline) = (Instant::now(), retry::deadline());
-        let decided =
-            self.driver
-                .retry
-                .transact(&*self.store, &batch, made, deadline, OnLock::Retry);
+        let decided = self
+            .retry
+            .transact(&*self.store, &batch, made, deadline, OnLock::Retry);
         let outcomes = decided.await?;
         for outcome in outcomes {
             outcome?;
@@ -87,7 +86,6 @@ impl Pieces {
         };
         let deadline = retry::deadline();
         let found = engine
-            .driver
             .retry
             .read(deadline, || engine.store.semaphores_ever(&page))
             .await?;

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::driver::Driver;
 use super::listings::Listings;
+use super::retry::Retry;
 use super::singleflight::{Ending, Looked};
 use super::sweep_timer::SweepTimer;
 use crate::Error;
@@ -18,6 +19,7 @@ use crate::upkeep::Health;
 pub(crate) struct Engine {
     pub(super) store: Arc<dyn FullStore>,
     pub(super) driver: Driver,
+    pub(super) retry: Arc<Retry>,
     pub(super) listings: Listings,
     pub(super) shared: Arc<Shared>,
 }
@@ -42,11 +44,13 @@ impl Engine {
             someone_new: Notify::new(),
             upkeep: Mutex::default(),
         });
-        let driver = Driver::new(Arc::clone(&store));
+        let retry = Arc::<Retry>::default();
+        let driver = Driver::new(Arc::clone(&store), Arc::clone(&retry));
         Self {
-            listings: Listings::new(Arc::clone(&store), Arc::clone(&driver.retry)),
+            listings: Listings::new(Arc::clone(&store), Arc::clone(&retry)),
             store,
             driver,
+            retry,
             shared,
         }
     }
@@ -58,7 +62,7 @@ impl Engine {
 
     /// How often calls to the store were tried again after each kind of error.
     pub(crate) fn retries(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
-        self.driver.retry.counts()
+        self.retry.counts()
     }
 
     /// The state of the upkeep in this process.
@@ -74,7 +78,6 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Semaphore, Error> {
         let semaphore = self
-            .driver
             .retry
             .read(deadline, || self.store.semaphore(name))
             .await?;

@@ -106,7 +106,6 @@ impl Engine {
         Ok(Found {
             is_over: false,
             semaphores: self
-                .driver
                 .retry
                 .read(deadline, || self.store.named(names))
                 .await?,
@@ -121,7 +120,6 @@ impl Engine {
         loop {
             let deadline = retry::deadline();
             let due = self
-                .driver
                 .retry
                 .read(deadline, || self.store.due(lapsed, PIECE))
                 .await?;
@@ -174,7 +172,6 @@ impl Engine {
         loop {
             let deadline = deadline();
             let due = self
-                .driver
                 .retry
                 .read(deadline, || self.store.due(which, PIECE))
                 .await?;

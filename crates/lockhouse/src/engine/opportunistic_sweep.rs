@@ -44,7 +44,7 @@ impl Engine {
 
     async fn forget_some_shown(&self, most: u32) -> Result<u64, Error> {
         let forget = || self.store.forget_shown(SHOWN_WAITERS_AFTER, most);
-        self.driver.retry.read(retry::deadline(), forget).await
+        self.retry.read(retry::deadline(), forget).await
     }
 
     /// Ends some lapsed requests, and deletes some lapsed sessions and lists of dead processes. Returns whether there may
@@ -53,7 +53,6 @@ impl Engine {
         let deadline = retry::deadline();
         let lapsed = Due::Lapsed { on: None };
         let due = self
-            .driver
             .retry
             .read(deadline, || self.store.due(lapsed, SOME))
             .await?;
@@ -63,7 +62,6 @@ impl Engine {
             age: Upkeep::default().sessions_after,
         };
         let gone = self
-            .driver
             .retry
             .read(deadline, || self.store.purge(sessions, SOME))
             .await?;

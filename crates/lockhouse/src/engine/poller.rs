@@ -179,7 +179,6 @@ impl Engine {
     /// Reads the semaphores `names`. Returns those that have no row.
     async fn look_at(&self, names: &[SemaphoreName]) -> Vec<SemaphoreName> {
         let seen = self
-            .driver
             .retry
             .read(retry::deadline(), || self.store.named(names))
             .await;

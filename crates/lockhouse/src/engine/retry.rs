@@ -49,19 +49,10 @@ pub(super) enum OnLock {
 /// try.
 const UP_TO_DATE_FOR: Duration = Duration::from_millis(5);
 
-/// The errors after which a call is tried again.
-const TRANSIENT: [Kind; 5] = [
-    Kind::Conflict,
-    Kind::Locked,
-    Kind::Unavailable,
-    Kind::Crowded,
-    Kind::Unknown,
-];
-
 /// Tries calls to the store again, and counts how often.
 #[derive(Debug, Default)]
 pub(crate) struct Retry {
-    counts: [AtomicU64; TRANSIENT.len()],
+    counts: [AtomicU64; Kind::TRANSIENT.len()],
 }
 
 impl Retry {
@@ -142,11 +133,11 @@ impl Retry {
     /// How often calls were tried again after each kind of error.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
         let counts = self.counts.iter().map(|count| count.load(Relaxed));
-        TRANSIENT.into_iter().zip(counts)
+        Kind::TRANSIENT.into_iter().zip(counts)
     }
 
     fn count(&self, kind: Kind) {
-        let mut counts = TRANSIENT.into_iter().zip(&self.counts);
+        let mut counts = Kind::TRANSIENT.into_iter().zip(&self.counts);
         if let Some((_, count)) = counts.find(|(counted, _)| *counted == kind) {
             count.fetch_add(1, Relaxed);
         }

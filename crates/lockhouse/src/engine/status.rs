@@ -85,8 +85,7 @@ impl Engine {
         let deadline = retry::deadline();
         match is_single {
             true => {
-                self.driver
-                    .retry
+                self.retry
                     .read(deadline, || self.store.shown_at(names))
                     .await
             }

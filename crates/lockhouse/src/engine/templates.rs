@@ -50,7 +50,7 @@ impl Engine {
     ) -> Result<(Template, bool), Error> {
         self.check_room_for(&definition.pattern).await?;
         let define = || self.store.define_template(&definition);
-        let (template, created) = self.driver.retry.read(retry::deadline(), define).await?;
+        let (template, created) = self.retry.read(retry::deadline(), define).await?;
         let (engine, followed) = (self.clone(), template.clone());
         let (tell, is_followed) = oneshot::channel();
         tokio::spawn(async move {
@@ -89,12 +89,11 @@ impl Engine {
 
     pub(crate) async fn delete_template(&self, pattern: &Pattern) -> Result<bool, Error> {
         let delete = || self.store.delete_template(pattern);
-        self.driver.retry.read(retry::deadline(), delete).await
+        self.retry.read(retry::deadline(), delete).await
     }
 
     pub(crate) async fn templates(&self, page: &Page<Pattern>) -> Result<Vec<Template>, Error> {
-        self.driver
-            .retry
+        self.retry
             .read(retry::deadline(), || self.store.templates(page))
             .await
     }
@@ -128,7 +127,7 @@ impl Engine {
             let deadline = retry::deadline();
             let limit = PIECE + unchanged.len() as u32;
             let find = || self.store.to_follow(template, limit);
-            let mut names = self.driver.retry.read(deadline, find).await?;
+            let mut names = self.retry.read(deadline, find).await?;
             // These are in use again, waited for, or locked. They would be found for ever, and hide others.
             names.retain(|name| !unchanged.contains(name));
             if names.is_empty() {

@@ -21,7 +21,6 @@ impl Engine {
         let deadline = retry::deadline();
         // The retry is safe: the same digest is the same token.
         let made = self
-            .driver
             .retry
             .read(deadline, || self.store.add_token(&token))
             .await?;
@@ -52,8 +51,7 @@ impl Engine {
     }
 
     async fn token_page(&self, page: &Page<TokenName>) -> Result<TokenList, Error> {
-        self.driver
-            .retry
+        self.retry
             .read(retry::deadline(), || self.store.tokens(page))
             .await
     }
@@ -61,7 +59,6 @@ impl Engine {
     pub(crate) async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
         let deadline = retry::deadline();
         let revoked = self
-            .driver
             .retry
             .read(deadline, || self.store.revoke_token(name))
             .await?;
@@ -69,8 +66,7 @@ impl Engine {
     }
 
     pub(crate) async fn owners_in_use(&self, owners: &[Owner]) -> Result<Vec<Owner>, Error> {
-        self.driver
-            .retry
+        self.retry
             .read(retry::deadline(), || self.store.owners_in_use(owners))
             .await
     }

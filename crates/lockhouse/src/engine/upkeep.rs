@@ -42,7 +42,6 @@ impl Engine {
         loop {
             let deadline = retry::deadline();
             let look = self
-                .driver
                 .retry
                 .read(deadline, || self.store.stale(age, &page))
                 .await?;
@@ -65,8 +64,7 @@ impl Engine {
 
     /// A page of the owners that hold permits.
     pub(crate) async fn owners(&self, page: &Page<Owner>) -> Result<Vec<Owner>, Error> {
-        self.driver
-            .retry
+        self.retry
             .read(retry::deadline(), || self.store.owners(page))
             .await
     }
@@ -84,7 +82,6 @@ impl Engine {
             let begun = Instant::now();
             let deadline = retry::deadline();
             let gone = self
-                .driver
                 .retry
                 .read(deadline, || self.store.purge(what, some))
                 .await?;
@@ -113,7 +110,6 @@ impl Engine {
             };
             let deadline = retry::long_deadline();
             let was = self
-                .driver
                 .retry
                 .read(deadline, || self.store.repair(name))
                 .await?;
