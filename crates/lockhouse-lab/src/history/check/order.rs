@@ -101,9 +101,10 @@ struct Grant {
 }
 
 impl Ask<'_> {
-    /// The earliest and the latest time of the grant.
+    /// The earliest and the latest time of the grant. `None` also if the fences contradict the times.
     fn granted_within(&self) -> Option<(u64, u64)> {
-        Some((self.grant?.after, self.operation.ended))
+        let (after, by) = (self.grant?.after, self.operation.ended);
+        (after <= by).then_some((after, by))
     }
 }
 

@@ -255,6 +255,15 @@ fn nothing_is_decided_of_a_grant_while_something_is_wrong() {
     );
 }
 
+/// Fences that do not rise break P7, and tell nothing of the order.
+#[test]
+fn nothing_is_decided_of_grants_whose_fences_contradict_their_times() {
+    let (first, second) = (waits(0, 3_000, 3), waits(1_000, 2_000, 2));
+    let much_later = waits(9_000, 9_500, 1);
+    let history = [first, second, releases(3_100, 3_110), much_later];
+    assert_eq!(found(&history, &[(4_000, 5_000)]), (0, 0));
+}
+
 #[test]
 fn a_waiter_counts_as_one_that_came_when_all_were_at_work_again() {
     let history = [waits(0, 9_000, 2), waits(5_000, 6_000, 1)];
