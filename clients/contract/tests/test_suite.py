@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -39,7 +40,9 @@ echo "beside" >>calls
 """
 RELEASE = "build --release --locked --bin lockhouse"
 TESTS = "test --workspace --locked --tests"
-WAITING = "test --workspace --locked --test=caller --test=holding --test=line --test=many_runs --test=quick"
+PROGRAMS = re.findall(r"^waiting=\((.*)\)$", SCRIPT.read_text(), re.MULTILINE)[0].split()
+WAITING = " ".join(["test --workspace --locked", *(f"--test={program}" for program in PROGRAMS)])
+WAITING_NAMED = f"cargo test of {' '.join(PROGRAMS)}"
 IN_DOCS = "test --workspace --locked --doc"
 
 
@@ -129,7 +132,7 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
     "fails, named",
     [
         (TESTS, "cargo test"),
-        (WAITING, "cargo test of caller holding line many_runs quick"),
+        (WAITING, WAITING_NAMED),
         (IN_DOCS, "cargo test --doc"),
         ("beside", "beside"),
     ],
@@ -153,7 +156,7 @@ def test_it_says_how_long_each_part_took(suite: Suite) -> None:
         "beside",
         "clients: contract",
         "cargo test",
-        "cargo test of caller holding line many_runs quick",
+        WAITING_NAMED,
     ]
 
 

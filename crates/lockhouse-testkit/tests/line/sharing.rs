@@ -132,7 +132,7 @@ async fn a_permit_left_to_another_process_is_claimed_soon(place: Place) {
         Some("postgres" | "postgresql") => 10,
         _ => 200,
     });
-    // On a busy machine commits take longer, and a claim some of them.
-    assert!(claimed < soon.max(commit * 6), "{claimed:?}, {commit:?}");
+    // A claim is a poll and some commits, all of which take longer on a busy machine.
+    assert!(claimed < soon + commit * 6, "{claimed:?}, {commit:?}");
     place.clear().await;
 }
