@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockhouse_core::store::{Cursor, Held, Holders, Page, Waiter};
 use lockhouse_core::{
-    CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Pattern, Reply, Request,
-    SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenGrant, TokenName,
+    Ask, CapacityChange, Command, Definition, ExternalId, NamePrefix, Owner, Pattern, Reply,
+    Request, SemaphoreName, Template, TemplateDefinition, Timestamp, Token, TokenGrant, TokenName,
 };
 
 use crate::engine::Engine;
@@ -37,11 +37,18 @@ macro_rules! forward {
 }
 
 impl Backend {
-    /// Executes one command. An acquire that finds no room waits its turn for at most `wait`.
+    /// Acquires what `ask` names. If there is no room, it waits its turn for at most `wait`.
+    ///
+    /// Dropping the future takes the ask out of the queue; an ask that a lane has taken goes on.
+    pub(crate) async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+        forward!(self, acquire(ask, wait))
+    }
+
+    /// Executes a command that never waits for room.
     ///
     /// Dropping the future takes the command out of the queue; a command that a lane has taken goes on.
-    pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
-        forward!(self, execute(command, wait))
+    pub(crate) async fn execute(&self, command: Command) -> Result<Reply, Error> {
+        forward!(self, execute(command))
     }
 
     /// Defines a semaphore; also says whether it was created.

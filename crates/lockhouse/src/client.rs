@@ -129,11 +129,7 @@ impl Lockhouse {
     /// permits are held; [`Error::Store`].
     pub async fn delete(&self, name: impl AsRef<str>) -> Result<(), Error> {
         let name = SemaphoreName::parse(name)?;
-        match self
-            .backend
-            .execute(Command::Delete { name }, Duration::ZERO)
-            .await?
-        {
+        match self.backend.execute(Command::Delete { name }).await? {
             Reply::Deleted => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -177,7 +173,7 @@ impl Lockhouse {
             let semaphores = ask.permits().map(|(semaphore, _)| semaphore);
             self.background.releases_settle(semaphores).await;
         }
-        match self.backend.execute(Command::acquire(ask), wait).await? {
+        match self.backend.acquire(ask, wait).await? {
             Reply::Granted { request, now, .. } => Ok((request, now)),
             other => Err(unexpected(&other)),
         }
@@ -266,7 +262,7 @@ impl Lockhouse {
                     .or_else(who::this_process),
             },
         };
-        Released::of(self.backend.execute(force, Duration::ZERO).await?)
+        Released::of(self.backend.execute(force).await?)
     }
 
     /// Begins or renews the session of `owner` for `ttl`. One heartbeat keeps all requests of the owner that have no TTL,

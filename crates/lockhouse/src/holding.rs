@@ -45,7 +45,7 @@ impl fmt::Display for Lost {
 
 /// The request or session that is renewed.
 #[derive(Clone, Debug)]
-pub(crate) enum Held {
+pub(crate) enum Renewable {
     Request {
         external_id: ExternalId,
         /// In whose name it is renewed, if that matters.
@@ -74,7 +74,7 @@ struct State {
 
 impl Holding {
     /// Renews `held`, which was asked for at `sent_at`.
-    pub(crate) fn new(lockhouse: &Lockhouse, held: Held, ttl: Ttl, sent_at: Instant) -> Self {
+    pub(crate) fn new(lockhouse: &Lockhouse, held: Renewable, ttl: Ttl, sent_at: Instant) -> Self {
         let ttl = ttl.as_duration();
         let standing = Standing::new(give_up_at(sent_at, ttl));
         let renewing = renew(lockhouse.clone(), held, ttl, sent_at, standing.clone());
@@ -168,11 +168,11 @@ impl Standing {
     }
 }
 
-impl Held {
+impl Renewable {
     /// Renews it for `ttl` from now. Returns why it is lost, if it is.
     async fn push(&self, lockhouse: &Lockhouse, ttl: Duration) -> Result<Option<Lost>, Error> {
         match self {
-            Held::Request { external_id, by } => {
+            Renewable::Request { external_id, by } => {
                 let ttl = Some(Ttl::new(ttl)?);
                 let renewed = lockhouse.renew_as(external_id.clone(), ttl, by.clone());
                 match renewed.await {
@@ -186,7 +186,7 @@ impl Held {
             }
             // A heartbeat that began a new session would report the loss only once, and that answer
             // may be lost.
-            Held::Owner(owner) => match lockhouse.renew_session(owner, ttl).await {
+            Renewable::Owner(owner) => match lockhouse.renew_session(owner, ttl).await {
                 Ok(_) => Ok(None),
                 Err(Error::Refused(Refusal::SessionEnded(_))) => {
                     Ok(Some(Lost::Ended(EndReason::OwnerDead)))
@@ -197,11 +197,11 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for Renewable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Held::Request { external_id, .. } => write!(f, "request \"{external_id}\""),
-            Held::Owner(owner) => write!(f, "session of \"{owner}\""),
+            Renewable::Request { external_id, .. } => write!(f, "request \"{external_id}\""),
+            Renewable::Owner(owner) => write!(f, "session of \"{owner}\""),
         }
     }
 }
@@ -210,7 +210,7 @@ impl fmt::Display for Held {
 /// sent while the first is under way. The first good answer counts, and the TTL runs from when its call was sent.
 async fn renew(
     lockhouse: Lockhouse,
-    held: Held,
+    held: Renewable,
     ttl: Duration,
     sent_at: Instant,
     standing: Standing,

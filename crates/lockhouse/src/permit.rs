@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::background::{Dropped, UnderWay};
 use crate::caller::{self, SqlDialect, Transaction};
-use crate::holding::{Held, Holding};
+use crate::holding::{Holding, Renewable};
 use crate::{Error, Lockhouse, Lost, Released, who};
 
 /// The permits that one request holds. They are renewed in the background, and given back by
@@ -68,7 +68,7 @@ impl Permit {
         session: Option<Arc<Holding>>,
         is_anonymous: bool,
     ) -> Self {
-        let held = Held::Request {
+        let held = Renewable::Request {
             external_id: request.external_id.clone(),
             by: request.is_reserved().then(Owner::lockhouse),
         };

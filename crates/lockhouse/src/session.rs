@@ -7,7 +7,7 @@ use lockhouse_core::{EndReason, Owner, Ttl};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::holding::{Held, Holding};
+use crate::holding::{Holding, Renewable};
 use crate::keeper::Keeper;
 use crate::{Error, Lockhouse, Lost, RequestBuilder, Semaphore};
 
@@ -67,7 +67,7 @@ impl Session {
         lockhouse.background().has_left(&owner).await;
         let sent_at = Instant::now();
         lockhouse.heartbeat(&owner, ttl.as_duration()).await?;
-        let holding = Holding::new(&lockhouse, Held::Owner(owner.clone()), ttl, sent_at);
+        let holding = Holding::new(&lockhouse, Renewable::Owner(owner.clone()), ttl, sent_at);
         Ok(Self {
             lockhouse,
             keeper: Keeper {

@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::failure::{Failure, word};
 use crate::global::Global;
-use crate::who;
 
 /// Create a semaphore
 ///
@@ -18,7 +17,7 @@ use crate::who;
 #[command(after_help = "\
 Examples:
   lockhouse create backup-slots 10
-  lockhouse create deploy 1 --note 'one deploy at a time'
+  lockhouse create deploy 1
   lockhouse create gpu 4 --slots
   lockhouse create network 4 --if-missing")]
 pub(crate) struct Create {
@@ -34,9 +33,6 @@ pub(crate) struct Create {
     /// Succeed if it exists, whatever its capacity and its slots, and change nothing
     #[arg(long)]
     if_missing: bool,
-    /// The reason, for its history
-    #[arg(long)]
-    note: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -71,15 +67,9 @@ impl Create {
 
     /// Creates the semaphore. Returns it, and whether this call created it.
     async fn create(&self, lockhouse: &Lockhouse) -> Result<(SemaphoreStatus, bool), Failure> {
-        let mut define = lockhouse
-            .define(&self.name, self.capacity)
-            .if_missing()
-            .changed_by(who::user_and_host());
+        let mut define = lockhouse.define(&self.name, self.capacity).if_missing();
         if self.slots {
             define = define.slots();
-        }
-        if let Some(note) = &self.note {
-            define = define.note(note);
         }
         match define.send().await {
             Err(Error::Refused(Refusal::CapacityChanged { .. } | Refusal::SlotsDiffer { .. }))

@@ -34,7 +34,7 @@ on_a_store_and_through_a_server! {
 }
 
 fn create_says_whether_it_created(house: &House) {
-    let created = house.text(&["create", "backup-slots", "10", "--note", "ten disks"]);
+    let created = house.text(&["create", "backup-slots", "10"]);
     assert_eq!(
         created,
         "semaphore \"backup-slots\" created with capacity 10\n"

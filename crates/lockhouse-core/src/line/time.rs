@@ -8,9 +8,6 @@ use std::time::Duration;
 
 use crate::{Priority, Timestamp};
 
-/// The waiting time that one step of priority is worth, in microseconds. [`Priority`] has the same.
-const STEP_US: i64 = 10_000_000;
-
 /// A clock that shows at least this much less than before was set back. Smaller steps are normal
 /// clock synchronization.
 const SET_BACK_US: i64 = 1_000_000;
@@ -63,7 +60,7 @@ pub struct Seniority(i64);
 impl Seniority {
     /// The seniority of a waiter of `priority` that has `waited` this long.
     pub fn new(waited: Duration, priority: Priority) -> Self {
-        Self(us(waited).saturating_add(i64::from(priority.value()) * STEP_US))
+        Self(us(waited).saturating_add(priority.worth_us()))
     }
 
     /// The seniority of the same waiter after waiting for `longer`.

@@ -43,7 +43,7 @@ type Lists = BTreeMap<(SemaphoreName, ProcessId), (Timestamp, Vec<Waiter>)>;
 impl Memory {
     /// An empty store.
     pub fn new() -> Self {
-        Self::with_clock(Timestamp::now)
+        Self::with_clock(now)
     }
 
     /// An empty store with the clock `clock`, for tests that set it.
@@ -72,6 +72,12 @@ impl Default for Memory {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The time in whole microseconds, as all stores keep it.
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
 }
 
 impl fmt::Debug for Memory {

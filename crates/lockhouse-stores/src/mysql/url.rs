@@ -6,9 +6,8 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use url::Url;
 
 use super::MySqlServer;
-use crate::sql::{
-    Host, Hosts, Location, Pem, check_files, configuration, connections, names_a, parsed,
-};
+use crate::misconfigured::configuration;
+use crate::sql::{Host, Hosts, Location, Pem, check_files, connections, names_a, parsed};
 
 /// The parameters that the driver reads, in the driver's spelling.
 const DRIVER_PARAMETERS: [&str; 9] = [

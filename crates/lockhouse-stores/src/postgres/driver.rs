@@ -9,8 +9,9 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnection, PgRow, Postgres as Database};
 
 use super::error;
+use crate::misconfigured::configuration;
 use crate::sql::rows::TextRow;
-use crate::sql::{Driver, Pieces, ReadOnly, configuration};
+use crate::sql::{Driver, Pieces, ReadOnly};
 
 /// A PostgreSQL server.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
 use super::PostgresServer;
+use crate::misconfigured::configuration;
 use crate::sql::{
-    Host, Hosts, Location, Pem, check_file, check_files, configuration, connections, names_a,
-    parsed,
+    Host, Hosts, Location, Pem, check_file, check_files, connections, names_a, parsed,
 };
 
 /// The parameters that the driver reads.

@@ -61,6 +61,4 @@ pub(crate) use hosts::Hosts;
 pub(crate) use pool::Lease;
 pub(crate) use row_ids::RowIds;
 pub(crate) use script::{Inserts, Script, list};
-pub(crate) use url::{
-    Location, Pem, check_file, check_files, configuration, connections, names_a, parsed,
-};
+pub(crate) use url::{Location, Pem, check_file, check_files, connections, names_a, parsed};

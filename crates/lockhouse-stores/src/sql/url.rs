@@ -2,13 +2,14 @@
 
 use std::fs;
 
-use lockhouse_core::store::{Error, Kind};
+use lockhouse_core::store::Error;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::driver::Driver;
 use super::hosts::Hosts;
+use crate::misconfigured::configuration;
 use crate::refuse_misplaced;
 
 /// The default for the most connections.
@@ -111,9 +112,4 @@ fn problem_with_certificates(text: &[u8], pem: Pem) -> Option<&'static str> {
         }
     }
     is_empty.then_some("has no certificate in PEM")
-}
-
-/// An error of the URL.
-pub(crate) fn configuration(context: impl Into<String>) -> Error {
-    Error::new(Kind::Configuration, context)
 }

@@ -43,6 +43,16 @@ pub async fn a_resize_leaves_an_audit_row(place: &Place) {
     assert_eq!(change.changed_at, resized.updated_at);
 }
 
+/// All stores keep times in microseconds, so that a time reads the same from each.
+pub async fn times_are_whole_microseconds(place: &Place) {
+    let lockhouse = place.client().await;
+    let defined = lockhouse.define("s", 1).await.unwrap().semaphore;
+    let held = grant(&lockhouse, "1", &[("s", 1)]).await.unwrap();
+    for time in [defined.created_at, held.created_at] {
+        assert_eq!(time.subsec_nanosecond() % 1_000, 0, "{time}");
+    }
+}
+
 /// A resize does not create a semaphore.
 pub async fn a_resize_of_an_unknown_semaphore_is_refused(place: &Place) {
     let lockhouse = place.client().await;

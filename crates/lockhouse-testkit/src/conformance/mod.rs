@@ -94,6 +94,7 @@ macro_rules! conformance {
             // definitions
             defining_again_with_the_same_capacity_changes_nothing,
             a_resize_leaves_an_audit_row,
+            times_are_whole_microseconds,
             a_resize_of_an_unknown_semaphore_is_refused,
             deletion_is_refused_while_held,
             a_deleted_semaphore_is_unknown,

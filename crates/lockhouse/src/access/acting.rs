@@ -1,7 +1,5 @@
 //! Calls in the name of a token's owner, which a server makes for its callers.
 
-use std::time::Duration;
-
 use lockhouse_core::{Cause, Command, ExternalId, Owner, Reply, Request, Ttl};
 
 use crate::error::unexpected;
@@ -27,7 +25,7 @@ impl Lockhouse {
             ttl,
             by,
         };
-        match self.backend().execute(renew, Duration::ZERO).await? {
+        match self.backend().execute(renew).await? {
             Reply::Renewed(request) => Ok(request),
             other => Err(unexpected(&other)),
         }
@@ -46,7 +44,7 @@ impl Lockhouse {
     ) -> Result<Released, Error> {
         let cause = Cause::Released { by };
         let release = Command::End { external_id, cause };
-        Released::of(self.backend().execute(release, Duration::ZERO).await?)
+        Released::of(self.backend().execute(release).await?)
     }
 
     /// [`heartbeat`](Lockhouse::heartbeat) or, if it `must_exist`,
@@ -66,7 +64,7 @@ impl Lockhouse {
             ttl,
             must_exist,
         };
-        match self.backend().execute(heartbeat, Duration::ZERO).await? {
+        match self.backend().execute(heartbeat).await? {
             Reply::Heard { session, began } => Ok(Heard { session, began }),
             other => Err(unexpected(&other)),
         }

@@ -124,7 +124,7 @@ async fn is_given_back(backend: &Backend, external_id: &ExternalId, by: &Option<
         external_id: external_id.clone(),
         cause: Cause::Released { by: by.clone() },
     };
-    match backend.execute(release, Duration::ZERO).await {
+    match backend.execute(release).await {
         Ok(_) | Err(Error::Refused(_)) => true,
         Err(error) => {
             tracing::warn!(%external_id, %error, "a dropped permit could not be given back");

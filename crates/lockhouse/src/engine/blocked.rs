@@ -2,7 +2,7 @@
 //!
 //! When a lock wait of a batch times out, the batch drops the commands that need a locked row and
 //! goes on with the others. Later commands that need such a row are blocked at once. A blocked
-//! command stands in no line, so nobody waits behind it. It keeps its ticket, so that it is
+//! command stands in no line, so nobody waits behind it. It keeps its sequence number, so that it is
 //! back in its order once its rows are free.
 //!
 //! One poll of the store reads the rows of all blocked commands, however many there are. A poll can
@@ -23,7 +23,7 @@ use std::time::Duration;
 use lockhouse_core::{ExternalId, Footprint, Gap, Owner, SemaphoreName};
 use tokio::time::Instant;
 
-use super::queue::{Queued, Ticket};
+use super::queue::{Queued, Sequence};
 
 /// After a semaphore was locked for this long, the engine waits for it in the database's lock
 /// queue.
@@ -66,7 +66,7 @@ struct Locked {
 pub(super) struct Blocked {
     rows: BTreeMap<Row, Locked>,
     /// Each command with the rows that it waits for.
-    commands: BTreeMap<Ticket, (Queued, BTreeSet<Row>)>,
+    commands: BTreeMap<Sequence, (Queued, BTreeSet<Row>)>,
     /// The semaphores that the engine waits for in the database's lock queue. They are not polled.
     waits: BTreeSet<SemaphoreName>,
     /// The semaphores that others use in turn, and when the engine last found that.
@@ -140,7 +140,7 @@ impl Blocked {
                 locked.needed = now;
             }
         }
-        self.commands.insert(queued.ticket, (queued, waits_for));
+        self.commands.insert(queued.sequence, (queued, waits_for));
     }
 
     /// Records that the rows `locked` are locked.
@@ -287,7 +287,9 @@ impl Blocked {
 }
 
 /// The rows that commands wait for.
-fn waited_for(commands: &BTreeMap<Ticket, (Queued, BTreeSet<Row>)>) -> impl Iterator<Item = &Row> {
+fn waited_for(
+    commands: &BTreeMap<Sequence, (Queued, BTreeSet<Row>)>,
+) -> impl Iterator<Item = &Row> {
     commands.values().flat_map(|(_, rows)| rows)
 }
 

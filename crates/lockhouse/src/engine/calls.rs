@@ -32,11 +32,11 @@ impl Engine {
     /// Does `command`, and tries again as long as lapsed permits may have been in its way. It is
     /// refused only if a look for lapsed requests found none and no room since (P10), or if other
     /// callers were quicker each time. All tries share one deadline.
-    pub(super) async fn submit(&self, command: Command) -> Result<Reply, Error> {
+    pub(crate) async fn execute(&self, command: Command) -> Result<Reply, Error> {
         let deadline = retry::deadline();
         let mut looks = 0;
         loop {
-            let refused = match self.submit_once(command.clone(), deadline).await {
+            let refused = match self.submit(command.clone(), deadline).await {
                 Err(Error::Refused(refused)) if looks < LOOKS => refused,
                 other => return other,
             };
@@ -64,7 +64,7 @@ impl Engine {
             && self.waiting_on(&semaphore.name) == 0
     }
 
-    async fn submit_once(&self, command: Command, deadline: Instant) -> Result<Reply, Error> {
+    async fn submit(&self, command: Command, deadline: Instant) -> Result<Reply, Error> {
         let touches = self.touches(&command, deadline).await?;
         Ok(self.driver.submit(command, touches, deadline).await??)
     }
@@ -103,10 +103,10 @@ impl Engine {
 
     /// An ask with a wait is repeated while other processes keep the store busy. Repeating is safe,
     /// also after a lost answer (P5), and the ask keeps its place.
-    async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+    pub(crate) async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
         self.sweep_if_due();
         if Wait::of(wait) == Wait::No {
-            return self.submit(Command::acquire(ask)).await;
+            return self.execute(Command::acquire(ask)).await;
         }
         let begun = Instant::now();
         loop {
@@ -143,18 +143,11 @@ impl Engine {
 
 /// The calls of a [`Backend`](crate::backend::Backend).
 impl Engine {
-    pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
-        match command {
-            Command::Acquire { ask, .. } => self.acquire(ask, wait).await,
-            other => self.submit(other).await,
-        }
-    }
-
     pub(crate) async fn define(
         &self,
         definition: Definition,
     ) -> Result<(SemaphoreStatus, bool), Error> {
-        match self.submit(Command::Define(definition)).await? {
+        match self.execute(Command::Define(definition)).await? {
             Reply::Defined { semaphore, created } => Ok((self.status(semaphore).await?, created)),
             other => Err(unexpected(&other)),
         }

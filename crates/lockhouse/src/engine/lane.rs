@@ -17,7 +17,7 @@ use lockhouse_core::{Ask, Command, Count, Footprint, Refusal, Reply, Semaphore, 
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::queue::{LaneKind, Queued, Taken, Ticket};
+use super::queue::{LaneKind, Queued, Sequence, Taken};
 use super::reply_to::ReplyTo;
 use super::retry;
 use super::waiting::Answered;
@@ -33,7 +33,7 @@ pub(super) struct Lane {
     /// When the batch was made: its waiting times are as of then.
     pub(super) made: Instant,
     /// The other parts of each queued command, in the order of the batch. Empty once they are answered.
-    asked: Vec<Asked>,
+    pending: Vec<Pending>,
 }
 
 /// One command of a batch, and its outcome.
@@ -60,17 +60,17 @@ pub(super) struct SetAside {
 
 /// The parts of a [`Queued`] command that stay in the lane while the command itself is in the batch.
 #[derive(Debug)]
-struct Asked {
-    ticket: Ticket,
+struct Pending {
+    sequence: Sequence,
     touches: Vec<SemaphoreName>,
     frees: Vec<(SemaphoreName, Count)>,
     reply_to: ReplyTo,
 }
 
-impl Asked {
+impl Pending {
     fn queued(self, command: Command) -> Queued {
         Queued {
-            ticket: self.ticket,
+            sequence: self.sequence,
             command,
             touches: self.touches,
             frees: self.frees,
@@ -91,7 +91,7 @@ impl Lane {
             semaphores,
             batch: batch(Vec::new(), &HashSet::new()),
             made: Instant::now(),
-            asked: Vec::new(),
+            pending: Vec::new(),
         };
         lane.fill(commands);
         lane
@@ -100,37 +100,40 @@ impl Lane {
     fn fill(&mut self, commands: Vec<Queued>) {
         let split = |queued: Queued| {
             let Queued {
-                ticket,
+                sequence,
                 command,
                 touches,
                 frees,
                 reply_to,
             } = queued;
-            let asked = Asked {
-                ticket,
+            let pending = Pending {
+                sequence,
                 touches,
                 frees,
                 reply_to,
             };
-            (command, asked)
+            (command, pending)
         };
-        let (commands, asked) = commands.into_iter().map(split).unzip();
+        let (commands, pending) = commands.into_iter().map(split).unzip();
         self.batch = batch(commands, &self.semaphores);
-        self.asked = asked;
+        self.pending = pending;
     }
 
     /// Takes all commands out of the batch.
     fn empty(&mut self) -> impl Iterator<Item = Queued> + use<> {
         let commands = mem::take(&mut self.batch.commands).into_iter();
-        let asked = mem::take(&mut self.asked);
+        let pending = mem::take(&mut self.pending);
         commands
-            .zip(asked)
-            .map(|(command, asked)| asked.queued(command))
+            .zip(pending)
+            .map(|(command, pending)| pending.queued(command))
     }
 
     /// The span of the batch. It is in the trace of its first call, and has a link to each of the others.
     pub(super) fn span(&self) -> Span {
-        let mut calls = self.asked.iter().filter_map(|asked| asked.reply_to.span());
+        let mut calls = self
+            .pending
+            .iter()
+            .filter_map(|pending| pending.reply_to.span());
         let Some(first) = calls.next() else {
             return Span::none();
         };
@@ -145,13 +148,13 @@ impl Lane {
     /// Whether no caller waits for an answer: all commands are the engine's, which will send them
     /// again.
     pub(super) fn is_unasked(&self) -> bool {
-        let mut asked = self.asked.iter();
-        asked.all(|asked| matches!(asked.reply_to, ReplyTo::Engine))
+        let mut pending = self.pending.iter();
+        pending.all(|pending| matches!(pending.reply_to, ReplyTo::Engine))
     }
 
     /// How many commands are not answered yet.
     pub(super) fn len(&self) -> usize {
-        self.asked.len()
+        self.pending.len()
     }
 
     /// The asks that wait and need a `locked` semaphore, and no other locked row; without `locked`,
@@ -166,9 +169,9 @@ impl Lane {
                 && needs.requests.is_disjoint(&locked.requests)
                 && needs.owners.is_disjoint(&locked.owners)
         };
-        let commands = self.batch.commands.iter().zip(&self.asked);
-        let asks = commands.filter_map(|(command, asked)| {
-            let ask = command.ask().filter(|_| asked.reply_to.waits())?;
+        let commands = self.batch.commands.iter().zip(&self.pending);
+        let asks = commands.filter_map(|(command, pending)| {
+            let ask = command.ask().filter(|_| pending.reply_to.waits())?;
             is_among(command).then_some(ask)
         });
         asks.collect()

@@ -155,7 +155,7 @@ impl Engine {
         let goodbye = Command::Goodbye {
             owner: owner.clone(),
         };
-        self.submit(goodbye).await?;
+        self.execute(goodbye).await?;
         // No session frees the requests that were granted since the first read.
         let late = self.end_all(held, &cause, retry::deadline).await?;
         Ok(ended.by_us + late.by_us)

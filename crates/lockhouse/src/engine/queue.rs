@@ -37,7 +37,7 @@ pub(super) fn permits(request: &Request) -> Vec<(SemaphoreName, Count)> {
 #[derive(Debug)]
 pub(super) struct Queued {
     /// Its place in the order of arrival, assigned when it is queued.
-    pub(super) ticket: Ticket,
+    pub(super) sequence: Sequence,
     pub(super) command: Command,
     pub(super) touches: Vec<SemaphoreName>,
     /// The permits that it is expected to free.
@@ -46,7 +46,7 @@ pub(super) struct Queued {
 }
 
 impl Queued {
-    /// A command that gets its ticket when it is queued.
+    /// A command that gets its sequence number when it is queued.
     pub(super) fn new(
         command: Command,
         touches: Vec<SemaphoreName>,
@@ -54,7 +54,7 @@ impl Queued {
         reply_to: ReplyTo,
     ) -> Self {
         Self {
-            ticket: 0,
+            sequence: 0,
             command,
             touches,
             frees,
@@ -80,7 +80,7 @@ impl Queued {
 }
 
 /// A command's place in the order of arrival.
-pub(super) type Ticket = u64;
+pub(super) type Sequence = u64;
 
 /// The kind of commands in a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,16 +99,16 @@ pub(super) enum LaneKind {
 pub(super) struct Queue {
     /// The most commands in one transaction.
     batch: usize,
-    next: Ticket,
-    waiting: BTreeMap<Ticket, Queued>,
-    lines: HashMap<SemaphoreName, VecDeque<Ticket>>,
+    next: Sequence,
+    waiting: BTreeMap<Sequence, Queued>,
+    lines: HashMap<SemaphoreName, VecDeque<Sequence>>,
     /// Commands that may be ready. Checked again before they are taken.
-    ready: BTreeSet<Ticket>,
+    ready: BTreeSet<Sequence>,
     /// Semaphores that are in a lane.
     busy: HashSet<SemaphoreName>,
     lanes: usize,
     /// Commands that touch no semaphore.
-    others: BTreeSet<Ticket>,
+    others: BTreeSet<Sequence>,
     others_are_in_lane: bool,
 }
 
@@ -139,38 +139,38 @@ impl Queue {
         self.waiting.len()
     }
 
-    /// The next ticket.
-    pub(super) fn ticket(&mut self) -> Ticket {
+    /// The next sequence number.
+    pub(super) fn sequence(&mut self) -> Sequence {
         self.next += 1;
         self.next
     }
 
     /// Puts `queued` at the end of its lines.
     pub(super) fn push(&mut self, mut queued: Queued) {
-        queued.ticket = self.ticket();
+        queued.sequence = self.sequence();
         self.put(queued);
     }
 
-    /// Puts `queued` into its lines by its ticket: mostly at the end, and further ahead if it was
+    /// Puts `queued` into its lines by its number: mostly at the end, and further ahead if it was
     /// blocked for a while.
     pub(super) fn put(&mut self, queued: Queued) {
-        let ticket = queued.ticket;
+        let sequence = queued.sequence;
         for name in &queued.touches {
             let line = self.lines.entry(name.clone()).or_default();
             match line.back() {
-                Some(last) if *last > ticket => {
-                    let at = line.partition_point(|other| *other < ticket);
-                    line.insert(at, ticket);
+                Some(last) if *last > sequence => {
+                    let at = line.partition_point(|other| *other < sequence);
+                    line.insert(at, sequence);
                 }
-                _ => line.push_back(ticket),
+                _ => line.push_back(sequence),
             }
         }
         let is_other = queued.touches.is_empty();
-        self.waiting.insert(ticket, queued);
+        self.waiting.insert(sequence, queued);
         if is_other {
-            self.others.insert(ticket);
+            self.others.insert(sequence);
         } else {
-            self.look_at(ticket);
+            self.look_at(sequence);
         }
     }
 
@@ -183,21 +183,21 @@ impl Queue {
             .collect();
         let mut heads = BTreeSet::new();
         for queued in &removed {
-            self.ready.remove(&queued.ticket);
-            self.others.remove(&queued.ticket);
+            self.ready.remove(&queued.sequence);
+            self.others.remove(&queued.sequence);
             for name in &queued.touches {
                 let Some(line) = self.lines.get_mut(name) else {
                     continue;
                 };
-                line.retain(|other| *other != queued.ticket);
+                line.retain(|other| *other != queued.sequence);
                 heads.extend(line.front());
                 if line.is_empty() {
                     self.lines.remove(name);
                 }
             }
         }
-        for ticket in heads {
-            self.look_at(ticket);
+        for sequence in heads {
+            self.look_at(sequence);
         }
         removed
     }
@@ -219,17 +219,17 @@ impl Queue {
         let mut candidates = BTreeSet::new();
         while taken.commands.len() < self.batch {
             let other = || (taken.commands.is_empty() || is_last).then(|| self.ready.first());
-            let Some(ticket) = candidates
+            let Some(sequence) = candidates
                 .pop_first()
                 .or_else(|| other().flatten().copied())
             else {
                 break;
             };
-            if !self.is_first_in_its_lines(ticket) || !self.is_free(ticket, &taken) {
-                self.ready.remove(&ticket);
+            if !self.is_first_in_its_lines(sequence) || !self.is_free(sequence, &taken) {
+                self.ready.remove(&sequence);
                 continue;
             }
-            let Some(mut queued) = self.leave(ticket) else {
+            let Some(mut queued) = self.leave(sequence) else {
                 continue;
             };
             let heads = queued.touches.iter().filter_map(|name| self.head(name));
@@ -242,8 +242,8 @@ impl Queue {
         }
         let set_off = self.set_off(taken);
         // Behind a command whose caller went away there may be ready ones.
-        for ticket in candidates {
-            self.look_at(ticket);
+        for sequence in candidates {
+            self.look_at(sequence);
         }
         set_off
     }
@@ -258,9 +258,9 @@ impl Queue {
             ..Taken::default()
         };
         while taken.commands.len() < self.batch
-            && let Some(ticket) = self.others.pop_first()
+            && let Some(sequence) = self.others.pop_first()
         {
-            if let Some(mut queued) = self.waiting.remove(&ticket)
+            if let Some(mut queued) = self.waiting.remove(&sequence)
                 && admit(&mut queued)
             {
                 taken.commands.push(queued);
@@ -285,19 +285,19 @@ impl Queue {
         for name in semaphores {
             self.busy.remove(name);
         }
-        for ticket in semaphores
+        for sequence in semaphores
             .iter()
             .filter_map(|name| self.head(name))
             .collect::<Vec<_>>()
         {
-            self.look_at(ticket);
+            self.look_at(sequence);
         }
     }
 
     fn set_off(&mut self, taken: Taken) -> Option<Taken> {
         for name in &taken.semaphores {
-            if let Some(ticket) = self.head(name) {
-                self.ready.remove(&ticket);
+            if let Some(sequence) = self.head(name) {
+                self.ready.remove(&sequence);
             }
         }
         if taken.commands.is_empty() {
@@ -308,37 +308,37 @@ impl Queue {
         Some(taken)
     }
 
-    /// Marks `ticket` as ready if it is first in its lines and its semaphores are free.
-    fn look_at(&mut self, ticket: Ticket) {
-        if self.is_first_in_its_lines(ticket) && self.is_free(ticket, &Taken::default()) {
-            self.ready.insert(ticket);
+    /// Marks `sequence` as ready if it is first in its lines and its semaphores are free.
+    fn look_at(&mut self, sequence: Sequence) {
+        if self.is_first_in_its_lines(sequence) && self.is_free(sequence, &Taken::default()) {
+            self.ready.insert(sequence);
         }
     }
 
-    fn is_first_in_its_lines(&self, ticket: Ticket) -> bool {
-        let mut touches = self.touches(ticket);
-        touches.all(|name| self.head(name) == Some(ticket))
+    fn is_first_in_its_lines(&self, sequence: Sequence) -> bool {
+        let mut touches = self.touches(sequence);
+        touches.all(|name| self.head(name) == Some(sequence))
     }
 
     /// Whether no lane has the command's semaphores, apart from that of `taken`.
-    fn is_free(&self, ticket: Ticket, taken: &Taken) -> bool {
-        let mut touches = self.touches(ticket);
+    fn is_free(&self, sequence: Sequence, taken: &Taken) -> bool {
+        let mut touches = self.touches(sequence);
         touches.all(|name| !self.busy.contains(name) || taken.semaphores.contains(name))
     }
 
-    fn touches(&self, ticket: Ticket) -> impl Iterator<Item = &SemaphoreName> {
-        let queued = self.waiting.get(&ticket);
+    fn touches(&self, sequence: Sequence) -> impl Iterator<Item = &SemaphoreName> {
+        let queued = self.waiting.get(&sequence);
         queued.into_iter().flat_map(|queued| &queued.touches)
     }
 
-    fn head(&self, name: &SemaphoreName) -> Option<Ticket> {
+    fn head(&self, name: &SemaphoreName) -> Option<Sequence> {
         self.lines.get(name)?.front().copied()
     }
 
     /// Removes a command that is first in its lines from all of them.
-    fn leave(&mut self, ticket: Ticket) -> Option<Queued> {
-        self.ready.remove(&ticket);
-        let queued = self.waiting.remove(&ticket)?;
+    fn leave(&mut self, sequence: Sequence) -> Option<Queued> {
+        self.ready.remove(&sequence);
+        let queued = self.waiting.remove(&sequence)?;
         for name in &queued.touches {
             let Some(line) = self.lines.get_mut(name) else {
                 continue;

@@ -184,7 +184,7 @@ impl State {
     /// Queues `queued`, or blocks it if a row that it needs is locked.
     fn push(&mut self, mut queued: Queued) {
         if self.blocked.concerns(&queued) {
-            queued.ticket = self.queue.ticket();
+            queued.sequence = self.queue.sequence();
             match &queued.reply_to {
                 // The engine sends it again later.
                 ReplyTo::Engine => return,
@@ -234,7 +234,7 @@ impl State {
         })
     }
 
-    /// Queues commands that were blocked, in the order of their tickets.
+    /// Queues commands that were blocked, in the order of arrival.
     fn put_back(&mut self, queued: Vec<Queued>) {
         for queued in queued {
             if let ReplyTo::Waiter(place) = &queued.reply_to {

@@ -65,27 +65,6 @@ impl Remote {
         })
     }
 
-    async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Reply, Error> {
-        // A wait that is too long for the clock has no end.
-        let until = Instant::now().checked_add(wait);
-        let was_asked_before = &AtomicBool::new(false);
-        let answer = calls::waiting(until, |until| async move {
-            let asked = self.acquire_until(ask, until).await?;
-            was_asked_before.fetch_or(asked.asked_before.is_some(), Relaxed);
-            self.granted(&asked.result?)
-        });
-        match answer.await {
-            Err(error) if was_asked_before.load(Relaxed) && may_be_granted_after(&error) => {
-                let what = "an answer was lost; asking again was refused, but what was asked first may \
-                            be granted yet";
-                Err(store::Error::new(Kind::Unknown, what)
-                    .caused_by(error)
-                    .into())
-            }
-            answer => answer,
-        }
-    }
-
     async fn acquire_until(&self, ask: &Ask, until: Instant) -> Result<Asked, Error> {
         let url = self.address.request(&ask.external_id, &[])?;
         let asked = self.ask(until + PATIENCE, || {
@@ -214,15 +193,30 @@ fn may_be_since(found: &Outcome, ago: Duration) -> bool {
 
 /// The calls of a [`Backend`](crate::backend::Backend).
 impl Remote {
-    pub(crate) async fn execute(&self, command: Command, wait: Duration) -> Result<Reply, Error> {
-        match &command {
-            Command::Define(definition) => {
-                let (status, created) = self.define(definition.clone()).await?;
-                let semaphore = status.semaphore;
-                Ok(Reply::Defined { semaphore, created })
+    pub(crate) async fn acquire(&self, ask: Ask, wait: Duration) -> Result<Reply, Error> {
+        // A wait that is too long for the clock has no end.
+        let until = Instant::now().checked_add(wait);
+        let (ask, was_asked_before) = (&ask, &AtomicBool::new(false));
+        let answer = calls::waiting(until, |until| async move {
+            let asked = self.acquire_until(ask, until).await?;
+            was_asked_before.fetch_or(asked.asked_before.is_some(), Relaxed);
+            self.granted(&asked.result?)
+        });
+        match answer.await {
+            Err(error) if was_asked_before.load(Relaxed) && may_be_granted_after(&error) => {
+                let what = "an answer was lost; asking again was refused, but what was asked first may \
+                            be granted yet";
+                Err(store::Error::new(Kind::Unknown, what)
+                    .caused_by(error)
+                    .into())
             }
+            answer => answer,
+        }
+    }
+
+    pub(crate) async fn execute(&self, command: Command) -> Result<Reply, Error> {
+        match &command {
             Command::Delete { name } => self.ended(self.delete(name).await?, &command),
-            Command::Acquire { ask, .. } => self.acquire(ask, wait).await,
             Command::Renew {
                 external_id, ttl, ..
             } => self.renew(external_id, *ttl).await,

@@ -124,7 +124,7 @@ impl<'a> Turn<'a> {
                     by: Some(Owner::lockhouse()),
                 },
             };
-            self.engine.execute(end, Duration::ZERO).await?;
+            self.engine.execute(end).await?;
             let (external_id, owner) = (&stranger.external_id, &stranger.owner);
             tracing::warn!(%external_id, ?owner, "a request held the upkeep's reserved permit, and was ended");
             found = true;

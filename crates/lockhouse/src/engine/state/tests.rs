@@ -30,7 +30,7 @@ fn blocked_until(deadline: Instant, touches: &[&str]) -> (State, Vec<oneshot::Re
         let names = names.chars().map(|c| name(&c.to_string()));
         let reply_to = ReplyTo::Caller(caller);
         let mut queued = Queued::new(Command::release(id), names.collect(), Vec::new(), reply_to);
-        queued.ticket = state.queue.ticket();
+        queued.sequence = state.queue.sequence();
         state.block_on(queued, &locked);
         answers.push(answered);
     }
