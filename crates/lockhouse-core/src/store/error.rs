@@ -33,17 +33,6 @@ pub enum Kind {
     Configuration,
 }
 
-/// An error of a store.
-#[derive(Debug)]
-pub struct Error {
-    kind: Kind,
-    context: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
-    decided: Vec<Outcome>,
-    locked: Box<Footprint>,
-    is_permanent: bool,
-}
-
 impl Kind {
     /// The kinds of errors after which a retry can help, unless the error is
     /// [permanent](Error::is_permanent).
@@ -54,6 +43,17 @@ impl Kind {
         Self::Crowded,
         Self::Unknown,
     ];
+}
+
+/// An error of a store.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    context: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+    decided: Vec<Outcome>,
+    locked: Box<Footprint>,
+    is_permanent: bool,
 }
 
 impl Error {
