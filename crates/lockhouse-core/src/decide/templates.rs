@@ -66,6 +66,10 @@ impl Scene {
 
     /// Sets the capacity to that of the template, unless an operator resized the semaphore; and deletes it if nobody has
     /// used it for the template's idle time.
+    ///
+    /// When the store's clock was set ahead, the entries of live processes in its line look as old as those of dead ones. So
+    /// old entries count as a use once, and the semaphore is kept for another idle time. A live process writes its entry
+    /// again (P11).
     pub(super) fn follow(&mut self, name: &SemaphoreName) -> Outcome {
         let found = self.semaphores.get(name).filter(|s| s.exists());
         let mut semaphore = found.ok_or_else(|| unknown(name))?.clone();
@@ -75,7 +79,7 @@ impl Scene {
                 is_resized,
             })
         };
-        let Some(origin) = &semaphore.origin else {
+        let Some(origin) = &mut semaphore.origin else {
             return followed(semaphore, false);
         };
         let Some(template) = self.template(&origin.template).cloned() else {
@@ -83,7 +87,14 @@ impl Scene {
         };
         let is_idle = origin.used_at <= template.idle_since(self.now);
         let is_resized = !origin.is_resized && semaphore.capacity != template.capacity;
-        if is_idle && semaphore.in_use == 0 && !semaphore.line.is_waited_in(self.now) {
+        let is_unused = is_idle && semaphore.in_use == 0 && !semaphore.line.is_waited_in(self.now);
+        if is_unused && !semaphore.line.is_unwritten_since(origin.used_at) {
+            origin.used_at = self.now;
+            self.semaphores.insert(name.clone(), semaphore.clone());
+            self.written.insert(name.clone());
+            return followed(semaphore, false);
+        }
+        if is_unused {
             semaphore.deleted_at = Some(self.now);
             semaphore.origin = None;
         } else if is_resized {

@@ -171,6 +171,11 @@ impl Line {
         self.entries.iter().any(|entry| entry.is_live(shown))
     }
 
+    /// Whether no process has written it since the store's clock showed `then`.
+    pub(crate) fn is_unwritten_since(&self, then: Timestamp) -> bool {
+        self.clock.latest <= self.clock.shown(then)
+    }
+
     /// The entries, first to last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

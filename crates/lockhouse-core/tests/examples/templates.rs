@@ -128,37 +128,60 @@ fn a_semaphore_begins_with_the_stores_epoch_beside_one_that_follows_its_template
     assert_eq!(request.permits[0].fence, epoch.fence() + 1);
 }
 
+/// Writes the entry of a process with one waiter in the line of `k/a`, which nobody holds afterwards.
+fn unused_with_a_waiter() -> (Keeper, Command) {
+    let mut keeper = keeper();
+    keeper.grant(&ask("x", &[("k/a", 1)]));
+    keeper.wait_ms(1);
+    let standing = Standing {
+        seniority: Seniority::default(),
+        count: count(1),
+        waiting: 1,
+    };
+    let stand = Stand {
+        process: ProcessId::new(1),
+        standing: Some(standing),
+        saved: Saved::Always,
+    };
+    let name = name("k/a");
+    let stand = Command::Stand { name, stand };
+    let release = Command::release("x".parse().expect("an id"));
+    keeper.batch(std::slice::from_ref(&stand));
+    keeper.batch(&[release]);
+    (keeper, stand)
+}
+
 /// The line's clock does not follow the store's clock after a pause of more than 30 s, as that clock may have been set ahead.
 /// Only the upkeep looks at an unused semaphore, every few minutes.
 #[test]
 fn the_entry_of_a_process_that_died_keeps_no_semaphore() {
-    let mut keeper = keeper();
-    keeper.grant(&ask("x", &[("k/a", 1)]));
-    let stand = Stand {
-        process: ProcessId::new(1),
-        standing: Some(Standing {
-            seniority: Seniority::default(),
-            count: count(1),
-            waiting: 1,
-        }),
-        saved: Saved::Always,
-    };
-    let name = name("k/a");
-    let stand = Command::Stand {
-        name: name.clone(),
-        stand,
-    };
-    keeper.run(stand).unwrap();
-    keeper.run(Command::release("x".parse().unwrap())).unwrap();
+    let (mut keeper, _) = unused_with_a_waiter();
     keeper.wait_ms(20_000);
     follow(&mut keeper, "k/a").unwrap();
     assert!(
-        keeper.rows.semaphores[&name].exists(),
+        keeper.rows.semaphores[&name("k/a")].exists(),
         "the process may live"
     );
-    keeper.wait_ms(300_000);
-    follow(&mut keeper, "k/a").unwrap();
-    assert!(!keeper.rows.semaphores[&name].exists());
+    for _ in 0..2 {
+        keeper.wait_ms(300_000);
+        follow(&mut keeper, "k/a").unwrap();
+    }
+    assert!(!keeper.rows.semaphores[&name("k/a")].exists());
+}
+
+/// P11: after a step of the clock, the process has 20 s to write its entry again.
+#[test]
+fn the_entry_of_a_process_that_lives_keeps_a_semaphore_when_the_clock_is_set_ahead() {
+    let (mut keeper, stand) = unused_with_a_waiter();
+    for _ in 0..3 {
+        keeper.wait_ms(7 * 3_600_000);
+        follow(&mut keeper, "k/a").unwrap();
+        keeper.wait_ms(20_000);
+        keeper.run(stand.clone()).unwrap();
+        follow(&mut keeper, "k/a").unwrap();
+        let kept = &keeper.rows.semaphores[&name("k/a")];
+        assert!(kept.exists() && !kept.line.is_empty(), "{kept:?}");
+    }
 }
 
 #[test]
