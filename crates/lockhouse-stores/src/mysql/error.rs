@@ -41,6 +41,7 @@ pub(super) mod code {
     pub(crate) const NEW_ABORTING_CONNECTION: u16 = 1184;
     pub(crate) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
     pub(crate) const USER_LIMIT_REACHED: u16 = 1226;
+    pub(crate) const SUBQUERY_HAS_MORE_ROWS: u16 = 1242;
     pub(crate) const OPTION_PREVENTS_STATEMENT: u16 = 1290;
     pub(crate) const QUERY_INTERRUPTED: u16 = 1317;
     pub(crate) const READ_ONLY_MODE: u16 = 1836;

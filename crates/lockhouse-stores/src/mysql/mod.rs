@@ -10,9 +10,9 @@
 //! SELECT the clock                            COMMIT
 //! ```
 //!
-//! There is one more round trip in between if a request's permits are not cached, and one to look
-//! up the ids of refused asks. Until then the id of an ask is taken for new, so the "known ones" are the requests that
-//! other commands name. If an id was not new, the unique key refuses it, and the batch begins again.
+//! There is one more round trip in between if a request's permits are not cached. The id of an ask is taken for new, so the
+//! "known ones" are the requests that other commands name. If it was not new, the unique key refuses it, and the batch
+//! begins again. The ids of refused asks are looked up at the beginning of the second packet, which fails if there is one.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then
 //!   owners' sessions. Batches on different semaphores do not wait for each other, and no order of
@@ -55,6 +55,8 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp};
+
+use sqlx::error::DatabaseError;
 
 use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, RowIds, Script, Sql};
 use crate::walk::Stretch;
@@ -120,6 +122,7 @@ impl Dialect for MySqlServer {
         "lockhouse_semaphore s FORCE INDEX (template)",
         "lockhouse_semaphore s FORCE INDEX (used)",
     ];
+    const NONE_EXIST: &'static str = sql::NONE_EXIST;
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "SYSDATE(6)";
     const SCHEMA: u32 = schema::VERSION;
@@ -134,12 +137,16 @@ impl Dialect for MySqlServer {
         Time(time)
     }
 
+    fn says_some_exist(error: &dyn DatabaseError) -> bool {
+        error::number(error) == error::code::SUBQUERY_HAS_MORE_ROWS
+    }
+
     fn permits(ids: &[u64]) -> Script {
         load::permits(ids)
     }
 
-    fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
-        save::script(changes, rows)
+    fn save(script: Script, changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
+        save::script(script, changes, rows)
     }
 
     fn noted(mark: u64, value: u64) -> impl Display {

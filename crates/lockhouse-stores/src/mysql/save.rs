@@ -4,11 +4,11 @@ use std::fmt::{self, Display};
 use std::slice;
 
 use lockhouse_core::store::Error;
-use lockhouse_core::{Changes, Key, Owner, Semaphore};
+use lockhouse_core::{Changes, Key, Owner, Request, Semaphore, Ttl};
 
 use super::MySqlServer;
 use super::sql::{BEGIN, Text, Time};
-use crate::sql::{Inserts, RowIds, Script, list, values};
+use crate::sql::{Inserts, Maybe, RowIds, Script, list, values};
 
 /// Selects what the last INSERT [noted](Noted) last. A rollback leaves it.
 pub(super) const NOTED: &str = "SELECT LAST_INSERT_ID()";
@@ -48,23 +48,15 @@ pub(super) fn make_ready(rows: &[Semaphore]) -> Script {
     script
 }
 
-/// Writes `changes` to the locked rows, and commits.
-pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
-    let mut script = Script::new();
+/// `script`, and after it what writes `changes` to the locked rows and commits.
+pub(super) fn script(
+    mut script: Script,
+    changes: &Changes,
+    rows: &RowIds,
+) -> Result<Script, Error> {
     if !changes.granted.is_empty() {
-        let (requests, permits) = values::granted::<MySqlServer>(&changes.granted, rows)?;
-        script.insert(
-            Inserts::Requests,
-            format_args!(
-                "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,\
-                 ttl_ms,expires_at,created_at,released_at,ended_by,only_semaphore_id) \
-                 VALUES {requests}"
-            ),
-        );
-        script.add(format_args!(
-            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) \
-             VALUES {permits}"
-        ));
+        script.insert(Inserts::Requests, requests(&changes.granted, rows)?);
+        script.add(permits(&changes.granted, rows)?);
     }
     // All in one statement. The rows exist and are found by their primary key, so each is an update
     // and takes no new lock.
@@ -78,7 +70,7 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
              deleted_at=VALUES(deleted_at),line=VALUES(line),\
              template=VALUES(template),is_resized=VALUES(is_resized),used_at=VALUES(used_at),\
              slots=VALUES(slots)",
-            values::semaphores::<MySqlServer>(&changes.semaphores, rows)?
+            semaphores(&changes.semaphores, rows)?
         ));
     }
     for ((ttl, expires_at), ids) in values::renewed(&changes.renewed, rows)? {
@@ -119,6 +111,97 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     delete_sessions(&mut script, &changes.goodbyes);
     script.commit();
     Ok(script)
+}
+
+/// Inserts requests. The columns of those that ended in the same batch are left out where there are none.
+fn requests(granted: &[Request], rows: &RowIds) -> Result<String, Error> {
+    let have_ended = granted.iter().any(|request| !request.is_live());
+    let values = granted.iter().map(|request| {
+        let id = rows.request(&request.external_id)?;
+        let end = match have_ended {
+            true => end(request),
+            false => String::new(),
+        };
+        Ok(format!(
+            "({},{},{},'{}',{},{},{},{}{end})",
+            Noted {
+                mark: id,
+                value: id
+            },
+            Text(request.external_id.as_str()),
+            values::maybe_owner::<MySqlServer>(request.owner.as_ref()),
+            values::state(request.state),
+            Maybe(request.ttl.map(Ttl::as_ms)),
+            Maybe(request.expires_at.map(Time)),
+            Time(request.created_at),
+            values::only_semaphore(request, rows)?,
+        ))
+    });
+    let values = list(values.collect::<Result<Vec<_>, Error>>()?);
+    let ended = match have_ended {
+        true => ",end_reason,released_at,ended_by",
+        false => "",
+    };
+    Ok(format!(
+        "INSERT INTO lockhouse_permit_request \
+         (id,external_id,owner,state,ttl_ms,expires_at,created_at,only_semaphore_id{ended}) VALUES {values}"
+    ))
+}
+
+/// `,end_reason,released_at,ended_by`
+fn end(request: &Request) -> String {
+    format!(
+        ",{},{},{}",
+        Maybe(request.end_reason().map(|reason| format!("'{reason}'"))),
+        Maybe(request.released_at().map(Time)),
+        values::maybe_owner::<MySqlServer>(request.ended_by.as_ref()),
+    )
+}
+
+/// Inserts the permits of requests. The column of the slots is left out where there are none.
+fn permits(granted: &[Request], rows: &RowIds) -> Result<String, Error> {
+    let permits = || granted.iter().flat_map(|request| &request.permits);
+    let are_slotted = permits().any(|permit| permit.slots.is_some());
+    let mut values = Vec::new();
+    for request in granted {
+        let id = rows.request(&request.external_id)?;
+        for permit in &request.permits {
+            let slots = match are_slotted {
+                true => format!(",{}", values::slots(permit.slots.as_ref())),
+                false => String::new(),
+            };
+            values.push(format!(
+                "({id},{},{},{}{slots})",
+                rows.semaphore(&permit.semaphore)?,
+                permit.count,
+                permit.fence,
+            ));
+        }
+    }
+    let values = list(values);
+    let slots = if are_slotted { ",slots" } else { "" };
+    Ok(format!(
+        "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence{slots}) VALUES {values}"
+    ))
+}
+
+/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at,slots`
+fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<String, Error> {
+    let values = semaphores.iter().map(|semaphore| {
+        let id = rows.semaphore(&semaphore.name)?;
+        // A line is digits, letters and punctuation that need no escape.
+        let origin = semaphore.origin.as_ref();
+        Ok(format!(
+            "({id},{},'{}',{},{},{},{})",
+            values::semaphore_columns::<MySqlServer>(semaphore),
+            semaphore.line,
+            Maybe(origin.map(|origin| Text(origin.template.as_str()))),
+            u8::from(origin.is_some_and(|origin| origin.is_resized)),
+            Maybe(origin.map(|origin| Time(origin.used_at))),
+            values::slots(semaphore.slots.as_ref()),
+        ))
+    });
+    Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
 }
 
 /// One by one: a DELETE takes no index hint, and on a small table a DELETE of several rows scans it

@@ -7,8 +7,13 @@ use std::fmt::{self, Display};
 
 use lockhouse_core::Timestamp;
 
+use crate::sql::hex;
+
 /// Begins a transaction, in the session's isolation level.
 pub(super) const BEGIN: &str = "START TRANSACTION";
+
+/// A row of more than one value where one is allowed is an error, which is met only if there are rows to count.
+pub(super) const NONE_EXIST: &str = "IF(COUNT(*)=0,1,(SELECT 1 UNION SELECT 2))";
 
 /// `NOW` would be the time when the statement began.
 pub(super) const CLOCK: &str = "SELECT SYSDATE(6)";
@@ -18,19 +23,7 @@ pub(super) struct Text<'a>(pub(super) &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        f.write_str("_utf8mb4 x'")?;
-        // In pieces, since writing digit by digit would dominate the cost of a batch.
-        for piece in self.0.as_bytes().chunks(32) {
-            let mut hex = [0; 64];
-            for (pair, byte) in hex.chunks_exact_mut(2).zip(piece) {
-                pair[0] = DIGITS[usize::from(byte >> 4)];
-                pair[1] = DIGITS[usize::from(byte & 15)];
-            }
-            let hex = &hex[..2 * piece.len()];
-            f.write_str(std::str::from_utf8(hex).expect("digits are ASCII"))?;
-        }
-        f.write_str("'")
+        write!(f, "_utf8mb4 x'{}'", hex(self.0))
     }
 }
 

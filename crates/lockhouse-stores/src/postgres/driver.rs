@@ -34,7 +34,7 @@ const SESSION: &str = "SET lock_timeout='500ms';SET statement_timeout='9s';\
     SET idle_in_transaction_session_timeout='5s';SET client_min_messages=warning;\
     SET enable_seqscan=off;SET enable_bitmapscan=off;SET enable_indexscan=on;SET jit=off;\
     SET default_transaction_isolation='read committed';SET idle_session_timeout=0;\
-    SET row_security=off;SET transform_null_equals=off;\
+    SET row_security=off;SET transform_null_equals=off;SET array_nulls=on;\
     SELECT set_config('transaction_timeout','0',false) \
     WHERE current_setting('transaction_timeout',true) IS NOT NULL;\
     SELECT set_config('synchronous_commit','on',false) \

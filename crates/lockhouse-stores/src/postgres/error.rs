@@ -28,6 +28,9 @@ mod code {
     pub(super) const CANNOT_CONNECT_NOW: &str = "57P03";
     pub(super) const IDLE_SESSION_TIMEOUT: &str = "57P05";
 
+    /// Lockhouse divides by zero where it [assumes](super::super::sql::NONE_EXIST) that there are no rows.
+    pub(super) const DIVISION_BY_ZERO: &str = "22012";
+
     // The tables are not as they should be.
     pub(super) const INVALID_SCHEMA_NAME: &str = "3F000";
     pub(super) const UNDEFINED_COLUMN: &str = "42703";
@@ -42,6 +45,11 @@ mod code {
 /// The server's code.
 pub(super) fn code(error: &dyn DatabaseError) -> String {
     error.code().unwrap_or_default().into_owned()
+}
+
+/// Whether Lockhouse divided by zero.
+pub(super) fn is_division_by_zero(code: &str) -> bool {
+    code == code::DIVISION_BY_ZERO
 }
 
 /// The kind of an error before a COMMIT.

@@ -10,9 +10,9 @@
 //! SELECT the clock                            COMMIT
 //! ```
 //!
-//! There is one more round trip in between if a request's permits are not cached, and one to look
-//! up the ids of refused asks. Until then the id of an ask is taken for new, so the "known ones" are the requests that
-//! other commands name. If an id was not new, the unique key refuses it, and the batch begins again.
+//! There is one more round trip in between if a request's permits are not cached. The id of an ask is taken for new, so the
+//! "known ones" are the requests that other commands name. If it was not new, the unique key refuses it, and the batch
+//! begins again. The ids of refused asks are looked up at the beginning of the second packet, which fails if there is one.
 //!
 //! - **Locks** are row locks, taken in byte order: semaphores, then requests, then owners' sessions.
 //!   Batches on different semaphores do not wait for each other, and no order of names deadlocks.
@@ -27,9 +27,10 @@
 //!
 //! This folder has the SQL: `load` and `save` write the two packets, `read` and `due` find rows,
 //! `purge` deletes old rows, `recount` verifies, `notifier` notifies, `schema` migrates, `sql` writes
-//! literals, and `error` knows the codes. The code that runs the SQL is in `crate::sql`, which the
+//! literals, `columns` writes rows, and `error` knows the codes. The code that runs the SQL is in `crate::sql`, which the
 //! stores on servers share.
 
+mod columns;
 mod driver;
 mod due;
 mod error;
@@ -52,6 +53,8 @@ use std::sync::Arc;
 
 use lockhouse_core::store::{Error, Page, Purge};
 use lockhouse_core::{Changes, Owner, ProcessId, Semaphore, SemaphoreName, Slots, Timestamp};
+
+use sqlx::error::DatabaseError;
 
 use crate::sql::{ByKey, Dialect, Hosts, Lease, Look, RowIds, Script, Sql, values};
 use crate::walk::Stretch;
@@ -123,6 +126,7 @@ impl Dialect for PostgresServer {
     const BY_KEY: [ByKey; 3] = load::BY_KEY;
     const SELECT_TO_LOCK: &'static str = "SELECT";
     const BY_TEMPLATE: [&'static str; 2] = ["lockhouse_semaphore s", "lockhouse_semaphore s"];
+    const NONE_EXIST: &'static str = sql::NONE_EXIST;
     const CLOCK: &'static str = sql::CLOCK;
     const NOW: &'static str = "clock_timestamp()";
     const SCHEMA: u32 = schema::VERSION;
@@ -137,12 +141,16 @@ impl Dialect for PostgresServer {
         Time(time)
     }
 
+    fn says_some_exist(error: &dyn DatabaseError) -> bool {
+        error::is_division_by_zero(&error::code(error))
+    }
+
     fn permits(ids: &[u64]) -> Script {
         load::permits(ids)
     }
 
-    fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
-        save::script(changes, rows)
+    fn save(script: Script, changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
+        save::script(script, changes, rows)
     }
 
     fn noted(_: u64, value: u64) -> impl Display {

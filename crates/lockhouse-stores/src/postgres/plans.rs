@@ -16,9 +16,9 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 
 use super::sql::Text;
 use super::{Postgres, PostgresServer, load, purge, save};
-use crate::sql::load::script;
+use crate::sql::load::{known, script};
 use crate::sql::rows::TextRow as _;
-use crate::sql::{Lease, RowIds, Script, list};
+use crate::sql::{Dialect as _, Lease, RowIds, Script, list};
 
 /// P6, P12. A scan would read other rows. A sort above the locks would mean that rows are locked in
 /// another order.
@@ -153,7 +153,7 @@ fn owner(i: usize) -> Owner {
     Owner::parse(format!("w{i:06}")).unwrap()
 }
 
-/// The end of `asked` requests and of as many sessions.
+/// The end of `asked` requests and of as many sessions, where none of as many ids may be known.
 fn ended(asked: usize) -> Script {
     let mut ids = RowIds::default();
     let mut changes = Changes::default();
@@ -167,7 +167,9 @@ fn ended(asked: usize) -> Script {
         });
     }
     changes.goodbyes = (0..asked).map(owner).collect();
-    save::script(&changes, &ids).unwrap()
+    let asked_for = footprint(asked).requests;
+    let known = known::<PostgresServer>(PostgresServer::NONE_EXIST, &asked_for.iter().collect());
+    save::script(Script::of(known), &changes, &ids).unwrap()
 }
 
 /// The locks of a purge of `asked` rows of each kind, and their deletion.

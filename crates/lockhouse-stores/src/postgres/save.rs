@@ -1,25 +1,29 @@
 //! Saves the changes: the second of a batch's two packets.
 
-use lockhouse_core::Changes;
 use lockhouse_core::store::Error;
+use lockhouse_core::{Changes, EndReason, Owner, Request, Semaphore, Slots, Ttl};
 
 use super::PostgresServer;
+use super::columns::Columns;
 use super::notifier;
 use super::sql::{Text, Time};
 use crate::sql::{RowIds, Script, list, values};
 
-/// Writes `changes` to the locked rows, and commits.
-pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> {
-    let mut script = Script::new();
+/// `script`, and after it what writes `changes` to the locked rows and commits.
+pub(super) fn script(
+    mut script: Script,
+    changes: &Changes,
+    rows: &RowIds,
+) -> Result<Script, Error> {
     if !changes.granted.is_empty() {
-        let (requests, permits) = values::granted::<PostgresServer>(&changes.granted, rows)?;
         script.add(format_args!(
             "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,ttl_ms,\
-             expires_at,created_at,released_at,ended_by,only_semaphore_id) VALUES {requests}"
+             expires_at,created_at,released_at,ended_by,only_semaphore_id) {}",
+            requests(&changes.granted, rows)?
         ));
         script.add(format_args!(
-            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) \
-             VALUES {permits}"
+            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) {}",
+            permits(&changes.granted, rows)?
         ));
     }
     // All in one statement. The rows exist, so each is an update.
@@ -27,13 +31,13 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
         script.add(format_args!(
             "INSERT INTO lockhouse_semaphore \
              (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,\
-             template,is_resized,used_at,slots) VALUES {} \
+             template,is_resized,used_at,slots) {} \
              ON CONFLICT (id) DO UPDATE SET capacity=excluded.capacity,in_use=excluded.in_use,\
              fence=excluded.fence,created_at=excluded.created_at,updated_at=excluded.updated_at,\
              deleted_at=excluded.deleted_at,line=excluded.line,\
              template=excluded.template,is_resized=excluded.is_resized,used_at=excluded.used_at,\
              slots=excluded.slots",
-            values::semaphores::<PostgresServer>(&changes.semaphores, rows)?
+            semaphores(&changes.semaphores, rows)?
         ));
     }
     for ((ttl, expires_at), ids) in values::renewed(&changes.renewed, rows)? {
@@ -82,4 +86,120 @@ pub(super) fn script(changes: &Changes, rows: &RowIds) -> Result<Script, Error> 
     }
     script.commit();
     Ok(script)
+}
+
+/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,only_semaphore_id`
+fn requests(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
+    let ids = granted
+        .iter()
+        .map(|request| rows.request(&request.external_id));
+    let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
+    let only = granted
+        .iter()
+        .map(|request| values::only_semaphore(request, rows));
+    let only: Vec<_> = only.collect::<Result<_, Error>>()?;
+    let mut columns = Columns::default();
+    columns.add(ids.into_iter().map(Some));
+    columns.add(
+        granted
+            .iter()
+            .map(|request| Some(request.external_id.as_str())),
+    );
+    columns.add(
+        granted
+            .iter()
+            .map(|request| request.owner.as_ref().map(Owner::as_str)),
+    );
+    columns.add(
+        granted
+            .iter()
+            .map(|request| Some(values::state(request.state))),
+    );
+    columns.add(
+        granted
+            .iter()
+            .map(|request| request.end_reason().map(EndReason::as_str)),
+    );
+    columns.add(granted.iter().map(|request| request.ttl.map(Ttl::as_ms)));
+    columns.add(granted.iter().map(|request| request.expires_at));
+    columns.add(granted.iter().map(|request| Some(request.created_at)));
+    columns.add(granted.iter().map(Request::released_at));
+    columns.add(
+        granted
+            .iter()
+            .map(|request| request.ended_by.as_ref().map(Owner::as_str)),
+    );
+    columns.add(only.into_iter().map(Some));
+    Ok(columns)
+}
+
+/// `permit_request_id,semaphore_id,count,fence,slots`
+fn permits(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
+    let permits = || granted.iter().flat_map(|request| &request.permits);
+    let mut ids = Vec::new();
+    for request in granted {
+        let id = rows.request(&request.external_id)?;
+        ids.extend(request.permits.iter().map(|_| Some(id)));
+    }
+    let semaphores = permits().map(|permit| rows.semaphore(&permit.semaphore));
+    let semaphores: Vec<_> = semaphores.collect::<Result<_, Error>>()?;
+    let mut columns = Columns::default();
+    columns.add(ids);
+    columns.add(semaphores.into_iter().map(Some));
+    columns.add(permits().map(|permit| Some(u64::from(permit.count.value()))));
+    columns.add(permits().map(|permit| Some(permit.fence)));
+    columns.add(permits().map(|permit| permit.slots.as_ref().map(Slots::to_string)));
+    Ok(columns)
+}
+
+/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at,slots`
+fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<Columns, Error> {
+    let ids = semaphores
+        .iter()
+        .map(|semaphore| rows.semaphore(&semaphore.name));
+    let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
+    let origins = || semaphores.iter().map(|semaphore| semaphore.origin.as_ref());
+    let mut columns = Columns::default();
+    columns.add(ids.into_iter().map(Some));
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| Some(semaphore.name.as_str())),
+    );
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| Some(u64::from(semaphore.capacity.value()))),
+    );
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| Some(u64::from(semaphore.in_use))),
+    );
+    columns.add(semaphores.iter().map(|semaphore| Some(semaphore.fence)));
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| Some(semaphore.created_at)),
+    );
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| Some(semaphore.updated_at)),
+    );
+    columns.add(semaphores.iter().map(|semaphore| semaphore.deleted_at));
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| Some(semaphore.line.to_string())),
+    );
+    columns.add(origins().map(|origin| origin.map(|origin| origin.template.as_str())));
+    columns.add(origins().map(|origin| Some(u64::from(origin.is_some_and(|o| o.is_resized)))));
+    columns.add(origins().map(|origin| origin.map(|origin| origin.used_at)));
+    columns.add(
+        semaphores
+            .iter()
+            .map(|semaphore| semaphore.slots.as_ref().map(Slots::to_string)),
+    );
+    Ok(columns)
 }

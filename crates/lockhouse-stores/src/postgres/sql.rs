@@ -11,6 +11,9 @@ use lockhouse_core::Timestamp;
 /// does not ask for write access, so that a read-only server refuses the writes.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
+/// A division by zero if there are rows to count.
+pub(super) const NONE_EXIST: &str = "1/(COUNT(*)=0)::int";
+
 /// `now()` would be the time when the transaction began, and `statement_timestamp()` the time when
 /// the packet came.
 pub(super) const CLOCK: &str = "SELECT clock_timestamp()";

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
+use sqlx::error::DatabaseError;
+
 use super::driver::Driver;
 use super::hosts::Hosts;
 use super::pool::Lease;
@@ -62,6 +64,9 @@ pub trait Dialect: Driver {
     /// Semaphores by their template and capacity, and by their template and their last use.
     const BY_TEMPLATE: [&'static str; 2];
 
+    /// Selected from some rows: fails with an error that [says so](Self::says_some_exist) if there are any.
+    const NONE_EXIST: &'static str;
+
     /// Reads the clock at the time of execution.
     const CLOCK: &'static str;
 
@@ -84,11 +89,15 @@ pub trait Dialect: Driver {
     /// `time` as a literal, in UTC, to the microsecond.
     fn time(time: Timestamp) -> impl Display;
 
+    /// Whether `error` is that of [`NONE_EXIST`](Self::NONE_EXIST).
+    fn says_some_exist(error: &dyn DatabaseError) -> bool;
+
     /// The permits of the requests `ids`.
     fn permits(ids: &[u64]) -> Script;
 
-    /// Writes `changes` to the locked rows, and commits. `rows` has the ids of new requests too.
-    fn save(changes: &Changes, rows: &RowIds) -> Result<Script, Error>;
+    /// `script`, and after it what writes `changes` to the locked rows and commits. `rows` has the ids of new requests
+    /// too.
+    fn save(script: Script, changes: &Changes, rows: &RowIds) -> Result<Script, Error>;
 
     /// `value` as an expression in a row of an INSERT. Where the server locks gaps, the session notes
     /// `mark` when it comes to the row, for [`NOTED`](Self::NOTED).

@@ -47,11 +47,11 @@ pub(crate) fn script<D: Dialect>(footprint: &Footprint) -> Script {
     script
 }
 
-/// The SELECT of those of `ids` that exist. It locks nothing.
-pub(crate) fn known<D: Dialect>(ids: &BTreeSet<&ExternalId>) -> String {
+/// The SELECT of `what` from those of `ids` that exist. It locks nothing.
+pub(crate) fn known<D: Dialect>(what: &str, ids: &BTreeSet<&ExternalId>) -> String {
     let [_, ByKey { table, key }, _] = &D::BY_KEY;
     let ids = list(ids.iter().map(|id| D::text(id.as_str())));
-    format!("SELECT r.id FROM {table} WHERE {key} IN ({ids})")
+    format!("SELECT {what} FROM {table} WHERE {key} IN ({ids})")
 }
 
 /// Reads the rows of `footprint` that are not locked. It comes after the locks, so it sees every

@@ -60,5 +60,5 @@ pub(crate) use host::Host;
 pub(crate) use hosts::Hosts;
 pub(crate) use pool::Lease;
 pub(crate) use row_ids::RowIds;
-pub(crate) use script::{Inserts, Script, list};
+pub(crate) use script::{Inserts, Maybe, Script, hex, list};
 pub(crate) use url::{Location, Pem, check_file, check_files, connections, names_a, parsed};

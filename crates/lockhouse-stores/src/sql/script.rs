@@ -203,6 +203,30 @@ impl<T: Display> Display for Maybe<T> {
     }
 }
 
+/// The hexadecimal digits of the bytes of `text`.
+pub(crate) fn hex(text: &str) -> impl Display + '_ {
+    Hex(text)
+}
+
+struct Hex<'a>(&'a str);
+
+impl Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        // In pieces, since writing digit by digit would dominate the cost of a batch.
+        for piece in self.0.as_bytes().chunks(32) {
+            let mut hex = [0; 64];
+            for (pair, byte) in hex.chunks_exact_mut(2).zip(piece) {
+                pair[0] = DIGITS[usize::from(byte >> 4)];
+                pair[1] = DIGITS[usize::from(byte & 15)];
+            }
+            let hex = &hex[..2 * piece.len()];
+            f.write_str(std::str::from_utf8(hex).expect("digits are ASCII"))?;
+        }
+        Ok(())
+    }
+}
+
 /// Items with commas between them.
 pub(crate) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let mut list = String::new();

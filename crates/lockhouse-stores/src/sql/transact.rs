@@ -118,11 +118,11 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
         changes: Changes,
         absent: &BTreeSet<&ExternalId>,
     ) -> Result<Commit, Error> {
-        if !absent.is_empty() && self.is_known(absent, changes.is_empty()).await? {
-            return Ok(self.outdated());
-        }
         if changes.is_empty() {
-            return Ok(Commit::Done);
+            return match self.is_known(absent).await? {
+                true => Ok(self.outdated()),
+                false => Ok(Commit::Done),
+            };
         }
         if self.make_ready(&changes.semaphores).await? {
             return Ok(self.outdated());
@@ -132,11 +132,18 @@ impl<D: Dialect> Transaction for SqlTransaction<'_, D> {
         let now = self.now.unwrap_or_default();
         let drawn = self.store.ids.take(granted.len(), now);
         self.ids.requests.extend(new.zip(drawn));
-        let script = D::save(&changes, &self.ids)?;
+        let mut script = Script::new();
+        if !absent.is_empty() {
+            script.add(load::known::<D>(D::NONE_EXIST, absent));
+        }
+        let script = D::save(script, &changes, &self.ids)?;
         match self.lease.run(&script, CONTEXT).await {
             Ok(_) => {
                 remember(&self.store.known, &changes, &self.ids);
                 Ok(Commit::Done)
+            }
+            Err(error) if servers_word(&error).is_some_and(D::says_some_exist) => {
+                Ok(self.outdated())
             }
             Err(error) if servers_word(&error).is_some_and(DatabaseError::is_unique_violation) => {
                 // The external id was not new, or another process has drawn the same row id.
@@ -163,18 +170,13 @@ impl<D: Dialect> SqlTransaction<'_, D> {
         Commit::Outdated
     }
 
-    /// Whether a request with one of `ids` exists. If there is `nothing_to_save`, the transaction
-    /// ends before the read, so that no other waits for its locks.
-    async fn is_known(
-        &mut self,
-        ids: &BTreeSet<&ExternalId>,
-        nothing_to_save: bool,
-    ) -> Result<bool, Error> {
-        let known = load::known::<D>(ids);
-        let script = match nothing_to_save {
-            true => Script::after_rollback(known),
-            false => Script::within(known),
-        };
+    /// Whether a request with one of `ids` exists, where there is nothing to save. The transaction ends before the read, so
+    /// that no other waits for its locks.
+    async fn is_known(&mut self, ids: &BTreeSet<&ExternalId>) -> Result<bool, Error> {
+        if ids.is_empty() {
+            return Ok(false);
+        }
+        let script = Script::after_rollback(load::known::<D>("r.id", ids));
         let answers = self.lease.run(&script, CONTEXT).await?;
         Ok(answers.iter().any(|rows| !rows.is_empty()))
     }

@@ -5,86 +5,20 @@ use std::collections::BTreeMap;
 
 use lockhouse_core::store::Error;
 use lockhouse_core::{
-    CapacityChange, EndReason, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, Slots,
-    State, Timestamp, Ttl,
+    CapacityChange, Ended, Owner, OwnerSession, Renewed, Request, Semaphore, Slots, State,
+    Timestamp, Ttl,
 };
 
 use super::dialect::Dialect;
 use super::row_ids::RowIds;
 use super::script::{Maybe, list};
 
-/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,
-/// only_semaphore_id`, and `permit_request_id,semaphore_id,count,fence,slots`.
-pub(crate) fn granted<D: Dialect>(
-    granted: &[Request],
-    rows: &RowIds,
-) -> Result<(String, String), Error> {
-    let mut requests = Vec::with_capacity(granted.len());
-    let mut permits = Vec::with_capacity(granted.len());
-    for request in granted {
-        let id = rows.request(&request.external_id)?;
-        requests.push(request_row::<D>(
-            request,
-            id,
-            only_semaphore(request, rows)?,
-        ));
-        for permit in &request.permits {
-            permits.push(format!(
-                "({id},{},{},{},{})",
-                rows.semaphore(&permit.semaphore)?,
-                permit.count,
-                permit.fence,
-                slots(permit.slots.as_ref())
-            ));
-        }
-    }
-    Ok((list(requests), list(permits)))
-}
-
 /// The id of the semaphore of a request that holds permits of one only, else 0.
-fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Error> {
+pub(crate) fn only_semaphore(request: &Request, rows: &RowIds) -> Result<u64, Error> {
     match request.permits.as_slice() {
         [only] => rows.semaphore(&only.semaphore),
         _ => Ok(0),
     }
-}
-
-fn request_row<D: Dialect>(request: &Request, id: u64, only_semaphore: u64) -> String {
-    format!(
-        "({},{},{},'{}',{},{},{},{},{},{},{only_semaphore})",
-        D::noted(id, id),
-        D::text(request.external_id.as_str()),
-        maybe_owner::<D>(request.owner.as_ref()),
-        state(request.state),
-        Maybe(request.end_reason().map(reason)),
-        Maybe(request.ttl.map(Ttl::as_ms)),
-        Maybe(request.expires_at.map(D::time)),
-        D::time(request.created_at),
-        Maybe(request.released_at().map(D::time)),
-        maybe_owner::<D>(request.ended_by.as_ref()),
-    )
-}
-
-/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at,slots`
-pub(crate) fn semaphores<D: Dialect>(
-    semaphores: &[Semaphore],
-    rows: &RowIds,
-) -> Result<String, Error> {
-    let values = semaphores.iter().map(|semaphore| {
-        let id = rows.semaphore(&semaphore.name)?;
-        // A line is digits, letters and punctuation that need no escape.
-        let origin = semaphore.origin.as_ref();
-        Ok(format!(
-            "({id},{},'{}',{},{},{},{})",
-            semaphore_columns::<D>(semaphore),
-            semaphore.line,
-            Maybe(origin.map(|origin| D::text(origin.template.as_str()))),
-            u8::from(origin.is_some_and(|origin| origin.is_resized)),
-            Maybe(origin.map(|origin| D::time(origin.used_at))),
-            slots(semaphore.slots.as_ref()),
-        ))
-    });
-    Ok(list(values.collect::<Result<Vec<_>, Error>>()?))
 }
 
 /// `name,capacity,in_use,fence,created_at,updated_at,deleted_at`
@@ -93,7 +27,7 @@ pub(crate) fn new_semaphores<D: Dialect>(semaphores: &[Semaphore]) -> String {
     list(columns.map(|columns| format!("({columns})")))
 }
 
-fn semaphore_columns<D: Dialect>(semaphore: &Semaphore) -> String {
+pub(crate) fn semaphore_columns<D: Dialect>(semaphore: &Semaphore) -> String {
     format!(
         "{},{},{},{},{},{},{}",
         D::text(semaphore.name.as_str()),
@@ -192,22 +126,18 @@ fn ended_by<D: Dialect>(ended: &[EndedBy<'_>]) -> String {
     format!("CASE id{} END", cases.collect::<String>())
 }
 
-const fn state(state: State) -> &'static str {
+pub(crate) const fn state(state: State) -> &'static str {
     match state {
         State::Acquired => "ACQUIRED",
         State::Released { .. } => "RELEASED",
     }
 }
 
-fn maybe_owner<D: Dialect>(owner: Option<&Owner>) -> Maybe<impl std::fmt::Display> {
+pub(crate) fn maybe_owner<D: Dialect>(owner: Option<&Owner>) -> Maybe<impl std::fmt::Display> {
     Maybe(owner.map(|owner| D::text(owner.as_str())))
 }
 
 /// Slots as a literal: they are hexadecimal digits.
 pub(crate) fn slots(slots: Option<&Slots>) -> Maybe<impl std::fmt::Display> {
     Maybe(slots.map(|slots| format!("'{slots}'")))
-}
-
-fn reason(reason: EndReason) -> String {
-    format!("'{reason}'")
 }

@@ -4,6 +4,7 @@
 //! [`store_conformance!`](crate::store_conformance!) makes a test of each rule on one store. The rules need no access to the
 //! rows: they make rows old by short TTLs, and by ages that begin between two calls.
 
+mod batches;
 mod counting;
 mod listing;
 mod migration;
@@ -14,6 +15,7 @@ mod to_end;
 mod tokens;
 mod words;
 
+pub use batches::*;
 pub use counting::*;
 pub use listing::*;
 pub use migration::*;
@@ -30,6 +32,9 @@ use crate::conformance::rules_in;
 macro_rules! store_conformance {
     ($name:ident, $place:expr) => {
         $crate::conformance_of! { store_conformance, $name, $place;
+            // Store
+            a_held_request_is_found_in_a_full_semaphore_by_a_batch_that_changes_others,
+            requests_that_differ_in_every_column_are_written_by_one_batch,
             // Upkeep: due
             lapsed_requests_are_found_by_their_time_and_their_owners_session,
             lapsed_requests_are_found_on_the_semaphores_asked_for,
@@ -75,6 +80,7 @@ macro_rules! store_conformance {
 /// The names of all the rules in this folder's files, to compare with what the macro names.
 pub fn all_rules() -> Vec<String> {
     rules_in(&[
+        include_str!("batches.rs"),
         include_str!("counting.rs"),
         include_str!("listing.rs"),
         include_str!("migration.rs"),

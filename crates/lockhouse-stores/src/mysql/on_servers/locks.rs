@@ -131,7 +131,7 @@ fn ended(asked: usize) -> Script {
         });
     }
     changes.goodbyes = vec![owner(0)];
-    save::script(&changes, &ids).unwrap()
+    save::script(Script::new(), &changes, &ids).unwrap()
 }
 
 /// The locks of a purge of `asked` rows of each kind, and their deletion.
