@@ -1,8 +1,8 @@
 //! The rows of an INSERT, a column at a time.
 //!
-//! VALUES has an expression for each value, and the server spends more time on parsing those than
-//! on inserting the rows. It parses an array in a tenth of that time. So a column is an array; or a
-//! constant, if its values are all the same. One row has only constants, and is written as VALUES.
+//! VALUES has an expression for each value, which the server parses and plans one by one. An array
+//! is one expression, whatever its length. So a column is an array; or a constant, if its values are
+//! all the same. One row has only constants, and is written as VALUES.
 //!
 //! A text is the hexadecimal digits of its UTF-8 here too, which need no escapes in an array.
 

@@ -1,9 +1,10 @@
 //! Verification and repair.
 //!
-//! A recount reads all requests page by page, and then each semaphore with its live requests in one
-//! script. So each sum is compared with a counter of the same moment, but two semaphores are read
-//! at different moments. A request that was granted and ended in between is not seen, which does no
-//! harm: a fence that was not seen is not reported as repeated.
+//! A recount reads all requests page by page, and then each semaphore with its live requests, page by
+//! page too. If the semaphore's row changes meanwhile, it begins again. So each sum is compared with
+//! a counter of the same moment, but two semaphores are read at different moments. A request that
+//! was granted and ended in between is not seen, which does no harm: a fence that was not seen is
+//! not reported as repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -24,6 +25,10 @@ static HELD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scrip
 
 /// How many rows a recount reads in one script.
 const PIECE: u32 = 1_000;
+
+/// How many times the live requests of a semaphore are read in pieces. If its row changed each time,
+/// one script reads all of them, which keeps the server from other calls.
+const IN_PIECES: usize = 5;
 
 /// How many torn requests it names at most.
 const TORN: usize = 1_000;
@@ -46,6 +51,10 @@ impl Fences {
         self.repeated += u64::from(first != id);
     }
 }
+
+/// A semaphore's row; and of each of its live requests, the row and the time under which a refusal
+/// finds it.
+type Held = (Row, Vec<(Row, Option<f64>)>);
 
 /// A recounted semaphore.
 struct Counted {
@@ -149,13 +158,17 @@ impl Redis {
         name: &SemaphoreName,
         fences: &mut Fences,
     ) -> Result<Option<Counted>, Error> {
-        let expiring = self.keys.each("expiring", name.as_str());
-        let mut script = HELD.key(self.keys.semaphore(name));
-        script
-            .key(self.keys.each("on", name.as_str()))
-            .key(&expiring);
-        script.arg(self.keys.each("r", ""));
-        let (row, held): (Row, Vec<(Row, Option<f64>)>) = self.connections.read(&script).await?;
+        let mut read = None;
+        for _ in 0..IN_PIECES {
+            read = self.held(name, PIECE).await?;
+            if read.is_some() {
+                break;
+            }
+        }
+        let (row, held) = match read {
+            Some(read) => read,
+            None => self.held(name, u32::MAX).await?.unwrap_or_default(),
+        };
         if row.is_empty() {
             return Ok(None);
         }
@@ -174,7 +187,7 @@ impl Redis {
                 && filed_at.map(|at| at as i64) != Some(at.as_microsecond())
             {
                 misfiled.push(Entry {
-                    key: expiring.clone(),
+                    key: self.keys.each("expiring", name.as_str()),
                     score: Score::At(at),
                     member: request.external_id.to_string(),
                 });
@@ -188,5 +201,29 @@ impl Redis {
             recounted,
             misfiled,
         }))
+    }
+
+    /// Reads `limit` of a semaphore's live requests at a time. `None` if its row changed meanwhile.
+    async fn held(&self, name: &SemaphoreName, limit: u32) -> Result<Option<Held>, Error> {
+        let mut all = Held::default();
+        let mut least = "-inf".to_owned();
+        loop {
+            let mut script = HELD.key(self.keys.semaphore(name));
+            script.key(self.keys.each("on", name.as_str()));
+            script.key(self.keys.each("expiring", name.as_str()));
+            script.arg(self.keys.each("r", "")).arg(&least).arg(limit);
+            let (row, held, last): (Row, Vec<_>, Option<String>) =
+                self.connections.read(&script).await?;
+            if least != "-inf" && row != all.0 {
+                return Ok(None);
+            }
+            let is_last = held.len() < limit as usize;
+            all.0 = row;
+            all.1.extend(held);
+            match last {
+                Some(last) if !is_last => least = format!("({last}"),
+                _ => return Ok(Some(all)),
+            }
+        }
     }
 }
