@@ -39,7 +39,8 @@ const RELEASED_WITHIN: Duration = Duration::from_secs(10);
 /// semaphore, LOCKHOUSE_FENCE and LOCKHOUSE_SLOT (several slots with commas between them). Signals
 /// are passed on to it; a second Ctrl-C within
 /// 5 s kills it and everything that it started. If the hold is lost, all of that gets SIGTERM and then SIGKILL
-/// before anybody else can be granted the permits. The same happens if this process is killed. The hold ends when
+/// before anybody else can be granted the permits. The same happens if this process is killed, except
+/// to what left the command's process group, as daemons do. The hold ends when
 /// the command ends, even if it left something running.
 ///
 /// Without --owner the owner is generated: user, host, pid and command, as `holders` shows them. If arguments are

@@ -113,7 +113,13 @@ impl Access {
         if self.auth == Auth::Auto && list.is_empty() {
             return Ok(Principal::default());
         }
-        let token = match headers.get(AUTHORIZATION) {
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let token = match given.next() {
+            // A proxy before the server may have checked the other one.
+            Some(_) if given.next().is_some() => {
+                let detail = "two Authorization headers; send one";
+                return Err(self.unauthenticated(peer, detail));
+            }
             Some(credentials) => self.named_by(credentials, peer).await?,
             None => {
                 let session = self.sessions.token_of(headers);

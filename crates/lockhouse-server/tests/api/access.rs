@@ -65,6 +65,25 @@ async fn call(server: &Server, token: &str, method: &str, path: &str, body: &str
     server.send(request, body).await
 }
 
+/// Whichever of the two is good: a proxy may have checked the other.
+#[tokio::test]
+async fn two_authorization_headers_are_refused() {
+    let guarded = Guarded::start().await;
+    let good = format!("Bearer {}", guarded.admin.reveal());
+    for two in [
+        [&*good, "Bearer lh_bad"],
+        ["Bearer lh_bad", &good],
+        [&good, &good],
+    ] {
+        let mut request = Request::get("/v1/tokens");
+        for one in two {
+            request = request.header("authorization", one);
+        }
+        guarded.server.send(request, "").await.is(401);
+    }
+    guarded.admin("GET", "/v1/tokens", "").await.is(200);
+}
+
 fn ask(semaphore: &str) -> String {
     json!({"permits": [{"semaphore": semaphore}], "ttl_ms": 60_000}).to_string()
 }
