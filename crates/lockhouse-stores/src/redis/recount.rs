@@ -7,6 +7,7 @@
 //! not reported as repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::repeat_n;
 use std::sync::LazyLock;
 
 use lockhouse_core::store::{Error, Kind};
@@ -37,6 +38,8 @@ const TORN: usize = 1_000;
 const TRIES: usize = 100;
 
 const CONTEXT: &str = "repairing a semaphore";
+
+const BUSY: &str = "the semaphore changed all the while; try again";
 
 /// The fences of a semaphore, from all requests.
 #[derive(Default)]
@@ -106,8 +109,7 @@ impl Redis {
                 return Ok(Some(was));
             }
         }
-        let busy = "the semaphore changed all the while; try again";
-        Err(Error::new(Kind::Conflict, busy))
+        Err(Error::new(Kind::Conflict, BUSY))
     }
 
     /// The fences of all requests, by semaphore, and the ids of requests whose index entries are
@@ -158,17 +160,7 @@ impl Redis {
         name: &SemaphoreName,
         fences: &mut Fences,
     ) -> Result<Option<Counted>, Error> {
-        let mut read = None;
-        for _ in 0..IN_PIECES {
-            read = self.held(name, PIECE).await?;
-            if read.is_some() {
-                break;
-            }
-        }
-        let (row, held) = match read {
-            Some(read) => read,
-            None => self.held(name, u32::MAX).await?.unwrap_or_default(),
-        };
+        let (row, held) = self.all_held(name).await?;
         if row.is_empty() {
             return Ok(None);
         }
@@ -201,6 +193,16 @@ impl Redis {
             recounted,
             misfiled,
         }))
+    }
+
+    /// Reads a semaphore and all of its live requests, as of one moment.
+    async fn all_held(&self, name: &SemaphoreName) -> Result<Held, Error> {
+        for limit in repeat_n(PIECE, IN_PIECES).chain([u32::MAX]) {
+            if let Some(held) = self.held(name, limit).await? {
+                return Ok(held);
+            }
+        }
+        Err(Error::new(Kind::Conflict, BUSY))
     }
 
     /// Reads `limit` of a semaphore's live requests at a time. `None` if its row changed meanwhile.
