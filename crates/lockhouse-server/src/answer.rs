@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 use crate::connections::{Call, Connection};
 use crate::failure::Failure;
+use crate::shares::Listing;
 
 /// The longest answer that may be under way on any number of connections.
 const SHORT: u64 = 64 * 1024;
@@ -34,8 +35,13 @@ pub(crate) struct Answer {
     chunk: Bytes,
     _call: Call,
     _place: Option<OwnedSemaphorePermit>,
+    _listing: Option<Listing>,
     _deadline: Option<Deadline>,
 }
+
+/// Marks an answer that is in the program's memory anyway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Static;
 
 /// Ends the connection at the deadline, unless it is dropped before.
 struct Deadline(AbortHandle);
@@ -48,13 +54,11 @@ pub(crate) fn answer(
     version: Version,
 ) -> Response<Answer> {
     let is_long = answer.body().size_hint().lower() > SHORT;
-    let place = if is_long {
-        connection.long_answer()
-    } else {
-        None
-    };
-    let answer = match &place {
-        None if is_long => {
+    let is_static = answer.extensions().get::<Static>().is_some();
+    let takes_memory = is_long && !is_static;
+    let place = takes_memory.then(|| connection.long_answer()).flatten();
+    let mut answer = match &place {
+        None if takes_memory => {
             let detail = "too many long answers are on their way; try again later";
             Failure::new(Code::Overloaded, detail).into_response()
         }
@@ -63,11 +67,13 @@ pub(crate) fn answer(
     // By HTTP/1.1, an unread short answer stops all writing, which the socket notices.
     let has_deadline = is_long || version == Version::HTTP_2;
     let deadline = has_deadline.then(|| Deadline::of(Arc::clone(connection)));
+    let listing = answer.extensions_mut().remove();
     answer.map(|body| Answer {
         body,
         chunk: Bytes::new(),
         _call: call,
         _place: place,
+        _listing: listing,
         _deadline: deadline,
     })
 }

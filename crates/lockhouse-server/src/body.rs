@@ -1,4 +1,6 @@
-//! Bodies: `application/json` of at most 64 KiB, read in full within 10 s.
+//! Bodies: `application/json` of at most 64 KiB, read in full within 10 s. Less of both for what strangers may call.
+//!
+//! [`receive`] reads the body before the call has its turn, and so before the handler. The extractors parse it.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Bytes};
 use lockhouse_wire::{MAX_BODY_BYTES, Object};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,25 @@ use tokio::time::timeout;
 
 use crate::failure::Failure;
 
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The limits of a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    bytes: usize,
+    time: Duration,
+}
+
+impl Limits {
+    pub(crate) const OF_CALLERS: Self = Self {
+        bytes: MAX_BODY_BYTES,
+        time: Duration::from_secs(10),
+    };
+
+    /// A login is a token in JSON.
+    pub(crate) const OF_STRANGERS: Self = Self {
+        bytes: 256,
+        time: Duration::from_secs(2),
+    };
+}
 
 /// How much of a body beyond the limit is read and discarded, so that a caller that is still
 /// sending gets the answer.
@@ -37,7 +57,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        parse(&read(request).await?).map(Self)
+        parse(&received(request).await?).map(Self)
     }
 }
 
@@ -45,7 +65,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJ
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        let body = read(request).await?;
+        let body = received(request).await?;
         if body.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -59,20 +79,33 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-async fn read(request: Request) -> Result<Vec<u8>, Failure> {
+/// `request` with its whole body. GET and HEAD have none, and one that is sent is left unread.
+pub(crate) async fn receive(request: Request, limits: Limits) -> Result<Request, Failure> {
+    if request.method().is_safe() {
+        return Ok(request);
+    }
     let says_json = says_json(request.headers())?;
     refuse_encodings(request.headers())?;
-    if awaits_a_go_ahead(request.headers()) && says_too_long(request.body()) {
-        return Err(too_long());
+    if awaits_a_go_ahead(request.headers()) && says_too_long(request.body(), limits) {
+        return Err(too_long(limits));
     }
-    let read = timeout(READ_TIMEOUT, collect(request.into_body())).await;
+    let (parts, body) = request.into_parts();
+    let read = timeout(limits.time, collect(body, limits)).await;
     let read = read.map_err(|_| {
-        Failure::malformed("body", "did not arrive within 10 s").under(StatusCode::REQUEST_TIMEOUT)
+        let problem = format!("did not arrive within {} s", limits.time.as_secs());
+        Failure::malformed("body", problem).under(StatusCode::REQUEST_TIMEOUT)
     })??;
     match says_json || read.is_empty() {
-        true => Ok(read),
+        true => Ok(Request::from_parts(parts, Body::from(read))),
         false => Err(unsupported("is missing; send application/json")),
     }
+}
+
+/// The body of a request that was [received](receive).
+async fn received(request: Request) -> Result<Bytes, Failure> {
+    let body = request.into_body().collect().await;
+    let body = body.map_err(|error| Failure::malformed("body", format!("was cut off: {error}")))?;
+    Ok(body.to_bytes())
 }
 
 /// Whether a content type is given. Refuses any type but JSON, also for an empty body: it may be a
@@ -121,12 +154,12 @@ fn awaits_a_go_ahead(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the length that the caller gave is above the limit.
-fn says_too_long(body: &Body) -> bool {
-    body.size_hint().lower() > MAX_BODY_BYTES as u64
+fn says_too_long(body: &Body, limits: Limits) -> bool {
+    body.size_hint().lower() > limits.bytes as u64
 }
 
-fn too_long() -> Failure {
-    let problem = format!("is too long, the most is {MAX_BODY_BYTES} bytes (64 KiB)");
+fn too_long(limits: Limits) -> Failure {
+    let problem = format!("is too long, the most is {} bytes", limits.bytes);
     Failure::malformed("body", problem).under(StatusCode::PAYLOAD_TOO_LARGE)
 }
 
@@ -134,9 +167,9 @@ fn unsupported(problem: &'static str) -> Failure {
     Failure::malformed("content-type", problem).under(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {
+async fn collect(mut body: Body, limits: Limits) -> Result<Vec<u8>, Failure> {
     // In one piece, as far as the length is known: one that grows leaves holes in the heap.
-    let announced = body.size_hint().lower().min(MAX_BODY_BYTES as u64);
+    let announced = body.size_hint().lower().min(limits.bytes as u64);
     let mut read = Vec::with_capacity(announced as usize);
     let mut discarded = 0;
     while let Some(frame) = body.frame().await {
@@ -145,7 +178,7 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {
         let Some(data) = frame.data_ref() else {
             continue;
         };
-        if discarded == 0 && read.len() + data.len() <= MAX_BODY_BYTES {
+        if discarded == 0 && read.len() + data.len() <= limits.bytes {
             read.extend_from_slice(data);
             continue;
         }
@@ -155,7 +188,7 @@ async fn collect(mut body: Body) -> Result<Vec<u8>, Failure> {
         }
     }
     if discarded > 0 {
-        return Err(too_long());
+        return Err(too_long(limits));
     }
     Ok(read)
 }

@@ -184,9 +184,9 @@ impl Caller {
     }
 
     /// Records that its call was authorized.
-    pub(crate) fn is_known(&self) {
+    pub(crate) fn let_in(&self) {
         if let Some(connection) = &self.connection {
-            connection.is_known();
+            connection.let_in();
         }
     }
 

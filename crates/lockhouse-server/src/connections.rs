@@ -3,28 +3,11 @@
 //!
 //! Each costs a descriptor, of which a process has only so many. Calls that wait may take most of
 //! them, but not all: the rest is for calls that end soon, such as releases and renewals. When all
-//! are taken, an idle connection makes room. Three classes of idle connections are kept apart:
-//!
-//! 1. [`Class::Stranger`]: none of its calls was let in. It goes first.
-//! 2. [`Class::New`]: it had no call yet. It has a second for its first call, and is a stranger then.
-//! 3. [`Class::Known`]: a call by it was let in. It goes last, and not at all while a quarter of all
-//!    connections are new ones: the next of those makes room within a second. So a flood of
-//!    connections by which no calls come does not end those of holders.
-//!
-//! In its class, the one that has been idle for longest goes first, and one whose caller has sent
-//! something that was not read yet goes last, as that may be a call. All this takes little time,
-//! however many connections there are.
-//!
-//! A caller can also send half a TLS handshake or half a head, a thousand times. While it waits, its
-//! connections are new ones. If one address has many of those, its oldest goes without its second. So
-//! the connections in such a flood make room for each other at once, and a caller that comes after
-//! them, from the same address or another, does not wait for them.
+//! are taken, [another](crate::eviction) makes room.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -32,27 +15,12 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
-use crate::crowds::Crowds;
 use crate::descriptors::Bounds;
+use crate::eviction::{Candidate, Class, Lines};
 use crate::peer::{Peer, network};
-use crate::socket;
 
 /// How many long answers may be on their way at once. Each takes about 1 MiB.
 const MOST_LONG_ANSWERS: usize = 128;
-
-/// How long a connection is kept before its first call, and how long one that has unread bytes.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// No known connection is evicted while one of this many connections is new, or more.
-const NEW_OF: usize = 4;
-
-/// If one address has more than one of this many connections as new ones, these are evicted without their second. One
-/// address may always have `NO_CROWD` new ones.
-const CROWD_OF: usize = 16;
-const NO_CROWD: usize = 8;
-
-/// How many connections of a class are checked for one without unread bytes.
-const LOOKED_AT: usize = 16;
 
 /// The counts for metrics.
 #[derive(Clone, Debug, Default)]
@@ -76,34 +44,7 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     open: usize,
-    next: u64,
-    strangers: Line,
-    new: Line,
-    /// The new connections by address.
-    crowds: Crowds,
-    known: Line,
-}
-
-/// Idle connections, the one that has been idle for longest first.
-type Line = BTreeMap<u64, Idle>;
-
-/// A connection without a call.
-#[derive(Clone, Debug)]
-struct Idle {
-    stream: Arc<TcpStream>,
-    /// The network of its caller.
-    from: IpAddr,
-    /// Ends the connection.
-    end: Arc<Notify>,
-    since: Instant,
-}
-
-/// The server's knowledge of a connection's caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Stranger,
-    New,
-    Known,
+    lines: Lines,
 }
 
 /// One connection.
@@ -114,10 +55,12 @@ pub(crate) struct Connection {
     end: Arc<Notify>,
     /// How many calls are under way. Changed under the lock of the state.
     calls: watch::Sender<usize>,
-    /// Its class and its key in the line of that class, when it was last idle.
-    idle_as: Mutex<(Class, u64)>,
+    /// Its class and its key in the line of that class, when it last entered one.
+    in_line: Mutex<(Class, u64)>,
+    /// When its first call began, and the key that it got then.
+    asks_since: OnceLock<(u64, Instant)>,
     /// Whether one of its calls was authorized.
-    is_known: AtomicBool,
+    was_let_in: AtomicBool,
     connections: Arc<Connections>,
 }
 
@@ -140,18 +83,19 @@ impl Connections {
     /// Resolves when there is room for one more connection. Evicts idle ones to make room.
     pub(crate) async fn room(&self) {
         loop {
-            {
+            let next_look = {
                 let mut state = self.state();
                 if state.open < self.most {
                     return;
                 }
-                if let Some(idle) = state.evict(self.most) {
+                if let Some(idle) = state.lines.evict(self.most) {
                     idle.end.notify_one();
                     self.counts.evicted.inc();
                 }
-            }
+                state.lines.next_look()
+            };
             // The end of a grace period changes what may be evicted, without a notification.
-            let _ = timeout_at(self.next_look(), self.changed.notified()).await;
+            let _ = timeout_at(next_look, self.changed.notified()).await;
         }
     }
 
@@ -161,7 +105,7 @@ impl Connections {
         let from = network(from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()));
         let stream = Arc::new(stream);
         let end = Arc::new(Notify::new());
-        let idle = Idle {
+        let idle = Candidate {
             stream: Arc::clone(&stream),
             from,
             end: Arc::clone(&end),
@@ -169,7 +113,9 @@ impl Connections {
         };
         let mut state = self.state();
         state.open += 1;
-        let idle_as = (Class::New, state.idle(Class::New, idle));
+        let number = state.lines.number();
+        state.lines.add(Class::New, number, idle);
+        let in_line = (Class::New, number);
         drop(state);
         self.counts.open.inc();
         Arc::new(Connection {
@@ -177,20 +123,11 @@ impl Connections {
             from,
             end,
             calls: watch::Sender::new(0),
-            idle_as: Mutex::new(idle_as),
-            is_known: AtomicBool::new(false),
+            in_line: Mutex::new(in_line),
+            asks_since: OnceLock::new(),
+            was_let_in: AtomicBool::new(false),
             connections: Arc::clone(self),
         })
-    }
-
-    /// When the next connection may be evicted, unless something changes before.
-    fn next_look(&self) -> Instant {
-        let state = self.state();
-        let lines = [&state.strangers, &state.new, &state.known];
-        let first = lines.into_iter().filter_map(|line| line.values().next());
-        let now = Instant::now();
-        let ends = first.map(Idle::grace_ends).filter(|ends| *ends > now).min();
-        ends.unwrap_or(now + GRACE)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -198,97 +135,35 @@ impl Connections {
     }
 }
 
-impl State {
-    fn line(&self, class: Class) -> &Line {
-        match class {
-            Class::Stranger => &self.strangers,
-            Class::New => &self.new,
-            Class::Known => &self.known,
-        }
-    }
-
-    fn line_mut(&mut self, class: Class) -> &mut Line {
-        match class {
-            Class::Stranger => &mut self.strangers,
-            Class::New => &mut self.new,
-            Class::Known => &mut self.known,
-        }
-    }
-
-    fn idle(&mut self, class: Class, idle: Idle) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        if class == Class::New {
-            self.crowds.insert(idle.from, number);
-        }
-        self.line_mut(class).insert(number, idle);
-        number
-    }
-
-    fn remove(&mut self, (class, number): (Class, u64)) -> Option<Idle> {
-        let idle = self.line_mut(class).remove(&number)?;
-        if class == Class::New {
-            self.crowds.remove(idle.from, number);
-        }
-        Some(idle)
-    }
-
-    /// Removes the idle connection that is to make room. There may be `most` connections in all.
-    fn evict(&mut self, most: usize) -> Option<Idle> {
-        let now = Instant::now();
-        let had_time = self.new.first_key_value();
-        let had_time = had_time.is_some_and(|(_, idle)| idle.grace_ends() <= now);
-        let are_many_new = self.new.len() >= (most / NEW_OF).max(1);
-        let classes = [
-            Some(Class::Stranger),
-            had_time.then_some(Class::New),
-            (!are_many_new).then_some(Class::Known),
-        ];
-        let classes = classes.into_iter().flatten();
-        let quiet = |class| Some((class, self.quiet(class)?));
-        let unread = |class| {
-            let (number, idle) = self.line(class).first_key_value()?;
-            (idle.grace_ends() <= now).then_some((class, *number))
-        };
-        let goes = quiet(Class::Stranger)
-            .or_else(|| Some((Class::New, self.quiet_in_a_crowd(most)?)))
-            .or_else(|| classes.clone().find_map(quiet))
-            .or_else(|| classes.clone().find_map(unread))?;
-        self.remove(goes)
-    }
-
-    /// The connection of `class` that has been idle for longest and has no unread bytes.
-    fn quiet(&self, class: Class) -> Option<u64> {
-        let mut first = self.line(class).iter().take(LOOKED_AT);
-        let quiet = first.find(|(_, idle)| !socket::has_unread(&idle.stream));
-        quiet.map(|(number, _)| *number)
-    }
-
-    /// The same among the new connections of the address that has the most of them, if it has too many.
-    fn quiet_in_a_crowd(&self, most: usize) -> Option<u64> {
-        let few = (most / CROWD_OF).max(NO_CROWD);
-        let mut first = self.crowds.largest(few).take(LOOKED_AT);
-        first.find(|number| {
-            let idle = self.new.get(number);
-            idle.is_some_and(|idle| !socket::has_unread(&idle.stream))
-        })
-    }
-}
-
-impl Idle {
-    fn grace_ends(&self) -> Instant {
-        self.since + GRACE
-    }
-}
-
 impl Connection {
     pub(crate) fn begin_call(self: &Arc<Self>) -> Call {
         let mut state = self.connections.state();
         if *self.calls.borrow() == 0 {
-            state.remove(self.idle_as());
+            state.lines.remove(self.in_line());
+            if !self.was_let_in() {
+                self.enter(Class::Asking, &mut state);
+            }
         }
         self.calls.send_modify(|calls| *calls += 1);
         Call(Arc::clone(self))
+    }
+
+    fn enter(&self, class: Class, state: &mut State) {
+        let now = (state.lines.number(), Instant::now());
+        let (number, since) = match class {
+            Class::Asking => *self.asks_since.get_or_init(|| now),
+            _ => now,
+        };
+        let idle = Candidate {
+            stream: Arc::clone(&self.stream),
+            from: self.from,
+            end: Arc::clone(&self.end),
+            since,
+        };
+        state.lines.add(class, number, idle);
+        let in_line = self.in_line.lock();
+        *in_line.unwrap_or_else(PoisonError::into_inner) = (class, number);
+        self.connections.changed.notify_one();
     }
 
     /// How many calls are under way.
@@ -312,8 +187,14 @@ impl Connection {
     }
 
     /// Records that one of its calls was authorized.
-    pub(crate) fn is_known(&self) {
-        self.is_known.store(true, Ordering::Relaxed);
+    pub(crate) fn let_in(&self) {
+        if !self.was_let_in.swap(true, Ordering::Relaxed) {
+            self.connections.state().lines.remove(self.in_line());
+        }
+    }
+
+    fn was_let_in(&self) -> bool {
+        self.was_let_in.load(Ordering::Relaxed)
     }
 
     /// Ends the connection, with all its calls.
@@ -326,8 +207,8 @@ impl Connection {
         self.end.notified().await;
     }
 
-    fn idle_as(&self) -> (Class, u64) {
-        *self.idle_as.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_line(&self) -> (Class, u64) {
+        *self.in_line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -337,20 +218,12 @@ impl Drop for Call {
         let mut state = connection.connections.state();
         connection.calls.send_modify(|calls| *calls -= 1);
         if *connection.calls.borrow() == 0 {
-            let class = match connection.is_known.load(Ordering::Relaxed) {
+            state.lines.remove(connection.in_line());
+            let class = match connection.was_let_in() {
                 true => Class::Known,
                 false => Class::Stranger,
             };
-            let idle = Idle {
-                stream: Arc::clone(&connection.stream),
-                from: connection.from,
-                end: Arc::clone(&connection.end),
-                since: Instant::now(),
-            };
-            let number = state.idle(class, idle);
-            let idle_as = connection.idle_as.lock();
-            *idle_as.unwrap_or_else(PoisonError::into_inner) = (class, number);
-            connection.connections.changed.notify_one();
+            connection.enter(class, &mut state);
         }
     }
 }
@@ -359,7 +232,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let mut state = self.connections.state();
         state.open -= 1;
-        state.remove(self.idle_as());
+        state.lines.remove(self.in_line());
         self.connections.counts.open.dec();
         self.connections.changed.notify_one();
     }
@@ -368,6 +241,9 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    use crate::eviction::GRACE;
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
     use tokio::time::{sleep, timeout};
@@ -401,7 +277,7 @@ mod tests {
     fn had_a_call((_, connection): &(TcpStream, Arc<Connection>), was_let_in: bool) {
         let call = connection.begin_call();
         if was_let_in {
-            connection.is_known();
+            connection.let_in();
         }
         drop(call);
     }
@@ -461,6 +337,45 @@ mod tests {
         for (at, (_, connection)) in pairs.iter().enumerate() {
             let went = timeout(Duration::ZERO, connection.to_end()).await;
             assert_eq!(went.is_ok(), (1..4).contains(&at), "{at}");
+        }
+    }
+
+    /// As it sends its body slowly, or does not read the answer.
+    #[tokio::test]
+    async fn a_stranger_makes_room_during_its_call() {
+        let (connections, mut pairs) = full::<8>().await;
+        let mut calls = Vec::new();
+        for pair in &pairs[..6] {
+            calls.push(pair.1.begin_call());
+        }
+        pairs[0].1.let_in();
+        had_a_call(&pairs[6], true);
+        had_a_call(&pairs[7], true);
+        has_unread(&mut pairs[1]).await;
+        go(&connections, &pairs, &[1, 2, 3, 4, 5, 6, 7]).await;
+        let room = timeout(GRACE * 2, connections.room()).await;
+        assert!(room.is_err(), "a call of a known caller was ended");
+        drop(calls);
+    }
+
+    /// It has one second, however many calls it makes.
+    #[tokio::test]
+    async fn a_stranger_with_call_after_call_makes_room() {
+        let (connections, pairs) = full::<2>().await;
+        let _known = pairs[0].1.begin_call();
+        pairs[0].1.let_in();
+        let stranger = &pairs[1].1;
+        let calls = async {
+            for _ in 0..4 {
+                let call = stranger.begin_call();
+                sleep(GRACE * 9 / 10).await;
+                drop(call);
+            }
+        };
+        tokio::select! {
+            () = connections.room() => panic!("there is room"),
+            () = stranger.to_end() => {}
+            () = calls => panic!("it stays"),
         }
     }
 

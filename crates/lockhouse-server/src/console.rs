@@ -1,7 +1,10 @@
 //! `/`: a page that shows the semaphores. It needs nothing but the API.
 
+use axum::Extension;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse};
+
+use crate::answer::Static;
 
 const PAGE: &str = include_str!("console.html");
 
@@ -10,5 +13,6 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) async fn get() -> impl IntoResponse {
-    ([(CONTENT_SECURITY_POLICY, POLICY)], Html(PAGE))
+    let head = [(CONTENT_SECURITY_POLICY, POLICY)];
+    (Extension(Static), head, Html(PAGE))
 }

@@ -42,7 +42,7 @@ pub(crate) async fn encode(
     let reachable = Gauge::<i64>::default();
     if let Ok(Ok(shown)) = timeout(PATIENCE, shown(lockhouse, prefixes)).await {
         reachable.set(1);
-        for status in shown {
+        for status in shown.unwrap_or_default() {
             let of = Named {
                 semaphore: status.semaphore.name.to_string(),
             };
@@ -71,7 +71,18 @@ pub(crate) async fn encode(
     encode_registry(text, &registry)
 }
 
-async fn shown(lockhouse: &Lockhouse, prefixes: &[String]) -> Result<Vec<SemaphoreStatus>, Error> {
+/// `None` if the store answers, but too many other listings are under way.
+async fn shown(
+    lockhouse: &Lockhouse,
+    prefixes: &[String],
+) -> Result<Option<Vec<SemaphoreStatus>>, Error> {
+    match listed(lockhouse, prefixes).await {
+        Err(Error::Overloaded) => lockhouse.ready().await.map(|()| None),
+        listed => listed.map(Some),
+    }
+}
+
+async fn listed(lockhouse: &Lockhouse, prefixes: &[String]) -> Result<Vec<SemaphoreStatus>, Error> {
     if prefixes.is_empty() {
         let mut all = lockhouse.semaphores_with_prefix("", None, MOST).await?;
         all.sort_by_key(|status| Reverse((status.waiting, status.semaphore.in_use)));

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::State;
-use lockhouse::{Code, Lockhouse};
+use lockhouse::{Code, Lockhouse, UpkeepState};
 use lockhouse_wire::Problem;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::access::Access;
 use crate::failure::Failure;
 
 /// How long a check that has ended answers further calls.
@@ -73,7 +74,10 @@ impl Readiness {
         // In a task, so that callers that hang up end no check, and the next caller begins no other.
         tokio::spawn(async move {
             let found = lockhouse.ready().await;
-            let found = found.map_err(|error| Problem::from(&error));
+            let found = found.map_err(|error| {
+                tracing::warn!(%error, "the server is not ready");
+                Problem::from(&error)
+            });
             let at = Instant::now();
             // All callers may have hung up.
             let _ = report.send(Some(Checked { found, at }));
@@ -87,10 +91,25 @@ pub(crate) async fn healthz() -> &'static str {
 }
 
 /// A server whose upkeep fails is ready nevertheless: calls end the lapsed requests that are in their way.
+///
+/// Where tokens are asked for, a stranger does not read errors, which may have names of hosts and users.
 pub(crate) async fn readyz(
     State(lockhouse): State<Lockhouse>,
     State(readiness): State<Readiness>,
+    State(access): State<Arc<Access>>,
 ) -> Result<String, Failure> {
-    readiness.check().await?;
-    Ok(format!("ready\nupkeep: {}\n", lockhouse.upkeep_state()))
+    let is_ready = readiness.check().await;
+    let upkeep = lockhouse.upkeep_state();
+    if access.is_open() {
+        is_ready?;
+        return Ok(format!("ready\nupkeep: {upkeep}\n"));
+    }
+    is_ready.map_err(|failure| {
+        let detail = "the store does not answer as it should; the log of the server says more";
+        Failure::new(failure.code(), detail)
+    })?;
+    match upkeep {
+        UpkeepState::Failing(_) => Ok("ready\nupkeep: failing\n".into()),
+        upkeep => Ok(format!("ready\nupkeep: {upkeep}\n")),
+    }
 }

@@ -34,6 +34,7 @@ mod console;
 mod crowds;
 mod descriptors;
 mod ending;
+mod eviction;
 mod failure;
 mod gauges;
 mod health;

@@ -51,16 +51,13 @@ pub(crate) async fn put(
         Some(None) => Patience::Refused,
         Some(Some(_)) => Patience::Until(wait),
     };
-    let acquire = acquire(&lockhouse, &stopping, &caller, ask.clone(), patience);
+    let acquire = acquire(&lockhouse, &stopping, &caller, ask, patience);
     let turn = turn.map(|Extension(turn)| turn).unwrap_or_default();
     let (request, now) = tokio::select! {
         acquired = acquire => acquired?,
-        refused = access.is_lost(&principal) => {
-            // The dropped wait may have been granted in that moment. The caller does not wait for the release, since the
-            // store may hang.
-            tokio::spawn(async move { lockhouse.release_as(ask.external_id, ask.owner).await });
-            return Err(refused);
-        }
+        // The dropped wait may have been granted in that moment. Such a grant stays, as if the caller had hung up (ADR 7): with
+        // this id another server may have granted it, and its holder works.
+        refused = access.is_lost(&principal) => return Err(refused),
         never = turn.give_up_soon() => match never {},
     };
     let status = match now {

@@ -184,10 +184,15 @@ pub(crate) async fn history(
 
 pub(crate) async fn waiting(
     State(lockhouse): State<Lockhouse>,
+    principal: Principal,
     Named(name): Named<SemaphoreName>,
     _: NoParameters,
 ) -> Result<Json<Waiting>, Failure> {
-    let waiting = lockhouse.waiting(&name).await?;
+    let mut waiting = lockhouse.waiting(&name).await?;
+    for waiter in &mut waiting {
+        let may_read = |name: &SemaphoreName| principal.must(Verb::Read, name.as_str()).is_ok();
+        waiter.lacks.retain(may_read);
+    }
     let waiting = waiting.iter().map(wire::Waiter::from).collect();
     Ok(Json(Waiting { waiting }))
 }

@@ -5,6 +5,7 @@
 //! - Calls under way: at most so many of all tokens together, and three quarters of those of one. Further calls queue, each
 //!   token's in their order. Whenever a call ends, a call of the token with the fewest under way is next. A call that waits
 //!   for room is under way for its first 100 ms only, as it costs little from then on.
+//! - Listings: at most 16 of each token, until their answers are read. The store makes two at a time, and an answer may take 1 MiB.
 //!
 //! Callers without a token are not told apart, and not limited here.
 
@@ -21,6 +22,9 @@ use tokio::time::sleep;
 
 /// How many calls of a token may queue; each takes some memory.
 const MOST_QUEUED: usize = 1024;
+
+/// How many listings a token may have at once. A store's line takes four times as many.
+const MOST_LISTINGS: usize = 16;
 
 /// A waiting call counts once for each group of up to this many semaphores that it asks for.
 const SEMAPHORES: usize = 2;
@@ -52,6 +56,7 @@ type Name = Arc<str>;
 #[derive(Debug, Default)]
 struct Share {
     waits: usize,
+    listings: usize,
     under_way: usize,
     queue: VecDeque<oneshot::Sender<Place>>,
 }
@@ -59,6 +64,15 @@ struct Share {
 /// A waiting call of a token, until it is dropped, and how often it counts.
 #[derive(Debug)]
 pub(crate) struct Wait(Option<(Arc<Shares>, Name, usize)>);
+
+/// A listing of a token, until all of its clones are dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Listing {
+    _listed: Option<Arc<Listed>>,
+}
+
+#[derive(Debug)]
+struct Listed(Arc<Shares>, Name);
 
 /// A call under way, until it is dropped.
 #[derive(Debug)]
@@ -101,6 +115,24 @@ impl Shares {
         let counts = semaphores.div_ceil(SEMAPHORES);
         of.entry(Arc::clone(&name)).or_default().waits += counts;
         Some(Wait(Some((Arc::clone(self), name, counts))))
+    }
+
+    /// A place among the listings of the token called `name`. `None` if it already has its full share.
+    pub(crate) fn may_list(self: &Arc<Self>, name: Option<&str>) -> Option<Listing> {
+        let Some(name) = name else {
+            return Some(Listing { _listed: None });
+        };
+        let name = Name::from(name);
+        let mut of = self.of();
+        let share = of.entry(Arc::clone(&name)).or_default();
+        if share.listings >= MOST_LISTINGS {
+            return None;
+        }
+        share.listings += 1;
+        let listed = Arc::new(Listed(Arc::clone(self), name));
+        Some(Listing {
+            _listed: Some(listed),
+        })
     }
 
     /// Resolves when a call of the token called `name` may go on.
@@ -196,6 +228,7 @@ impl Shares {
 fn forget_if_unused(of: &mut HashMap<Name, Share>, name: &Name) {
     if let Some(share) = of.get(name)
         && share.waits == 0
+        && share.listings == 0
         && share.under_way == 0
         && share.queue.is_empty()
     {
@@ -218,6 +251,17 @@ impl Turn {
 impl Drop for Place {
     fn drop(&mut self) {
         self.shares.ended(&self.name);
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let Self(shares, name) = self;
+        let mut of = shares.of();
+        if let Some(share) = of.get_mut(name) {
+            share.listings -= 1;
+        }
+        forget_if_unused(&mut of, name);
     }
 }
 
@@ -328,6 +372,21 @@ mod tests {
         assert!(shares.may_wait(Some("b"), 1).is_some() && shares.may_wait(None, 1).is_some());
         drop(waits);
         assert!(shares.may_wait(Some("a"), 1).is_some());
+        assert!(shares.of().is_empty(), "{shares:?}");
+    }
+
+    #[test]
+    fn a_token_has_so_many_listings_until_their_answers_are_read() {
+        let shares = shares(1, 1);
+        let mut listings: Vec<_> = (0..MOST_LISTINGS)
+            .map(|_| shares.may_list(Some("a")).unwrap())
+            .collect();
+        let unread = listings[0].clone();
+        assert!(shares.may_list(Some("a")).is_none());
+        assert!(shares.may_list(Some("b")).is_some() && shares.may_list(None).is_some());
+        listings.clear();
+        assert!(shares.may_list(Some("a")).is_some());
+        drop(unread);
         assert!(shares.of().is_empty(), "{shares:?}");
     }
 

@@ -41,6 +41,7 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct List {
     tokens: HashMap<Digest, Arc<Token>>,
+    by_name: HashMap<String, Arc<Token>>,
     /// The time just before the read.
     asked_at: Instant,
     /// The store's clock at the read, or a little later.
@@ -75,9 +76,8 @@ impl Known {
         if age >= FRESH && self.0.reading.try_lock().is_ok() {
             let known = self.clone();
             tokio::spawn(async move {
-                if let Err(error) = known.read(FRESH).await {
-                    tracing::warn!(%error, "access tokens could not be read");
-                }
+                // It says in the log why it failed.
+                let _ = known.read(FRESH).await;
             });
         }
         Some(list)
@@ -94,11 +94,15 @@ impl Known {
         self.read(called_at.elapsed()).await
     }
 
-    fn believed(&self) -> Option<Arc<List>> {
+    /// The tokens as they were last read, however long ago.
+    pub(crate) fn latest(&self) -> Option<Arc<List>> {
         let list = self.0.list.read().unwrap_or_else(PoisonError::into_inner);
-        let list = list.as_ref();
-        list.filter(|list| list.asked_at.elapsed() < BELIEVED)
-            .cloned()
+        list.clone()
+    }
+
+    fn believed(&self) -> Option<Arc<List>> {
+        self.latest()
+            .filter(|list| list.asked_at.elapsed() < BELIEVED)
     }
 
     /// Reads the tokens, unless they were read within `age`. One caller reads at a time.
@@ -115,12 +119,18 @@ impl Known {
         }
         let asked_at = Instant::now();
         let read = self.0.lockhouse.known_tokens().await;
-        let read = read.inspect_err(|_| *failed_at = Some(Instant::now()))?;
+        let read = read.inspect_err(|error| {
+            tracing::warn!(%error, "access tokens could not be read");
+            *failed_at = Some(Instant::now());
+        })?;
         let tokens = read.tokens.into_iter();
+        let tokens = tokens.map(|(digest, token)| (digest, Arc::new(token)));
+        let tokens: HashMap<_, _> = tokens.collect();
+        let by_name = tokens.values();
+        let by_name = by_name.map(|token| (token.name.to_string(), Arc::clone(token)));
         let list = Arc::new(List {
-            tokens: tokens
-                .map(|(digest, token)| (digest, Arc::new(token)))
-                .collect(),
+            by_name: by_name.collect(),
+            tokens,
             asked_at,
             now: read.now,
         });
@@ -154,8 +164,9 @@ impl List {
         named.first().map(|token| Arc::clone(token))
     }
 
-    fn named(&self, name: &str) -> Option<&Arc<Token>> {
-        self.all().find(|token| token.name.as_str() == name)
+    /// The token of this name, valid or not.
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Token>> {
+        self.by_name.get(name)
     }
 
     /// All tokens, valid or not.

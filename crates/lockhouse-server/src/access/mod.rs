@@ -20,20 +20,20 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use lockhouse::store::{self, Kind};
 use lockhouse::{Code, Digest, Error, Lockhouse, Owner, Secret, Token, Verb};
 use tokio::time::sleep;
 
+use crate::body::{self, Limits};
 use crate::connection::Caller;
 use crate::failure::Failure;
 use crate::path;
 use crate::peer::Peer;
-use crate::shares::{Shares, Wait};
+use crate::shares::{Listing, Shares, Wait};
 use crate::tls::CertificateNames;
 use failures::Failures;
-use known::Known;
-use needs::Needs;
+use known::{Known, List};
 pub(crate) use needs::needs;
+use needs::{Needs, is_listing};
 pub(crate) use principal::Principal;
 use session::Sessions;
 
@@ -109,7 +109,7 @@ impl Access {
         if self.auth == Auth::None {
             return Ok(Principal::default());
         }
-        let list = self.known.list().await?;
+        let list = self.list().await?;
         if self.auth == Auth::Auto && list.is_empty() {
             return Ok(Principal::default());
         }
@@ -128,7 +128,7 @@ impl Access {
                 token.ok_or_else(|| self.unauthenticated(peer, missing(names)))?
             }
         };
-        match token.is_good(self.known.list().await?.now()) {
+        match token.is_good(self.list().await?.now()) {
             true => Ok(Principal::of(token)),
             false => {
                 let name = &token.name;
@@ -160,7 +160,7 @@ impl Access {
             let detail = "the token is malformed; a token is lh_ and 36 characters";
             return Err(self.unauthenticated(peer, detail));
         };
-        if let Some(token) = self.known.list().await?.find(&secret) {
+        if let Some(token) = self.list().await?.find(&secret) {
             return Ok(token);
         }
         // The token may have been created a moment ago.
@@ -168,15 +168,16 @@ impl Access {
         if refused.code() == Code::Overloaded {
             return Err(refused);
         }
-        let again = self.known.list_again().await?.find(&secret);
-        again.ok_or(refused)
+        let again = self.known.list_again().await;
+        let again = again.map_err(|error| self.unread(error))?;
+        again.find(&secret).ok_or(refused)
     }
 
     /// The digest of a valid token whose secret is `text`.
     async fn login(&self, text: &str, peer: Peer) -> Result<Digest, Failure> {
         let token = self.find(text, peer).await?;
         let secret = text.parse::<Secret>()?;
-        match token.is_good(self.known.list().await?.now()) {
+        match token.is_good(self.list().await?.now()) {
             true => Ok(secret.digest()),
             false => Err(self.unauthenticated(peer, "the token has expired or was revoked")),
         }
@@ -193,6 +194,28 @@ impl Access {
         }
     }
 
+    /// The tokens, at most 8 s old.
+    async fn list(&self) -> Result<Arc<List>, Failure> {
+        let list = self.known.list().await;
+        list.map_err(|error| self.unread(error))
+    }
+
+    fn unread(&self, error: Error) -> Failure {
+        if self.is_open() {
+            return error.into();
+        }
+        Failure::new(error.code(), UNREAD)
+    }
+
+    /// Whether strangers may read the errors of the store: every caller may do everything.
+    pub(crate) fn is_open(&self) -> bool {
+        match self.auth {
+            Auth::None => true,
+            Auth::Tokens => false,
+            Auth::Auto => self.known.latest().is_none_or(|list| list.is_empty()),
+        }
+    }
+
     /// Resolves with the reason when `principal` would no longer be let in.
     pub(crate) async fn is_lost(&self, principal: &Principal) -> Failure {
         if self.auth == Auth::None {
@@ -202,25 +225,10 @@ impl Access {
             sleep(LOOKED_AT_EVERY).await;
             // Without waiting for the store: one that hangs keeps no revoked token alive.
             let Some(list) = self.known.recent() else {
-                let what = "the access tokens could not be read; try again later";
-                return Error::from(store::Error::new(Kind::Unavailable, what)).into();
+                return Failure::new(Code::StoreUnavailable, UNREAD);
             };
-            let Some(token) = principal.token() else {
-                if list.is_empty() {
-                    continue;
-                }
-                let detail =
-                    "the server asks for a token now; send it as Authorization: Bearer TOKEN";
-                return Failure::new(Code::Unauthenticated, detail);
-            };
-            let still = list.all().find(|other| other.name == token.name);
-            // A newer token of the same name is another token.
-            let is_good = still.is_some_and(|still| {
-                still.created_at == token.created_at && still.is_good(list.now())
-            });
-            if !is_good {
-                let detail = format!("token \"{}\" is not good any more", token.name);
-                return Failure::new(Code::Unauthenticated, detail);
+            if let Err(refused) = still_good(principal, &list) {
+                return refused;
             }
         }
     }
@@ -267,6 +275,28 @@ impl Access {
     }
 }
 
+/// Whether `principal`, which was let in before, still would be.
+fn still_good(principal: &Principal, list: &List) -> Result<(), Failure> {
+    let Some(token) = principal.token() else {
+        if list.is_empty() {
+            return Ok(());
+        }
+        let detail = "the server asks for a token now; send it as Authorization: Bearer TOKEN";
+        return Err(Failure::new(Code::Unauthenticated, detail));
+    };
+    let still = list.named(token.name.as_str());
+    // A newer token of the same name is another token.
+    let is_good = still
+        .is_some_and(|still| still.created_at == token.created_at && still.is_good(list.now()));
+    if is_good {
+        return Ok(());
+    }
+    let detail = format!("token \"{}\" is not good any more", token.name);
+    Err(Failure::new(Code::Unauthenticated, detail))
+}
+
+const UNREAD: &str = "the access tokens could not be read; try again later";
+
 /// The error for a caller without a token or a session.
 fn missing(names: Option<&CertificateNames>) -> String {
     let Some(names) = names else {
@@ -286,12 +316,15 @@ pub(crate) async fn check(
         request.extensions_mut().insert(peer);
     }
     let peer = request.extensions().get::<Peer>().copied();
-    let checked = access.principal(route, &mut request).await;
+    // A route that is missing in the table needs all rights.
+    let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
+    let checked = access.principal(needs, &mut request).await;
     let principal = request.extensions().get::<Principal>().cloned();
-    let mut response = match checked {
-        Ok(()) => access.in_turn(principal.as_ref(), request, next).await,
-        Err(failure) => failure.into_response(),
+    let answer = match checked {
+        Ok(caller) => access.in_turn((route, needs), &caller, request, next).await,
+        Err(failure) => Err(failure),
     };
+    let mut response = answer.unwrap_or_else(Failure::into_response);
     // For the audit log.
     let extensions = response.extensions_mut();
     principal.map(|principal| extensions.insert(principal));
@@ -300,32 +333,49 @@ pub(crate) async fn check(
 }
 
 impl Access {
-    /// Answers `request` when it is the turn of `principal`.
+    /// Answers `request` once its body has come and it is the turn of `principal`. Both may take seconds, so the token is
+    /// looked at again.
     async fn in_turn(
         &self,
-        principal: Option<&Principal>,
-        mut request: Request,
+        (route, needs): (&str, Needs),
+        principal: &Principal,
+        request: Request,
         next: Next,
-    ) -> Response {
-        let turn = self.shares.turn(principal.and_then(Principal::name)).await;
-        match turn {
-            Ok(turn) => {
-                request.extensions_mut().insert(turn.clone());
-                let response = next.run(request).await;
-                drop(turn);
-                response
-            }
-            Err(error) => Failure::from(error).into_response(),
+    ) -> Result<Response, Failure> {
+        let listing = match is_listing(request.method(), route) {
+            true => Some(self.may_list(principal)?),
+            false => None,
+        };
+        let limits = match needs {
+            Needs::Nothing => Limits::OF_STRANGERS,
+            _ => Limits::OF_CALLERS,
+        };
+        let mut request = body::receive(request, limits).await?;
+        let turn = self.shares.turn(principal.name()).await?;
+        if needs != Needs::Nothing && self.auth != Auth::None {
+            still_good(principal, &*self.list().await?)?;
         }
+        request.extensions_mut().insert(turn.clone());
+        let mut response = next.run(request).await;
+        drop(turn);
+        // Until the answer is read.
+        listing.map(|listing| response.extensions_mut().insert(listing));
+        Ok(response)
     }
 
-    /// Puts the caller of `request` among its extensions, if it is let in at all, and says whether it may make the call.
-    async fn principal(&self, route: &'static str, request: &mut Request) -> Result<(), Failure> {
-        // A route that is missing in the table needs all rights.
-        let needs = needs(request.method(), route).unwrap_or(Needs::All(Verb::Admin));
+    fn may_list(&self, principal: &Principal) -> Result<Listing, Failure> {
+        self.shares.may_list(principal.name()).ok_or_else(|| {
+            let detail = "too many listings of this token are under way; read their answers first";
+            Failure::new(Code::Overloaded, detail)
+        })
+    }
+
+    /// Puts the caller of `request` among its extensions, if it is let in at all, and returns it if it may make the call.
+    async fn principal(&self, needs: Needs, request: &mut Request) -> Result<Principal, Failure> {
         if needs == Needs::Nothing {
-            request.extensions_mut().insert(Principal::default());
-            return Ok(());
+            let anybody = Principal::default();
+            request.extensions_mut().insert(anybody.clone());
+            return Ok(anybody);
         }
         let peer = Peer::of_call(request.extensions());
         let names = request.extensions().get::<CertificateNames>().cloned();
@@ -347,8 +397,8 @@ impl Access {
             Needs::Nothing | Needs::Token | Needs::EachNamed(_) | Needs::Own(_) => {}
         }
         if let Some(caller) = request.extensions().get::<Caller>() {
-            caller.is_known();
+            caller.let_in();
         }
-        Ok(())
+        Ok(principal)
     }
 }

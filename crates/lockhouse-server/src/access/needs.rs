@@ -37,6 +37,21 @@ pub(crate) fn needs(method: &Method, path: &str) -> Option<Needs> {
     row.map(|(_, _, needs)| *needs)
 }
 
+/// Whether a call of `method` to the route `path` lists rows of the store.
+pub(crate) fn is_listing(method: &Method, path: &str) -> bool {
+    method.is_safe() && LISTINGS.contains(&path)
+}
+
+const LISTINGS: [&str; 7] = [
+    "/v1/semaphores",
+    "/v1/semaphores/{name}/holders",
+    "/v1/semaphores/{name}/history",
+    "/v1/semaphores/{name}/waiting",
+    "/v1/requests",
+    "/v1/templates",
+    "/v1/tokens",
+];
+
 const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/", Needs::Nothing),
     ("GET", "/healthz", Needs::Nothing),
@@ -112,6 +127,13 @@ mod tests {
         assert_eq!(needs(&Method::GET, "/v1/secrets"), None);
         assert_eq!(needs(&Method::PATCH, "/v1/tokens"), None);
         assert_eq!(needs(&Method::HEAD, "/"), Some(Needs::Nothing));
+    }
+
+    #[test]
+    fn each_listing_is_a_row() {
+        for path in LISTINGS {
+            assert!(needs(&Method::GET, path).is_some(), "{path}");
+        }
     }
 
     #[test]

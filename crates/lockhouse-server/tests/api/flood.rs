@@ -69,6 +69,45 @@ async fn a_flood_takes_the_rate_of_others_where_all_calls_may_be_under_way() {
     assert!(!keeps_its_rate(100 * FLOOD).await, "the flood is none");
 }
 
+/// A store that hangs keeps them all under way.
+#[tokio::test(start_paused = true)]
+async fn a_token_has_so_many_listings_at_once_and_another_has_its_own() {
+    let store = Arc::new(SlowStore::new(AT_ONCE, Duration::ZERO));
+    let lockhouse = Lockhouse::with_store(store.clone());
+    let greedy = made(&lockhouse, "greedy", &["read:*"]).await;
+    let modest = made(&lockhouse, "modest", &["read:*"]).await;
+    let server = Arc::new(Server::on(lockhouse).await);
+    let list = |token: &Secret| {
+        let (server, token) = (Arc::clone(&server), token.clone());
+        async move {
+            let call = Request::get("/v1/semaphores");
+            let call = call.header("authorization", format!("Bearer {}", token.reveal()));
+            server.send(call, "").await
+        }
+    };
+    list(&greedy).await.is(200);
+    store.hang();
+    let mut listings = JoinSet::new();
+    for _ in 0..16 {
+        listings.spawn(list(&greedy));
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let refused = timeout(Duration::from_secs(1), list(&greedy))
+        .await
+        .unwrap();
+    refused.is_problem(503, "overloaded");
+    let waits = timeout(Duration::from_secs(1), list(&modest)).await;
+    assert!(waits.is_err(), "{:?}", waits.unwrap().status);
+    let metrics = Request::get("/v1/requests/x");
+    let metrics = metrics.header("authorization", format!("Bearer {}", greedy.reveal()));
+    let looks = timeout(Duration::from_secs(1), server.send(metrics, "")).await;
+    assert!(
+        looks.is_err(),
+        "it is no listing: {:?}",
+        looks.unwrap().status
+    );
+}
+
 /// Whether another token has 0.8 of its rate beside a flood, where `calls` may be under way.
 async fn keeps_its_rate(calls: usize) -> bool {
     let store = Arc::new(SlowStore::new(AT_ONCE, TAKES));

@@ -4,19 +4,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::access::made;
 use crate::contract::Contract;
 use crate::server::{Server, until};
 
-use lockhouse::Lockhouse;
+use lockhouse::{Lockhouse, Upkeep, UpkeepState};
 use lockhouse_core::Outcome;
 use lockhouse_core::store::{Batch, Call, Error, FullStore, Kind, Layer, Store};
 use lockhouse_server::{Options, StoreMetrics};
 use lockhouse_stores::Memory;
+use tokio::task::JoinSet;
 
 #[derive(Debug, Default)]
 struct Unreliable {
     memory: Memory,
     trouble: Mutex<Option<Kind>>,
+    /// Its listings of semaphores never end.
+    listings_hang: bool,
     calls: AtomicUsize,
 }
 
@@ -40,12 +44,15 @@ impl Layer for Unreliable {
 
     async fn around<T: Send>(
         &self,
-        _: Call<'_>,
+        call: Call<'_>,
         answer: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.check()?;
-        answer.await
+        match call {
+            Call::Semaphores if self.listings_hang => std::future::pending().await,
+            _ => answer.await,
+        }
     }
 
     async fn transact(&self, batch: &Batch) -> Result<Vec<Outcome>, Error> {
@@ -55,6 +62,54 @@ impl Layer for Unreliable {
 }
 
 const ASK: &str = r#"{"permits":[{"semaphore":"a"}]}"#;
+
+/// A store's line takes 66 listings.
+#[tokio::test]
+async fn too_many_listings_are_no_outage_of_the_store() {
+    let store = Arc::new(Unreliable {
+        listings_hang: true,
+        ..Unreliable::default()
+    });
+    let server = Arc::new(Server::on(Lockhouse::with_store(store)).await);
+    let mut listings = JoinSet::new();
+    for _ in 0..100 {
+        let server = Arc::clone(&server);
+        listings.spawn(async move { server.get("/v1/semaphores").await });
+    }
+    for _ in 0..34 {
+        let refused = listings.join_next().await.unwrap().unwrap();
+        refused.is_problem(503, "overloaded");
+    }
+    let metrics = server.get("/metrics").await;
+    let text = String::from_utf8_lossy(&metrics.body);
+    assert!(text.contains("\nlockhouse_store_reachable 1\n"), "{text}");
+}
+
+/// Where tokens are asked for, a stranger does not read what the store says, such as the name of its host.
+#[tokio::test(start_paused = true)]
+async fn strangers_do_not_read_the_errors_of_the_store() {
+    let store = Arc::new(Unreliable::default());
+    let lockhouse = Lockhouse::with_store(store.clone());
+    made(&lockhouse, "ci", &["read:*"]).await;
+    let server = Server::on(lockhouse).await;
+    server.get("/v1/semaphores").await.is(401);
+    let maintaining = server.lockhouse.maintain(Upkeep::default()).unwrap();
+    store.has(Some(Kind::Unavailable));
+    until("the upkeep fails", async || {
+        matches!(server.lockhouse.upkeep_state(), UpkeepState::Failing(_))
+    })
+    .await;
+    store.has(Some(Kind::Rejected));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for path in ["/readyz", "/v1/semaphores"] {
+        let answer = server.get(path).await;
+        assert!(answer.status.is_server_error(), "{path}: {}", answer.status);
+        let told = answer.json().to_string();
+        assert!(!told.contains("has trouble"), "{path}: {told}");
+    }
+    store.has(None);
+    maintaining.stop().await;
+}
 
 #[tokio::test(start_paused = true)]
 async fn an_unavailable_store_is_503_and_a_retry_succeeds() {

@@ -12,6 +12,7 @@ use lockhouse::{Lockhouse, Secret, Timestamp};
 use lockhouse_server::Options;
 use lockhouse_stores::Memory;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -59,6 +60,61 @@ async fn a_waiter_leaves_the_line_while_the_store_hangs() {
     let took = hangs_since.elapsed();
     assert!(took <= SOON, "{took:?}");
 }
+
+/// The caller asked again at another server, which granted it (ADR 7).
+#[tokio::test(start_paused = true)]
+async fn a_grant_of_another_server_stays_though_the_tokens_cannot_be_read() {
+    let store = Arc::new(SlowStore::new(100, Duration::ZERO));
+    let [lockhouse, other] = [(); 2].map(|()| Lockhouse::with_store(store.clone()));
+    fill(&lockhouse).await;
+    let server = Arc::new(Server::on(lockhouse).await);
+    let called = Arc::clone(&server);
+    let call = Request::put("/v1/requests/waits");
+    let waiter = tokio::spawn(async move { called.send_patiently(call, WAIT).await });
+    until("it waits", async || server.waiting("s").await == 1).await;
+    store.hang();
+    sleep(Duration::from_secs(4)).await;
+    store.go_on();
+    other.release("holds").await.unwrap();
+    let ask = other.request_with_id("waits").permits("s", 1);
+    ask.acquire().await.unwrap().forget();
+    waiter.await.unwrap().is_problem(503, "store_unavailable");
+    sleep(Duration::from_secs(30)).await;
+    let granted = other.find("waits").await.unwrap();
+    assert!(granted.is_live(), "{:?}", granted.end_reason());
+}
+
+/// It was good when the head of the call came.
+#[tokio::test]
+async fn a_call_of_a_token_that_is_revoked_before_its_body_came_does_nothing() {
+    let lockhouse = Lockhouse::connect("memory:").await.unwrap();
+    let token = made(&lockhouse, "slow", &["define:*"]).await;
+    let server = Server::on(lockhouse.clone()).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let bearer = format!("authorization: Bearer {}\r\n", token.reveal());
+    let length = CAPACITY.len();
+    let head = format!(
+        "PUT /v1/semaphores/a HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{bearer}\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The server must have seen the head.
+    sleep(Duration::from_millis(500)).await;
+    lockhouse.revoke_token("slow").await.unwrap();
+    let is_revoked = async || {
+        let call = Request::put("/v1/semaphores/b");
+        let call = call.header("authorization", format!("Bearer {}", token.reveal()));
+        server.send(call, CAPACITY).await.status == StatusCode::UNAUTHORIZED
+    };
+    until("the server knows it", is_revoked).await;
+    stream.write_all(CAPACITY.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    assert!(lockhouse.status("a").await.is_err(), "it was defined");
+}
+
+const CAPACITY: &str = r#"{"capacity":1}"#;
 
 #[tokio::test]
 async fn an_expired_token_is_refused_and_its_waiter_leaves_the_line() {

@@ -34,6 +34,11 @@ impl SlowStore {
         self.hangs.store(true, Ordering::Relaxed);
     }
 
+    /// Later calls end again.
+    pub(crate) fn go_on(&self) {
+        self.hangs.store(false, Ordering::Relaxed);
+    }
+
     async fn slowly<T>(&self, answer: impl Future<Output = T>) -> T {
         if self.hangs.load(Ordering::Relaxed) {
             return std::future::pending().await;

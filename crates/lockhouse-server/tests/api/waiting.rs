@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::access::Guarded;
 use crate::full::{full, waiter};
 use crate::server::until;
 
@@ -174,5 +175,33 @@ async fn the_line_is_listed_in_order() {
         server.call("DELETE", "/v1/requests/x", "").await.is(200);
     };
     let (granted, ()) = tokio::join!(urgent, listing);
+    granted.is(201);
+}
+
+#[tokio::test]
+async fn what_a_waiter_lacks_is_shown_to_those_who_may_read_it() {
+    let guarded = Guarded::start().await;
+    for name in ["a", "hidden"] {
+        guarded.define(name, 1).await;
+        let ask = format!(r#"{{"permits":[{{"semaphore":"{name}"}}]}}"#);
+        let path = format!("/v1/requests/holds-{name}");
+        guarded.admin("PUT", &path, &ask).await.is(201);
+    }
+    let both = r#"{"permits":[{"semaphore":"a"},{"semaphore":"hidden"}],"wait_ms":60000}"#;
+    let waits = guarded.admin("PUT", "/v1/requests/waits", both);
+    let listing = async {
+        until("it waits", async || guarded.server.waiting("a").await == 1).await;
+        let reader = guarded.token("reader", &["read:a"]).await;
+        for (token, lacks) in [(&reader, &["a"][..]), (&guarded.admin, &["a", "hidden"])] {
+            let listed = guarded.call(token, "GET", "/v1/semaphores/a/waiting", "");
+            let listed = listed.await.is(200).json();
+            assert_eq!(listed["waiting"][0]["lacks"], serde_json::json!(lacks));
+        }
+        for name in ["a", "hidden"] {
+            let path = format!("/v1/requests/holds-{name}");
+            guarded.admin("DELETE", &path, "").await.is(200);
+        }
+    };
+    let (granted, ()) = tokio::join!(waits, listing);
     granted.is(201);
 }
