@@ -5,7 +5,7 @@ use std::fmt;
 /// The kind of a database that takes SQL, for statements that a caller runs itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SqlDialect {
-    /// MySQL 8.0.16 or newer.
+    /// MySQL 8.0.17 or newer.
     MySql,
     /// MariaDB 10.5 or newer.
     MariaDb,

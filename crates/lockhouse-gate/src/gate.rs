@@ -15,6 +15,9 @@ use crate::Fence;
 ///
 /// # Contract
 /// - [`pass`](Self::pass) refuses a fence lower than one that has passed. An equal one passes.
+/// - A fence is recorded before `pass` returns. A writer may write and then be aborted, which drops its pass, or its `end`
+///   may fail: older writers are refused all the same. So a gate in a database commits the fence, and then passes once
+///   more in the transaction that keeps other writers out.
 /// - From `pass` until [`end`](Self::end), or until the pass is dropped, other writers for that
 ///   resource and slot wait. So a slow writer is not overtaken unseen, and no older write comes
 ///   after a newer one.

@@ -18,6 +18,9 @@
 //! are served one after another. A request that is aborted lets the next one pass. If the gate
 //! fails when the service has answered, the answer is 503, and the write may have been done.
 //!
+//! A service that never answers keeps its slot for ever. Bound its time by a layer below this one, such as
+//! `tower_http::timeout::TimeoutLayer`.
+//!
 //! ```
 //! use http::{Request, Response, StatusCode};
 //! use lockhouse_gate::MemoryGate;

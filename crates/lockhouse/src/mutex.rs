@@ -49,7 +49,8 @@ impl Mutex {
     ///
     /// # Errors
     /// [`CapacityChanged`](crate::Refusal::CapacityChanged) if the semaphore exists with another capacity;
-    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore) if it was deleted after this handle's first use;
+    /// [`UnknownSemaphore`](crate::Refusal::UnknownSemaphore) if it was deleted after this handle's first use and no
+    /// template matches its name;
     /// [`Error::Overloaded`], [`Error::Store`].
     pub async fn lock(&self) -> Result<Permit, Error> {
         self.0.acquire(1).await

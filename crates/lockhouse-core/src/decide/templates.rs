@@ -64,8 +64,8 @@ impl Scene {
         epoch.map_or(0, |epoch| epoch.fence)
     }
 
-    /// Sets the capacity to that of the template, unless an operator resized the semaphore; and deletes it if nobody has
-    /// used it for the template's idle time.
+    /// Sets the capacity to that of the template, or deletes the semaphore if nobody has used it for the template's idle
+    /// time. Neither if an operator resized it: the template would create it again, with its own capacity.
     ///
     /// When the store's clock was set ahead, the entries of live processes in its line look as old as those of dead ones. So
     /// old entries count as a use once, and the semaphore is kept for another idle time. A live process writes its entry
@@ -79,14 +79,15 @@ impl Scene {
                 is_resized,
             })
         };
-        let Some(origin) = &mut semaphore.origin else {
+        let keyed = semaphore.origin.as_mut();
+        let Some(origin) = keyed.filter(|origin| !origin.is_resized) else {
             return followed(semaphore, false);
         };
         let Some(template) = self.template(&origin.template).cloned() else {
             return followed(semaphore, false);
         };
         let is_idle = origin.used_at <= template.idle_since(self.now);
-        let is_resized = !origin.is_resized && semaphore.capacity != template.capacity;
+        let is_resized = semaphore.capacity != template.capacity;
         let is_unused = is_idle && semaphore.in_use == 0 && !semaphore.line.is_waited_in(self.now);
         if is_unused && !semaphore.line.is_unwritten_since(origin.used_at) {
             origin.used_at = self.now;

@@ -7,7 +7,7 @@ use lockhouse_core::{
     Refusal, Reply, Saved, Seniority, Stand, Standing, Template, Timestamp, Turn, decide,
 };
 
-use crate::keeper::{Keeper, ask, define, exhausted};
+use crate::keeper::{Keeper, ask, define, exhausted, resize};
 use crate::words::{capacity, count, name};
 
 fn template(pattern: &str, of: u32, idle_ms: i64) -> Template {
@@ -105,6 +105,20 @@ fn an_idle_semaphore_is_deleted_and_its_fences_go_on() {
     keeper.wait_ms(60_000);
     follow(&mut keeper, "k/a").unwrap();
     assert!(keeper.rows.semaphores[&name("k/a")].exists(), "it is held");
+}
+
+/// The template would create it again with its own capacity: one that an operator had closed would be open.
+#[test]
+fn an_idle_semaphore_that_an_operator_closed_is_kept() {
+    let mut keeper = keeper();
+    keeper.grant(&ask("x", &[("k/a", 1)]));
+    keeper.run(Command::release("x".parse().unwrap())).unwrap();
+    keeper.run(resize("k/a", 0)).unwrap();
+    keeper.wait_ms(60_000);
+    follow(&mut keeper, "k/a").unwrap();
+    let closed = &keeper.rows.semaphores[&name("k/a")];
+    assert!(closed.exists());
+    assert_eq!(closed.capacity.value(), 0);
 }
 
 /// P7: also in a batch that reads the templates from the start, since a command in it follows one.

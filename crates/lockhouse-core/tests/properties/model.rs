@@ -128,16 +128,18 @@ impl Model {
         self.add(now, Event::Templates(templates.to_vec()));
     }
 
-    /// Is deleted if nobody has used it for so long, or else is resized unless an operator has done that.
+    /// Is deleted if nobody has used it for so long, or else is resized; neither if an operator has resized it.
     fn follow(&mut self, now: Timestamp, name: &SemaphoreName) -> Outcome {
         let Some(capacity) = log::capacity(&self.log, name) else {
             return Err(Refusal::UnknownSemaphore(vec![name.clone()]));
         };
         let origin = origins::of(&self.log, name);
-        let template = origin.and_then(|origin| {
-            let template = origins::followed(&self.log, &origin)?.clone();
-            Some((origin, template))
-        });
+        let template = origin
+            .filter(|origin| !origin.is_resized)
+            .and_then(|origin| {
+                let template = origins::followed(&self.log, &origin)?.clone();
+                Some((origin, template))
+            });
         let mut is_resized = false;
         if let Some((origin, template)) = template {
             let unused_ms = now.as_millisecond() - origin.used_at.as_millisecond();
@@ -146,7 +148,7 @@ impl Model {
             let is_unused = unused_ms >= idle_ms + 1_000;
             if is_unused && log::live_permits(&self.log, name) == 0 {
                 self.add(now, Event::Deleted(name.clone()));
-            } else if !origin.is_resized && template.capacity != capacity {
+            } else if template.capacity != capacity {
                 is_resized = true;
                 let event = Event::Followed {
                     name: name.clone(),

@@ -33,9 +33,10 @@ impl Templates for Memory {
         let idle_since = template.idle_since((self.clock)());
         let differs = |semaphore: &&Semaphore| {
             semaphore.origin.as_ref().is_some_and(|origin| {
-                let is_to_resize = !origin.is_resized && semaphore.capacity != template.capacity;
+                let is_to_resize = semaphore.capacity != template.capacity;
                 let is_idle = origin.used_at <= idle_since && semaphore.in_use == 0;
-                origin.template == template.pattern && (is_to_resize || is_idle)
+                let follows = origin.template == template.pattern && !origin.is_resized;
+                follows && (is_to_resize || is_idle)
             })
         };
         let rows = self.rows();

@@ -80,14 +80,14 @@ impl Keys {
         {
             entries.push(self.entry("deleted", Score::At(at), &semaphore.name));
         }
-        if let Some(origin) = &semaphore.origin {
+        let origin = semaphore.origin.as_ref();
+        // One that was resized by hand no longer follows its template.
+        if let Some(origin) = origin.filter(|origin| !origin.is_resized) {
             let mut add = |set, score| {
                 let set = format!("{set}:{}", origin.template);
                 entries.push(self.entry(&set, score, &semaphore.name));
             };
-            if !origin.is_resized {
-                add("made", Score::Count(semaphore.capacity.value()));
-            }
+            add("made", Score::Count(semaphore.capacity.value()));
             if semaphore.in_use == 0 {
                 add("unused", Score::At(origin.used_at));
             }

@@ -159,9 +159,10 @@ pub(crate) fn find<D: Dialect>(
              AND s.capacity{than}{capacity} LIMIT {limit}"
         ))
     };
+    // `<>`: with `=0` PostgreSQL takes the index of the capacities, and reads all semaphores of the template.
     let idle = Script::of(format_args!(
-        "SELECT s.name FROM {by_use} WHERE s.template={pattern} AND s.used_at<={} AND s.in_use=0 \
-         ORDER BY s.used_at LIMIT {limit}",
+        "SELECT s.name FROM {by_use} WHERE s.template={pattern} AND s.is_resized<>1 AND s.used_at<={} \
+         AND s.in_use=0 ORDER BY s.used_at LIMIT {limit}",
         D::time(idle_since)
     ));
     [differing("<"), differing(">"), idle]

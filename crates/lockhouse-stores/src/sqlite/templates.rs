@@ -39,7 +39,8 @@ pub(super) const LIST_LARGER: &str = "
 
 pub(super) const LIST_IDLE: &str = "
     SELECT name FROM lockhouse_semaphore
-    WHERE template = ?1 AND used_at <= ?2 AND in_use = 0 ORDER BY used_at LIMIT ?3";
+    WHERE template = ?1 AND is_resized = 0 AND used_at <= ?2 AND in_use = 0
+    ORDER BY used_at LIMIT ?3";
 
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[

@@ -164,7 +164,10 @@ pub async fn a_template_that_is_resized_resizes_its_semaphores(place: &Place) {
         .unwrap();
 }
 
-/// P7: if its name is used again, its fences begin above every fence that was handed out.
+/// Resized by hand, one of them closed.
+const RESIZED: [(&str, u32); 2] = [("customer/closed", 0), ("customer/large", 9)];
+
+/// Unless an operator has resized it. P7: if its name is used again, its fences begin above every fence that was handed out.
 pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
     let lockhouse = place.client().await;
     let idle = Duration::from_millis(1);
@@ -176,6 +179,11 @@ pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
     // A second after the template has changed, its process looks at its semaphores once more.
     sleep(Duration::from_millis(1_500)).await;
     lockhouse.define("kept", 1).await.unwrap();
+    for (name, capacity) in RESIZED {
+        grant(&lockhouse, name, &[(name, 1)]).await.unwrap();
+        lockhouse.release(name).await.unwrap();
+        lockhouse.semaphore(name).resize(capacity).await.unwrap();
+    }
     let mut last_fence = 0;
     for n in 0..3 {
         let granted = grant(&lockhouse, &format!("id-{n}"), &[("customer/a", 1)]).await;
@@ -196,6 +204,11 @@ pub async fn an_idle_semaphore_of_a_template_is_deleted(place: &Place) {
     assert_eq!(unknown.code(), Code::UnknownSemaphore);
     assert_eq!(in_use(&lockhouse, "customer/held").await, 1);
     lockhouse.status("kept").await.unwrap();
+    // The template would create them again with its own capacity.
+    for (name, capacity) in RESIZED {
+        let resized = lockhouse.status(name).await.unwrap().semaphore;
+        assert_eq!(resized.capacity.value(), capacity, "{name}");
+    }
     let back = grant(&lockhouse, "back", &[("customer/a", 1)])
         .await
         .unwrap();

@@ -199,7 +199,7 @@ impl Pools {
         let pool = self.all.get(name).cloned().unwrap_or_default();
         let template = self
             .template_of(name)
-            .filter(|_| pool.origin != Origin::Operator);
+            .filter(|_| pool.origin == Origin::Template);
         let off = || format!("{semaphore:?} follows {template:?}, it was {pool:?}");
         if !semaphore.exists() {
             let idle = template.map(|template| template.idle.as_duration());
@@ -210,8 +210,7 @@ impl Pools {
             return self.delete(commit, name);
         }
         let capacity = template.map(|template| template.capacity.value());
-        let differs = capacity.is_some_and(|capacity| capacity != pool.capacity);
-        let is_due = differs && pool.origin == Origin::Template;
+        let is_due = capacity.is_some_and(|capacity| capacity != pool.capacity);
         // The answer to an operator must hold.
         ensure(
             is_resized == is_due,
@@ -319,11 +318,11 @@ impl Pools {
         self.all.get(name).map_or(0, |pool| pool.live)
     }
 
-    /// Those that exist, have a template and are to be deleted once nobody uses them; and after how long.
+    /// Those that exist, follow a template and are to be deleted once nobody uses them; and after how long.
     pub(super) fn to_be_deleted(&self) -> Option<(Vec<SemaphoreName>, Duration)> {
         let idle = self.template.as_ref()?.idle.as_duration();
         let made = self.all.iter().filter(|(name, pool)| {
-            pool.exists && pool.origin != Origin::Operator && self.template_of(name).is_some()
+            pool.exists && pool.origin == Origin::Template && self.template_of(name).is_some()
         });
         Some((made.map(|(name, _)| name.clone()).collect(), idle))
     }

@@ -1,6 +1,7 @@
 //! The tower layer over a gate in a database, which any number of servers share.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 macro_rules! sql_gates {
     ($($gate:ident: $pool:ident, $database:ident, $servers:ident;)+) => {$(
-        /// Keeps the fences in a table. A pass is the transaction that has its row locked.
+        /// Keeps the fences in a table. A pass is a transaction that has its row locked.
         #[derive(Clone)]
         struct $gate($pool, SqlDialect);
 
@@ -25,7 +26,23 @@ macro_rules! sql_gates {
             type Pass = sqlx::Transaction<'static, sqlx::$database>;
             type Error = sqlx::Error;
 
+            /// The fence is committed first, so that a pass which is dropped after the write leaves it.
             async fn pass(&self, fence: &Fence) -> Result<Self::Pass, Refused<sqlx::Error>> {
+                let recorded = self.run(fence).await?;
+                recorded.commit().await.map_err(Refused::Failed)?;
+                self.run(fence).await
+            }
+
+            async fn end(&self, pass: Self::Pass) -> Result<(), sqlx::Error> {
+                pass.commit().await
+            }
+        }
+
+        impl $gate {
+            async fn run(
+                &self,
+                fence: &Fence,
+            ) -> Result<sqlx::Transaction<'static, sqlx::$database>, Refused<sqlx::Error>> {
                 let mut transaction = self.0.begin().await.map_err(Refused::Failed)?;
                 let passed = sqlx::query(sql::pass(self.1))
                     .bind(&fence.resource)
@@ -39,16 +56,13 @@ macro_rules! sql_gates {
                     Err(error) => Err(Refused::Failed(error)),
                 }
             }
-
-            async fn end(&self, pass: Self::Pass) -> Result<(), sqlx::Error> {
-                pass.commit().await
-            }
         }
 
         async fn $servers(place: Place, dialect: SqlDialect) {
             let pool = $pool::connect(place.url()).await.unwrap();
             sqlx::query(sql::create_table(dialect)).execute(&pool).await.unwrap();
-            two_servers($gate(pool.clone(), dialect), $gate(pool, dialect)).await;
+            two_servers($gate(pool.clone(), dialect), $gate(pool.clone(), dialect)).await;
+            aborted_after_its_write($gate(pool, dialect)).await;
             place.clear().await;
         }
     )+};
@@ -174,4 +188,41 @@ async fn two_servers<G: Gate>(one: G, other: G) {
         assert_eq!(answer.status(), status, "{fence}");
     }
     assert_eq!(*written.lock().unwrap(), [SLOW, 8, 8, 9]);
+}
+
+#[tokio::test]
+async fn a_fence_is_recorded_although_its_writer_is_aborted() {
+    aborted_after_its_write(MemoryGate::default()).await;
+}
+
+/// A writer writes, and its caller hangs up before the service has answered.
+async fn aborted_after_its_write<G: Gate>(gate: G) {
+    let written = Arc::new(Notify::new());
+    let notes = written.clone();
+    let write = service_fn(move |request: Request<bool>| {
+        notes.notify_one();
+        async move {
+            if *request.body() {
+                pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(String::new()))
+        }
+    });
+    let service = FenceLayer::new("aborted", gate).layer(write);
+    let request = |fence: u64, is_aborted: bool| {
+        let request = Request::put("/").header("lockhouse-fence", format!("aborted;0;{fence}"));
+        request.body(is_aborted).unwrap()
+    };
+    let aborted = tokio::spawn(service.clone().oneshot(request(8, true)));
+    written.notified().await;
+    aborted.abort();
+    assert!(aborted.await.unwrap_err().is_cancelled());
+    for (fence, status) in [(7, 412), (8, 200)] {
+        let answer = service
+            .clone()
+            .oneshot(request(fence, false))
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), status, "{fence}");
+    }
 }

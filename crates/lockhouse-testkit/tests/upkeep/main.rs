@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod deleted;
+mod followed;
 mod misfiled;
 mod odd;
 mod templated;

@@ -27,6 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// the semaphores are resized once more after this time. If a batch takes longer, the next sweep resizes its semaphores.
 const BATCHES_END_WITHIN: Duration = Duration::from_secs(1);
 
+/// All templates, also if several processes have created the last ones at once.
+const ALL: Page<Pattern> = Page {
+    after: None,
+    limit: 2 * MAX_TEMPLATES as u32,
+};
+
 /// How many semaphores of templates were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Followed {
@@ -71,11 +77,7 @@ impl Engine {
     }
 
     async fn check_room_for(&self, pattern: &Pattern) -> Result<(), Error> {
-        let page = Page {
-            after: None,
-            limit: MAX_TEMPLATES as u32,
-        };
-        let templates = self.templates(&page).await?;
+        let templates = self.templates(&ALL).await?;
         let is_there = templates
             .iter()
             .any(|template| template.pattern == *pattern);
@@ -98,9 +100,11 @@ impl Engine {
             .await
     }
 
-    /// Resizes or deletes the semaphores of all templates, as their templates say.
+    /// Resizes or deletes the semaphores of all templates, as their templates say. If the store rejects those of some
+    /// templates, the others follow theirs all the same, and the first error is returned.
     pub(crate) async fn follow_all(&self) -> Result<Followed, Error> {
         let mut total = Followed::default();
+        let mut rejected = None;
         let mut after = None;
         loop {
             let templates = self
@@ -110,11 +114,17 @@ impl Engine {
                 })
                 .await?;
             let Some(last) = templates.last() else {
-                return Ok(total);
+                return rejected.map_or(Ok(total), Err);
             };
             after = Some(last.pattern.clone());
             for template in &templates {
-                total += self.follow(template).await?;
+                match self.follow(template).await {
+                    Ok(followed) => total += followed,
+                    Err(Error::Store(error)) if error.kind() == Kind::Rejected => {
+                        rejected.get_or_insert(Error::Store(error));
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
@@ -135,6 +145,7 @@ impl Engine {
             }
             let follows = names.iter().map(|name| self.follow_one(name.clone()));
             let followed = join_all(follows).await;
+            let before = total;
             for (name, followed) in names.into_iter().zip(followed) {
                 let followed = followed?;
                 if followed == Followed::default() {
@@ -142,7 +153,16 @@ impl Engine {
                 }
                 total += followed;
             }
+            // They follow what their template says now, which another process may have changed or deleted meanwhile.
+            if total == before && !self.is_current(template).await? {
+                return Ok(total);
+            }
         }
+    }
+
+    async fn is_current(&self, template: &Template) -> Result<bool, Error> {
+        let templates = self.templates(&ALL).await?;
+        Ok(templates.contains(template))
     }
 
     async fn follow_one(&self, name: SemaphoreName) -> Result<Followed, Error> {
