@@ -13,9 +13,10 @@ use lockhouse_core::Timestamp;
 use super::sql::{Text, Time};
 use crate::sql::{hex, list};
 
-/// The rows: what an INSERT has after its columns.
+/// The columns and the rows of an INSERT.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
+    names: String,
     selected: String,
     arrays: String,
     /// How many columns are arrays.
@@ -43,8 +44,14 @@ pub(super) trait Value: PartialEq {
 }
 
 impl Columns {
-    /// Adds a column. All columns have as many values. The first is an array if there are several rows.
-    pub(super) fn add<V: Value>(&mut self, values: impl IntoIterator<Item = Option<V>>) {
+    /// Adds the column `name`. All columns have as many values. The first is an array if there are several rows.
+    pub(super) fn add<V: Value>(
+        &mut self,
+        name: &str,
+        values: impl IntoIterator<Item = Option<V>>,
+    ) {
+        separate(&mut self.names);
+        self.names.push_str(name);
         let values: Vec<_> = values.into_iter().collect();
         let is_constant = match self.selected.is_empty() {
             true => values.len() == 1,
@@ -93,15 +100,19 @@ fn separate(list: &mut String) {
 impl Display for Columns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            names,
             selected,
             arrays,
             many,
         } = self;
         if *many == 0 {
-            return write!(f, "VALUES ({selected})");
+            return write!(f, "({names}) VALUES ({selected})");
         }
-        let names = list((0..*many).map(|at| format!("c{at}")));
-        write!(f, "SELECT {selected} FROM unnest({arrays}) r({names})")
+        let read = list((0..*many).map(|at| format!("c{at}")));
+        write!(
+            f,
+            "({names}) SELECT {selected} FROM unnest({arrays}) r({read})"
+        )
     }
 }
 
@@ -165,24 +176,6 @@ impl Display for Element<'_> {
     }
 }
 
-impl Value for String {
-    const TYPE: &'static str = <&str>::TYPE;
-
-    const ELEMENT: &'static str = <&str>::ELEMENT;
-
-    fn literal(&self) -> impl Display {
-        Text(self)
-    }
-
-    fn element(&self) -> impl Display {
-        Element(self)
-    }
-
-    fn read(at: usize, selected: &mut String) -> fmt::Result {
-        <&str>::read(at, selected)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,24 +183,24 @@ mod tests {
     #[test]
     fn a_column_of_one_value_is_a_constant() {
         let mut columns = Columns::default();
-        columns.add([Some(7), Some(7)]);
-        columns.add([Some("job"), Some("job")]);
-        columns.add([None::<Timestamp>; 2]);
-        columns.add([None, Some("ü")]);
+        columns.add("count", [Some(7), Some(7)]);
+        columns.add("owner", [Some("job"), Some("job")]);
+        columns.add("expires_at", [None::<Timestamp>; 2]);
+        columns.add("name", [None, Some("ü")]);
         assert_eq!(
             columns.to_string(),
-            r"SELECT c0,E'\x6a\x6f\x62'::text,NULL::timestamptz,convert_from(c1,'UTF8') FROM unnest(E'{7,7}'::bigint[],E'{NULL,\\\\xc3bc}'::bytea[]) r(c0,c1)"
+            r"(count,owner,expires_at,name) SELECT c0,E'\x6a\x6f\x62'::text,NULL::timestamptz,convert_from(c1,'UTF8') FROM unnest(E'{7,7}'::bigint[],E'{NULL,\\\\xc3bc}'::bytea[]) r(c0,c1)"
         );
     }
 
     #[test]
     fn one_row_needs_no_array() {
         let mut columns = Columns::default();
-        columns.add([Some(7)]);
-        columns.add([Some(Timestamp::UNIX_EPOCH)]);
+        columns.add("count", [Some(7)]);
+        columns.add("created_at", [Some(Timestamp::UNIX_EPOCH)]);
         assert_eq!(
             columns.to_string(),
-            "VALUES (7::bigint,timestamptz'1970-01-01T00:00:00.000000Z'::timestamptz)"
+            "(count,created_at) VALUES (7::bigint,timestamptz'1970-01-01T00:00:00.000000Z'::timestamptz)"
         );
     }
 

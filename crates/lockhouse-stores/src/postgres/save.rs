@@ -17,21 +17,18 @@ pub(super) fn script(
 ) -> Result<Script, Error> {
     if !changes.granted.is_empty() {
         script.add(format_args!(
-            "INSERT INTO lockhouse_permit_request (id,external_id,owner,state,end_reason,ttl_ms,\
-             expires_at,created_at,released_at,ended_by,only_semaphore_id) {}",
+            "INSERT INTO lockhouse_permit_request {}",
             requests(&changes.granted, rows)?
         ));
         script.add(format_args!(
-            "INSERT INTO lockhouse_permit (permit_request_id,semaphore_id,count,fence,slots) {}",
+            "INSERT INTO lockhouse_permit {}",
             permits(&changes.granted, rows)?
         ));
     }
     // All in one statement. The rows exist, so each is an update.
     if !changes.semaphores.is_empty() {
         script.add(format_args!(
-            "INSERT INTO lockhouse_semaphore \
-             (id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,\
-             template,is_resized,used_at,slots) {} \
+            "INSERT INTO lockhouse_semaphore {} \
              ON CONFLICT (id) DO UPDATE SET capacity=excluded.capacity,in_use=excluded.in_use,\
              fence=excluded.fence,created_at=excluded.created_at,updated_at=excluded.updated_at,\
              deleted_at=excluded.deleted_at,line=excluded.line,\
@@ -88,52 +85,42 @@ pub(super) fn script(
     Ok(script)
 }
 
-/// `id,external_id,owner,state,end_reason,ttl_ms,expires_at,created_at,released_at,ended_by,only_semaphore_id`
 fn requests(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
-    let ids = granted
-        .iter()
-        .map(|request| rows.request(&request.external_id));
+    let all = || granted.iter();
+    let ids = all().map(|request| rows.request(&request.external_id));
     let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
-    let only = granted
-        .iter()
-        .map(|request| values::only_semaphore(request, rows));
+    let only = all().map(|request| values::only_semaphore(request, rows));
     let only: Vec<_> = only.collect::<Result<_, Error>>()?;
     let mut columns = Columns::default();
-    columns.add(ids.into_iter().map(Some));
+    columns.add("id", ids.into_iter().map(Some));
     columns.add(
-        granted
-            .iter()
-            .map(|request| Some(request.external_id.as_str())),
+        "external_id",
+        all().map(|request| Some(request.external_id.as_str())),
     );
     columns.add(
-        granted
-            .iter()
-            .map(|request| request.owner.as_ref().map(Owner::as_str)),
+        "owner",
+        all().map(|request| request.owner.as_ref().map(Owner::as_str)),
     );
     columns.add(
-        granted
-            .iter()
-            .map(|request| Some(values::state(request.state))),
+        "state",
+        all().map(|request| Some(values::state(request.state))),
     );
     columns.add(
-        granted
-            .iter()
-            .map(|request| request.end_reason().map(EndReason::as_str)),
+        "end_reason",
+        all().map(|request| request.end_reason().map(EndReason::as_str)),
     );
-    columns.add(granted.iter().map(|request| request.ttl.map(Ttl::as_ms)));
-    columns.add(granted.iter().map(|request| request.expires_at));
-    columns.add(granted.iter().map(|request| Some(request.created_at)));
-    columns.add(granted.iter().map(Request::released_at));
+    columns.add("ttl_ms", all().map(|request| request.ttl.map(Ttl::as_ms)));
+    columns.add("expires_at", all().map(|request| request.expires_at));
+    columns.add("created_at", all().map(|request| Some(request.created_at)));
+    columns.add("released_at", all().map(Request::released_at));
     columns.add(
-        granted
-            .iter()
-            .map(|request| request.ended_by.as_ref().map(Owner::as_str)),
+        "ended_by",
+        all().map(|request| request.ended_by.as_ref().map(Owner::as_str)),
     );
-    columns.add(only.into_iter().map(Some));
+    columns.add("only_semaphore_id", only.into_iter().map(Some));
     Ok(columns)
 }
 
-/// `permit_request_id,semaphore_id,count,fence,slots`
 fn permits(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
     let permits = || granted.iter().flat_map(|request| &request.permits);
     let mut ids = Vec::new();
@@ -143,63 +130,62 @@ fn permits(granted: &[Request], rows: &RowIds) -> Result<Columns, Error> {
     }
     let semaphores = permits().map(|permit| rows.semaphore(&permit.semaphore));
     let semaphores: Vec<_> = semaphores.collect::<Result<_, Error>>()?;
+    let slots = permits().map(|permit| permit.slots.as_ref().map(Slots::to_string));
+    let slots: Vec<_> = slots.collect();
     let mut columns = Columns::default();
-    columns.add(ids);
-    columns.add(semaphores.into_iter().map(Some));
-    columns.add(permits().map(|permit| Some(u64::from(permit.count.value()))));
-    columns.add(permits().map(|permit| Some(permit.fence)));
-    columns.add(permits().map(|permit| permit.slots.as_ref().map(Slots::to_string)));
+    columns.add("permit_request_id", ids);
+    columns.add("semaphore_id", semaphores.into_iter().map(Some));
+    columns.add(
+        "count",
+        permits().map(|permit| Some(u64::from(permit.count.value()))),
+    );
+    columns.add("fence", permits().map(|permit| Some(permit.fence)));
+    columns.add("slots", slots.iter().map(Option::as_deref));
     Ok(columns)
 }
 
-/// `id,name,capacity,in_use,fence,created_at,updated_at,deleted_at,line,template,is_resized,used_at,slots`
 fn semaphores(semaphores: &[Semaphore], rows: &RowIds) -> Result<Columns, Error> {
-    let ids = semaphores
-        .iter()
-        .map(|semaphore| rows.semaphore(&semaphore.name));
+    let all = || semaphores.iter();
+    let ids = all().map(|semaphore| rows.semaphore(&semaphore.name));
     let ids: Vec<_> = ids.collect::<Result<_, Error>>()?;
-    let origins = || semaphores.iter().map(|semaphore| semaphore.origin.as_ref());
+    let origins = || all().map(|semaphore| semaphore.origin.as_ref());
+    let lines: Vec<_> = all().map(|semaphore| semaphore.line.to_string()).collect();
+    let slots = all().map(|semaphore| semaphore.slots.as_ref().map(Slots::to_string));
+    let slots: Vec<_> = slots.collect();
     let mut columns = Columns::default();
-    columns.add(ids.into_iter().map(Some));
+    columns.add("id", ids.into_iter().map(Some));
+    columns.add("name", all().map(|semaphore| Some(semaphore.name.as_str())));
     columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| Some(semaphore.name.as_str())),
+        "capacity",
+        all().map(|semaphore| Some(u64::from(semaphore.capacity.value()))),
     );
     columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| Some(u64::from(semaphore.capacity.value()))),
+        "in_use",
+        all().map(|semaphore| Some(u64::from(semaphore.in_use))),
+    );
+    columns.add("fence", all().map(|semaphore| Some(semaphore.fence)));
+    columns.add(
+        "created_at",
+        all().map(|semaphore| Some(semaphore.created_at)),
     );
     columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| Some(u64::from(semaphore.in_use))),
+        "updated_at",
+        all().map(|semaphore| Some(semaphore.updated_at)),
     );
-    columns.add(semaphores.iter().map(|semaphore| Some(semaphore.fence)));
+    columns.add("deleted_at", all().map(|semaphore| semaphore.deleted_at));
+    columns.add("line", lines.iter().map(|line| Some(line.as_str())));
     columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| Some(semaphore.created_at)),
+        "template",
+        origins().map(|origin| origin.map(|origin| origin.template.as_str())),
     );
     columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| Some(semaphore.updated_at)),
+        "is_resized",
+        origins().map(|origin| Some(u64::from(origin.is_some_and(|o| o.is_resized)))),
     );
-    columns.add(semaphores.iter().map(|semaphore| semaphore.deleted_at));
     columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| Some(semaphore.line.to_string())),
+        "used_at",
+        origins().map(|origin| origin.map(|origin| origin.used_at)),
     );
-    columns.add(origins().map(|origin| origin.map(|origin| origin.template.as_str())));
-    columns.add(origins().map(|origin| Some(u64::from(origin.is_some_and(|o| o.is_resized)))));
-    columns.add(origins().map(|origin| origin.map(|origin| origin.used_at)));
-    columns.add(
-        semaphores
-            .iter()
-            .map(|semaphore| semaphore.slots.as_ref().map(Slots::to_string)),
-    );
+    columns.add("slots", slots.iter().map(Option::as_deref));
     Ok(columns)
 }
