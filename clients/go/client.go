@@ -207,8 +207,10 @@ func (c *Client) closed(it closer) {
 	c.mu.Unlock()
 }
 
-// Ready reports whether the server answers, and its store does.
+// Ready reports whether the server answers within the timeout, and its store does.
 func (c *Client) Ready(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	request, err := c.request(ctx, call{method: "GET", path: "/readyz"}, newID())
 	if err != nil {
 		return false

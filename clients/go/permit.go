@@ -43,13 +43,14 @@ type Permit struct {
 	// Request is the request as it was granted.
 	Request Request
 
-	client *Client
-	hold   *hold // nil if nothing ends it
-	isOwn  bool  // whether the hold is this permit's, and not its session's
-	isOurs bool  // whether this package made the id
-	by     string
-	ended  atomic.Pointer[error] // what Err says from the release on
-	cancel context.CancelCauseFunc
+	client    *Client
+	hold      *hold // nil if nothing ends it
+	isOwn     bool  // whether the hold is this permit's, and not its session's
+	isOurs    bool  // whether this package made the id
+	isGranted bool  // whether the ask was answered so
+	by        string
+	ended     atomic.Pointer[error] // what Err says from the release on
+	cancel    context.CancelCauseFunc
 }
 
 // Acquire waits for the permits and takes them, all at once. The context that it returns is cancelled when
@@ -130,7 +131,7 @@ func (c *Client) acquire(ctx context.Context, ask Ask, isTry bool, session *hold
 	err := permit.grant(ctx, ask, body, isTry, session)
 	if err != nil {
 		// Only this caller knows the id, so nobody else could give back what may have been granted.
-		if isOurs && (ctx.Err() != nil || maybeApplied(err)) {
+		if isOurs && (permit.isGranted || ctx.Err() != nil || maybeApplied(err)) {
 			c.giveBack(ask.ExternalID, permit.by, time.Now().Add(ttl), ttl == NoTTL, true)
 		}
 		return ctx, nil, err
@@ -177,6 +178,7 @@ func (p *Permit) grant(ctx context.Context, ask Ask, body acquireBody, isTry boo
 	if err != nil {
 		return err
 	}
+	p.isGranted = true
 	if err := p.client.read(answer, &p.Request); err != nil {
 		return err
 	}
@@ -205,10 +207,10 @@ func (p *Permit) Release(ctx context.Context) error {
 		return ErrReleased
 	}
 	released, err := p.client.end(context.WithoutCancel(ctx), p.Request.ExternalID, p.by, false)
-	switch {
-	case isUnanswered(err):
+	if isUnanswered(err) {
 		p.giveBack()
-		return err
+	}
+	switch {
 	case p.Err() != ErrReleased:
 		return p.Err()
 	case hasCode(err, ErrUnknownRequest):

@@ -21,12 +21,14 @@ type outcome struct {
 // under one id, each of which begins a second before the last one ends. So the server has one of them in its
 // line all the time, and nobody behind gets by in between. The first answer but "no room" counts.
 //
-// The first call is made by the caller's own goroutine, as most waits have no other.
+// The first call is made by the caller's own goroutine, as most waits have no other. A grant to a later one ends it.
 func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.Time) call) (asked, error) {
 	// What still waits when there is an answer is hung up on.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	later := &laterCalls{outcomes: make(chan outcome, 1)}
+	first, granted := context.WithCancel(ctx)
+	defer granted()
+	later := &laterCalls{outcomes: make(chan outcome, 1), granted: granted}
 	begin := func() { later.begin(ctx, c, until, put) }
 
 	now := time.Now()
@@ -40,14 +42,19 @@ func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.
 		})
 		defer timer.Stop()
 	}
-	answer, err := c.ask(ctx, c.deadline(now, end), put(end))
-	if !hasCode(err, ErrExhausted) || isLast && !time.Now().Before(until) {
-		return answer, err
-	}
-	if timer == nil || timer.Stop() {
-		begin()
-	} else {
+	answer, err := c.ask(first, c.deadline(now, end), put(end))
+	hasNext := timer != nil && !timer.Stop()
+	if hasNext {
 		<-begun
+	}
+	isFull := hasCode(err, ErrExhausted)
+	switch {
+	case hasNext && ctx.Err() == nil && (isFull || isUnanswered(err)):
+		// The next one is in the line, or granted.
+	case !isFull || isLast && !time.Now().Before(until):
+		return answer, err
+	default:
+		begin()
 	}
 	return later.answered(ctx, until, begin)
 }
@@ -55,6 +62,7 @@ func (c *Client) wait(ctx context.Context, until time.Time, put func(until time.
 // laterCalls are those after the first. Only one goroutine at a time has them.
 type laterCalls struct {
 	outcomes chan outcome
+	granted  func() // called after the outcome
 	open     int
 	next     <-chan time.Time
 }
@@ -72,6 +80,9 @@ func (l *laterCalls) begin(ctx context.Context, c *Client, until time.Time, put 
 		select {
 		case l.outcomes <- outcome{answer, err}:
 		case <-ctx.Done():
+		}
+		if err == nil {
+			l.granted()
 		}
 	}()
 }

@@ -344,7 +344,10 @@ export class Lockhouse implements AsyncDisposable {
       const ttlMs = Math.max(request.ttlMs, answer.status === 201 ? 0 : (asked ?? 0));
       if (answer.status !== 201 || now() - askedAt > ttlMs / 6) {
         sentAt = now();
-        request = await this.renew(externalId, ttlMs);
+        request = await this.renew(externalId, ttlMs).catch((error: unknown) => {
+          if (error instanceof LockhouseError) error.maybeApplied = true; // The ask was granted.
+          throw error;
+        });
       }
       const call: Call = { method: "POST", path: `${path}/renew`, body: { ttl_ms: ttlMs } };
       hold = new Hold(`request ${externalId}`, caller, call, ttlMs, sentAt);

@@ -2,7 +2,7 @@ import type { Caller } from "./ask.js";
 import { after, now, type Timer } from "./clock.js";
 import { LostError } from "./errors.js";
 import { giveUpAt, Renewer } from "./renewer.js";
-import { end, newState, renewedIn, untilOf } from "./state.js";
+import { end, lostBy, newState, renewedIn, untilOf } from "./state.js";
 import type { Call } from "./transport.js";
 import type { Begin, Told } from "./worker.js";
 
@@ -57,8 +57,8 @@ export class Hold {
   /** Why it is lost, if it is. */
   get lost(): string | undefined {
     if (this.#reason !== undefined || this.#isStopped) return this.#reason;
-    const ofSession = this.#session?.lost;
-    if (ofSession !== undefined) this.lose(ofSession);
+    const why = this.#session?.lost ?? (this.#state && lostBy(this.#state));
+    if (why !== undefined) this.lose(why);
     else if (this.until !== undefined && now() >= this.until) this.lose("not_renewed");
     return this.#reason;
   }
@@ -144,15 +144,16 @@ let starting: Promise<void> | undefined;
 
 /** Starts the worker, unless it runs, and waits until it takes holds. Where there can be none, this thread renews. */
 export function startWorker(): Promise<void> {
-  starting ??= start().catch(() => {});
+  starting ??= start().catch((error: unknown) => {
+    process.emitWarning(`lockhouse: no worker thread, so a busy event loop delays renewals: ${error}`);
+  });
   return starting;
 }
 
 async function start(): Promise<void> {
   const { Worker } = await import("node:worker_threads");
-  // `--input-type` is for a program on the command line; Node would not read the worker's file with it.
-  const execArgv = process.execArgv.filter((it) => !it.startsWith("--input-type"));
-  const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse", execArgv });
+  // Without the program's flags: of some Node makes no worker, and with `--input-type` it would not read the worker's file.
+  const started = new Worker(new URL("./worker.js", import.meta.url), { name: "lockhouse", execArgv: [] });
   await new Promise<void>((resolve) => {
     started.on("message", ({ id, lost }: Told) => {
       if (id === undefined || lost === undefined) {

@@ -105,6 +105,7 @@ export class Permit implements AsyncDisposable {
     // The work is done: if the server does not answer, the release goes on in the background.
     const wasHeld = await this.release().catch((error: unknown) => {
       if (error instanceof UnavailableError) return true;
+      if (reason !== undefined) return false;
       throw error;
     });
     return reason ?? (wasHeld ? undefined : "released");

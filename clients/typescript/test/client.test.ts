@@ -25,11 +25,11 @@ async function eventually(condition: () => Promise<boolean>): Promise<void> {
 }
 
 /** What a program of its own prints, which has `Lockhouse` and the server's URL. */
-async function script(code: string): Promise<string> {
+async function script(code: string, ...flags: string[]): Promise<string> {
   const built = new URL("../dist/index.js", import.meta.url).href;
   const program = `import { Lockhouse } from "${built}";\n${code}`;
   const options = { env: { ...process.env, LOCKHOUSE_URL: server.url } };
-  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program], options);
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, "--input-type=module", "-e", program], options);
   return stdout;
 }
 
@@ -179,6 +179,46 @@ test("this thread goes on renewing when the worker dies", async () => {
     console.log(workers.length, await another.release());
   `);
   expect(told).toBe("1 undefined true\n2 true\n");
+});
+
+// Node refuses some flags of a program for its workers.
+test("a busy thread keeps its hold, whatever the flags of Node", async () => {
+  const held = `
+    const lh = new Lockhouse();
+    const permit = await lh.semaphore("${fresh()}", { capacity: 1 }).acquire({ ttlMs: 1000 });
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+    console.log(permit.lost ?? "held");
+    await lh.close();
+  `;
+  for (const flags of [[], ["--title=program"], ["--max-old-space-size=256", "--expose-gc"]]) {
+    expect(await script(held, ...flags), flags.join(" ")).toBe("held\n");
+  }
+}, 30_000);
+
+test("a busy thread sees at once what the worker knows of its hold", async () => {
+  const told = await script(`
+    const lh = new Lockhouse();
+    const permit = await lh.semaphore("${fresh()}", { capacity: 1 }).acquire({ ttlMs: 6000 });
+    await lh.force(permit.externalId);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3500);
+    console.log(permit.lost ?? "held");
+    await lh.close();
+  `);
+  expect(told).toBe("forced\n");
+}, 30_000);
+
+test("a grant that cannot be renewed is given back", async () => {
+  const name = fresh();
+  await lh.define(name, 1);
+  // The answer to the ask is that of a repeat, so the hold is renewed before it is handed out.
+  const changed: typeof fetch = async (to, how) => {
+    if (String(to).endsWith("/renew")) return Response.json({ code: "forbidden", detail: "no" }, { status: 403 });
+    const answer = await fetch(to, how);
+    return answer.status === 201 ? new Response(answer.body, { status: 200, headers: answer.headers }) : answer;
+  };
+  const other = new Lockhouse({ url: server.url, fetch: changed });
+  await expect(other.acquire({ [name]: 1 })).rejects.toThrow(DeniedError);
+  await eventually(async () => (await inUse(name)) === 0);
 });
 
 test("whether the server is ready", async () => {

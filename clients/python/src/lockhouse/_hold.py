@@ -10,6 +10,8 @@ A renewal that is not answered soon gets another beside it, as a dead connection
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import random
 import threading
@@ -190,12 +192,15 @@ class Hold:
         if self._stopped:
             return
         if self.lost:
-            logger.error("%s was lost: it could not be renewed in time", self.what)
+            _log(logging.ERROR, "%s was lost: it could not be renewed in time", self.what)
             return
         if time.monotonic() >= self._next:
             # Unless it is answered before, another goes beside it then.
             self._next = time.monotonic() + self._ttl / 4
-            KEEPER.run(self._renew_once)
+            try:
+                KEEPER.run(self._renew_once)
+            except RuntimeError as error:  # This process can't start a thread now.
+                _log(logging.WARNING, "%s could not be renewed, trying again: %s", self.what, error)
         self._plan()
 
     def _renew_once(self) -> None:
@@ -203,17 +208,23 @@ class Hold:
         try:
             reason = self._renew(sent_at + RENEWAL_S)
         except Exception as error:
-            if not self._stopped:
-                logger.warning("%s could not be renewed, trying again: %s", self.what, error)
             self._next = min(self._next, time.monotonic() + min(self._ttl / 12, 1.0))
             self._plan()
+            if not self._stopped:
+                logger.warning("%s could not be renewed, trying again: %s", self.what, error)
             return
         if self._stopped:
             return
         if reason is not None:
-            logger.error("%s was lost: %s", self.what, reason)
             self.end(reason)
+            logger.error("%s was lost: %s", self.what, reason)
             return
         self.lost._extend(give_up_at(sent_at, self._ttl))
         self._next = sent_at + self._soon()
         self._plan()
+
+
+def _log(level: int, text: str, *of: object) -> None:
+    """For the thread that keeps time: a handler may block."""
+    with contextlib.suppress(RuntimeError):  # This process can't start a thread now.
+        KEEPER.run(partial(logger.log, level, text, *of))

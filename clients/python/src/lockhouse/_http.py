@@ -155,7 +155,8 @@ class Transport:
             connection.close()
             self.close()
             raise BrokenError(f"{self.shown} answered another call", was_sent=True)
-        if answer.headers.get("connection", "").lower() == "close":
+        # The library has closed it after an answer that ends with it.
+        if not connection.sock or answer.headers.get("connection", "").lower() == "close":
             connection.close()
         else:
             with self._lock:

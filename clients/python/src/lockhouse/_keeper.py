@@ -54,8 +54,8 @@ class Keeper:
         with self._changed:
             heapq.heappush(self._alarms, (when, next(self._order), alarm))
             if not self._has_thread:
-                self._has_thread = True
                 threading.Thread(target=self._keep_time, name="lockhouse-keeper", daemon=True).start()
+                self._has_thread = True
             elif self._alarms[0][2] is alarm:
                 self._changed.notify()
         return alarm

@@ -40,12 +40,15 @@ class Wait:
         self._body = body
         self._timeout = timeout
         self._cancel = cancel
+        # A grant to a later call ends the first.
+        self._first = Cancel()
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._later: list[Cancel] = []
         self._open = 0
         self._begun_at = 0.0
         self._is_over = False
+        self.is_granted = False
 
     def granted(self, until: float) -> _ask.Asked:
         """The grant. ``until`` is monotonic, or ``FOREVER``."""
@@ -53,10 +56,13 @@ class Wait:
         if until <= now + LONGEST_S:
             return self._call(until, self._cancel)
         alarm = KEEPER.at(now + LONGEST_S - OVERLAP_S, lambda: self._begin(until))
+        self._cancel.then(self._first.cancel)
         try:
-            return self._call(now + LONGEST_S, self._cancel)
-        except errors.ExhaustedError:
+            return self._call(now + LONGEST_S, self._first)
+        except (errors.ExhaustedError, errors.UnavailableError, CancelledCallError) as error:
             alarm.cancel()
+            if self._cancel.is_set() or not (self._later or isinstance(error, errors.ExhaustedError)):
+                raise
             if not self._later:
                 self._begin(until)
             return self._go_on(until)
@@ -107,10 +113,14 @@ class Wait:
         def call() -> None:
             try:
                 self._outcomes.put(self._call(call_until, cancel))
+                self._first.cancel()
             except BaseException as error:
                 self._outcomes.put(error)
 
-        KEEPER.run(call)
+        try:
+            KEEPER.run(call)
+        except RuntimeError as error:  # This process can't start a thread now.
+            self._outcomes.put(error)
 
     def _hang_up(self) -> None:
         with self._lock:
@@ -124,4 +134,6 @@ class Wait:
             return {**self._body, "wait_ms": round(wait * 1000)}
 
         deadline = max(until, time.monotonic()) + self._timeout
-        return _ask.ask(self._transport, Call("PUT", self._path, body), deadline, cancel)
+        asked = _ask.ask(self._transport, Call("PUT", self._path, body), deadline, cancel)
+        self.is_granted = True
+        return asked

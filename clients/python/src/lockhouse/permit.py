@@ -37,9 +37,13 @@ class Entered:
     def pop(self) -> Permit:
         """The one that this thread or task entered last; another's if a block moved between threads."""
         who = _who()
-        mine = [entry for entry in self._permits if entry[0] == who] or self._permits
-        self._permits.remove(mine[-1])
-        return mine[-1][1]
+        while True:
+            mine = [entry for entry in self._permits if entry[0] == who] or self._permits
+            entry = mine[-1]
+            # Unless another thread has just taken it.
+            with contextlib.suppress(ValueError):
+                self._permits.remove(entry)
+                return entry[1]
 
 
 def _who() -> object:
@@ -155,6 +159,10 @@ class Permit:
         except errors.UnavailableError:
             # The work is done under the permit, and the release goes on in the background.
             was_held = True
+        except errors.RefusedError:
+            if reason is None:
+                raise
+            was_held = False
         if reason is not None or not was_held:
             raise self._lost_error(reason or "released")
 

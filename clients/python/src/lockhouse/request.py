@@ -82,10 +82,13 @@ class Request:
         external_id = self._external_id or str(uuid.uuid4())
         session = self._session
         forget = session.lost.then(lambda _: cancel.cancel()) if session else _nothing
+        client = self._client
+        path = client._path("requests", external_id)
+        wait = Wait(client._transport, path, self._body, client.timeout, cancel)
         try:
-            return self._granted(external_id, cancel)
+            return self._granted(external_id, wait)
         except BaseException as error:
-            is_clean = isinstance(error, errors.RefusedError) and not error.maybe_applied
+            is_clean = isinstance(error, errors.RefusedError) and not (error.maybe_applied or wait.is_granted)
             # Only this caller knows the id, so nobody else could give back what may have been granted.
             if is_ours and not is_clean:
                 ends_at = None if self._ttl is None else time.monotonic() + self._ttl
@@ -96,14 +99,12 @@ class Request:
         finally:
             forget()
 
-    def _granted(self, external_id: str, cancel: Cancel) -> Permit:
+    def _granted(self, external_id: str, wait: Wait) -> Permit:
         client, session = self._client, self._session
         if session is not None and session.lost:
             raise _session_ended(self._owner)
         asked_at = time.monotonic()
         until = FOREVER if self._wait is None else asked_at + self._wait
-        path = client._path("requests", external_id)
-        wait = Wait(client._transport, path, self._body, client.timeout, cancel)
         asked = wait.granted(until)
         request, sent_at = RequestStatus.of(asked.value), asked_at
         # From when the time to live surely runs: a grant of another moment is renewed first.

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import threading
+import uuid
 from collections import deque
 from collections.abc import Coroutine
 from types import TracebackType
@@ -134,17 +135,19 @@ class _Named:
         """Raises the capacity, as a release without an acquire does in ``threading``."""
         if self._value is not None:
             self.client.define_if_missing(self.name, self._value)
-        while True:
+        # If two raise it from 1 to 2 at once, both are answered that it is 2. The history says whose
+        # change that was.
+        note = f"release {uuid.uuid4()}"
+        while not any(change.note == note for change in self.client.history(self.name)):
             capacity = self.client.status(self.name).capacity
             try:
-                self.client.define(self.name, capacity + more, expected_capacity=capacity)
+                self.client.define(self.name, capacity + more, expected_capacity=capacity, note=note)
             except errors.RefusedError as refused:
                 if refused.code != "capacity_changed":
                     raise
-                continue
-            if self._value is not None:
+        if self._value is not None:
+            with self._lock:
                 self._value += more
-            return
 
     def _free(self) -> str:
         return "?" if self._value is None else str(self._value - len(self._held))

@@ -9,7 +9,8 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublisher;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
+import java.security.cert.CertPathValidatorException;
+import java.security.cert.CertificateException;
 import java.time.Duration;
 import java.util.Map;
 import java.util.UUID;
@@ -155,7 +156,7 @@ final class Caller {
     private CompletableFuture<Tried> once(Call call, long deadline, Cancel cancel) {
         String id = UUID.randomUUID().toString();
         CompletableFuture<HttpResponse<String>> sent =
-                http.sendAsync(request(call, id, deadline), BodyHandlers.ofString());
+                http.sendAsync(request(call, id, deadline), Body.until(deadline));
         return cancel.watch(sent).handle((response, error) -> {
             if (error != null) {
                 return new Tried(null, broken(error instanceof CompletionException ? error.getCause() : error));
@@ -167,7 +168,7 @@ final class Caller {
     private Tried onceHere(Call call, long deadline) throws InterruptedException {
         String id = UUID.randomUUID().toString();
         try {
-            return read(http.send(request(call, id, deadline), BodyHandlers.ofString()), id);
+            return read(http.send(request(call, id, deadline), Body.until(deadline)), id);
         } catch (IOException error) {
             return new Tried(null, broken(error));
         }
@@ -193,13 +194,25 @@ final class Caller {
 
     /** A try without an answer. */
     private Failure broken(Throwable error) {
-        boolean isCertificate = error instanceof SSLHandshakeException;
+        boolean isCertificate = isCertificate(error);
         boolean wasSent =
-                !(error instanceof ConnectException || error instanceof HttpConnectTimeoutException || isCertificate);
+                !(error instanceof ConnectException
+                        || error instanceof HttpConnectTimeoutException
+                        || error instanceof SSLHandshakeException);
         String detail = url + " did not answer: " + error;
         UnavailableException unavailable = new UnavailableException("store_unavailable", detail, Map.of(), error);
         unavailable.setMaybeApplied(wasSent);
         return new Failure(unavailable, !isCertificate, 0);
+    }
+
+    /** Another try would find the same certificate. A handshake that was cut off is not that. */
+    private static boolean isCertificate(Throwable error) {
+        for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+            if (cause instanceof CertificateException || cause instanceof CertPathValidatorException) {
+                return error instanceof SSLHandshakeException;
+            }
+        }
+        return false;
     }
 
     private Tried read(HttpResponse<String> response, String id) {

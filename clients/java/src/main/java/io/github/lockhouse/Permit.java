@@ -126,6 +126,11 @@ public final class Permit implements AutoCloseable {
         } catch (UnavailableException error) {
             // The work is done under the permit, and the release goes on in the background.
             wasHeld = true;
+        } catch (RefusedException error) {
+            if (lost == null) {
+                throw error;
+            }
+            wasHeld = false;
         }
         if (lost != null) {
             throw lost.another();

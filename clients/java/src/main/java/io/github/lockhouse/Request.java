@@ -165,7 +165,11 @@ public final class Request {
         if (asked.status() != 201 || Clock.now() - askedAt > Clock.nanos(lasts) / 6) {
             lasts = ttl != null && ttl.compareTo(lasts) > 0 ? ttl : lasts;
             sentAt = Clock.now();
-            lockhouse.renew(id, lasts);
+            try {
+                lockhouse.renew(id, lasts);
+            } catch (LockhouseException error) {
+                throw error.withMaybeApplied(true); // The ask was granted.
+            }
         }
         Call renewal = Call.of("POST", path + "/renew", Map.of("ttl_ms", Clock.millis(lasts)));
         Hold hold = new Hold("request " + id, caller, renewal, lasts, sentAt);

@@ -44,25 +44,10 @@ final class Wait {
         this.timeout = timeout;
     }
 
-    /** The grant. The first call is made on this thread, and an interrupt ends it. */
+    /** The grant. An interrupt ends the wait. One call is made on this thread, which spares the hand-over to another. */
     Asked granted() throws InterruptedException {
         long now = Clock.now();
-        long end = planned(now);
-        try {
-            return caller.askHere(call(end), deadline(now, end));
-        } catch (ExhaustedException error) {
-            if (until - Clock.now() <= 0) {
-                throw error;
-            }
-            synchronized (this) {
-                if (open == 0) {
-                    another();
-                }
-            }
-            return answered();
-        } finally {
-            over();
-        }
+        return until - now > LONGEST ? grantedUnlessCancelled() : caller.askHere(call(until), deadline(now, until));
     }
 
     /** The grant, unless {@link #cancel} ends the wait from another thread. */
@@ -133,24 +118,26 @@ final class Wait {
 
     private void answered(Asked asked, Throwable error) {
         Throwable cause = error instanceof CompletionException ? error.getCause() : error;
-        if (cause instanceof ExhaustedException) {
+        boolean isFull = cause instanceof ExhaustedException;
+        if (isFull || cause instanceof UnavailableException) {
             synchronized (this) {
                 open--;
                 if (open > 0) {
                     return;
                 }
             }
-            if (until - Clock.now() > 0) {
+            if (isFull && until - Clock.now() > 0) {
                 another();
                 return;
             }
         }
-        over();
+        // First of all, as the calls that are hung up on fail too.
         if (cause == null) {
             answer.complete(asked);
         } else {
             answer.completeExceptionally(cause);
         }
+        over();
     }
 
     private synchronized void over() {
