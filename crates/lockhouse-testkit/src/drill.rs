@@ -22,7 +22,7 @@ const LATER: Duration = Duration::from_millis(120);
 const LONG: Duration = Duration::from_secs(60);
 
 /// The semaphores of a drill.
-pub const SEMAPHORES: [&str; 23] = [
+pub const SEMAPHORES: [&str; 24] = [
     "crowd",
     "north",
     "south",
@@ -39,6 +39,7 @@ pub const SEMAPHORES: [&str; 23] = [
     "silent",
     "slotted",
     "key/held",
+    "key/used",
     "key/refused",
     "key/idle",
     "queue",
@@ -295,6 +296,7 @@ impl Drill {
         };
         one.acquire(ask("key-1", &["key/held"]), now).await;
         one.define("key/held", 5).await;
+        one.acquire(ask("key-2", &["key/used"]), now).await;
         for id in ["key-3", "key-4"] {
             one.acquire(ask(id, &["key/idle"]), now).await;
             one.release(id).await;
