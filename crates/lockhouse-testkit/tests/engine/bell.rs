@@ -134,7 +134,10 @@ async fn a_waiter_without_notification_finds_room_by_polling() {
     let took = handover(&one, "s", waits).await;
     // It tries to listen again 1 s after it was cut off, and then all waiters look.
     assert!(took < Duration::from_millis(900), "{took:?}");
-    assert!(!database.listens().await, "not by polling: it listens again");
+    assert!(
+        !database.listens().await,
+        "not by polling: it listens again"
+    );
 
     let waits = held_and_waited_for(&one, &two, "t").await;
     database.until_it_listens().await;
