@@ -40,6 +40,7 @@ echo "beside" >>calls
 """
 RELEASE = "build --release --locked --bin lockhouse"
 TESTS = "test --workspace --locked --tests"
+TORTURE = "test --workspace --locked --test=torture"
 PROGRAMS = re.findall(r"^waiting=\((.*)\)$", SCRIPT.read_text(), re.MULTILINE)[0].split()
 WAITING = " ".join(["test --workspace --locked", *(f"--test={program}" for program in PROGRAMS)])
 WAITING_NAMED = f"cargo test of {' '.join(PROGRAMS)}"
@@ -99,12 +100,13 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
 
 
-def test_it_runs_the_clients_beside_the_builds_and_none_beside_the_tests(suite: Suite) -> None:
+def test_it_runs_no_client_beside_the_tests_and_nothing_beside_torture(suite: Suite) -> None:
     code, told = suite.run()
     assert (code, "failed" in told) == (0, False)
     clients = [call for call in suite.calls if call.startswith("clients")]
     assert clients == ["clients install", "clients languages", "clients contract"]
     assert set(suite.calls[-3:-1]) == {f"cargo {TESTS}", f"cargo {WAITING}"}
+    assert suite.calls[-4] == f"cargo {TORTURE}"
     assert suite.calls[-1] == "services down"
 
 
@@ -131,6 +133,7 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
 @pytest.mark.parametrize(
     "fails, named",
     [
+        (TORTURE, "cargo test of torture"),
         (TESTS, "cargo test"),
         (WAITING, WAITING_NAMED),
         (IN_DOCS, "cargo test --doc"),
@@ -140,7 +143,8 @@ def test_a_client_that_fails_is_named_at_the_end_and_the_others_run(suite: Suite
 def test_a_part_of_rust_that_fails_fails_the_suite_and_the_others_run(suite: Suite, fails: str, named: str) -> None:
     code, told = suite.run(FAILS=fails, LOCKHOUSE_TEST_BESIDE="beside")
     assert (code, told.splitlines()[-1]) == (1, f"failed: {named}")
-    assert {"clients contract", f"cargo {IN_DOCS}", "beside", f"cargo {TESTS}", f"cargo {WAITING}"} < set(suite.calls)
+    cargos = [f"cargo {arguments}" for arguments in (IN_DOCS, TORTURE, TESTS, WAITING)]
+    assert {"clients contract", "beside", *cargos} < set(suite.calls)
 
 
 def test_it_says_how_long_each_part_took(suite: Suite) -> None:
@@ -155,6 +159,7 @@ def test_it_says_how_long_each_part_took(suite: Suite) -> None:
         "tests in docs",
         "beside",
         "clients: contract",
+        "cargo test of torture",
         "cargo test",
         WAITING_NAMED,
     ]
@@ -180,7 +185,7 @@ def test_a_build_that_fails_ends_it_and_the_clients_that_run(suite: Suite) -> No
     assert suite.left() == []
 
 
-@pytest.mark.parametrize("hangs", ["languages", TESTS, WAITING])
+@pytest.mark.parametrize("hangs", ["languages", TORTURE, TESTS, WAITING])
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs: str, by: signal.Signals) -> None:
     running = suite.begin(HANGS=hangs)
@@ -197,7 +202,7 @@ def test_an_interrupted_run_leaves_no_process_and_no_server(suite: Suite, hangs:
 
 def test_the_programs_that_run_beside_the_others_exist() -> None:
     crates = SCRIPT.parents[1] / "crates"
-    for option in WAITING.split()[3:]:
+    for option in ["--test=torture", *WAITING.split()[3:]]:
         name = option.removeprefix("--test=")
         found = [*crates.glob(f"*/tests/{name}.rs"), *crates.glob(f"*/tests/{name}/main.rs")]
         assert len(found) == 1, name

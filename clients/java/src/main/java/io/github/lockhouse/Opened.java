@@ -5,13 +5,13 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.WeakHashMap;
 
 /** What one client holds, and what is on its way back: ended when the client is closed, or the process exits. */
 final class Opened {
     private static final Duration EXIT = Duration.ofSeconds(5);
 
-    private static final Set<Opened> ALL = java.util.Collections.newSetFromMap(new WeakHashMap<>());
+    /** Those of all clients that are not empty, so that they are ended although the program dropped them. */
+    private static final Set<Opened> ALL = new LinkedHashSet<>();
 
     static {
         Runtime.getRuntime().addShutdownHook(new Thread(Opened::exit, "lockhouse-exit"));
@@ -25,18 +25,25 @@ final class Opened {
         void run() throws InterruptedException;
     }
 
-    Opened() {
-        synchronized (ALL) {
-            ALL.add(this);
-        }
-    }
-
     synchronized void add(AutoCloseable it) {
         open.add(it);
+        changed();
     }
 
     synchronized void remove(AutoCloseable it) {
         open.remove(it);
+        changed();
+    }
+
+    private void changed() {
+        boolean isEmpty = open.isEmpty() && background.isEmpty();
+        synchronized (ALL) {
+            if (isEmpty) {
+                ALL.remove(this);
+            } else {
+                ALL.add(this);
+            }
+        }
     }
 
     /** Runs {@code work} on a background thread, which {@link #close} waits for. */
@@ -53,11 +60,13 @@ final class Opened {
         }, "lockhouse-release");
         thread.setDaemon(true);
         background.add(thread);
+        changed();
         thread.start();
     }
 
     private synchronized void ended(Thread thread) {
         background.remove(thread);
+        changed();
     }
 
     /** Ends all that is open, side by side, and waits for it at most so long. */

@@ -31,6 +31,7 @@ final class ContractRunner {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             Wire command = Wire.of(Json.parse(line));
             if (command.text("op").equals("exit")) {
+                runner.forget();
                 return;
             }
             if (command.text("op").equals("busy")) {
@@ -44,6 +45,14 @@ final class ContractRunner {
             runner.threads.put(command.number("id"), thread);
             thread.start();
         }
+    }
+
+    /** A program may drop what it holds before it exits. */
+    private void forget() {
+        lockhouse = null;
+        held.clear();
+        threads.clear();
+        System.gc();
     }
 
     private void answer(Wire command) {
