@@ -39,7 +39,8 @@ pub async fn a_semaphore_with_only_lapsed_permits_can_be_deleted(place: &Place) 
     let lockhouse = place.client().await;
     lockhouse.define("s", 1).await.unwrap();
     let dead = with_ttl(ask("a", &[("s", 1)]), Duration::from_millis(50));
-    lockhouse.acquire(dead, Duration::ZERO).await.unwrap();
+    // Where the answer took longer than that, it says that the request has expired.
+    let _ = lockhouse.acquire(dead, Duration::ZERO).await;
     eventually("it can be deleted", async || {
         lockhouse.delete("s").await.is_ok()
     })
