@@ -104,6 +104,9 @@ func authorities(path string) (*x509.CertPool, error) {
 // reaches it returns ErrStoreUnavailable.
 func WithTimeout(timeout time.Duration) Option {
 	return func(s *settings) error {
+		if timeout <= 0 {
+			return errors.New("lockhouse: the timeout must be more than 0")
+		}
 		s.timeout = timeout
 		return nil
 	}

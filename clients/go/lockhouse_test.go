@@ -241,6 +241,14 @@ func TestTheEnvironmentSaysWhereTheServerIs(t *testing.T) {
 	}
 }
 
+func TestATimeoutThatIsNotMoreThanZeroIsRefused(t *testing.T) {
+	for _, timeout := range []time.Duration{0, -time.Second} {
+		if _, err := lockhouse.New("", lockhouse.WithTimeout(timeout)); err == nil {
+			t.Errorf("%v was taken", timeout)
+		}
+	}
+}
+
 func TestATokenThatIsMalformedIsNotShown(t *testing.T) {
 	_, err := lockhouse.New("", lockhouse.WithToken("lh_s3cr3t\n"))
 	if err == nil || strings.Contains(err.Error(), "s3cr3t") {

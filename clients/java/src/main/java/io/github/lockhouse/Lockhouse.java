@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import java.util.regex.Pattern;
@@ -68,11 +69,7 @@ public final class Lockhouse implements AutoCloseable {
 
         /** The access token, which is sent with every call; the environment's {@code LOCKHOUSE_TOKEN} unless set. */
         public Builder token(String value) {
-            if (!TOKEN.matcher(value).matches()) {
-                // Told here, as the error of HttpRequest would show it.
-                throw new IllegalArgumentException("the token has characters that no token has, such as a space");
-            }
-            token = value;
+            token = Objects.requireNonNull(value);
             return this;
         }
 
@@ -94,8 +91,19 @@ public final class Lockhouse implements AutoCloseable {
             return this;
         }
 
-        /** The client. Nothing is connected to yet. */
+        /**
+         * The client. Nothing is connected to yet.
+         *
+         * @throws IllegalArgumentException if a setting has a value that no server has, or the timeout is not more than 0
+         */
         public Lockhouse build() {
+            if (token != null && !TOKEN.matcher(token).matches()) {
+                // Told here, as the error of HttpRequest would show it.
+                throw new IllegalArgumentException("the token has characters that no token has, such as a space");
+            }
+            if (timeout.isNegative() || timeout.isZero()) {
+                throw new IllegalArgumentException("the timeout must be more than 0");
+            }
             return new Lockhouse(this);
         }
     }
