@@ -57,7 +57,7 @@ async fn torture_as(store: &str, faults: &[Fault], sets: impl FnOnce(&mut Size))
     let mut size = Size {
         store: store.to_owned(),
         faults: faults.to_vec(),
-        tasks: 8,
+        tasks: 4,
         calm: Duration::from_millis(300),
         duration: AT_MOST,
         seed: seed.map_or(1, |seed| seed.parse().unwrap()),
