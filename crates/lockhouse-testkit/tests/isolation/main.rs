@@ -3,7 +3,7 @@
 //! An application keeps three rows locked, as one does that reads them with `FOR SHARE` in a long
 //! transaction, or a peer that is frozen in the middle of one. All the while, callers at one engine or
 //! at two call for those rows, so that they share batches with strangers. The strangers must
-//! see no error, no lost hold, and no call over 1.5 s.
+//! see no error, no lost hold, and no call over 1.5 s, besides what the database itself takes for a commit at that time.
 //!
 //! `LOCKHOUSE_ISOLATION_MS` says for how long the rows are locked (6 s).
 
@@ -12,6 +12,7 @@
 mod callers;
 mod gaps;
 mod in_turn;
+mod plain;
 mod rows;
 
 use std::env;
@@ -26,6 +27,7 @@ use tokio::time::sleep;
 use callers::call_for;
 use gaps::calls_in_locked_gaps_are_told_and_done_once_they_are_free;
 use in_turn::a_row_that_others_use_in_turn_is_served_while_another_is_locked;
+use plain::longest_plain_commit;
 use rows::{Rows, lock, set_up};
 
 const LONGEST_CALL: Duration = Duration::from_millis(1_500);
@@ -115,8 +117,9 @@ async fn isolated(place: Place, engines: u32, rows: Rows) {
     for number in 0..rows.many() {
         locks.push(lock(&place, rows, number).await);
     }
+    let mut plain = Duration::ZERO;
     let while_locked = async {
-        sleep(locked_for()).await;
+        plain = longest_plain_commit(&place, locked_for()).await;
         for lock in &mut locks {
             lock.run("ROLLBACK").await;
         }
@@ -128,12 +131,12 @@ async fn isolated(place: Place, engines: u32, rows: Rows) {
     let (usual, _) = before.longest.into_inner().unwrap();
     let (longest, what) = calls.longest.into_inner().unwrap();
     let made = calls.made.into_inner();
-    println!("{made} calls, the longest took {longest:?} ({what}), {usual:?} without the locks");
-    // On a machine that is busy with other things, all calls take longer.
-    assert!(
-        longest <= LONGEST_CALL + usual,
-        "{what} took {longest:?}, of {made} calls, and {usual:?} at most without the locks"
+    let told = format!(
+        "of {made} calls {what} took longest, {longest:?}; {usual:?} without the locks; a plain commit {plain:?}"
     );
+    println!("{told}");
+    // On a machine that is busy with other things, all calls take longer, and so do the commits of others.
+    assert!(longest <= LONGEST_CALL + usual.max(plain), "{told}");
     assert!(made > 100, "only {made} calls");
     for hold in holds {
         assert!(!hold.is_lost(), "{} was lost", hold.external_id());
