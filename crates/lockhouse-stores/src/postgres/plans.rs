@@ -2,6 +2,7 @@
 
 mod due;
 mod listings;
+mod purged;
 mod templates;
 
 use std::io::Write as _;
