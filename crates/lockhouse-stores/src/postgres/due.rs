@@ -106,11 +106,11 @@ pub(super) fn last_of_age(after: Timestamp, cutoff: Timestamp, skipped: u32) -> 
     ))
 }
 
-/// The SELECT of requests created by `to` that no session keeps.
+/// The SELECT of requests created by `to` that no session keeps. No index serves a COALESCE, so a session is found by its owner.
 pub(super) fn stale(after: Timestamp, to: Timestamp, now: Timestamp) -> String {
     format!(
         "SELECT r.* {} AND NOT EXISTS (SELECT FROM lockhouse_owner_session w \
-         WHERE w.owner=r.owner AND w.expires_at>{} OFFSET 0)",
+         WHERE w.owner=r.owner AND COALESCE(w.expires_at>{},FALSE) OFFSET 0)",
         of_age(after, to),
         Time(now)
     )

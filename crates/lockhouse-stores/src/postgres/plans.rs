@@ -2,8 +2,8 @@
 
 mod due;
 mod listings;
-mod purged;
 mod templates;
+mod upkeep;
 
 use std::io::Write as _;
 use std::time::Duration;

@@ -48,7 +48,7 @@ mod tokens;
 mod transact;
 mod url;
 pub(crate) mod values;
-mod waiting_list;
+pub(crate) mod waiting_list;
 mod walk;
 
 pub(crate) use dialect::{ByKey, Dialect, Look};

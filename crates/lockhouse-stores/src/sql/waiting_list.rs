@@ -107,16 +107,24 @@ pub(crate) async fn forget<D: Dialect>(
     if found.is_empty() {
         return Ok(0);
     }
-    // One by one, so that each finds its row by the key.
     let mut script = Script::new();
     for row in &found {
         let (name, process) = rows::shown_key(row)?;
-        let name = D::text(name.as_str());
-        script.add(format_args!(
-            "DELETE FROM lockhouse_waiting \
-             WHERE semaphore={name} AND process='{process}' AND written_at<={cutoff}"
-        ));
+        script.add(forget_one::<D>(&name, process, &cutoff));
     }
     lease.run(&script, CONTEXT).await?;
     Ok(found.len() as u64)
+}
+
+/// Deletes one row, if it was written by `cutoff`. It is found by its key, as no index serves a COALESCE.
+pub(crate) fn forget_one<D: Dialect>(
+    name: &SemaphoreName,
+    process: ProcessId,
+    cutoff: &str,
+) -> String {
+    let name = D::text(name.as_str());
+    format!(
+        "DELETE FROM lockhouse_waiting \
+         WHERE semaphore={name} AND process='{process}' AND COALESCE(written_at<={cutoff},FALSE)"
+    )
 }
