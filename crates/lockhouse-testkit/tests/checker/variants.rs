@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use lockhouse::{Lockhouse, Timestamp};
@@ -76,6 +77,23 @@ async fn every_broken_store_is_caught() {
     let missed = stream::iter(broken::variants().map(missed)).buffer_unordered(12);
     let missed: Vec<_> = missed.filter_map(ready).collect().await;
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+/// A store that saves no resize finds the same semaphores for ever. The call that changes a template waits up to 5 s for them.
+#[tokio::test]
+async fn a_template_is_followed_to_an_end_although_resizes_are_not_saved() {
+    let name = "a resize that is answered, and not saved";
+    let variant = broken::variants().find(|variant| variant.name == name);
+    let sabotage = (variant.unwrap().sabotage)();
+    let store = Arc::new(Broken::new(Arc::default(), sabotage));
+    let lockhouse = Lockhouse::with_store(store);
+    lockhouse.template("key/*", 1).await.unwrap();
+    let permit = lockhouse.semaphore("key/a").try_acquire().await;
+    permit.unwrap().forget();
+    let began = Instant::now();
+    lockhouse.template("key/*", 2).await.unwrap();
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 /// The message if the variant is not caught.

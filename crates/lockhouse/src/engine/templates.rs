@@ -132,29 +132,36 @@ impl Engine {
     /// Resizes or deletes the semaphores of `template`, batch by batch.
     async fn follow(&self, template: &Template) -> Result<Followed, Error> {
         let mut total = Followed::default();
-        let mut unchanged = HashSet::new();
+        // Of the batch before.
+        let mut changed = HashSet::new();
+        // These are in use again, waited for, locked, or found again although they were changed. They would be found for ever,
+        // and hide others.
+        let mut left = HashSet::new();
         loop {
             let deadline = retry::deadline();
-            let limit = PIECE + unchanged.len() as u32;
+            let limit = PIECE + left.len() as u32;
             let find = || self.store.to_follow(template, limit);
             let mut names = self.retry.read(deadline, find).await?;
-            // These are in use again, waited for, or locked. They would be found for ever, and hide others.
-            names.retain(|name| !unchanged.contains(name));
+            names.retain(|name| !left.contains(name));
             if names.is_empty() {
                 return Ok(total);
             }
+            let (again, names): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| changed.contains(name));
+            left.extend(again);
+            changed.clear();
             let follows = names.iter().map(|name| self.follow_one(name.clone()));
             let followed = join_all(follows).await;
-            let before = total;
             for (name, followed) in names.into_iter().zip(followed) {
                 let followed = followed?;
-                if followed == Followed::default() {
-                    unchanged.insert(name);
-                }
                 total += followed;
+                match followed == Followed::default() {
+                    true => left.insert(name),
+                    false => changed.insert(name),
+                };
             }
             // They follow what their template says now, which another process may have changed or deleted meanwhile.
-            if total == before && !self.is_current(template).await? {
+            if changed.is_empty() && !self.is_current(template).await? {
                 return Ok(total);
             }
         }
