@@ -107,6 +107,7 @@ pub(crate) async fn forget<D: Dialect>(
     if found.is_empty() {
         return Ok(0);
     }
+    // One by one, so that each finds its row by the key.
     let mut script = Script::new();
     for row in &found {
         let (name, process) = rows::shown_key(row)?;

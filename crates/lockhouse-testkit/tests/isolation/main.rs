@@ -3,7 +3,8 @@
 //! An application keeps three rows locked, as one does that reads them with `FOR SHARE` in a long
 //! transaction, or a peer that is frozen in the middle of one. All the while, callers at one engine or
 //! at two call for those rows, so that they share batches with strangers. The strangers must
-//! see no error, no lost hold, and no call over 1.5 s, besides what the database itself takes for a commit at that time.
+//! see no error, no lost hold, and no call over 1.5 s. If the database needs longer for a plain commit meanwhile, or the callers
+//! did without the locks, a call may take that much longer.
 //!
 //! `LOCKHOUSE_ISOLATION_MS` says for how long the rows are locked (6 s).
 

@@ -1,4 +1,4 @@
-//! What the database itself takes, on a table that Lockhouse does not know.
+//! How long the database takes to commit to a table that Lockhouse does not use.
 
 use std::time::{Duration, Instant};
 

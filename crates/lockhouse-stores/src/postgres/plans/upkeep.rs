@@ -69,7 +69,7 @@ async fn the_upkeep_finds_rows_by_their_keys_whatever_the_statistics_say() {
 
 const PROCESS: &str = "00000000000000a1";
 
-/// The last index of its plan is used by that condition.
+/// Asserts that the last scan of an index in its plan is by `condition`.
 async fn finds_by(lease: &mut Lease<PostgresServer>, statement: &str, condition: &str) {
     let plan = explain(lease, "EXPLAIN", statement).await;
     let last = plan.lines().rfind(|line| line.contains("Index Cond"));
